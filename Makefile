@@ -1,0 +1,45 @@
+# Two commands do everything on a machine that has Python 3.11 and make:
+#   make demo    the main job, end to end
+#   make test    linters, types and all tests
+PYTHON ?= python3.11
+BIN := .venv/bin
+export PYTHONWARNINGS ?= default
+
+.PHONY: setup demo test lint format types bench lock clean
+
+setup: .venv/.installed
+
+.venv/.installed: requirements.lock pyproject.toml
+	@command -v $(PYTHON) >/dev/null || { echo "coterie needs $(PYTHON) on PATH; set PYTHON=/path/to/python3.11" >&2; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+demo: setup
+	@$(BIN)/python -m examples.flights
+
+test: setup lint types
+	$(BIN)/python -m pytest
+
+lint: setup
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/lint-imports
+
+types: setup
+	$(BIN)/mypy
+
+format: setup
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: setup
+	$(BIN)/python -m benchmarks
+
+lock:
+	$(BIN)/uv pip compile pyproject.toml --all-extras --generate-hashes --no-header \
+	  --no-emit-index-url --no-emit-find-links --python-version 3.11 --output-file requirements.lock --quiet
+
+clean:
+	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache

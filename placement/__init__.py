@@ -1,0 +1,1 @@
+"""Where things live: group -> partition -> broker -> Ray node."""
