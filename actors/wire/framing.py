@@ -1,0 +1,93 @@
+"""Frames and headers: a 4-byte length, a request or response header, a body. No sockets here."""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple, TypeVar
+
+from actors.wire.codec import ApiMessage, read_uvarint, skip_tags
+from actors.wire.errors import WireError
+from actors.wire.messages import request_class
+
+API_VERSIONS = 18
+_request_head = struct.Struct(">ihhih")
+_head = struct.Struct(">hhih")
+_response_head = struct.Struct(">ii")
+_flexible_response_head = struct.Struct(">iib")
+M = TypeVar("M", bound=ApiMessage)
+
+
+class RequestHeader(NamedTuple):
+    """The header of a request, and where in the frame its body begins."""
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+    body_offset: int
+
+
+def encode_request(message: ApiMessage, version: int, correlation_id: int, client_id: str | None) -> bytes:
+    """A whole request frame, its length first."""
+    body = message.encode(version)
+    name = b"" if client_id is None else client_id.encode()
+    tags = b"\0" if version >= message.flexible_from else b""
+    head = _request_head.pack(
+        10 + len(name) + len(tags) + len(body),
+        message.api_key,
+        version,
+        correlation_id,
+        -1 if client_id is None else len(name),
+    )
+    return b"".join((head, name, tags, body))
+
+
+def encode_response(message: ApiMessage, version: int, correlation_id: int) -> bytes:
+    """A whole response frame, its length first. ApiVersions has the plain header in every version (KIP-511)."""
+    body = message.encode(version)
+    if version >= message.flexible_from and message.api_key != API_VERSIONS:
+        return _flexible_response_head.pack(5 + len(body), correlation_id, 0) + body
+    return _response_head.pack(4 + len(body), correlation_id) + body
+
+
+def decode_request_header(frame: bytes, offset: int = 0) -> RequestHeader:
+    """The header of the frame whose first byte after the length is at `offset`. Raises WireError."""
+    try:
+        api_key, version, correlation_id, length = _head.unpack_from(frame, offset)
+        pos = offset + 10
+        client_id = None
+        if length >= 0:
+            client_id = frame[pos : pos + length].decode()
+            pos += length
+            if pos > len(frame):
+                raise WireError("the client id reaches beyond the frame")
+        if version >= request_class(api_key).flexible_from:
+            pos = skip_tags(frame, pos)
+    except (struct.error, IndexError, KeyError, ValueError) as error:
+        raise WireError(f"malformed request header: {error}") from error
+    return RequestHeader(api_key, version, correlation_id, client_id, pos)
+
+
+def decode_response(cls: type[M], version: int, frame: bytes) -> tuple[int, M]:
+    """(correlation id, message) of a response frame without its length. Raises WireError."""
+    if len(frame) < 4:
+        raise WireError(f"a response of {len(frame)} bytes has no header")
+    correlation_id = int.from_bytes(frame[:4], "big", signed=True)
+    pos = 4
+    if version >= cls.flexible_from and cls.api_key != API_VERSIONS:
+        try:
+            pos = skip_tags(frame, pos)
+        except (IndexError, ValueError) as error:
+            raise WireError(f"malformed response header: {error}") from error
+    return correlation_id, cls.decode(frame, version, pos)
+
+
+__all__ = [
+    "API_VERSIONS",
+    "RequestHeader",
+    "decode_request_header",
+    "decode_response",
+    "encode_request",
+    "encode_response",
+    "read_uvarint",
+]

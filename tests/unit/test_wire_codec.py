@@ -1,0 +1,151 @@
+"""The generated codec against kio's reader and writer, and against bytes that are not what they should be."""
+
+from __future__ import annotations
+
+import importlib
+import random
+from typing import Any
+
+import pytest
+from kio.schema.index import schema_name_map
+from kio.serial import entity_reader, entity_writer
+from kio.static.constants import EntityType
+
+from actors.wire.errors import WireError
+from actors.wire.framing import decode_request_header, decode_response, encode_request, encode_response
+from actors.wire.messages import (
+    ApiVersionsResponse,
+    HeartbeatRequest,
+    HeartbeatResponse,
+    MetadataRequest,
+    _schema,
+    message_class,
+)
+from tools.generate_messages import APIS, WIRE, build, stub
+
+_BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
+
+
+def random_value(rng: random.Random, cls: Any, row: list[Any], version: int) -> Any:
+    _, kind, _, nulls, _, tag = row
+    if nulls and nulls[0] <= version <= nulls[1] and rng.random() < 0.2 and tag is None:
+        return None
+    if kind.startswith("[]"):
+        return [scalar(rng, cls, kind[2:], version) for _ in range(rng.choice((0, 1, 2, 5)))]
+    return scalar(rng, cls, kind, version, row[0])
+
+
+def scalar(rng: random.Random, cls: Any, kind: str, version: int, name: str = "") -> Any:
+    if kind in _BITS:
+        if name.startswith("error_code") or name.endswith("error_code"):
+            return rng.randrange(-1, 100)
+        low = 0 if name.endswith("_ms") else -(1 << (_BITS[kind] - 1))
+        high = 1 << min(_BITS[kind] - 1, 40 if name.endswith("_ms") else 63)
+        return rng.randrange(low, high)
+    if kind == "uint16":
+        return rng.randrange(0, 1 << 16)
+    if kind == "bool":
+        return rng.random() < 0.5
+    if kind == "float64":
+        return rng.random()
+    if kind == "uuid":
+        return rng.randbytes(16)
+    if kind == "string":
+        return "".join(rng.choice("aé漢🚀-") for _ in range(rng.choice((0, 1, 5, 40, 200))))
+    if kind in ("bytes", "records"):
+        return rng.randbytes(rng.choice((0, 1, 130, 20_000)))
+    struct_class = cls if kind == cls.__name__ else getattr(cls, kind)
+    rows = [r for r in cls._structs[kind] if r[2][0] <= version <= r[2][1]]
+    return struct_class(**{r[0]: random_value(rng, cls, r, version) for r in rows})
+
+
+def messages_of_every_version() -> list[tuple[str, str, int]]:
+    found = []
+    for api in APIS:
+        for version, entities in schema_name_map[api].items():
+            found += [
+                (api, entities[e].split(":")[1], version) for e in (EntityType.request, EntityType.response)
+            ]
+    return found
+
+
+@pytest.mark.parametrize(("api", "name", "version"), messages_of_every_version())
+def test_bytes_equal_those_of_kio(api: str, name: str, version: int) -> None:
+    cls = message_class(name)
+    module = importlib.import_module(
+        f"kio.schema.{api}.v{version}.{'request' if name.endswith('Request') else 'response'}"
+    )
+    kio_class = getattr(module, name)
+    read = entity_reader(kio_class)
+    write = entity_writer(kio_class)
+    for seed in range(8):
+        message = scalar(random.Random(seed), cls, name, version)
+        ours = message.encode(version)
+        theirs, size = read(ours, 0)
+        assert size == len(ours)
+        buffer = __import__("io").BytesIO()
+        write(buffer, theirs)
+        assert buffer.getvalue() == ours
+        assert cls.decode(ours, version) == message
+
+
+def test_generated_files_are_current() -> None:
+    messages = build()
+    assert messages == _schema
+    assert (WIRE / "messages.pyi").read_text() == stub(messages)
+
+
+def test_unknown_tagged_fields_are_skipped() -> None:
+    body = HeartbeatRequest(group_id="g", member_id="m").encode(4)
+    tagged = body[:-1] + b"\x02" + b"\x05\x03abc" + b"\x63\x00"
+    assert HeartbeatRequest.decode(tagged, 4) == HeartbeatRequest(group_id="g", member_id="m")
+
+
+@pytest.mark.parametrize("version", [0, 4])
+def test_every_truncation_is_a_wire_error(version: int) -> None:
+    body = HeartbeatRequest(group_id="group", generation_id=3, member_id="member").encode(version)
+    for size in range(len(body)):
+        with pytest.raises(WireError, match="HeartbeatRequest"):
+            HeartbeatRequest.decode(body[:size], version)
+
+
+def test_a_huge_array_count_is_refused_before_anything_is_made() -> None:
+    with pytest.raises(WireError):
+        MetadataRequest.decode(b"\x7f\xff\xff\xff", 4)
+    with pytest.raises(WireError):
+        MetadataRequest.decode(b"\xff\xff\xff\xff\x0f", 12)
+
+
+def test_null_where_null_may_not_be_is_refused() -> None:
+    with pytest.raises(WireError, match="null"):
+        HeartbeatRequest.decode(b"\xff\xff\x00\x00\x00\x01\x00\x01m", 0)
+
+
+def test_a_value_out_of_range_names_the_message() -> None:
+    with pytest.raises(WireError, match="HeartbeatRequest v0"):
+        HeartbeatRequest(group_id="g", generation_id=1 << 40).encode(0)
+
+
+def test_an_unknown_version_is_an_error_that_names_it() -> None:
+    with pytest.raises(WireError, match="no version 99"):
+        HeartbeatRequest().encode(99)
+
+
+@pytest.mark.parametrize("client_id", ["client", "", None])
+@pytest.mark.parametrize("version", [0, 4])
+def test_request_header_round_trip(client_id: str | None, version: int) -> None:
+    message = HeartbeatRequest(group_id="g", generation_id=7, member_id="m")
+    frame = encode_request(message, version, 99, client_id)
+    assert int.from_bytes(frame[:4], "big") == len(frame) - 4
+    header = decode_request_header(frame, 4)
+    assert header[:4] == (12, version, 99, client_id)
+    assert HeartbeatRequest.decode(frame, version, header.body_offset) == message
+
+
+def test_response_headers_are_flexible_but_for_api_versions() -> None:
+    frame = encode_response(HeartbeatResponse(error_code=27), 4, 5)
+    assert frame[4:9] == b"\0\0\0\5\0"
+    assert decode_response(HeartbeatResponse, 4, frame[4:]) == (5, HeartbeatResponse(error_code=27))
+    plain = encode_response(ApiVersionsResponse(error_code=35), 3, 5)
+    assert plain[4:10] == b"\0\0\0\5\0\x23"
+    assert decode_response(ApiVersionsResponse, 3, plain[4:])[1].error_code == 35
