@@ -1,0 +1,53 @@
+"""What a log can refuse: Kafka's error codes as exceptions. No protocol, no I/O."""
+
+from typing import Final
+
+OFFSET_OUT_OF_RANGE: Final = 1
+CORRUPT_MESSAGE: Final = 2
+MESSAGE_TOO_LARGE: Final = 10
+RECORD_LIST_TOO_LARGE: Final = 18
+INVALID_TIMESTAMP: Final = 32
+UNSUPPORTED_FOR_MESSAGE_FORMAT: Final = 43
+OUT_OF_ORDER_SEQUENCE_NUMBER: Final = 45
+INVALID_PRODUCER_EPOCH: Final = 47
+KAFKA_STORAGE_ERROR: Final = 56
+FENCED_LEADER_EPOCH: Final = 74
+UNSUPPORTED_COMPRESSION_TYPE: Final = 76
+INVALID_RECORD: Final = 87
+
+
+class LogError(Exception):
+    """A refused operation; `error_code` is the Kafka code a client is answered with."""
+
+    def __init__(self, error_code: int, message: str) -> None:
+        super().__init__(message)
+        self.error_code = error_code
+
+
+class CorruptBatchError(LogError):
+    """Bytes that are not a whole, undamaged record batch (CORRUPT_MESSAGE)."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(CORRUPT_MESSAGE, message)
+
+
+class FetchOffsetOutOfRange(LogError):  # noqa: N818 - named after Kafka's error
+    """A read before the log start or after the log end (OFFSET_OUT_OF_RANGE)."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(OFFSET_OUT_OF_RANGE, message)
+
+
+class StorageError(LogError):
+    """The disk refused: full, failing, or the log has been closed (KAFKA_STORAGE_ERROR)."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(KAFKA_STORAGE_ERROR, message)
+
+
+class LogConfigError(ValueError):
+    """A topic configuration that cannot be: the message names key and value."""
+
+
+class DataDirError(Exception):
+    """A data directory that cannot be used: the message names it, what was found and what was expected."""
