@@ -1,0 +1,188 @@
+"""The cluster's metadata: brokers, topics, partitions and who leads them, as records applied in order.
+
+The controller logs these records and sends images of the result to the brokers. No I/O here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+NO_LEADER = -1
+OFFSETS_TOPIC = "__consumer_offsets"
+TRANSACTIONS_TOPIC = "__transaction_state"
+INTERNAL_TOPICS = frozenset((OFFSETS_TOPIC, TRANSACTIONS_TOPIC))
+
+_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}\Z")
+
+
+def topic_name_error(name: str) -> str | None:
+    """Why Kafka refuses this topic name, or None if it does not."""
+    if not name:
+        return "a topic name cannot be empty"
+    if name in (".", ".."):
+        return f"a topic cannot be called {name!r}"
+    if not _LEGAL_NAME.match(name):
+        return (
+            f"topic name {name!r} is illegal: 1 to 249 characters out of letters, digits, '.', '_' and '-' are allowed"
+        )
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerInfo:
+    """A broker as clients and other brokers see it. `epoch` changes each time its process is replaced."""
+
+    id: int
+    host: str
+    port: int
+    rack: str | None
+    epoch: int
+    alive: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionInfo:
+    """Who holds a partition. `leader` is NO_LEADER while no in-sync replica is alive."""
+
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicInfo:
+    """A topic: 16-byte id, partitions in index order, and the configs set for it."""
+
+    name: str
+    id: bytes
+    partitions: tuple[PartitionInfo, ...]
+    configs: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def internal(self) -> bool:
+        return self.name in INTERNAL_TOPICS
+
+
+@dataclass(slots=True)
+class ClusterMetadata:
+    """Everything a broker needs to answer Metadata and FindCoordinator from memory."""
+
+    cluster_id: str = ""
+    controller_epoch: int = 0
+    version: int = 0
+    brokers: dict[int, BrokerInfo] = field(default_factory=dict)
+    topics: dict[str, TopicInfo] = field(default_factory=dict)
+    broker_configs: dict[str, dict[str, str]] = field(default_factory=dict)
+    next_producer_id: int = 0
+    names: dict[bytes, str] = field(default_factory=dict)
+
+    def apply(self, record: list[Any]) -> None:
+        """Apply one record of the metadata log. Raises ValueError on a kind this code does not know."""
+        kind, *rest = record
+        match kind:
+            case "cluster":
+                (self.cluster_id,) = rest
+            case "controller_epoch":
+                (self.controller_epoch,) = rest
+            case "broker":
+                info = BrokerInfo(*rest)
+                self.brokers[info.id] = info
+            case "topic":
+                name, topic_id, partitions, configs = rest
+                self._put(TopicInfo(name, topic_id, tuple(_partition(p) for p in partitions), dict(configs)))
+            case "delete_topic":
+                self.names.pop(self.topics.pop(rest[0]).id, None)
+            case "topic_configs":
+                name, configs = rest
+                self._put(replace(self.topics[name], configs=dict(configs)))
+            case "broker_configs":
+                name, configs = rest
+                self.broker_configs[name] = dict(configs)
+            case "partition":
+                name, index, partition = rest
+                topic = self.topics[name]
+                changed = list(topic.partitions)
+                changed[index : index + 1] = [_partition(partition)]
+                self._put(replace(topic, partitions=tuple(changed)))
+            case "producer_ids":
+                (self.next_producer_id,) = rest
+            case _:
+                raise ValueError(f"metadata record of unknown kind {kind!r}: written by a newer version?")
+        self.version += 1
+
+    def _put(self, topic: TopicInfo) -> None:
+        self.topics[topic.name] = topic
+        self.names[topic.id] = topic.name
+
+    def partition(self, topic: str, index: int) -> PartitionInfo | None:
+        """The partition, or None if there is no such topic or index."""
+        info = self.topics.get(topic)
+        return info.partitions[index] if info and 0 <= index < len(info.partitions) else None
+
+    def alive(self) -> list[BrokerInfo]:
+        """Living brokers by id."""
+        return [self.brokers[i] for i in sorted(self.brokers) if self.brokers[i].alive]
+
+    def to_wire(self) -> list[Any]:
+        """A form msgpack carries: an image for the brokers, and the snapshot the metadata log begins with."""
+        return [
+            self.cluster_id,
+            self.controller_epoch,
+            self.version,
+            [broker_record(b)[1:] for b in self.brokers.values()],
+            [topic_record(t)[1:] for t in self.topics.values()],
+            self.broker_configs,
+            self.next_producer_id,
+        ]
+
+    @classmethod
+    def from_wire(cls, wire: list[Any]) -> ClusterMetadata:
+        """The inverse of `to_wire`."""
+        cluster_id, controller_epoch, version, brokers, topics, broker_configs, next_producer_id = wire
+        made = cls(cluster_id, controller_epoch, broker_configs=broker_configs, next_producer_id=next_producer_id)
+        for fields in brokers:
+            made.apply(["broker", *fields])
+        for fields in topics:
+            made.apply(["topic", *fields])
+        made.version = version
+        return made
+
+
+def _partition(fields: list[Any]) -> PartitionInfo:
+    leader, epoch, replicas, isr = fields
+    return PartitionInfo(leader, epoch, tuple(replicas), tuple(isr))
+
+
+def partition_fields(p: PartitionInfo) -> list[Any]:
+    """A partition as records carry it."""
+    return [p.leader, p.leader_epoch, list(p.replicas), list(p.isr)]
+
+
+def partition_record(topic: str, index: int, p: PartitionInfo) -> list[Any]:
+    """The record that makes partition `index` of `topic` be `p`; an index one past the end adds a partition."""
+    return ["partition", topic, index, partition_fields(p)]
+
+
+def topic_record(topic: TopicInfo) -> list[Any]:
+    """The record that creates or replaces a topic."""
+    return ["topic", topic.name, topic.id, [partition_fields(p) for p in topic.partitions], dict(topic.configs)]
+
+
+def broker_record(broker: BrokerInfo) -> list[Any]:
+    """The record that adds or changes a broker."""
+    return ["broker", broker.id, broker.host, broker.port, broker.rack, broker.epoch, broker.alive]
+
+
+def elect(partition: PartitionInfo, alive: frozenset[int]) -> PartitionInfo:
+    """The partition after an election: the first living in-sync replica leads, else nobody.
+
+    The epoch rises whenever the leader changes or its process was replaced; the in-sync set never becomes empty,
+    so that the last member can come back with what it has.
+    """
+    leader = next((r for r in partition.replicas if r in alive and r in partition.isr), NO_LEADER)
+    isr = tuple(r for r in partition.isr if r in alive) or partition.isr
+    return PartitionInfo(leader, partition.leader_epoch + 1, partition.replicas, isr)
