@@ -1,0 +1,73 @@
+"""The small values users meet: topic partitions, records, offsets. No behaviour lives here."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+
+class TopicPartition(NamedTuple):
+    """One partition of one topic; sorts by topic, then number."""
+
+    topic: str
+    partition: int
+
+
+class ConsumerRecord(NamedTuple):
+    """A record as `Consumer.poll` returns it. Times are Unix milliseconds, sizes bytes (-1 = null)."""
+
+    topic: str
+    partition: int
+    leader_epoch: int
+    offset: int
+    timestamp: int
+    timestamp_type: int
+    key: Any
+    value: Any
+    headers: list[tuple[str, bytes | None]]
+    serialized_key_size: int
+    serialized_value_size: int
+
+
+class OffsetAndMetadata(NamedTuple):
+    """An offset to commit or committed: the next offset to read, a note, and the epoch of the record before."""
+
+    offset: int
+    metadata: str = ""
+    leader_epoch: int = -1
+
+
+class OffsetAndTimestamp(NamedTuple):
+    """The first record at or after a time: its offset and its timestamp in Unix milliseconds."""
+
+    offset: int
+    timestamp: int
+    leader_epoch: int = -1
+
+
+class RecordMetadata(NamedTuple):
+    """Where a produced record went. `offset` is -1 when the broker was not asked (acks=0)."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    serialized_key_size: int
+    serialized_value_size: int
+
+
+class ConsumerGroupMetadata(NamedTuple):
+    """What identifies a member to the coordinator; generation -1 and an empty member id outside a group."""
+
+    group_id: str
+    generation_id: int
+    member_id: str
+    group_instance_id: str | None
+
+
+class Node(NamedTuple):
+    """A broker's address."""
+
+    id: int
+    host: str
+    port: int
+    rack: str | None = None
