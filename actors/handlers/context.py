@@ -1,0 +1,176 @@
+"""What a handler sees of the broker it runs in: metadata, logs, coordinator shards, the controller, the clock.
+
+Handlers never touch sockets or Ray; they return a message, or park the request and answer it later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from actors.log.data_dir import DataDir
+from actors.log.partition_log import PartitionLog
+from actors.settings import BrokerConfig
+from actors.wire.connection import Connection
+from actors.wire.errors import ErrorCode
+from actors.wire.framing import RequestHeader, encode_response
+from actors.wire.messages import ApiMessage
+from actors.wire.slots import Slot
+from placement.metadata import OFFSETS_TOPIC, ClusterMetadata, PartitionInfo
+
+Done = Callable[[Any, str | None], None]
+
+
+class Controller(Protocol):
+    """The way to the controller. Calls are answered later; an error is a text, and no answer is an error too."""
+
+    def call(self, operation: str, arguments: Mapping[str, Any], done: Done) -> None: ...
+
+
+class Shards(Protocol):
+    """The way to this broker's offsets partitions."""
+
+    def ask(self, partition: int, message: ApiMessage, version: int, done: Callable[[ApiMessage], None]) -> None:
+        """Send a request of ours to a shard; `done` gets its answer, or the error answer if there is no shard."""
+
+    def ensure(self, partition: int) -> bool:
+        """Whether the shard serves; starts it if it does not."""
+
+    def led(self) -> list[int]:
+        """Offsets partitions led by this broker which have a shard or records for one."""
+
+    def note_topics(self) -> None:
+        """Topics have come or gone."""
+
+
+class LogAccessError(Exception):
+    """A partition cannot be used here, with the code a client is told."""
+
+    def __init__(self, code: ErrorCode) -> None:
+        super().__init__(code.name)
+        self.code = code
+
+
+@dataclass(slots=True)
+class Request:
+    """One request being handled. `slot` is None for a produce with acks=0, which nobody answers."""
+
+    header: RequestHeader
+    message: Any
+    connection: Connection
+    slot: Slot | None
+
+    @property
+    def version(self) -> int:
+        return self.header.api_version
+
+    def reply(self, response: ApiMessage) -> None:
+        """Answer a parked request. Its connection may be gone; then nothing happens."""
+        if self.slot is not None and self.slot.answer is None:
+            self.slot.answer = encode_response(response, self.header.api_version, self.header.correlation_id)
+            self.connection.flush()
+
+
+@dataclass(eq=False, slots=True)
+class ParkedFetch:
+    """A fetch that waits for bytes: `retry` tries again and says whether it has answered."""
+
+    retry: Callable[[bool], bool]
+    partitions: list[tuple[str, int]]
+    timer: asyncio.TimerHandle | None = None
+
+
+@dataclass(slots=True)
+class BrokerContext:
+    """The broker as its handlers know it."""
+
+    broker_id: int
+    config: BrokerConfig
+    data_dir: DataDir
+    controller: Controller
+    loop: asyncio.AbstractEventLoop
+    now_ms: Callable[[], int]
+    metadata: ClusterMetadata = field(default_factory=ClusterMetadata)
+    shards: Shards = None  # type: ignore[assignment]
+    confirmed: Callable[[PartitionInfo], bool] = lambda partition: True
+    parked_fetches: dict[tuple[str, int], list[ParkedFetch]] = field(default_factory=dict)
+    producer_ids: list[int] = field(default_factory=lambda: [0, 0])
+    response_bytes_waiting: Callable[[], int] = lambda: 0
+
+    # --- partitions ---
+
+    def leader_of(self, topic: str, index: int, leader_epoch: int = -1) -> PartitionInfo:
+        """The partition if this broker leads it at that epoch (-1: any). Raises LogAccessError."""
+        partition = self.metadata.partition(topic, index)
+        if partition is None:
+            raise LogAccessError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if partition.leader != self.broker_id or not self.confirmed(partition):
+            raise LogAccessError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if leader_epoch >= 0 and leader_epoch != partition.leader_epoch:
+            older = leader_epoch < partition.leader_epoch
+            raise LogAccessError(ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH)
+        return partition
+
+    def log(self, topic: str, index: int) -> PartitionLog:
+        """The log of a partition this broker leads; made at first use. Raises LogAccessError, OSError."""
+        found = self.data_dir.logs.get((topic, index))
+        if found is not None:
+            return found
+        info = self.metadata.topics[topic]
+        return self.data_dir.create(topic, index, info.id, self.topic_log_config(topic), now_ms=self.now_ms())
+
+    def topic_log_config(self, topic: str) -> Any:
+        """The log settings in force for a topic: its own configs over the broker's."""
+        return self.config.log_config(self.metadata.topics[topic].configs)
+
+    def min_insync_replicas(self, topic: str) -> int:
+        """`min.insync.replicas` of a topic."""
+        value = self.metadata.topics[topic].configs.get("min.insync.replicas")
+        return int(value) if value is not None else int(self.config["min.insync.replicas"])
+
+    def appended(self, topic: str, index: int, log: PartitionLog, partition: PartitionInfo) -> None:
+        """Records were appended: move the high watermark and wake the fetches that wait for them."""
+        if len(partition.isr) == 1:
+            log.advance_high_watermark(log.log_end_offset)
+        waiting = self.parked_fetches.get((topic, index))
+        if waiting:
+            for parked in waiting.copy():
+                if parked.retry(False):
+                    self.unpark(parked)
+
+    # --- parked fetches ---
+
+    def park(self, parked: ParkedFetch, wait_ms: int) -> None:
+        """Keep a fetch until one of its partitions grows or `wait_ms` have passed."""
+
+        def expire() -> None:
+            self.unpark(parked)
+            parked.retry(True)
+
+        parked.timer = self.loop.call_later(wait_ms / 1000, expire)
+        for key in parked.partitions:
+            self.parked_fetches.setdefault(key, []).append(parked)
+
+    def unpark(self, parked: ParkedFetch) -> None:
+        """Forget a parked fetch. Doing so twice is harmless."""
+        if parked.timer is not None:
+            parked.timer.cancel()
+        for key in parked.partitions:
+            waiting = self.parked_fetches.get(key)
+            if waiting and parked in waiting:
+                waiting.remove(parked)
+                if not waiting:
+                    del self.parked_fetches[key]
+
+    # --- coordinators ---
+
+    def offsets_partition_count(self) -> int:
+        """Partitions of `__consumer_offsets`: the topic's own count once it exists, else the setting."""
+        topic = self.metadata.topics.get(OFFSETS_TOPIC)
+        return len(topic.partitions) if topic else int(self.config["offsets.topic.num.partitions"])
+
+    def topic_name(self, topic_id: bytes, name: str | None) -> str | None:
+        """A topic's name from its id if one is given, else the name itself."""
+        return self.metadata.names.get(topic_id) if any(topic_id) else name

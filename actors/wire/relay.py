@@ -1,0 +1,126 @@
+"""Between a broker and its offsets partitions: many clients' frames over one Unix socket, written once a turn.
+
+A message is `length u32, kind u8, a u32, b u64, payload`; what a and b mean stands with each kind. Both ends use
+`RelayProtocol`; what to do with a message is theirs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Callable
+from enum import IntEnum
+from typing import cast
+
+HEAD = struct.Struct(">IBIQ")
+_BODY_HEAD = HEAD.size - 4
+RELAY_QUEUE_MAX_BYTES = 8 << 20
+
+
+class Kind(IntEnum):
+    """What a message says. `a` and `b` are 0 where nothing is said of them."""
+
+    HELLO = 1  # shard -> broker; payload: msgpack about the process
+    BECOME = 2  # broker -> shard: host partition a at leader epoch b; payload: msgpack settings
+    LOAD = 3  # broker -> shard: a piece of the partition's log; payload: record batches
+    LOADED = 4  # broker -> shard: that was all; b is the log end offset
+    ACTIVE = 5  # shard -> broker: partition a serves
+    OPEN = 6  # broker -> shard: connection a has come; payload: the peer's address
+    CLOSE = 7  # broker -> shard: connection a has gone
+    REQUEST = 8  # broker -> shard: slot b of connection a; payload: a request frame without its length
+    RESPONSE = 9  # shard -> broker: slot b; payload: a whole response frame
+    APPEND = 10  # shard -> broker: append number b; payload: one record batch
+    APPENDED = 11  # broker -> shard: append number b; payload: base and next offset
+    REFUSED = 12  # broker -> shard: append number b was refused with error a; nothing was written
+    HIGH_WATERMARK = 13  # broker -> shard: b is safe
+    TOPICS = 14  # broker -> shard: these topics are gone; payload: msgpack list of [topic, partition]
+    PING = 15  # broker -> shard
+    PONG = 16  # shard -> broker; payload: msgpack figures
+    RESIGN = 17  # broker -> shard: you are a spare again
+    LOAD_MORE = 18  # shard -> broker: send the next piece
+
+
+class RelayProtocol(asyncio.Protocol):
+    """One end of the link. `send` queues; everything queued in one turn of the loop leaves in one write."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        on_message: Callable[[RelayProtocol, int, int, int, bytes], None],
+        on_turn: Callable[[RelayProtocol], None],
+        on_lost: Callable[[RelayProtocol], None],
+        on_backlog: Callable[[RelayProtocol, bool], None] | None = None,
+    ) -> None:
+        self._loop = loop
+        self._on_message = on_message
+        self._on_turn = on_turn
+        self._on_lost = on_lost
+        self._on_backlog = on_backlog
+        self.transport: asyncio.Transport | None = None
+        self._out: list[bytes] = []
+        self._scheduled = False
+        self._chunks: list[bytes] = []
+        self._have = 0
+        self._need = HEAD.size
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+        self.transport.set_write_buffer_limits(high=RELAY_QUEUE_MAX_BYTES, low=RELAY_QUEUE_MAX_BYTES // 4)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.transport = None
+        self._on_lost(self)
+
+    def pause_writing(self) -> None:
+        if self._on_backlog:
+            self._on_backlog(self, True)
+
+    def resume_writing(self) -> None:
+        if self._on_backlog:
+            self._on_backlog(self, False)
+
+    def data_received(self, data: bytes) -> None:
+        if self._chunks:
+            self._chunks.append(data)
+            self._have += len(data)
+            if self._have < self._need:
+                return
+            data = b"".join(self._chunks)
+            self._chunks.clear()
+        position, size = 0, len(data)
+        head, unpack, on_message = HEAD.size, HEAD.unpack_from, self._on_message
+        self._need = head
+        while size - position >= head:
+            length, kind, a, b = unpack(data, position)
+            end = position + 4 + length
+            if end > size:
+                self._need = 4 + length
+                break
+            on_message(self, kind, a, b, data[position + head : end])
+            position = end
+        if position < size:
+            self._chunks.append(data[position:])
+            self._have = size - position
+        self._on_turn(self)
+
+    def send(self, kind: int, a: int = 0, b: int = 0, payload: bytes = b"") -> None:
+        """Queue one message; it leaves at the end of this turn of the loop."""
+        out = self._out
+        out.append(HEAD.pack(_BODY_HEAD + len(payload), kind, a, b))
+        if payload:
+            out.append(payload)
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self.flush)
+
+    def flush(self) -> None:
+        """Write what is queued."""
+        self._scheduled = False
+        out, self._out = self._out, []
+        if self.transport is not None and out:
+            self.transport.write(b"".join(out))
+
+    def close(self) -> None:
+        """End the link at once."""
+        if self.transport is not None:
+            self.transport.abort()

@@ -1,0 +1,61 @@
+"""The order of answers on one connection: a request takes a slot, a finished slot waits for those before it.
+
+Pure bookkeeping; the socket is connection.py's.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+
+class Slot:
+    """One request that wants an answer. `owner` is whoever will answer it, so that its death can be answered too."""
+
+    __slots__ = ("api_key", "answer", "correlation_id", "id", "owner", "queue", "version")
+
+    def __init__(self, queue: SlotQueue, slot_id: int, api_key: int, version: int, correlation_id: int) -> None:
+        self.queue = queue
+        self.id = slot_id
+        self.api_key = api_key
+        self.version = version
+        self.correlation_id = correlation_id
+        self.owner: Any = None
+        self.answer: bytes | None = None
+
+
+class SlotQueue:
+    """The open slots of one connection, in request order."""
+
+    __slots__ = ("_open", "connection")
+
+    def __init__(self, connection: Any = None) -> None:
+        self.connection = connection
+        self._open: deque[Slot] = deque()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def open(self, slot_id: int, api_key: int, version: int, correlation_id: int) -> Slot:
+        """A new last slot."""
+        slot = Slot(self, slot_id, api_key, version, correlation_id)
+        self._open.append(slot)
+        return slot
+
+    def take(self) -> list[bytes]:
+        """The answers that may leave now, in request order; they are forgotten here."""
+        out: list[bytes] = []
+        waiting = self._open
+        while waiting:
+            answer = waiting[0].answer
+            if answer is None:
+                break
+            out.append(answer)
+            waiting.popleft()
+        return out
+
+    def clear(self) -> list[Slot]:
+        """Forgets all slots, for the connection is gone; returns those that had no answer yet."""
+        unanswered = [slot for slot in self._open if slot.answer is None]
+        self._open.clear()
+        return unanswered
