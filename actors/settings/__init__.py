@@ -1,0 +1,45 @@
+"""Settings: one table with type, default, range and meaning, from which checks, `--help` and the docs are made.
+
+Nothing here knows of brokers, files or messages; nothing of Coterie is imported.
+"""
+
+from actors.settings.broker import SECTION_OF, SECTIONS, SETTINGS
+from actors.settings.config import BrokerConfig
+from actors.settings.describe import (
+    ConfigValue,
+    Source,
+    Synonym,
+    broker_config_value,
+    offsets_topic_configs,
+    topic_config_synonyms,
+    topic_config_value,
+    topic_configs,
+    topic_value,
+)
+from actors.settings.kinds import Setting, SettingError, SettingType, Value
+from actors.settings.properties import parse_properties
+from actors.settings.topic import TOPIC_SETTINGS, TopicSetting, parse_topic_configs
+
+__all__ = [
+    "SECTIONS",
+    "SECTION_OF",
+    "SETTINGS",
+    "TOPIC_SETTINGS",
+    "BrokerConfig",
+    "ConfigValue",
+    "Setting",
+    "SettingError",
+    "SettingType",
+    "Source",
+    "Synonym",
+    "TopicSetting",
+    "Value",
+    "broker_config_value",
+    "offsets_topic_configs",
+    "parse_properties",
+    "parse_topic_configs",
+    "topic_config_synonyms",
+    "topic_config_value",
+    "topic_configs",
+    "topic_value",
+]

@@ -1,0 +1,301 @@
+"""The one table of broker settings: Kafka's keys with their defaults, and Coterie's own. Topics are topic.py's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from actors.settings.kinds import MAX_INT, MAX_LONG, Setting, SettingType
+
+SECTIONS: Final = {
+    "Groups": "Membership and rebalances of classic groups.",
+    "Groups, new protocol": "Bounds of the consumer rebalance protocol (KIP-848), which Coterie does not serve yet.",
+    "Offsets": "The `__consumer_offsets` topic and what is kept in it.",
+    "Connections": "What clients connect to, and what one of them may ask for.",
+    "Topics": "How topics are created, and who may lead them.",
+    "Log": "Segments, retention and compaction; defaults of the topic settings of the same meaning.",
+    "Cluster": "Who a broker is, and when it counts as dead.",
+    "Coterie": "Settings Kafka does not have.",
+}
+COMPRESSIONS: Final = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
+_LISTENER: Final = re.compile(r"PLAINTEXT://[^:/\s]*:\d{1,5}|PLAINTEXT://\[[0-9a-fA-F:.]+\]:\d{1,5}")
+
+
+def _listeners(values: tuple[str, ...]) -> str | None:
+    bad = next((value for value in values if not _LISTENER.fullmatch(value)), None)
+    return f"{bad!r} is not PLAINTEXT://HOST:PORT, the only kind of listener there is yet" if bad else None
+
+
+def _not_empty(values: tuple[str, ...]) -> str | None:
+    return None if values else "must name at least one"
+
+
+def _classic(values: tuple[str, ...]) -> str | None:
+    return None if "classic" in values else "must include classic"
+
+
+def _int(name: str, default: int | None, low: int | None, doc: str, **more: Any) -> Setting:
+    nullable = default is None
+    return Setting(name=name, type=SettingType.INT, default=default, low=low, doc=doc, nullable=nullable, **more)
+
+
+def _long(name: str, default: int | None, low: int | None, doc: str, **more: Any) -> Setting:
+    nullable = default is None
+    return Setting(name=name, type=SettingType.LONG, default=default, low=low, doc=doc, nullable=nullable, **more)
+
+
+def _bool(name: str, default: bool, doc: str, **more: Any) -> Setting:
+    return Setting(name=name, type=SettingType.BOOLEAN, default=default, doc=doc, **more)
+
+
+def _text(name: str, default: str | None, doc: str, **more: Any) -> Setting:
+    nullable = default is None
+    return Setting(name=name, type=SettingType.STRING, default=default, doc=doc, nullable=nullable, **more)
+
+
+def _list(name: str, default: tuple[str, ...] | None, doc: str, **more: Any) -> Setting:
+    nullable = default is None
+    return Setting(name=name, type=SettingType.LIST, default=default, doc=doc, nullable=nullable, **more)
+
+
+_GROUPS: Final = (
+    _int(
+        "group.initial.rebalance.delay.ms",
+        3000,
+        None,
+        "How long the first rebalance of an empty group waits for more members; 0 suits tests.",
+    ),
+    _int("group.min.session.timeout.ms", 6000, None, "Shortest session timeout a member may ask for."),
+    _int("group.max.session.timeout.ms", 1_800_000, None, "Longest session timeout a member may ask for."),
+    _int("group.max.size", MAX_INT, 1, "Most members a group may have; joins beyond it are refused."),
+    _int("group.coordinator.threads", 1, 1, "Kept for Kafka's files: here each offsets partition is a process."),
+    _int(
+        "group.coordinator.append.linger.ms",
+        10,
+        0,
+        "Longest time a coordinator gathers records for one append. Coterie gathers those of one turn of its loop, "
+        "which stays below this.",
+    ),
+    _list(
+        "group.coordinator.rebalance.protocols",
+        ("classic", "consumer"),
+        "Rebalance protocols allowed; what is served is what ApiVersions says.",
+        choices=("classic", "consumer", "share"),
+        check=_classic,
+    ),
+)
+
+_NEW_GROUPS: Final = (
+    _int("group.consumer.session.timeout.ms", 45_000, 1, "Session timeout of members."),
+    _int("group.consumer.min.session.timeout.ms", 45_000, 1, "Shortest session timeout a group may be given."),
+    _int("group.consumer.max.session.timeout.ms", 60_000, 1, "Longest session timeout a group may be given."),
+    _int("group.consumer.heartbeat.interval.ms", 5000, 1, "Heartbeat interval members are told."),
+    _int("group.consumer.min.heartbeat.interval.ms", 5000, 1, "Shortest heartbeat interval a group may be given."),
+    _int("group.consumer.max.heartbeat.interval.ms", 15_000, 1, "Longest heartbeat interval a group may be given."),
+    _int("group.consumer.max.size", MAX_INT, 1, "Most members a group may have."),
+    _list(
+        "group.consumer.assignors",
+        ("uniform", "range"),
+        "Server-side assignors, the first being the default.",
+        choices=("uniform", "range"),
+        check=_not_empty,
+    ),
+    _text(
+        "group.consumer.migration.policy",
+        "bidirectional",
+        "Which way a group may change its protocol while it runs.",
+        choices=("bidirectional", "upgrade", "downgrade", "disabled"),
+    ),
+)
+
+_OFFSETS: Final = (
+    _int("offsets.topic.num.partitions", 50, 1, "Partitions of the offsets topic; fixed once it exists."),
+    _int(
+        "offsets.topic.replication.factor",
+        3,
+        1,
+        "Replicas of the offsets topic; with fewer brokers alive it is not created and no group finds a coordinator.",
+    ),
+    _int("offsets.topic.segment.bytes", 104_857_600, 1, "Segment size of the offsets topic."),
+    _int(
+        "offsets.topic.compression.codec",
+        0,
+        0,
+        "Compression of what coordinators write: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.",
+        high=4,
+    ),
+    _int(
+        "offsets.retention.minutes",
+        10_080,
+        1,
+        "How long the offsets of an empty group, or of topics a group no longer reads, are kept.",
+    ),
+    _long("offsets.retention.check.interval.ms", 600_000, 1, "How often expired offsets are looked for."),
+    _int("offset.metadata.max.bytes", 4096, None, "Longest metadata string of a commit, counted in characters."),
+    _int(
+        "offsets.commit.timeout.ms",
+        5000,
+        1,
+        "How long a coordinator's write may take; after it the request is answered REQUEST_TIMED_OUT.",
+    ),
+    _int("offsets.load.buffer.size", 5_242_880, 1, "Bytes read at a time while a coordinator loads its log."),
+)
+
+_CONNECTIONS: Final = (
+    _list(
+        "listeners",
+        ("PLAINTEXT://:9092",),
+        "Where brokers listen. An empty host means every interface.",
+        check=_listeners,
+    ),
+    _list("advertised.listeners", None, "What clients are told to connect to; `listeners` if unset.", check=_listeners),
+    _int("socket.request.max.bytes", 104_857_600, 1, "Longest request; a longer one closes its connection."),
+    _int("socket.listen.backlog.size", 50, 1, "Connections the operating system may keep waiting to be accepted."),
+    _int("max.connections", MAX_INT, 0, "Most client connections of one broker.", dynamic=True),
+    _int("max.connections.per.ip", MAX_INT, 0, "Most client connections from one address.", dynamic=True),
+    _long("connections.max.idle.ms", 600_000, None, "Idle connections are closed after this; negative means never."),
+    _int("fetch.max.bytes", 57_671_680, 1024, "Most bytes one fetch is answered with."),
+    _int(
+        "max.incremental.fetch.session.cache.slots",
+        0,
+        0,
+        "Incremental fetch sessions kept. Coterie grants none yet, whatever stands here (Kafka's default is 1000); "
+        "clients then send full fetch requests.",
+    ),
+)
+
+_TOPICS: Final = (
+    _bool("auto.create.topics.enable", True, "Whether asking for a topic that does not exist creates it."),
+    _bool("delete.topic.enable", True, "Whether topics may be deleted."),
+    _int("num.partitions", 1, 1, "Partitions of a topic created without a number."),
+    _int("default.replication.factor", 1, 1, "Replicas of a topic created without a number."),
+    _int("min.insync.replicas", 1, 1, "In-sync replicas a write with acks=all needs.", dynamic=True),
+    _bool(
+        "unclean.leader.election.enable",
+        False,
+        "Whether a replica that is not in sync may lead when no other can: records may be lost.",
+        dynamic=True,
+    ),
+    _long("replica.lag.time.max.ms", 30_000, 1, "A follower that is behind for this long leaves the in-sync set."),
+)
+
+_LOG: Final = (
+    _list(
+        "log.cleanup.policy",
+        ("delete",),
+        "What happens to old segments: delete by time and size, compact by key, or both.",
+        choices=("delete", "compact"),
+        check=_not_empty,
+        dynamic=True,
+    ),
+    _int("log.segment.bytes", 1 << 30, 14, "Size at which a new segment is begun.", dynamic=True),
+    _long("log.roll.ms", None, 1, "Age at which a new segment is begun; log.roll.hours if unset.", dynamic=True),
+    _int("log.roll.hours", 168, 1, "Age at which a new segment is begun, in hours."),
+    _long("log.retention.ms", None, -1, "Age above which segments are deleted; -1 keeps them.", dynamic=True),
+    _int("log.retention.minutes", None, -1, "As log.retention.ms, in minutes, where that is unset."),
+    _int("log.retention.hours", 168, -1, "As log.retention.ms, in hours, where those are unset."),
+    _long("log.retention.bytes", -1, None, "Size above which a partition's oldest segments go; -1: any.", dynamic=True),
+    _long("log.retention.check.interval.ms", 300_000, 1, "How often segments to delete are looked for."),
+    _long("log.segment.delete.delay.ms", 60_000, 0, "How long a deleted segment's files stay.", dynamic=True),
+    _int("log.index.interval.bytes", 4096, 0, "Bytes of log between two entries of its index.", dynamic=True),
+    _int("log.index.size.max.bytes", 10_485_760, 4, "Size of an index at which a segment ends.", dynamic=True),
+    _long("log.flush.interval.messages", MAX_LONG, 1, "Records after which a log is flushed to disk.", dynamic=True),
+    _long("log.flush.interval.ms", None, None, "Longest time a record waits to be flushed.", dynamic=True),
+    _long("log.flush.scheduler.interval.ms", MAX_LONG, None, "How often logs to flush are looked for."),
+    _text(
+        "compression.type",
+        "producer",
+        "Codec batches are kept in; `producer` keeps them as they came.",
+        choices=COMPRESSIONS,
+        dynamic=True,
+    ),
+    _int("message.max.bytes", 1_048_588, 0, "Largest record batch.", dynamic=True),
+    _text(
+        "log.message.timestamp.type",
+        "CreateTime",
+        "Whose clock a record's timestamp is: its producer's or the broker's.",
+        choices=("CreateTime", "LogAppendTime"),
+        dynamic=True,
+    ),
+    _long(
+        "log.message.timestamp.before.max.ms",
+        MAX_LONG,
+        0,
+        "How far a record's CreateTime may lie behind the broker's clock.",
+        dynamic=True,
+    ),
+    _long(
+        "log.message.timestamp.after.max.ms",
+        3_600_000,
+        0,
+        "How far a record's CreateTime may lie ahead of the broker's clock.",
+        dynamic=True,
+    ),
+    _bool("log.cleaner.enable", True, "Whether compacted topics are compacted."),
+    _long("log.cleaner.backoff.ms", 15_000, 0, "How long the cleaner rests when there is nothing to do.", dynamic=True),
+    Setting(
+        name="log.cleaner.min.cleanable.ratio",
+        type=SettingType.DOUBLE,
+        default=0.5,
+        low=0,
+        high=1,
+        doc="Share of a log that must be uncompacted before it is compacted.",
+        dynamic=True,
+    ),
+    _long(
+        "log.cleaner.delete.retention.ms",
+        86_400_000,
+        0,
+        "How long compaction keeps tombstones, so that readers see them.",
+        dynamic=True,
+    ),
+    _long("log.cleaner.min.compaction.lag.ms", 0, 0, "Younger records are not compacted.", dynamic=True),
+    _long(
+        "log.cleaner.max.compaction.lag.ms",
+        MAX_LONG,
+        1,
+        "Age of the oldest uncompacted record at which a log is compacted whatever its ratio.",
+        dynamic=True,
+    ),
+    _int(
+        "producer.id.expiration.ms",
+        86_400_000,
+        1,
+        "When what is known of a silent idempotent producer is forgotten.",
+        dynamic=True,
+    ),
+)
+
+_CLUSTER: Final = (
+    _text("broker.rack", None, "The rack of a broker; replicas of a partition are spread over racks."),
+    _int("broker.session.timeout.ms", 6000, 1, "The controller's lease: a broker silent for this long is dead."),
+    _int("broker.heartbeat.interval.ms", 2000, 1, "How often a broker shows the controller that it is alive."),
+)
+
+_OWN: Final = (
+    _int(
+        "coterie.spare.shards",
+        2,
+        0,
+        "Started but idle coordinator processes a broker keeps, so that a new shard serves at once.",
+        high=64,
+    ),
+    _int("coterie.group.request.max.bytes", 8_388_608, 1, "Longest request the group APIs take."),
+    _int(
+        "coterie.relay.queue.max.bytes",
+        8_388_608,
+        65_536,
+        "Bytes waiting for one coordinator process at which reading from its clients pauses.",
+    ),
+    _int("coterie.shard.silence.ms", 1000, 100, "A coordinator process silent for this long is killed and replaced."),
+)
+
+_TABLES: Final = (_GROUPS, _NEW_GROUPS, _OFFSETS, _CONNECTIONS, _TOPICS, _LOG, _CLUSTER, _OWN)
+SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType(
+    {setting.name: setting for table in _TABLES for setting in table}
+)
+SECTION_OF: Final[Mapping[str, str]] = MappingProxyType(
+    {setting.name: section for section, table in zip(SECTIONS, _TABLES, strict=True) for setting in table}
+)

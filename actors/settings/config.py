@@ -1,0 +1,113 @@
+"""A broker's settings as they hold: parsed, checked one by one and against one another. The table is broker.py's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+from actors.settings.broker import SETTINGS
+from actors.settings.kinds import Setting, SettingError, Value, unknown_setting
+
+_ORDERED = (
+    ("group.min.session.timeout.ms", "group.max.session.timeout.ms"),
+    ("group.consumer.min.session.timeout.ms", "group.consumer.session.timeout.ms"),
+    ("group.consumer.session.timeout.ms", "group.consumer.max.session.timeout.ms"),
+    ("group.consumer.min.heartbeat.interval.ms", "group.consumer.heartbeat.interval.ms"),
+    ("group.consumer.heartbeat.interval.ms", "group.consumer.max.heartbeat.interval.ms"),
+)
+_LESS = (
+    ("group.consumer.heartbeat.interval.ms", "group.consumer.session.timeout.ms"),
+    ("broker.heartbeat.interval.ms", "broker.session.timeout.ms"),
+)
+
+
+class BrokerConfig(Mapping[str, Any]):
+    """Every broker setting by its name; immutable, picklable.
+
+    `config["group.max.size"]` is typed as the table says (ms and bytes are int, lists are tuples of str); the
+    getters below say so to a type checker. `explicit` are the names set at the start, `dynamic` those changed
+    since (KIP-226); every other setting has its default.
+    """
+
+    __slots__ = ("_changes", "_started", "_values", "dynamic", "explicit")
+
+    def __init__(self, started: Mapping[str, Value], changes: Mapping[str, Value]) -> None:
+        self._started = dict(started)
+        self._changes = dict(changes)
+        self._values = {name: setting.default for name, setting in SETTINGS.items()} | self._started | self._changes
+        self.explicit = frozenset(started)
+        self.dynamic = frozenset(changes)
+        _check_together(self._values)
+
+    @classmethod
+    def from_mapping(cls, texts: Mapping[str, str]) -> BrokerConfig:
+        """Settings as people write them. Raises SettingError with the first that is unknown or out of range."""
+        return cls({name: _parse(name, text) for name, text in texts.items()}, {})
+
+    def with_dynamic(self, changes: Mapping[str, str | None]) -> BrokerConfig:
+        """The same with some settings changed at run time; None takes such a change back. Raises SettingError."""
+        held = dict(self._changes)
+        for name, text in changes.items():
+            if not _setting(name).dynamic:
+                raise SettingError(name, f"{name} is read-only while the broker runs: set it and restart")
+            if text is None:
+                held.pop(name, None)
+            else:
+                held[name] = _parse(name, text)
+        return BrokerConfig(self._started, held)
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __reduce__(self) -> tuple[type[BrokerConfig], tuple[object, ...]]:
+        return BrokerConfig, (self._started, self._changes)
+
+    def integer(self, name: str) -> int:
+        """A whole number that is always set."""
+        return cast(int, self._values[name])
+
+    def number(self, name: str) -> float:
+        """A number that may have a fraction."""
+        return cast(float, self._values[name])
+
+    def boolean(self, name: str) -> bool:
+        """A switch."""
+        return cast(bool, self._values[name])
+
+    def text(self, name: str) -> str | None:
+        """A string; None if it may be unset and is."""
+        return cast("str | None", self._values[name])
+
+    def items_of(self, name: str) -> tuple[str, ...]:
+        """A list; empty if it is unset."""
+        return cast("tuple[str, ...] | None", self._values[name]) or ()
+
+    def to_mapping(self) -> dict[str, str]:
+        """What was set at the start, as text: `from_mapping` of it gives this config without later changes."""
+        return {name: SETTINGS[name].format(value) or "" for name, value in sorted(self._started.items())}
+
+
+def _setting(name: str) -> Setting:
+    setting = SETTINGS.get(name)
+    if setting is None:
+        raise unknown_setting(name, list(SETTINGS))
+    return setting
+
+
+def _parse(name: str, text: str) -> Value:
+    return _setting(name).parse(text)
+
+
+def _check_together(values: Mapping[str, Any]) -> None:
+    for low, high in _ORDERED:
+        if values[low] > values[high]:
+            raise SettingError(low, f"{low}={values[low]} must not exceed {high}={values[high]}")
+    for low, high in _LESS:
+        if values[low] >= values[high]:
+            raise SettingError(low, f"{low}={values[low]} must be below {high}={values[high]}")

@@ -1,0 +1,312 @@
+"""The settings table: Kafka's defaults and ranges, what errors say, and where a topic's values come from."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from actors.log.config import LogConfig
+from actors.settings import (
+    SECTION_OF,
+    SECTIONS,
+    SETTINGS,
+    TOPIC_SETTINGS,
+    BrokerConfig,
+    SettingError,
+    SettingType,
+    Source,
+    broker_config_value,
+    offsets_topic_configs,
+    parse_topic_configs,
+    topic_config_synonyms,
+    topic_config_value,
+    topic_configs,
+    topic_value,
+)
+
+MAX_INT = 2**31 - 1
+MAX_LONG = 2**63 - 1
+
+GROUP_DEFAULTS = {
+    "group.initial.rebalance.delay.ms": 3000,
+    "group.min.session.timeout.ms": 6000,
+    "group.max.session.timeout.ms": 1_800_000,
+    "group.max.size": MAX_INT,
+    "offsets.topic.num.partitions": 50,
+    "offsets.topic.replication.factor": 3,
+    "offsets.topic.segment.bytes": 104_857_600,
+    "offsets.topic.compression.codec": 0,
+    "offsets.retention.minutes": 10_080,
+    "offsets.retention.check.interval.ms": 600_000,
+    "offset.metadata.max.bytes": 4096,
+    "offsets.commit.timeout.ms": 5000,
+    "offsets.load.buffer.size": 5_242_880,
+    "group.coordinator.threads": 1,
+    "group.coordinator.append.linger.ms": 10,
+    "group.coordinator.rebalance.protocols": ("classic", "consumer"),
+    "group.consumer.session.timeout.ms": 45_000,
+    "group.consumer.min.session.timeout.ms": 45_000,
+    "group.consumer.max.session.timeout.ms": 60_000,
+    "group.consumer.heartbeat.interval.ms": 5000,
+    "group.consumer.min.heartbeat.interval.ms": 5000,
+    "group.consumer.max.heartbeat.interval.ms": 15_000,
+    "group.consumer.max.size": MAX_INT,
+    "group.consumer.assignors": ("uniform", "range"),
+    "group.consumer.migration.policy": "bidirectional",
+}
+BROKER_DEFAULTS = {
+    "socket.request.max.bytes": 104_857_600,
+    "max.connections": MAX_INT,
+    "connections.max.idle.ms": 600_000,
+    "num.partitions": 1,
+    "default.replication.factor": 1,
+    "auto.create.topics.enable": True,
+    "message.max.bytes": 1_048_588,
+    "log.segment.bytes": 1_073_741_824,
+    "log.roll.ms": None,
+    "log.roll.hours": 168,
+    "log.retention.ms": None,
+    "log.retention.hours": 168,
+    "log.retention.bytes": -1,
+    "log.retention.check.interval.ms": 300_000,
+    "log.index.interval.bytes": 4096,
+    "log.cleanup.policy": ("delete",),
+    "log.flush.interval.messages": MAX_LONG,
+    "min.insync.replicas": 1,
+    "compression.type": "producer",
+    "unclean.leader.election.enable": False,
+    "producer.id.expiration.ms": 86_400_000,
+    "fetch.max.bytes": 57_671_680,
+    "broker.rack": None,
+    "broker.session.timeout.ms": 6000,
+    "coterie.spare.shards": 2,
+    "coterie.group.request.max.bytes": 8_388_608,
+    "coterie.relay.queue.max.bytes": 8_388_608,
+    "coterie.shard.silence.ms": 1000,
+}
+OUT_OF_RANGE = [
+    ("group.initial.rebalance.delay.ms", str(MAX_INT + 1)),
+    ("group.min.session.timeout.ms", "six"),
+    ("group.max.session.timeout.ms", str(MAX_INT + 1)),
+    ("group.max.size", "0"),
+    ("offsets.topic.num.partitions", "0"),
+    ("offsets.topic.replication.factor", "0"),
+    ("offsets.topic.segment.bytes", "0"),
+    ("offsets.topic.compression.codec", "5"),
+    ("offsets.retention.minutes", "0"),
+    ("offsets.retention.check.interval.ms", "0"),
+    ("offset.metadata.max.bytes", str(MAX_INT + 1)),
+    ("offsets.commit.timeout.ms", "0"),
+    ("offsets.load.buffer.size", "0"),
+    ("group.coordinator.threads", "0"),
+    ("group.coordinator.append.linger.ms", "-1"),
+    ("group.coordinator.rebalance.protocols", "classic,raft"),
+    ("group.coordinator.rebalance.protocols", "consumer"),
+    ("group.consumer.session.timeout.ms", "60001"),
+    ("group.consumer.session.timeout.ms", "44999"),
+    ("group.consumer.heartbeat.interval.ms", "4999"),
+    ("group.consumer.heartbeat.interval.ms", "15001"),
+    ("group.consumer.max.size", "0"),
+    ("group.consumer.assignors", ""),
+    ("group.consumer.assignors", "sticky"),
+    ("group.consumer.migration.policy", "sideways"),
+    ("num.partitions", "0"),
+    ("min.insync.replicas", "0"),
+    ("message.max.bytes", "-1"),
+    ("log.segment.bytes", "13"),
+    ("log.retention.ms", "-2"),
+    ("log.cleaner.min.cleanable.ratio", "1.01"),
+    ("log.cleaner.min.cleanable.ratio", "nan"),
+    ("log.cleanup.policy", "shred"),
+    ("compression.type", "brotli"),
+    ("auto.create.topics.enable", "yes"),
+    ("max.connections", "1_000"),
+    ("listeners", "SSL://:9093"),
+    ("coterie.spare.shards", "65"),
+]
+
+
+@pytest.mark.conformance("G-01")
+@pytest.mark.parametrize(("name", "value"), (GROUP_DEFAULTS | BROKER_DEFAULTS).items())
+def test_default_is_kafkas(name: str, value: object) -> None:
+    read = BrokerConfig.from_mapping({})[name]
+    assert read == value
+    assert type(read) is type(value)
+
+
+@pytest.mark.conformance("G-01")
+@pytest.mark.parametrize(("name", "text"), OUT_OF_RANGE)
+def test_value_out_of_range_is_rejected(name: str, text: str) -> None:
+    with pytest.raises(SettingError) as caught:
+        BrokerConfig.from_mapping({name: text})
+    message = str(caught.value)
+    assert name in message
+    assert text in message
+    assert "\n" not in message
+
+
+@pytest.mark.conformance("G-01")
+@pytest.mark.parametrize("name", [n for n, s in SETTINGS.items() if s.low is not None])
+def test_lowest_value_is_taken_and_the_next_below_is_not(name: str) -> None:
+    setting = SETTINGS[name]
+    assert setting.low is not None
+    assert setting.parse(str(setting.low)) == setting.low
+    with pytest.raises(SettingError, match="must be"):
+        setting.parse(str(setting.low - 1))
+
+
+@pytest.mark.parametrize(
+    ("texts", "words"),
+    [
+        ({"group.min.session.timeout.ms": "1800001"}, "must not exceed group.max.session.timeout.ms=1800000"),
+        ({"broker.heartbeat.interval.ms": "6000"}, "must be below broker.session.timeout.ms=6000"),
+        (
+            {"group.consumer.min.session.timeout.ms": "5000", "group.consumer.session.timeout.ms": "5000"},
+            "must be below group.consumer.session.timeout.ms=5000",
+        ),
+    ],
+)
+def test_settings_that_contradict_each_other_are_rejected(texts: dict[str, str], words: str) -> None:
+    with pytest.raises(SettingError, match=words):
+        BrokerConfig.from_mapping(texts)
+
+
+def test_unknown_setting_is_answered_with_the_one_that_was_meant() -> None:
+    with pytest.raises(SettingError, match=r"unknown setting 'group.max.sise'; did you mean group.max.size\?"):
+        BrokerConfig.from_mapping({"group.max.sise": "3"})
+
+
+def test_setting_like_no_other_gets_no_suggestion() -> None:
+    with pytest.raises(SettingError) as caught:
+        BrokerConfig.from_mapping({"zzz": "3"})
+    assert str(caught.value) == "unknown setting 'zzz'"
+    assert caught.value.key == "zzz"
+
+
+def test_values_are_typed_and_what_was_set_is_known() -> None:
+    config = BrokerConfig.from_mapping(
+        {"num.partitions": " 12 ", "auto.create.topics.enable": "FALSE", "log.cleanup.policy": "compact, delete"}
+    )
+    assert config.integer("num.partitions") == 12
+    assert config.boolean("auto.create.topics.enable") is False
+    assert config.items_of("log.cleanup.policy") == ("compact", "delete")
+    assert config.number("log.cleaner.min.cleanable.ratio") == 0.5
+    assert config.text("broker.rack") is None
+    assert config.explicit == {"num.partitions", "auto.create.topics.enable", "log.cleanup.policy"}
+
+
+def test_config_survives_a_pickle_and_its_own_text() -> None:
+    config = BrokerConfig.from_mapping({"num.partitions": "3", "log.cleanup.policy": "compact,delete"})
+    assert pickle.loads(pickle.dumps(config)) == config
+    assert BrokerConfig.from_mapping(config.to_mapping()) == config
+
+
+def test_dynamic_change_holds_and_taking_it_back_restores_the_start() -> None:
+    started = BrokerConfig.from_mapping({"message.max.bytes": "2000"})
+    changed = started.with_dynamic({"message.max.bytes": "3000"})
+    assert (changed["message.max.bytes"], changed.dynamic) == (3000, {"message.max.bytes"})
+    assert started["message.max.bytes"] == 2000
+    back = changed.with_dynamic({"message.max.bytes": None})
+    assert (back["message.max.bytes"], back.dynamic) == (2000, frozenset())
+
+
+@pytest.mark.parametrize(("name", "words"), [("num.partitions", "read-only"), ("num.partition", "did you mean")])
+def test_dynamic_change_of_what_cannot_change_is_rejected(name: str, words: str) -> None:
+    with pytest.raises(SettingError, match=words):
+        BrokerConfig.from_mapping({}).with_dynamic({name: "3"})
+
+
+def test_every_default_is_within_its_own_range() -> None:
+    for setting in [*SETTINGS.values(), *(entry.setting for entry in TOPIC_SETTINGS.values())]:
+        text = setting.format(setting.default)
+        assert setting.parse(text or "") == setting.default, setting.name
+
+
+def test_every_setting_says_what_it_does_in_a_known_section() -> None:
+    for name, setting in SETTINGS.items():
+        assert setting.doc.endswith("."), name
+        assert SECTION_OF[name] in SECTIONS
+
+
+# --- topics ---
+
+
+def test_topic_defaults_follow_the_brokers_settings() -> None:
+    for name, entry in TOPIC_SETTINGS.items():
+        assert topic_value(name, {}, BrokerConfig.from_mapping({})) == entry.setting.default, name
+
+
+@pytest.mark.parametrize(
+    ("texts", "retention_ms"),
+    [
+        ({}, 604_800_000),
+        ({"log.retention.hours": "2"}, 7_200_000),
+        ({"log.retention.hours": "2", "log.retention.minutes": "3"}, 180_000),
+        ({"log.retention.hours": "2", "log.retention.minutes": "3", "log.retention.ms": "4"}, 4),
+        ({"log.retention.hours": "-1"}, -1),
+    ],
+)
+def test_retention_takes_the_finest_unit_that_is_set(texts: dict[str, str], retention_ms: int) -> None:
+    assert topic_value("retention.ms", {}, BrokerConfig.from_mapping(texts)) == retention_ms
+
+
+def test_topic_value_names_its_source_and_synonyms() -> None:
+    broker = BrokerConfig.from_mapping({"log.segment.bytes": "1000"})
+    own = topic_config_value("segment.bytes", {"segment.bytes": "2000"}, broker)
+    assert (own.value, own.source, own.type_code) == ("2000", 1, SettingType.INT)
+    assert [(s.name, s.value, s.source) for s in own.synonyms] == [
+        ("segment.bytes", "2000", Source.DYNAMIC_TOPIC_CONFIG),
+        ("log.segment.bytes", "1000", Source.STATIC_BROKER_CONFIG),
+    ]
+    inherited = topic_config_value("segment.bytes", {}, broker)
+    assert (inherited.value, inherited.source, inherited.is_default) == ("1000", 4, False)
+    default = topic_config_value("segment.bytes", {}, BrokerConfig.from_mapping({}))
+    assert (default.value, default.source, default.is_default) == ("1073741824", 5, True)
+
+
+def test_setting_that_inherits_from_none_has_its_own_default_as_source() -> None:
+    synonyms = topic_config_synonyms("segment.jitter.ms", {}, BrokerConfig.from_mapping({}))
+    assert [(s.name, s.value, s.source) for s in synonyms] == [("segment.jitter.ms", "0", Source.DEFAULT_CONFIG)]
+
+
+def test_dynamic_broker_change_is_a_topics_source() -> None:
+    broker = BrokerConfig.from_mapping({}).with_dynamic({"compression.type": "zstd"})
+    value = topic_config_value("compression.type", {}, broker)
+    assert (value.value, value.source) == ("zstd", Source.DYNAMIC_BROKER_CONFIG)
+
+
+def test_broker_value_is_described_with_its_default() -> None:
+    broker = BrokerConfig.from_mapping({"num.partitions": "4"})
+    value = broker_config_value("num.partitions", broker)
+    assert (value.value, value.source, value.read_only) == ("4", Source.STATIC_BROKER_CONFIG, True)
+    assert [s.value for s in value.synonyms] == ["4", "1"]
+
+
+def test_topic_configs_are_parsed_and_unknown_ones_named() -> None:
+    assert parse_topic_configs({"retention.ms": "5", "segment.ms": None}) == {"retention.ms": 5}
+    with pytest.raises(SettingError, match=r"unknown topic setting 'retention\.m'; did you mean retention\.ms"):
+        parse_topic_configs({"retention.m": "5"})
+    with pytest.raises(SettingError, match=r"invalid value '0' for segment\.ms"):
+        parse_topic_configs({"segment.ms": "0"})
+
+
+def test_every_topic_setting_can_be_had_as_text() -> None:
+    texts = topic_configs({"cleanup.policy": "compact"}, BrokerConfig.from_mapping({}))
+    assert set(texts) == set(TOPIC_SETTINGS)
+    assert texts["cleanup.policy"] == "compact"
+    assert texts["unclean.leader.election.enable"] == "false"
+
+
+def test_offsets_topic_is_compacted_with_its_own_segment_size() -> None:
+    assert offsets_topic_configs(BrokerConfig.from_mapping({"offsets.topic.segment.bytes": "7"})) == {
+        "cleanup.policy": "compact",
+        "compression.type": "producer",
+        "segment.bytes": "7",
+    }
+
+
+def test_the_logs_own_defaults_are_those_of_the_table() -> None:
+    for name, text in LogConfig().to_configs().items():
+        setting = TOPIC_SETTINGS[name].setting if name in TOPIC_SETTINGS else SETTINGS[name]
+        assert text == setting.format(setting.default), name
