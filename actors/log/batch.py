@@ -148,9 +148,7 @@ def iter_batches(buffer: Buffer) -> Iterator[tuple[int, int, BatchHeader]]:
     while position + HEADER_BYTES <= size:
         header = BatchHeader._make(HEADER.unpack_from(buffer, position))
         if header.length < MIN_LENGTH or header.magic != MAGIC:
-            raise CorruptBatchError(
-                f"no record batch at byte {position}: length {header.length}, magic {header.magic}"
-            )
+            raise CorruptBatchError(f"no record batch at byte {position}: length {header.length}, magic {header.magic}")
         end = position + LENGTH_BYTES + header.length
         if end > size:
             return

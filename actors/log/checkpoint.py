@@ -1,0 +1,45 @@
+"""What a log must remember beside its records, in one small JSON file of its folder."""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+from actors.log.files import write_atomically
+
+FILE_NAME: Final = "log.checkpoint"
+_VERSION: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """Offsets of one log.
+
+    `recovery_point`: all before it is on disk. `cleaned_to`: all before it has been compacted.
+    `cleanings`: (offset, ms): a compaction that reached `offset` first saw the tombstones before it then.
+    """
+
+    recovery_point: int = 0
+    log_start_offset: int = 0
+    high_watermark: int = 0
+    cleaned_to: int = 0
+    cleanings: tuple[tuple[int, int], ...] = ()
+
+
+def load_checkpoint(directory: Path) -> Checkpoint:
+    """The folder's checkpoint; all zero, which is always safe, when missing or not understood."""
+    try:
+        fields = json.loads((directory / FILE_NAME).read_bytes())
+        if fields.pop("version") != _VERSION:
+            return Checkpoint()
+        pairs = tuple((int(offset), int(time)) for offset, time in fields.pop("cleanings"))
+        numbers = {name: int(value) for name, value in fields.items()}
+        return Checkpoint(**numbers, cleanings=pairs)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return Checkpoint()
+
+
+def save_checkpoint(directory: Path, checkpoint: Checkpoint, *, durable: bool = False) -> None:
+    """Replace the folder's checkpoint. OSError when the disk refuses."""
+    text = json.dumps({"version": _VERSION, **asdict(checkpoint)})
+    write_atomically(directory / FILE_NAME, text.encode(), durable=durable)

@@ -1,0 +1,90 @@
+"""Small file habits: positional writes that can be replaced in tests, atomic replacement, fsync of folders."""
+
+import contextlib
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final
+
+Buffer = bytes | bytearray | memoryview
+
+_IOV_MAX: Final = 512
+
+
+class FileWriter:
+    """How a log writes: all bytes or an OSError. Tests put a disk that is full in its place."""
+
+    def write(self, fd: int, buffers: Sequence[Buffer], position: int) -> int:
+        """Write `buffers` one after the other at `position`; the number of bytes. May leave part on OSError."""
+        first = sum(map(len, buffers[:_IOV_MAX]))
+        if len(buffers) <= _IOV_MAX and (written := os.pwritev(fd, buffers, position)) == first:
+            return written
+        return _write_slowly(fd, buffers, position)
+
+    def fsync(self, fd: int) -> None:
+        """Make the file's data durable."""
+        os.fdatasync(fd)
+
+
+def _write_slowly(fd: int, buffers: Iterable[Buffer], position: int) -> int:
+    start = position
+    for buffer in buffers:
+        view = memoryview(buffer)
+        while view:
+            written = os.pwrite(fd, view, position)
+            if written == 0:
+                raise OSError("the disk took no bytes")
+            view = view[written:]
+            position += written
+    return position - start
+
+
+def read_exactly(fd: int, size: int, position: int) -> bytes:
+    """`size` bytes at `position`, fewer only at the end of the file."""
+    data = os.pread(fd, size, position)
+    while len(data) < size:
+        more = os.pread(fd, size - len(data), position + len(data))
+        if not more:
+            break
+        data += more
+    return data
+
+
+def write_atomically(path: Path, data: bytes, *, durable: bool = True) -> None:
+    """Replace `path` as a whole: a crash leaves the old or the new content, never a part."""
+    temporary = path.with_name(path.name + ".tmp")
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    try:
+        _write_slowly(fd, (data,), 0)
+        if durable:
+            os.fsync(fd)
+    finally:
+        os.close(fd)
+    os.replace(temporary, path)
+    if durable:
+        fsync_directory(path.parent)
+
+
+def fsync_directory(path: Path) -> None:
+    """Make creations, renames and removals in `path` durable."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def fsync_file(path: Path) -> None:
+    """Make the content of `path` durable."""
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def remove_files(paths: Iterable[Path]) -> None:
+    """Unlink files that are no longer part of any log; safe to run in another thread, safe to repeat."""
+    for path in paths:
+        with contextlib.suppress(FileNotFoundError):
+            path.unlink()

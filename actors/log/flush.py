@@ -1,0 +1,43 @@
+"""Making a log durable away from the thread that appends to it."""
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from actors.log.files import FileWriter, fsync_directory, fsync_file, write_atomically
+from actors.log.segment import Segment
+
+
+@dataclass(slots=True)
+class FlushJob:
+    """fsync of all that was appended before `upto`. `run` in any thread, then `PartitionLog.finish_flush`."""
+
+    directory: Path
+    upto: int
+    generation: int
+    writer: FileWriter
+    active_fd: int = -1
+    sealed: list[Segment] = field(default_factory=list)
+    files: list[tuple[Path, bytes]] = field(default_factory=list)
+    error: OSError | None = None
+
+    def run(self) -> None:
+        """Do it. An error is kept in `error`."""
+        try:
+            self._run()
+        except OSError as error:
+            self.error = error
+        finally:
+            if self.active_fd >= 0:
+                os.close(self.active_fd)
+                self.active_fd = -1
+
+    def _run(self) -> None:
+        for segment in self.sealed:
+            if segment.path.exists():
+                fsync_file(segment.path)
+        for path, content in self.files:
+            write_atomically(path, content, durable=False)
+        if self.active_fd >= 0:
+            self.writer.fsync(self.active_fd)
+        fsync_directory(self.directory)

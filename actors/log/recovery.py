@@ -1,0 +1,189 @@
+"""Opening a log's folder: what is there, what can be trusted, what has to be read again or cut off."""
+
+import logging
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from actors.log.batch import BatchHeader
+from actors.log.checkpoint import Checkpoint, load_checkpoint
+from actors.log.config import LogConfig
+from actors.log.epochs import FILE_NAME as EPOCHS_FILE
+from actors.log.epochs import LeaderEpochs
+from actors.log.errors import StorageError
+from actors.log.files import remove_files
+from actors.log.producer_state import ProducerStates
+from actors.log.segment import DELETED_SUFFIX, LOG_SUFFIX, SNAPSHOT_SUFFIX, Segment
+
+logger = logging.getLogger(__name__)
+
+_LEFTOVERS: Final = (DELETED_SUFFIX, ".tmp")
+
+
+@dataclass(slots=True)
+class OpenedLog:
+    """The parts of a log as found on disk."""
+
+    segments: list[Segment]
+    checkpoint: Checkpoint
+    epochs: LeaderEpochs
+    producers: ProducerStates
+    log_end_offset: int
+
+
+def open_directory(directory: Path, config: LogConfig, *, clean_shutdown: bool, now_ms: int) -> OpenedLog:
+    """Read a log's folder, making it if it is missing. StorageError when the disk refuses."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        return _Opening(directory, config, clean_shutdown, now_ms).run()
+    except OSError as error:
+        raise StorageError(f"cannot open the log in {directory}: {error}") from error
+
+
+def rebuild_producers(directory: Path, segments: list[Segment], log_end_offset: int, now_ms: int) -> ProducerStates:
+    """The producer state at the log end, from the newest usable snapshot and the batches after it.
+
+    Snapshots past the end are removed: they describe records that are gone.
+    """
+    producers = ProducerStates()
+    start = segments[0].base_offset
+    for offset, path in sorted(snapshots(directory), reverse=True):
+        if offset <= log_end_offset and producers.load(path):
+            start = offset
+            break
+        remove_files([path])
+    ends = [segment.base_offset for segment in segments[1:]] + [log_end_offset]
+    for segment, end in zip(segments, ends, strict=True):
+        if end > start:
+            for header in segment.headers_from(start):
+                if header.producer_id >= 0 and not header.is_control:
+                    producers.record(header, header.base_offset, now_ms)
+    return producers
+
+
+def snapshots(directory: Path) -> list[tuple[int, Path]]:
+    """(offset, path) of the producer snapshots in a log's folder."""
+    found = directory.glob(f"*{SNAPSHOT_SUFFIX}")
+    return [(int(path.stem), path) for path in found if path.stem.isdigit()]
+
+
+class _Opening:
+    """One run of opening; holds what its steps share."""
+
+    def __init__(self, directory: Path, config: LogConfig, clean_shutdown: bool, now_ms: int) -> None:
+        self._directory = directory
+        self._config = config
+        self._clean = clean_shutdown
+        self._now_ms = now_ms
+        self._checkpoint = load_checkpoint(directory)
+        self._epochs = LeaderEpochs(directory / EPOCHS_FILE)
+        self._epochs_known = self._epochs.load()
+
+    def run(self) -> OpenedLog:
+        remove_files(path for path in self._directory.iterdir() if path.suffix in _LEFTOVERS)
+        segments = self._segments()
+        segments = self._load(segments)
+        end = self._end_offset(segments[-1])
+        start = max(self._checkpoint.log_start_offset, segments[0].base_offset)
+        if start > end:
+            logger.warning("%s ends at %d, before its start %d: begun anew", self._directory, end, start)
+            remove_files(path for segment in segments for path in segment.paths())
+            segments, end = [Segment(self._directory, start)], start
+        segments[-1].open_for_append()
+        self._set_first_append(segments[-1])
+        self._settle_epochs(segments, start, end)
+        producers = rebuild_producers(self._directory, segments, end, self._now_ms)
+        watermark = min(max(self._checkpoint.high_watermark, start), end)
+        checkpoint = replace(
+            self._checkpoint,
+            log_start_offset=start,
+            high_watermark=watermark,
+            recovery_point=min(self._checkpoint.recovery_point, end),
+        )
+        return OpenedLog(segments, checkpoint, self._epochs, producers, end)
+
+    def _segments(self) -> list[Segment]:
+        found = [path for path in self._directory.glob(f"*{LOG_SUFFIX}") if path.stem.isdigit()]
+        bases = sorted(int(path.stem) for path in found)
+        return [Segment(self._directory, base) for base in bases or [self._checkpoint.log_start_offset]]
+
+    def _load(self, segments: list[Segment]) -> list[Segment]:
+        """Load or recover each segment; a cut in the unflushed part ends the log there."""
+        for number, segment in enumerate(segments):
+            last = number == len(segments) - 1
+            end = None if last else segments[number + 1].base_offset
+            if end is None:
+                segment.open_for_append()
+            if self._must_verify(segment, end):
+                if self._recover(segment) and not last:
+                    self._drop(segments[number + 1 :])
+                    return segments[: number + 1]
+            elif not segment.load():
+                self._reindex(segment)
+            else:
+                segment.flushed = not last
+        return segments
+
+    def _must_verify(self, segment: Segment, end: int | None) -> bool:
+        """Whether the segment may hold batches a crash has damaged."""
+        if not self._clean:
+            return end is None or end > self._checkpoint.recovery_point
+        return end is None and not _ends_whole(segment)
+
+    def _recover(self, segment: Segment) -> bool:
+        """Check every batch, cut at the first bad one; whether something was cut."""
+        length = segment.rebuild(self._config.index_interval_bytes, verify=True, on_batch=self._note_epoch)
+        if segment.size_bytes == length:
+            return False
+        logger.warning(
+            "%s: %d of %d bytes are no whole, undamaged batches: cut",
+            segment.path,
+            length - segment.size_bytes,
+            length,
+        )
+        segment.cut(segment.size_bytes, self._config.index_interval_bytes)
+        return True
+
+    def _reindex(self, segment: Segment) -> None:
+        """The indexes of a flushed segment are missing or broken: make them from the file."""
+        logger.info("%s: rebuilding its indexes", segment.path)
+        length = segment.rebuild(self._config.index_interval_bytes, verify=False)
+        if segment.size_bytes != length:
+            logger.error("%s is damaged after byte %d: the rest is skipped", segment.path, segment.size_bytes)
+
+    def _drop(self, segments: list[Segment]) -> None:
+        for segment in segments:
+            logger.warning("%s follows the cut: removed", segment.path)
+            segment.close()
+            remove_files(segment.paths())
+
+    def _note_epoch(self, header: BatchHeader) -> None:
+        self._epochs.assign(header.leader_epoch, header.base_offset)
+
+    def _end_offset(self, active: Segment) -> int:
+        last = active.last_batch()
+        return last.last_offset + 1 if last else active.base_offset
+
+    def _set_first_append(self, active: Segment) -> None:
+        if active.size_bytes:
+            written = active.header_at(0).max_timestamp
+            active.first_append_ms = min(written, self._now_ms) if written >= 0 else self._now_ms
+
+    def _settle_epochs(self, segments: list[Segment], start: int, end: int) -> None:
+        if not self._epochs_known:
+            for segment in segments:
+                for header in segment.headers_from(segment.base_offset):
+                    self._note_epoch(header)
+        self._epochs.truncate_end(end + 1)
+        self._epochs.truncate_start(start)
+
+
+def _ends_whole(segment: Segment) -> bool:
+    """Whether an active segment's indexes load and its file ends with a whole batch."""
+    if not segment.load():
+        return False
+    try:
+        last = segment.last_batch()
+    except StorageError:
+        return False
+    return segment.size_bytes == (last.end if last else 0)

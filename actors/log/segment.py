@@ -1,0 +1,264 @@
+"""One segment of a log: a file of record batches, its two sparse indexes, and walking over its batches.
+
+It knows positions and batch boundaries. What may be appended, read or deleted is the log's business.
+"""
+
+import mmap
+import os
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from actors.log.batch import (
+    HEADER_BYTES,
+    LENGTH_BYTES,
+    MAGIC,
+    MIN_LENGTH,
+    NO_TIMESTAMP,
+    BatchHeader,
+    crc_matches,
+    read_header,
+)
+from actors.log.errors import StorageError
+from actors.log.files import read_exactly
+from actors.log.index import OFFSET_ENTRY, TIME_ENTRY, SparseIndex
+
+LOG_SUFFIX: Final = ".log"
+INDEX_SUFFIX: Final = ".index"
+TIME_INDEX_SUFFIX: Final = ".timeindex"
+SNAPSHOT_SUFFIX: Final = ".snapshot"
+DELETED_SUFFIX: Final = ".deleted"
+SEGMENT_SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX)
+
+MAX_RELATIVE_OFFSET: Final = 2**31 - 1
+
+# Base offset, length, last offset delta: all that finding a batch needs.
+_BRIEF: Final = struct.Struct(">qi11xi")
+_WALK_BYTES: Final = 8192
+
+
+def file_name(base_offset: int, suffix: str = LOG_SUFFIX) -> str:
+    """Kafka's file name for what begins at `base_offset`."""
+    return f"{base_offset:020d}{suffix}"
+
+
+class BatchAt(NamedTuple):
+    """Where a batch lies in its segment."""
+
+    position: int
+    size_bytes: int
+    base_offset: int
+    last_offset: int
+
+    @property
+    def end(self) -> int:
+        return self.position + self.size_bytes
+
+
+class Segment:
+    """A segment file. `fd` is open while it is the active one; other reads open the file for themselves."""
+
+    def __init__(self, directory: Path, base_offset: int) -> None:
+        self.base_offset = base_offset
+        self.path = directory / file_name(base_offset)
+        self.offsets = SparseIndex(directory / file_name(base_offset, INDEX_SUFFIX), OFFSET_ENTRY)
+        self.times = SparseIndex(directory / file_name(base_offset, TIME_INDEX_SUFFIX), TIME_ENTRY)
+        self.fd = -1
+        self.size_bytes = 0
+        self.max_timestamp = NO_TIMESTAMP
+        self.max_timestamp_offset = base_offset
+        self.first_append_ms = NO_TIMESTAMP
+        self.flushed = False
+        self._unindexed_bytes = 0
+
+    # -- opening and closing
+
+    def open_for_append(self) -> None:
+        """Create the file if need be and keep it open. OSError when the disk refuses."""
+        if self.fd < 0:
+            self.fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+
+    def close(self) -> None:
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
+    @contextmanager
+    def reading(self) -> Iterator[int]:
+        """A file descriptor to read from."""
+        if self.fd >= 0:
+            yield self.fd
+            return
+        try:
+            fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise StorageError(f"cannot read {self.path}: {error}") from error
+        try:
+            yield fd
+        finally:
+            os.close(fd)
+
+    def paths(self) -> list[Path]:
+        return [self.path, self.offsets.path, self.times.path]
+
+    # -- growing
+
+    def added(self, base_offset: int, size_bytes: int, max_timestamp: int, interval_bytes: int) -> None:
+        """A batch of `size_bytes` now stands at the end of the file: index it if it is due."""
+        relative = base_offset - self.base_offset
+        if max_timestamp > self.max_timestamp:
+            self.max_timestamp = max_timestamp
+            self.max_timestamp_offset = base_offset
+        if self._unindexed_bytes >= interval_bytes:
+            self.offsets.append(relative, self.size_bytes)
+            self.times.append(self.max_timestamp, self.max_timestamp_offset - self.base_offset)
+            self._unindexed_bytes = 0
+        self._unindexed_bytes += size_bytes
+        self.size_bytes += size_bytes
+
+    def seal(self) -> None:
+        """No more batches: the last time index entry keeps the segment's largest timestamp."""
+        entry = (self.max_timestamp, self.max_timestamp_offset - self.base_offset)
+        if self.size_bytes and self.times.last() != entry:
+            self.times.append(*entry)
+
+    # -- rebuilding
+
+    def rebuild(
+        self,
+        interval_bytes: int,
+        *,
+        verify: bool,
+        on_batch: Callable[[BatchHeader], None] | None = None,
+    ) -> int:
+        """Read the file batch by batch and make its indexes anew; stops at the first bad batch.
+
+        Returns the file's length, so that `size_bytes` below it says there is something to cut.
+        `verify` checks the checksums too.
+        """
+        self._forget()
+        with self.reading() as fd:
+            length = os.fstat(fd).st_size
+            if length == 0:
+                return 0
+            with mmap.mmap(fd, length, access=mmap.ACCESS_READ) as content, memoryview(content) as view:
+                for header in _sound_batches(view, self.base_offset, verify):
+                    self.added(header.base_offset, header.size_bytes, header.max_timestamp, interval_bytes)
+                    if on_batch is not None:
+                        on_batch(header)
+        return length
+
+    def cut(self, position: int, interval_bytes: int) -> None:
+        """Drop everything from the batch boundary `position` on. OSError when the disk refuses."""
+        os.truncate(self.path, position)
+        self.rebuild(interval_bytes, verify=False)
+
+    def load(self) -> bool:
+        """Take a closed segment as it is; False when its indexes do not fit its file."""
+        self._forget()
+        self.size_bytes = self.path.stat().st_size
+        if not (self.offsets.load() and self.times.load()):
+            return False
+        last, time = self.offsets.last(), self.times.last()
+        if (last is not None and last[1] >= self.size_bytes) or (time is None and self.size_bytes):
+            return False
+        if time is not None:
+            self.max_timestamp, self.max_timestamp_offset = time[0], self.base_offset + time[1]
+        return True
+
+    def _forget(self) -> None:
+        self.size_bytes = self._unindexed_bytes = 0
+        self.max_timestamp, self.max_timestamp_offset = NO_TIMESTAMP, self.base_offset
+        self.flushed = False
+        self.offsets.clear()
+        self.times.clear()
+
+    # -- finding batches
+
+    def find(self, offset: int) -> BatchAt | None:
+        """The first batch whose last offset is at least `offset`."""
+        entry = self.offsets.floor_first(max(offset - self.base_offset, 0))
+        for batch in self.walk(entry[1] if entry else 0):
+            if batch.last_offset >= offset:
+                return batch
+        return None
+
+    def last_batch_until(self, limit: int, start: int = 0) -> BatchAt | None:
+        """The last batch that ends at byte `limit` or before; `start` is a batch boundary at most there."""
+        entry = self.offsets.floor_second(limit - 1)
+        # The indexed batch may itself pass the limit; the one before it is then the answer.
+        while entry is not None and entry[1] > start:
+            found = self._last_until(limit, entry[1])
+            if found is not None:
+                return found
+            entry = self.offsets.floor_second(entry[1] - 1)
+        return self._last_until(limit, start)
+
+    def last_batch(self) -> BatchAt | None:
+        return self.last_batch_until(self.size_bytes)
+
+    def header_at(self, position: int) -> BatchHeader:
+        with self.reading() as fd:
+            return read_header(read_exactly(fd, HEADER_BYTES, position))
+
+    def headers_from(self, offset: int) -> Iterator[BatchHeader]:
+        """The headers of the batches from the one that holds `offset` on."""
+        entry = self.offsets.floor_first(max(offset - self.base_offset, 0))
+        if self.size_bytes == 0:
+            return
+        with self.reading() as fd, mmap.mmap(fd, self.size_bytes, access=mmap.ACCESS_READ) as content:
+            position = entry[1] if entry else 0
+            while position + HEADER_BYTES <= self.size_bytes:
+                header = read_header(content, position)  # type: ignore[arg-type]
+                if header.length < MIN_LENGTH:
+                    raise StorageError(f"{self.path} holds no record batch at byte {position}")
+                if header.last_offset >= offset:
+                    yield header
+                position += header.size_bytes
+
+    def read(self, position: int, size_bytes: int) -> bytes:
+        with self.reading() as fd:
+            return read_exactly(fd, size_bytes, position)
+
+    def _last_until(self, limit: int, start: int) -> BatchAt | None:
+        found = None
+        for batch in self.walk(start):
+            if batch.end > limit:
+                break
+            found = batch
+        return found
+
+    def walk(self, position: int) -> Iterator[BatchAt]:
+        """The batches from the boundary `position` on, reading ahead a little at a time."""
+        with self.reading() as fd:
+            chunk, chunk_at = b"", position
+            unpack, need = _BRIEF.unpack_from, _BRIEF.size
+            while position + HEADER_BYTES <= self.size_bytes:
+                if position + need > chunk_at + len(chunk):
+                    chunk_at = position
+                    chunk = read_exactly(fd, min(_WALK_BYTES, self.size_bytes - position), position)
+                base_offset, length, delta = unpack(chunk, position - chunk_at)
+                if length < MIN_LENGTH:
+                    raise StorageError(f"{self.path} holds no record batch at byte {position}")
+                yield BatchAt(position, length + LENGTH_BYTES, base_offset, base_offset + delta)
+                position += length + LENGTH_BYTES
+
+
+def _sound_batches(view: memoryview, base_offset: int, verify: bool) -> Iterator[BatchHeader]:
+    """The headers of the whole, plausible, undamaged batches a file begins with."""
+    position, next_offset = 0, base_offset
+    while position + HEADER_BYTES <= len(view):
+        header = read_header(view, position)
+        end = position + header.size_bytes
+        if header.magic != MAGIC or header.length < MIN_LENGTH or end > len(view):
+            return
+        if header.base_offset < next_offset or header.last_offset_delta < 0:
+            return
+        if header.last_offset - base_offset > MAX_RELATIVE_OFFSET:
+            return
+        if verify and not crc_matches(view[position:end], header.crc):
+            return
+        yield header
+        position, next_offset = end, header.next_offset

@@ -1,0 +1,166 @@
+"""The ordered segments of a log: which one holds an offset, where a read begins and ends, timestamps.
+
+It answers with positions and never changes a file.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from actors.log.batch import Record, batch_records
+from actors.log.segment import BatchAt, Segment
+
+_MAX_HINTS: Final = 128
+
+
+class Place(NamedTuple):
+    """Whole batches in one segment; `next_offset` is where the next read goes on."""
+
+    segment: Segment
+    position: int
+    size_bytes: int
+    next_offset: int
+
+
+class Segments:
+    """Segments ascending by base offset, never empty once opened; the last one is the active one."""
+
+    def __init__(self, segments: list[Segment]) -> None:
+        self._segments = segments
+        self._bases = [segment.base_offset for segment in segments]
+        # Offset a reader will ask for next -> where it lies: sequential readers skip the search.
+        self._hints: dict[int, tuple[Segment, int]] = {}
+        self._end_of: tuple[int, Segment, int] | None = None
+
+    def __len__(self) -> int:
+        return len(self._segments)
+
+    def __iter__(self) -> Iterator[Segment]:
+        return iter(self._segments)
+
+    def __getitem__(self, number: int) -> Segment:
+        return self._segments[number]
+
+    @property
+    def active(self) -> Segment:
+        return self._segments[-1]
+
+    def closed(self) -> list[Segment]:
+        """All but the active segment."""
+        return self._segments[:-1]
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(segment.size_bytes for segment in self._segments)
+
+    def add(self, segment: Segment) -> None:
+        self._segments.append(segment)
+        self._bases.append(segment.base_offset)
+
+    def replace(self, segments: list[Segment]) -> None:
+        """Other segments from now on; whatever was remembered of positions is forgotten."""
+        self._segments = segments
+        self._bases = [segment.base_offset for segment in segments]
+        self._hints.clear()
+        self._end_of = None
+
+    def end_of(self, number: int) -> int:
+        """The offset at which closed segment `number` ends: its successor's base."""
+        return self._bases[number + 1]
+
+    def index_of(self, offset: int) -> int:
+        """The number of the segment whose range holds `offset`, 0 for what is before all."""
+        return max(bisect_right(self._bases, offset) - 1, 0)
+
+    def find(self, offset: int) -> tuple[Segment, BatchAt] | None:
+        """The first batch that ends at `offset` or later, in whatever segment."""
+        for segment in self._segments[self.index_of(offset) :]:
+            batch = segment.find(offset)
+            if batch is not None:
+                return segment, batch
+        return None
+
+    def locate(
+        self, offset: int, max_bytes: int, max_offset: int, log_end_offset: int, min_one_batch: bool
+    ) -> Place | None:
+        """Whole batches from the one that holds `offset`, all below `max_offset`; None when there are none."""
+        segment, position, first = self._start(offset)
+        if segment is None:
+            return None
+        end, next_offset = self._end(segment, max_offset, log_end_offset)
+        limit = position + max_bytes
+        if limit < end:
+            last = segment.last_batch_until(limit, position)
+            if last is None:
+                first = first or next(segment.walk(position), None)
+                if not min_one_batch or first is None or first.end > end:
+                    return None
+                last = first
+            end, next_offset = last.end, last.last_offset + 1
+        if end <= position:
+            return None
+        self._remember(next_offset, segment, end)
+        return Place(segment, position, end - position, next_offset)
+
+    def _start(self, offset: int) -> tuple[Segment | None, int, BatchAt | None]:
+        hint = self._hints.get(offset)
+        if hint is not None and hint[1] < hint[0].size_bytes:
+            return hint[0], hint[1], None
+        found = self.find(offset)
+        if found is None:
+            return None, 0, None
+        return found[0], found[1].position, found[1]
+
+    def _end(self, segment: Segment, max_offset: int, log_end_offset: int) -> tuple[int, int]:
+        """(position, offset) at which reading in `segment` must stop, whatever the size asked for."""
+        if segment is self.active:
+            segment_end = log_end_offset
+        else:
+            segment_end = self.end_of(self.index_of(segment.base_offset))
+        if max_offset >= segment_end:
+            return segment.size_bytes, segment_end
+        known = self._end_of
+        if known is None or known[0] != max_offset or known[1] is not segment:
+            batch = segment.find(max_offset)
+            known = (max_offset, segment, batch.position if batch else segment.size_bytes)
+            self._end_of = known
+        return known[2], max_offset
+
+    def _remember(self, offset: int, segment: Segment, position: int) -> None:
+        hints = self._hints
+        if len(hints) >= _MAX_HINTS and offset not in hints:
+            del hints[next(iter(hints))]
+        hints[offset] = segment, position
+
+    # -- timestamps
+
+    def first_at_or_after(self, timestamp_ms: int, low: int, high: int) -> Record | None:
+        """The first record with offset in low..high-1 whose timestamp is at least `timestamp_ms`."""
+        for segment in self._segments[self.index_of(low) :]:
+            if segment.max_timestamp < timestamp_ms:
+                continue
+            entry = segment.times.floor_first(timestamp_ms - 1)
+            start = max(low, segment.base_offset + (entry[1] if entry else 0))
+            for header in segment.headers_from(start):
+                if header.base_offset >= high:
+                    return None
+                if header.max_timestamp >= timestamp_ms:
+                    for record in self._records(segment, header.base_offset):
+                        if record.timestamp >= timestamp_ms and low <= record.offset < high:
+                            return record
+        return None
+
+    def newest(self, low: int, high: int) -> Record | None:
+        """The first record, with offset in low..high-1, of those with the largest timestamp."""
+        stamped = [segment for segment in self._segments if segment.max_timestamp >= 0]
+        for segment in sorted(stamped, key=lambda each: (-each.max_timestamp, each.base_offset)):
+            for record in self._records(segment, segment.max_timestamp_offset):
+                if record.timestamp == segment.max_timestamp and low <= record.offset < high:
+                    return record
+        return None
+
+    def _records(self, segment: Segment, offset: int) -> Iterator[Record]:
+        batch = segment.find(offset)
+        if batch is not None:
+            data = segment.read(batch.position, batch.size_bytes)
+            yield from batch_records(data, segment.header_at(batch.position))
