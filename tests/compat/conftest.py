@@ -13,6 +13,7 @@ import pytest
 from tests.compat import peers as peer_module
 from tests.compat.peers import Peer, UnavailableError
 
+HERE = Path(__file__).parent
 _numbers = itertools.count(1)
 
 
@@ -21,6 +22,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.filterwarnings("ignore::DeprecationWarning"))  # other people's clients
     wanted = config.getoption("--peer", None) or os.environ.get("COTERIE_TEST_PEER")
     if not wanted:
         return
@@ -65,14 +69,9 @@ def _running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[_Running]:
         running.close()
 
 
-def peers(*kinds: str) -> pytest.MarkDecorator:
-    """Run a test once against each of these kinds of broker."""
-    return pytest.mark.parametrize("kafka", kinds, indirect=True)
-
-
 @pytest.fixture
 def kafka(request: pytest.FixtureRequest, _running: _Running) -> Peer:
-    """A broker of the kind given by `@peers(...)`; Coterie where a test does not say."""
+    """A broker of the kind given by `@against(...)`; Coterie where a test does not say."""
     return _running.get(getattr(request, "param", "coterie"))
 
 

@@ -1,8 +1,8 @@
 """Brokers to test and measure against: kfake, Apache Kafka, librdkafka's mock cluster, and Coterie.
 
-Each starts as processes of its own, on loopback, on free ports, in a temporary folder, and is ended by process
-id whatever happens to the test. What they are built from is kept in a cache folder outside the repository.
-Here is no client and no test; a peer this machine cannot run raises `UnavailableError` with the reason.
+Each starts as processes of its own, on loopback, on free ports, in a temporary folder, and is ended by its
+process id whatever happens to the test. What they are built from is kept in a cache folder outside the
+repository. Here is no client and no test; a peer this machine cannot run raises `UnavailableError` with the reason.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ import psutil
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
 KAFKA_VERSION = "4.1.1"
+INITIAL_DELAY_MS = "100"
 START_TIMEOUT_S = 60.0
 BUILD_TIMEOUT_S = 300.0
 
@@ -128,9 +129,7 @@ def _read_ready_line(process: subprocess.Popen[bytes], log: Path, timeout_s: flo
             if line.startswith(b"ready ") and line.endswith(b"\n"):
                 return line.decode().strip()
     tail = log.read_text(errors="replace")[-2000:] if log.exists() else ""
-    raise RuntimeError(
-        f"{process.args!r} did not become ready in {timeout_s:.0f} s: {buffered[-500:]!r}\n{tail}"
-    )
+    raise RuntimeError(f"{process.args!r} did not become ready in {timeout_s:.0f} s: {buffered[-500:]!r}\n{tail}")
 
 
 def _spawn(command: list[str], log: IO[bytes], cwd: Path | None = None) -> subprocess.Popen[bytes]:
@@ -184,7 +183,7 @@ def kfake(
 ) -> Iterator[Peer]:
     """Run franz-go's in-memory Kafka; its log goes to `folder`."""
     command = [str(build_kfake()), f"-brokers={brokers}", f"-partitions={partitions}"]
-    settings = {"group.initial.rebalance.delay.ms": "0", **(config or {})}
+    settings = {"group.initial.rebalance.delay.ms": INITIAL_DELAY_MS, **(config or {})}
     command += [f"-config={key}={value}" for key, value in settings.items()]
     log_path = folder / "kfake.log"
     with log_path.open("wb") as log:
@@ -237,7 +236,7 @@ def _kafka_properties(folder: Path, port: int, controller_port: int, config: Map
         "offsets.topic.replication.factor": "1",
         "transaction.state.log.replication.factor": "1",
         "transaction.state.log.min.isr": "1",
-        "group.initial.rebalance.delay.ms": "0",
+        "group.initial.rebalance.delay.ms": INITIAL_DELAY_MS,
         **config,
     }
     return "".join(f"{key}={value}\n" for key, value in settings.items())
@@ -312,7 +311,7 @@ class Coterie:
         self.bootstrap_servers = ""
         self._brokers = brokers
         self._port = port
-        self._config = {"group.initial.rebalance.delay.ms": "0", **(config or {})}
+        self._config = {"group.initial.rebalance.delay.ms": INITIAL_DELAY_MS, **(config or {})}
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
