@@ -55,8 +55,18 @@ class ShardLink:
     """One shard process: a spare, or the host of `partition`."""
 
     __slots__ = (
-        "active", "asked", "figures", "incarnation", "last_heard", "load_offset", "load_end", "opened", "partition",
-        "pending", "pid", "protocol",
+        "active",
+        "asked",
+        "figures",
+        "incarnation",
+        "last_heard",
+        "load_end",
+        "load_offset",
+        "opened",
+        "partition",
+        "pending",
+        "pid",
+        "protocol",
     )  # fmt: skip
 
     def __init__(self, protocol: RelayProtocol, now: float) -> None:
@@ -431,6 +441,3 @@ def _kill(pid: int) -> None:
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
             log.debug("pid %d had already gone", pid)
-
-
-

@@ -1,0 +1,282 @@
+"""The controller without Ray: who is alive, who leads what, and the changes of metadata that brokers ask for.
+
+Brokers hold one connection each; its end is the news of a death. Every change is logged before it is told. Starting
+and killing processes is the Launcher's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from actors import administration
+from actors.metadata_log import MetadataLog
+from actors.settings import BrokerConfig
+from actors.wire.control import ControlProtocol
+from placement.metadata import BrokerInfo, broker_record
+
+log = logging.getLogger(__name__)
+
+_ACK_WAIT_SECONDS = 1.0  # a change is answered when all living brokers know it, or after this
+
+
+class Launcher(Protocol):
+    """Starts and ends the processes of a cluster."""
+
+    def start_broker(self, broker_id: int) -> None: ...
+
+    def kill_broker(self, broker_id: int) -> None: ...
+
+    def start_shards(self, broker_id: int, count: int) -> None:
+        """Have at least `count` more shard processes on their way to a broker."""
+
+
+@dataclass(eq=False, slots=True)
+class Session:
+    """A broker's connection."""
+
+    protocol: ControlProtocol
+    broker_id: int = -1
+    epoch: int = -1
+    pid: int = 0
+    acked_version: int = -1
+    last_heard: float = 0.0
+    load: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(eq=False, slots=True)
+class _Unacked:
+    """An answer that waits until the brokers have the image it is about."""
+
+    version: int
+    send: Callable[[], None]
+    timer: asyncio.TimerHandle | None = None
+
+
+class ControllerServer:
+    """Everything runs on one loop."""
+
+    def __init__(
+        self,
+        metadata_log: MetadataLog,
+        config: BrokerConfig,
+        secret: bytes,
+        launcher: Launcher,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self.log = metadata_log
+        self.config = config
+        self._secret = secret
+        self._launcher = launcher
+        self._loop = loop
+        self._sessions: dict[ControlProtocol, Session] = {}
+        self._brokers: dict[int, Session] = {}
+        self._unacked: list[_Unacked] = []
+        self._lease = int(config["broker.session.timeout.ms"]) / 1000
+        self._wanted: set[int] = set()
+        self._starts: dict[int, list[float]] = {}
+        self._server: asyncio.AbstractServer | None = None
+        self.stopping = False
+        records: list[list[Any]] = [["controller_epoch", self.metadata.controller_epoch + 1]]
+        if not self.metadata.cluster_id:
+            records.append(["cluster", uuid.uuid4().hex[:22]])
+        self.log.append(records)
+
+    @property
+    def metadata(self) -> Any:
+        return self.log.metadata
+
+    async def listen(self, host: str) -> int:
+        """Accept brokers on any free port of `host`; returns the port."""
+        self._server = await self._loop.create_server(
+            lambda: ControlProtocol(self._secret, self._on_ready, self._on_message, self._on_lost), host, 0
+        )
+        port: int = self._server.sockets[0].getsockname()[1]
+        self._loop.call_later(self._lease / 4, self._tick)
+        self._started = self._loop.time()
+        return port
+
+    def expect(self, broker_ids: list[int]) -> None:
+        """These brokers belong to the cluster: one that dies is started again."""
+        self._wanted.update(broker_ids)
+
+    # --- sessions ---
+
+    def _on_ready(self, protocol: ControlProtocol) -> None:
+        self._sessions[protocol] = Session(protocol, last_heard=self._loop.time())
+
+    def _on_message(self, protocol: ControlProtocol, message: dict[str, Any]) -> None:
+        session = self._sessions[protocol]
+        session.last_heard = self._loop.time()
+        match message["type"]:
+            case "heartbeat":
+                session.load = message["load"]
+                protocol.send({"type": "heartbeat", "sent": message["sent"]})
+            case "call":
+                self._call(session, message)
+            case "ack":
+                session.acked_version = message["version"]
+                self._release_acked()
+            case "spares":
+                self._launcher.start_shards(session.broker_id, message["count"])
+            case "hello":
+                self._register(session, message)
+
+    def _register(self, session: Session, hello: dict[str, Any]) -> None:
+        metadata = self.metadata
+        broker_id = hello["broker_id"]
+        if hello["cluster_id"] not in ("", metadata.cluster_id):
+            session.protocol.send(
+                {
+                    "type": "refused",
+                    "error": f"broker {broker_id} belongs to cluster {hello['cluster_id']}, this is {metadata.cluster_id}",
+                }
+            )
+            return
+        older = self._brokers.get(broker_id)
+        if older is not None and older is not session:
+            older.protocol.close()
+        known = metadata.brokers.get(broker_id)
+        session.broker_id, session.pid = broker_id, hello["pid"]
+        same_process = known is not None and known.alive and hello["epoch"] == known.epoch
+        session.epoch = known.epoch if same_process and known else (known.epoch + 1 if known else 0)
+        self._brokers[broker_id] = session
+        if not same_process:
+            info = BrokerInfo(broker_id, hello["host"], hello["port"], hello["rack"], session.epoch, True)
+            self._commit([broker_record(info)], tell=False)
+            self._commit(administration.broker_registered(metadata, broker_id), tell=False)
+        session.protocol.send({"type": "welcome", "epoch": session.epoch, "cluster_id": metadata.cluster_id})
+        self._tell()
+        log.info("broker %d (pid %d) registered at epoch %d", broker_id, session.pid, session.epoch)
+
+    def _on_lost(self, protocol: ControlProtocol) -> None:
+        session = self._sessions.pop(protocol, None)
+        if session is None or self._brokers.get(session.broker_id) is not session:
+            return
+        del self._brokers[session.broker_id]
+        if not self.stopping:
+            log.warning("broker %d (pid %d) is gone", session.broker_id, session.pid)
+            self._broker_lost(session.broker_id)
+
+    def _broker_lost(self, broker_id: int) -> None:
+        self._commit(administration.broker_lost(self.metadata, broker_id))
+        self._release_acked()
+        if broker_id in self._wanted:
+            self._restart(broker_id)
+
+    def _restart(self, broker_id: int) -> None:
+        """Start a broker again; one that keeps dying is started more and more slowly."""
+        now = self._loop.time()
+        recent = [at for at in self._starts.get(broker_id, []) if now - at < 60.0]
+        self._starts[broker_id] = [*recent, now]
+        delay = 0.0 if len(recent) < 3 else min(0.5 * 2 ** (len(recent) - 3), 30.0)
+        self._launcher.kill_broker(broker_id)
+        self._loop.call_later(delay, self._start_if_wanted, broker_id)
+
+    def _start_if_wanted(self, broker_id: int) -> None:
+        if not self.stopping and broker_id in self._wanted and broker_id not in self._brokers:
+            self._launcher.start_broker(broker_id)
+
+    def _tick(self) -> None:
+        now = self._loop.time()
+        for session in list(self._brokers.values()):
+            if now - session.last_heard > self._lease:
+                log.warning("broker %d silent for %.1f s: killed", session.broker_id, now - session.last_heard)
+                session.protocol.close()
+        if now - self._started > self._lease:
+            for info in self.metadata.alive():
+                if info.id not in self._brokers and not self.stopping:
+                    self._broker_lost(info.id)
+        self._loop.call_later(self._lease / 4, self._tick)
+
+    # --- changes ---
+
+    def _commit(self, records: list[list[Any]], *, tell: bool = True) -> None:
+        if records:
+            self.log.append(records)
+            if tell:
+                self._tell()
+
+    def _tell(self) -> None:
+        image = {"type": "image", "image": self.metadata.to_wire()}
+        for session in self._brokers.values():
+            session.protocol.send(image)
+
+    def _call(self, session: Session, message: dict[str, Any]) -> None:
+        number = message["id"]
+        try:
+            result, records = self._operate(message["operation"], message["arguments"])
+            self._commit(records)
+        except Exception as error:
+            log.exception("%s failed", message["operation"])
+            session.protocol.send({"type": "answer", "id": number, "error": f"{type(error).__name__}: {error}"})
+            return
+        answer = {"type": "answer", "id": number, "result": result}
+        if not records or message["operation"] == "producer_ids":
+            session.protocol.send(answer)
+            return
+        waiting = _Unacked(self.metadata.version, lambda: session.protocol.send(answer))
+        waiting.timer = self._loop.call_later(_ACK_WAIT_SECONDS, self._release, waiting)
+        self._unacked.append(waiting)
+        self._release_acked()
+
+    def _operate(self, operation: str, arguments: dict[str, Any]) -> tuple[Any, list[list[Any]]]:
+        return administration.operate(
+            self.metadata, self.config, operation, arguments, lambda: secrets.token_bytes(16), int(time.time() * 1000)
+        )
+
+    def _release_acked(self) -> None:
+        version = min((s.acked_version for s in self._brokers.values()), default=1 << 62)
+        for waiting in [w for w in self._unacked if w.version <= version]:
+            self._release(waiting)
+
+    def _release(self, waiting: _Unacked) -> None:
+        if waiting in self._unacked:
+            self._unacked.remove(waiting)
+            if waiting.timer is not None:
+                waiting.timer.cancel()
+            waiting.send()
+
+    # --- status ---
+
+    def status(self) -> dict[str, Any]:
+        """What `coterie status` shows of brokers."""
+        return {
+            "cluster_id": self.metadata.cluster_id,
+            "controller_epoch": self.metadata.controller_epoch,
+            "brokers": [
+                {
+                    "id": b.id,
+                    "host": b.host,
+                    "port": b.port,
+                    "rack": b.rack,
+                    "epoch": b.epoch,
+                    "alive": b.alive,
+                    "pid": self._brokers[b.id].pid if b.id in self._brokers else None,
+                    "load": self._brokers[b.id].load if b.id in self._brokers else {},
+                }
+                for b in self.metadata.brokers.values()
+            ],
+        }
+
+    def ready(self) -> bool:
+        """Whether all expected brokers are registered and know of one another."""
+        version = self.metadata.version
+        return bool(self._wanted) and all(
+            b in self._brokers and self._brokers[b].acked_version >= version for b in self._wanted
+        )
+
+    def close(self) -> None:
+        """Stop listening and hang up."""
+        self.stopping = True
+        if self._server is not None:
+            self._server.close()
+        for protocol in list(self._sessions):
+            protocol.close()
+        self.log.close()

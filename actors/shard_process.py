@@ -1,0 +1,275 @@
+"""The process of an offsets partition: a loop that drives one coordinator shard over the relay to its broker.
+
+It keeps no files. A spare waits to be told what to host; when the broker hangs up, everything held here is
+forgotten and the process offers itself to the broker's successor at the same socket. No Ray here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import time
+import uuid
+from typing import Any
+
+import msgpack
+
+from actors.coordinator.config import CoordinatorConfig
+from actors.coordinator.messages import DeleteTopicOffsetsRequest, Now, Response
+from actors.coordinator.shard import Shard, ShardState
+from actors.handlers.groups import MODULES, Topics, decode
+from actors.log.batch import build_batch, iter_key_values
+from actors.wire.errors import WireError
+from actors.wire.framing import RequestHeader, decode_request_header, encode_response
+from actors.wire.messages import ApiMessage
+from actors.wire.relay import Kind, RelayProtocol
+
+log = logging.getLogger(__name__)
+
+_ORPHAN_SECONDS = 15.0  # how long a process without a broker waits for the broker's successor
+_LATE_MS = 500
+
+
+class _Asked:
+    """A request the shard has yet to answer; the token it knows it by."""
+
+    __slots__ = ("connection", "header", "message", "slot")
+
+    def __init__(self, connection: int, slot: int, header: RequestHeader, message: ApiMessage) -> None:
+        self.connection = connection
+        self.slot = slot
+        self.header = header
+        self.message = message
+
+
+class _TopicsGone:
+    """The token of our own request to drop the offsets of deleted topics; nobody waits for its answer."""
+
+    __slots__ = ()
+
+
+class ShardProcess:
+    """One relay connection and, once told, one shard."""
+
+    def __init__(self, socket_path: str, code_version: str) -> None:
+        self._path = socket_path
+        self._code_version = code_version
+        self._loop = asyncio.get_running_loop()
+        self._protocol: RelayProtocol | None = None
+        self._lost = asyncio.Event()
+        self._shard: Shard | None = None
+        self._partition = -1
+        self._epoch = -1
+        self._topics = Topics()
+        self._hosts: dict[int, str] = {}
+        self._asked: dict[int, set[_Asked]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_due = 0
+        self._settings: dict[str, Any] = {}
+        self._requests = 0
+        self._load_started = 0.0
+        self._load_seconds = 0.0
+
+    async def run(self) -> None:
+        """Serve until no broker has answered at the socket for `_ORPHAN_SECONDS`."""
+        deadline = self._loop.time() + _ORPHAN_SECONDS
+        while self._loop.time() < deadline:
+            self._lost.clear()
+            try:
+                await self._loop.create_unix_connection(self._new_protocol, self._path)
+            except OSError:
+                await asyncio.sleep(0.05)
+                continue
+            self._say_hello()
+            await self._lost.wait()
+            deadline = self._loop.time() + _ORPHAN_SECONDS
+        log.info("no broker at the relay socket for %.0f s: this shard process ends", _ORPHAN_SECONDS)
+
+    def _new_protocol(self) -> RelayProtocol:
+        self._protocol = RelayProtocol(self._loop, self._on_message, self._on_turn, self._on_lost)
+        return self._protocol
+
+    def _say_hello(self) -> None:
+        hello = {"pid": os.getpid(), "code_version": self._code_version}
+        self._send(Kind.HELLO, payload=msgpack.packb(hello))
+
+    def _send(self, kind: int, a: int = 0, b: int = 0, payload: bytes = b"") -> None:
+        if self._protocol is not None:
+            self._protocol.send(kind, a, b, payload)
+
+    def _now(self) -> Now:
+        return Now(time.monotonic_ns() // 1_000_000, time.time_ns() // 1_000_000)
+
+    # --- the relay ---
+
+    def _on_lost(self, protocol: RelayProtocol) -> None:
+        self._protocol = None
+        self._forget()
+        self._lost.set()
+
+    def _forget(self) -> None:
+        self._shard = None
+        self._partition = -1
+        self._hosts.clear()
+        self._asked.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _on_message(self, protocol: RelayProtocol, kind: int, a: int, b: int, payload: bytes) -> None:
+        if kind == Kind.REQUEST:
+            self._request(a, b, payload)
+        elif kind == Kind.APPENDED:
+            base = int.from_bytes(payload[:8], "big")
+            self._with_shard(lambda shard: shard.appended(b, base, int.from_bytes(payload[8:], "big"), self._now()))
+        elif kind == Kind.HIGH_WATERMARK:
+            self._with_shard(lambda shard: shard.high_watermark(b, self._now()))
+        elif kind == Kind.OPEN:
+            self._hosts[a] = "/" + payload.decode()
+        elif kind == Kind.CLOSE:
+            self._close(a)
+        elif kind == Kind.PING:
+            self._pong()
+        elif kind == Kind.REFUSED:
+            self._with_shard(lambda shard: shard.append_refused(b, a, self._now()))
+        elif kind == Kind.TOPICS:
+            self._note_topics(Topics(map(tuple, msgpack.unpackb(payload))))  # type: ignore[arg-type]
+        elif kind == Kind.LOAD:
+            self._load(payload)
+        elif kind == Kind.LOADED:
+            self._loaded(b)
+        elif kind == Kind.BECOME:
+            self._become(a, b, msgpack.unpackb(payload))
+        elif kind == Kind.RESIGN:
+            self._forget()
+
+    def _with_shard(self, act: Any) -> None:
+        if self._shard is not None:
+            act(self._shard)
+
+    def _on_turn(self, protocol: RelayProtocol) -> None:
+        self._turn()
+
+    def _become(self, partition: int, epoch: int, told: dict[str, Any]) -> None:
+        self._forget()
+        self._settings = told["config"]
+        self._topics = Topics(map(tuple, told["topics"]))  # type: ignore[arg-type]
+        self._partition, self._epoch = partition, epoch
+        self._shard = Shard(partition, CoordinatorConfig(**self._settings), lambda: str(uuid.uuid4()))
+        self._shard.start_loading(epoch)
+        self._load_started = time.perf_counter()
+        gc.disable()  # loading makes millions of objects, none of them garbage
+
+    def _load(self, piece: bytes) -> None:
+        if self._shard is not None:
+            self._shard.load(iter_key_values(piece))
+            self._send(Kind.LOAD_MORE, self._partition)
+
+    def _loaded(self, log_end_offset: int) -> None:
+        shard = self._shard
+        if shard is None:
+            return
+        shard.finish_loading(self._now(), log_end_offset)
+        self._load_seconds = time.perf_counter() - self._load_started
+        gc.enable()
+        gc.freeze()
+        if shard.state is ShardState.ACTIVE:
+            self._send(Kind.ACTIVE, self._partition)
+        log.info("offsets partition %d: %s after %.3f s", self._partition, shard.state, self._load_seconds)
+
+    def _note_topics(self, topics: Topics) -> None:
+        gone = topics.deleted_since(self._topics)
+        self._topics = topics
+        if gone and self._shard is not None:
+            self._shard.handle(_TopicsGone(), DeleteTopicOffsetsRequest(gone), self._now())
+
+    def _pong(self) -> None:
+        shard = self._shard
+        figures: dict[str, Any] = {"requests": self._requests, "load_seconds": round(self._load_seconds, 3)}
+        if shard is not None:
+            figures.update(shard.figures())
+        self._send(Kind.PONG, payload=msgpack.packb(figures))
+
+    # --- requests ---
+
+    def _request(self, connection: int, slot: int, frame: bytes) -> None:
+        shard = self._shard
+        if shard is None:
+            return  # the broker has taken the partition away, and answers for us
+        self._requests += 1
+        try:
+            header = decode_request_header(frame)
+            message = decode(header, frame)
+        except WireError as error:
+            log.warning("a malformed group request from %s: %s", self._hosts.get(connection, "?"), error)
+            self._send(Kind.RESPONSE, 0, slot, b"")  # an empty answer: the broker closes that connection
+            return
+        module = MODULES[header.api_key]
+        request = module.parse(header, message, self._hosts.get(connection, ""), self._topics)
+        if request is None:
+            answer = module.answer(message, None, header.api_version, self._topics)
+            self._send(
+                Kind.RESPONSE, 0, slot, encode_response(answer, header.api_version, header.correlation_id)
+            )
+            return
+        asked = _Asked(connection, slot, header, message)
+        shard.handle(asked, request, self._now())
+
+    def _close(self, connection: int) -> None:
+        self._hosts.pop(connection, None)
+        if self._shard is not None:
+            self._shard.drop_connection(lambda token: isinstance(token, _Asked) and token.connection == connection)
+
+    # --- a turn ---
+
+    def _turn(self) -> None:
+        """What has been read is handled: let answers and records leave, and arm the one timer."""
+        shard = self._shard
+        if shard is None:
+            return
+        self._flush(shard)
+        if shard.state is ShardState.FAILED:
+            log.error("offsets partition %d: its log and its state disagree, loading again", self._partition)
+            if self._protocol is not None:
+                self._protocol.close()
+            return
+        self._arm(shard)
+
+    def _flush(self, shard: Shard) -> None:
+        for token, response in shard.take_replies():
+            if isinstance(token, _Asked):
+                self._answer(token, response)
+        while (append := shard.take_records()) is not None:
+            now_ms = time.time_ns() // 1_000_000
+            batch = build_batch([(key, value, (), now_ms) for key, value in append.records])
+            self._send(Kind.APPEND, self._partition, append.batch_id, batch)
+
+    def _answer(self, asked: _Asked, response: Response) -> None:
+        header = asked.header
+        answer = MODULES[header.api_key].answer(asked.message, response, header.api_version, self._topics)
+        self._send(
+            Kind.RESPONSE, 0, asked.slot, encode_response(answer, header.api_version, header.correlation_id)
+        )
+
+    def _arm(self, shard: Shard) -> None:
+        due = shard.next_deadline()
+        if due is None or (self._timer is not None and self._timer_due <= due):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_due = due
+        delay = max(due - time.monotonic_ns() // 1_000_000, 0) / 1000
+        self._timer = self._loop.call_later(delay, self._on_timer)
+
+    def _on_timer(self) -> None:
+        """Input that is already here counts before deadlines do: it is drained in this turn, they fire in the next."""
+        self._timer = None
+        self._loop.call_soon(self._fire)
+
+    def _fire(self) -> None:
+        shard = self._shard
+        if shard is not None:
+            shard.on_time(self._now())
+            self._turn()

@@ -1,0 +1,98 @@
+"""Control messages between a controller and its brokers: msgpack maps with a length, over one TCP connection.
+
+Both ends prove that they know the cluster's secret before anything else is said (a challenge each way, HMAC-SHA256).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import secrets
+from collections.abc import Callable
+from typing import Any, cast
+
+import msgpack
+
+_LIMIT = 64 << 20
+
+
+class ControlProtocol(asyncio.Protocol):
+    """One end of a control connection. `on_ready` is called once the other end has proved itself."""
+
+    def __init__(
+        self,
+        secret: bytes,
+        on_ready: Callable[[ControlProtocol], None],
+        on_message: Callable[[ControlProtocol, dict[str, Any]], None],
+        on_lost: Callable[[ControlProtocol], None],
+    ) -> None:
+        self._secret = secret
+        self._on_ready = on_ready
+        self._on_message = on_message
+        self._on_lost = on_lost
+        self.transport: asyncio.Transport | None = None
+        self._challenge = secrets.token_bytes(16)
+        self._proved = False
+        self._answered = False
+        self._buffer = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+        self.send({"challenge": self._challenge})
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.transport = None
+        self._on_lost(self)
+
+    def data_received(self, data: bytes) -> None:
+        data = self._buffer + data if self._buffer else data
+        position = 0
+        while len(data) - position >= 4:
+            length = int.from_bytes(data[position : position + 4], "big")
+            if length > (_LIMIT if self._proved else 4096):
+                self.close()
+                return
+            if len(data) - position - 4 < length:
+                break
+            body = data[position + 4 : position + 4 + length]
+            position += 4 + length
+            try:
+                self._receive(msgpack.unpackb(body))
+            except (ValueError, KeyError, TypeError):
+                if self._proved:
+                    raise
+                self.close()
+                return
+        self._buffer = data[position:]
+
+    def _receive(self, message: dict[str, Any]) -> None:
+        if self._proved and self._answered:
+            self._on_message(self, message)
+        elif "challenge" in message and not self._answered:
+            self._answered = True
+            self.send({"proof": hmac.digest(self._secret, message["challenge"], "sha256")})
+            self._begin()
+        elif "proof" in message and not self._proved:
+            expected = hmac.digest(self._secret, self._challenge, "sha256")
+            if not hmac.compare_digest(expected, message["proof"]):
+                self.close()
+                return
+            self._proved = True
+            self._begin()
+        else:
+            self.close()
+
+    def _begin(self) -> None:
+        if self._proved and self._answered:
+            self._on_ready(self)
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Send one message; nothing happens if the connection has gone."""
+        if self.transport is not None:
+            body = msgpack.packb(message)
+            self.transport.write(len(body).to_bytes(4, "big") + body)
+
+    def close(self) -> None:
+        """End the connection at once."""
+        if self.transport is not None:
+            self.transport.abort()
