@@ -19,7 +19,6 @@ from placement.assignment import NotEnoughBrokersError, assign_replicas
 from placement.metadata import (
     NO_LEADER,
     OFFSETS_TOPIC,
-    BrokerInfo,
     ClusterMetadata,
     PartitionInfo,
     TopicInfo,
@@ -50,14 +49,19 @@ __all__ = [
     "create_partitions",
     "create_topics",
     "delete_topics",
-    "perform",
+    "operate",
 ]
 
 
-def perform(
-    operation: str, metadata: ClusterMetadata, config: BrokerConfig, arguments: Mapping[str, Any], new_id: NewId
+def operate(
+    metadata: ClusterMetadata,
+    config: BrokerConfig,
+    operation: str,
+    arguments: Mapping[str, Any],
+    new_id: NewId,
+    now_ms: int,
 ) -> Decision:
-    """One call of a broker. Raises KeyError if there is no such operation."""
+    """One call of a broker at `now_ms`, wall time. Raises KeyError if there is no such operation."""
     return OPERATIONS[operation](metadata, config, arguments, new_id)
 
 
@@ -349,19 +353,18 @@ def _added_partitions(
 # --- brokers and producer ids -----------------------------------------------------------------------------------
 
 
-def broker_registered(metadata: ClusterMetadata, broker: BrokerInfo) -> list[Record]:
-    """A broker's process has come, perhaps in place of one nobody saw die: what it led, it leads at a new epoch."""
-    known = metadata.brokers.get(broker.id)
-    returned = known is None or not known.alive or known.epoch != broker.epoch
-    records = [broker_record(replace(broker, alive=True))]
-    if not returned:
-        return records
-    alive = frozenset(other.id for other in metadata.alive()) | {broker.id}
-    for name, index, partition in _partitions(metadata):
-        leaderless = partition.leader == NO_LEADER and broker.id in partition.isr
-        if leaderless or partition.leader == broker.id:
-            records.append(partition_record(name, index, elect(partition, alive)))
-    return records
+def broker_registered(metadata: ClusterMetadata, broker_id: int) -> list[Record]:
+    """The elections after a broker's new process is in the metadata.
+
+    It leads what nobody leads and it is in sync for, and, at a new epoch, what its predecessor led if nobody saw
+    that one die.
+    """
+    alive = frozenset(broker.id for broker in metadata.alive())
+    return [
+        partition_record(name, index, elect(partition, alive))
+        for name, index, partition in _partitions(metadata)
+        if partition.leader == broker_id or (partition.leader == NO_LEADER and broker_id in partition.isr)
+    ]
 
 
 def broker_lost(metadata: ClusterMetadata, broker_id: int) -> list[Record]:
