@@ -1,0 +1,143 @@
+"""What the membership machine asks of the world around it: effects for the network, actions for the user's thread.
+
+Plain values; the machine makes them, the shell (or a simulator) carries them out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from actors.client.records import Node, TopicPartition
+from actors.wire.messages import ApiMessage
+
+
+class MemberState(Enum):
+    """Where a member stands; heartbeats run in the last two.
+
+    UNJOINED: in no group; a poll ends it by sending JoinGroup.
+    PREPARING_REBALANCE: JoinGroup is out; its answer ends it.
+    COMPLETING_REBALANCE: joined, the assignment is awaited; the answer to SyncGroup ends it.
+    STABLE: holds an assignment; a rebalance, a fencing or leaving ends it.
+    """
+
+    UNJOINED = "UNJOINED"
+    PREPARING_REBALANCE = "PREPARING_REBALANCE"
+    COMPLETING_REBALANCE = "COMPLETING_REBALANCE"
+    STABLE = "STABLE"
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """A member's place in its group; the default is no place at all."""
+
+    id: int = -1
+    member_id: str = ""
+    protocol: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataView:
+    """What is known of topics. `asked` names the topics that were asked for; None means all there are."""
+
+    version: int = 0
+    partitions: Mapping[str, int] = field(default_factory=dict)
+    racks: Mapping[TopicPartition, frozenset[str]] = field(default_factory=dict)
+    internal: frozenset[str] = frozenset()
+    asked: frozenset[str] | None = frozenset()
+
+    def covers(self, topics: frozenset[str]) -> bool:
+        return self.asked is None or topics <= self.asked
+
+
+# --- effects ------------------------------------------------------------------------------------------------------
+
+
+class To(Enum):
+    """Who a request is for."""
+
+    ANY = "the least-loaded node"
+    COORDINATOR = "the group's coordinator"
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send `request`; hand the answer to `on_response(id, …)` or the failure to `on_failure(id, …)`, once.
+
+    `node` is the coordinator to use, None for `To.ANY`. `min_version` is the lowest version that can say it.
+    """
+
+    id: int
+    to: To
+    node: Node | None
+    request: ApiMessage
+    timeout_ms: int
+    min_version: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """Close the connection to this coordinator, so that what is in flight on it fails."""
+
+    node: Node
+
+
+@dataclass(frozen=True, slots=True)
+class WantMetadata:
+    """Refresh the metadata of `watched_topics` now and hand the result to `on_metadata`."""
+
+
+Effect = Send | Drop | WantMetadata
+
+
+# --- actions ------------------------------------------------------------------------------------------------------
+
+
+class Event(Enum):
+    """The three calls of a rebalance listener."""
+
+    REVOKED = "on_partitions_revoked"
+    LOST = "on_partitions_lost"
+    ASSIGNED = "on_partitions_assigned"
+
+
+class CommitOutcome(Enum):
+    """How the commit before a rebalance went."""
+
+    DONE = "done"
+    LATER = "not finished, or worth another attempt"
+    FAILED = "failed for good"
+
+
+@dataclass(frozen=True, slots=True)
+class CommitBeforeJoin:
+    """Commit all consumed positions. With `stop_all`, first stop fetching and returning every partition."""
+
+    stop_all: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RunListener:
+    """Call the user's rebalance listener."""
+
+    event: Event
+    partitions: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """From now on exactly these partitions are assigned. `fresh` ones start from their committed offsets."""
+
+    partitions: frozenset[TopicPartition]
+    fresh: frozenset[TopicPartition] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Fail:
+    """Raise this in the user's thread. Needs no `action_done`."""
+
+    error: BaseException
+
+
+Action = CommitBeforeJoin | RunListener | Apply | Fail

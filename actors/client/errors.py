@@ -1,0 +1,455 @@
+"""What the clients raise. One class per condition a program may want to tell apart, named as Kafka names it.
+
+`error_for(code)` turns a response's error code into one of these. Whether something is worth another attempt stands
+in `retriable`; the message says what to do and which setting governs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+from actors.client.records import TopicPartition
+from actors.wire.errors import ErrorCode
+
+
+class KafkaError(Exception):
+    """The root. `code` is Kafka's error code where there is one, else None."""
+
+    code: ClassVar[int | None] = None
+    retriable: ClassVar[bool] = False
+    hint: ClassVar[str] = ""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(message or self.hint or type(self).__name__)
+
+
+class RetriableError(KafkaError):
+    """Worth another attempt; the clients make it themselves until their timeout."""
+
+    retriable = True
+
+
+class FatalError(KafkaError):
+    """The client cannot go on in this group or with this broker until something outside it changes."""
+
+
+# --- the program's own doing --------------------------------------------------------------------------------------
+
+
+class IllegalStateError(KafkaError):
+    """A call that makes no sense now, or an answer that breaks the protocol."""
+
+
+class ConfigurationError(KafkaError, ValueError):
+    """A setting that does not exist or a value outside its range."""
+
+
+class ClosedError(IllegalStateError):
+    """The client is closed."""
+
+    hint = "this client is closed"
+
+
+class ConcurrentUseError(IllegalStateError):
+    """Two threads used one consumer at the same time."""
+
+    hint = "a consumer is not for several threads at once; only wakeup() may be called from another thread"
+
+
+class WakeupError(KafkaError):
+    """`wakeup()` was called from another thread."""
+
+    hint = "woken up by wakeup()"
+
+
+class SerializationError(KafkaError):
+    """A serializer failed, or did not return bytes."""
+
+
+# --- the network --------------------------------------------------------------------------------------------------
+
+
+class KafkaTimeoutError(RetriableError, TimeoutError):
+    """Not finished within the time given."""
+
+
+class KafkaConnectionError(RetriableError):
+    """The connection broke, or could not be made."""
+
+    hint = "the connection to the broker broke"
+
+
+class NoBrokersAvailable(RetriableError):  # noqa: N818 - Kafka clients know it by this name
+    """No broker of the bootstrap list or of the cluster can be reached."""
+
+    hint = "no broker can be reached; check bootstrap_servers"
+
+
+class CorrelationIdError(KafkaConnectionError):
+    """An answer to a request that was never sent: the connection is out of step and was closed."""
+
+
+# --- groups -------------------------------------------------------------------------------------------------------
+
+
+class CommitFailedError(KafkaError):
+    """The offsets were not committed because this member's partitions now belong to somebody else."""
+
+    hint = (
+        "the commit was refused because this consumer is no longer an active member of the group. "
+        "Its partitions may belong to another member now, which will see these records again. "
+        "If processing took longer than max_poll_interval_ms between two polls, raise that setting or lower "
+        "max_poll_records; if heartbeats were held up, raise session_timeout_ms. Call poll() to join again"
+    )
+
+
+class RebalanceInProgressError(KafkaError):
+    """A rebalance is under way; poll to complete it, then commit again."""
+
+    code = ErrorCode.REBALANCE_IN_PROGRESS
+    hint = "a rebalance is in progress: call poll() to complete it, then commit again for what is still assigned"
+
+
+class FencedInstanceIdError(FatalError):
+    """Another consumer uses the same `group_instance_id`."""
+
+    code = ErrorCode.FENCED_INSTANCE_ID
+    hint = (
+        "another consumer of the group has joined with the same group_instance_id; give each running consumer its own"
+    )
+
+
+class IllegalGenerationError(KafkaError):
+    """The member is of an older generation than the group."""
+
+    code = ErrorCode.ILLEGAL_GENERATION
+
+
+class UnknownMemberIdError(KafkaError):
+    """The coordinator does not know this member."""
+
+    code = ErrorCode.UNKNOWN_MEMBER_ID
+
+
+class MemberIdRequiredError(KafkaError):
+    """The first half of the two-step join."""
+
+    code = ErrorCode.MEMBER_ID_REQUIRED
+
+
+class InconsistentGroupProtocolError(FatalError):
+    """No assignor in common with the group, or a group of another kind."""
+
+    code = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    hint = (
+        "the members of the group have no assignor in common with this one, or the group is not one of consumers; "
+        "compare partition_assignment_strategy of all members"
+    )
+
+
+class InvalidGroupIdError(FatalError):
+    """The coordinator does not take this group id."""
+
+    code = ErrorCode.INVALID_GROUP_ID
+    hint = "group_id must be set, and not be empty, for subscriptions and commits"
+
+
+class InvalidSessionTimeoutError(FatalError):
+    """`session_timeout_ms` lies outside the broker's bounds."""
+
+    code = ErrorCode.INVALID_SESSION_TIMEOUT
+    hint = "session_timeout_ms lies outside the broker's group.min.session.timeout.ms and group.max.session.timeout.ms"
+
+
+class GroupMaxSizeReachedError(FatalError):
+    """The group is full."""
+
+    code = ErrorCode.GROUP_MAX_SIZE_REACHED
+    hint = "the group has as many members as the broker's group.max.size allows"
+
+
+class GroupAuthorizationFailedError(FatalError):
+    """Not allowed to use this group."""
+
+    code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+    hint = "not authorized to use this group"
+
+
+class CoordinatorLoadInProgressError(RetriableError):
+    """The coordinator is reading its log."""
+
+    code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
+class CoordinatorNotAvailableError(RetriableError):
+    """There is no coordinator just now."""
+
+    code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+class NotCoordinatorError(RetriableError):
+    """The group's coordinator has moved."""
+
+    code = ErrorCode.NOT_COORDINATOR
+
+
+class UnjoinedGroupError(RetriableError):
+    """The answer to a join came after this member had left."""
+
+
+class HeartbeatFailedError(FatalError):
+    """The background thread hit something it cannot get over."""
+
+
+class NonEmptyGroupError(KafkaError):
+    """The group still has members."""
+
+    code = ErrorCode.NON_EMPTY_GROUP
+    hint = "the group still has members: stop them first"
+
+
+class GroupIdNotFoundError(KafkaError):
+    """There is no such group."""
+
+    code = ErrorCode.GROUP_ID_NOT_FOUND
+    hint = "there is no such group"
+
+
+class GroupSubscribedToTopicError(KafkaError):
+    """A living group's offsets of a topic it reads cannot be deleted."""
+
+    code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+    hint = "the group is subscribed to the topic: stop its members first"
+
+
+class UnstableOffsetCommitError(RetriableError):
+    """The offset depends on a transaction that is still open."""
+
+    code = ErrorCode.UNSTABLE_OFFSET_COMMIT
+
+
+class OffsetMetadataTooLargeError(KafkaError):
+    """The note beside an offset is too long."""
+
+    code = ErrorCode.OFFSET_METADATA_TOO_LARGE
+    hint = "the metadata of an offset is longer than the broker's offset.metadata.max.bytes"
+
+
+class InvalidCommitOffsetSizeError(KafkaError):
+    """The commit is too large for the offsets topic."""
+
+    code = ErrorCode.INVALID_COMMIT_OFFSET_SIZE
+
+
+# --- topics and records -------------------------------------------------------------------------------------------
+
+
+class TopicAuthorizationFailedError(KafkaError):
+    """Not allowed to use these topics."""
+
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+    def __init__(self, message: str = "", topics: Iterable[str] = ()) -> None:
+        self.topics = sorted(topics)
+        super().__init__(message or f"not authorized to access {', '.join(self.topics) or 'the topic'}")
+
+
+class UnknownTopicOrPartitionError(RetriableError):
+    """The broker does not have this topic or partition."""
+
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+class InvalidTopicError(KafkaError):
+    """Not a legal topic name."""
+
+    code = ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+class TopicAlreadyExistsError(KafkaError):
+    """There is such a topic already."""
+
+    code = ErrorCode.TOPIC_ALREADY_EXISTS
+
+
+class OffsetOutOfRangeError(KafkaError):
+    """The log does not have these offsets, and `auto_offset_reset` says none."""
+
+    code = ErrorCode.OFFSET_OUT_OF_RANGE
+
+    def __init__(self, message: str = "", offsets: dict[TopicPartition, int] | None = None) -> None:
+        self.offsets = dict(offsets or {})
+        what = ", ".join(f"{tp.topic}-{tp.partition} at {at}" for tp, at in sorted(self.offsets.items()))
+        super().__init__(
+            message
+            or f"the log does not have these offsets: {what}. Seek elsewhere, or set auto_offset_reset to "
+            "earliest or latest"
+        )
+
+
+class NoOffsetForPartitionError(KafkaError):
+    """Nothing was committed and `auto_offset_reset` says none."""
+
+    def __init__(self, message: str = "", partitions: Iterable[TopicPartition] = ()) -> None:
+        self.partitions = sorted(partitions)
+        what = ", ".join(f"{tp.topic}-{tp.partition}" for tp in self.partitions)
+        super().__init__(
+            message or f"no committed offset for {what}. Seek, or set auto_offset_reset to earliest or latest"
+        )
+
+
+class LogTruncationError(KafkaError):
+    """The log was cut below the position, and `auto_offset_reset` says none."""
+
+    def __init__(self, message: str = "", offsets: dict[TopicPartition, int] | None = None) -> None:
+        self.offsets = dict(offsets or {})
+        super().__init__(message or f"the log was cut below the position; it now diverges at {self.offsets}")
+
+
+class CorruptMessageError(KafkaError):
+    """A record batch whose checksum or form is wrong."""
+
+    code = ErrorCode.CORRUPT_MESSAGE
+
+
+class MessageTooLargeError(KafkaError):
+    """The record is too large."""
+
+    code = ErrorCode.MESSAGE_TOO_LARGE
+    hint = "the record is larger than max_request_size, or than the topic's max.message.bytes"
+
+
+class NotLeaderOrFollowerError(RetriableError):
+    """The partition's leader has moved."""
+
+    code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+class LeaderNotAvailableError(RetriableError):
+    """The partition has no leader just now."""
+
+    code = ErrorCode.LEADER_NOT_AVAILABLE
+
+
+class NotEnoughReplicasError(RetriableError):
+    """Fewer in-sync replicas than `min.insync.replicas`."""
+
+    code = ErrorCode.NOT_ENOUGH_REPLICAS
+
+
+class OutOfOrderSequenceNumberError(KafkaError):
+    """Records of an idempotent producer arrived out of order: an earlier batch is lost."""
+
+    code = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+class BufferExhaustedError(KafkaTimeoutError):
+    """The producer's buffer stayed full."""
+
+
+# --- requests -----------------------------------------------------------------------------------------------------
+
+
+class UnsupportedVersionError(KafkaError):
+    """The broker does not have what was asked for."""
+
+    code = ErrorCode.UNSUPPORTED_VERSION
+
+
+class InvalidRequestError(KafkaError):
+    """The broker finds the request malformed."""
+
+    code = ErrorCode.INVALID_REQUEST
+
+
+class NotControllerError(RetriableError):
+    """This broker is not the controller."""
+
+    code = ErrorCode.NOT_CONTROLLER
+
+
+class UnknownServerError(KafkaError):
+    """The broker failed in an unexpected way; its log says how."""
+
+    code = ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+class BrokerResponseError(KafkaError):
+    """Any other error code of a response, in `error_code`."""
+
+    error_code: int = 0
+
+
+def _with_codes(root: type[KafkaError]) -> dict[int, type[KafkaError]]:
+    found: dict[int, type[KafkaError]] = {}
+    for cls in root.__subclasses__():
+        if cls.code is not None:
+            found[int(cls.code)] = cls
+        found |= _with_codes(cls)
+    return found
+
+
+_BY_CODE = _with_codes(KafkaError)
+_RETRIABLE_CODES = frozenset(
+    int(code)
+    for code in (
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.NOT_CONTROLLER,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+        ErrorCode.UNSTABLE_OFFSET_COMMIT,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.BROKER_NOT_AVAILABLE,
+    )
+)
+
+
+def is_retriable(code: int) -> bool:
+    """Whether a plain retry may help, by the error code alone."""
+    return code in _RETRIABLE_CODES
+
+
+def code_name(code: int) -> str:
+    """`REBALANCE_IN_PROGRESS` for 27; `error 999` for what Kafka does not know."""
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return f"error {code}"
+
+
+def error_for(code: int, context: str = "", detail: str | None = None) -> KafkaError:
+    """The exception for a response's error code.
+
+    `context` says what was being done, `detail` is the broker's own message if it sent one.
+    """
+    cls: Any = _BY_CODE.get(code)
+    name = code_name(code)
+    explanation = detail or (cls.hint if cls else "")
+    message = f"{context}: " if context else ""
+    message += f"{name} ({code})" + (f": {explanation}" if explanation else "")
+    if cls is None:
+        error: KafkaError = (_RetriableResponseError if is_retriable(code) else BrokerResponseError)(message)
+        error.error_code = code  # type: ignore[attr-defined]
+        return error
+    found: KafkaError = cls(message)
+    return found
+
+
+class _RetriableResponseError(BrokerResponseError, RetriableError):
+    """A retriable error code without a class of its own."""
