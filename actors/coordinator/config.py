@@ -1,0 +1,36 @@
+"""The broker settings that govern group coordination, by Kafka's names with underscores.
+
+Ranges and documentation stand in the project's one table of settings; the defaults are repeated here
+only so that a test can build a shard, and a test elsewhere may hold the two together.
+"""
+
+from dataclasses import dataclass
+
+NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
+"""How long a member may wait in its first join phase. Fixed in Kafka as well."""
+
+LATE_TURN_MS = 500
+"""A turn later than this is our own stall, and no member's fault."""
+
+HISTORY_LENGTH = 20
+"""Rebalances remembered per group."""
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorConfig:
+    """Times in ms unless the name says otherwise; sizes in bytes."""
+
+    group_initial_rebalance_delay_ms: int = 3_000
+    group_min_session_timeout_ms: int = 6_000
+    group_max_session_timeout_ms: int = 1_800_000
+    group_max_size: int = 2_147_483_647
+    offsets_retention_minutes: int = 10_080
+    offsets_retention_check_interval_ms: int = 600_000
+    offset_metadata_max_bytes: int = 4_096
+    offsets_commit_timeout_ms: int = 5_000
+    max_message_bytes: int = 1_048_588
+    """Largest record batch the offsets topic takes; a turn that wrote more is cut into several appends."""
+
+    @property
+    def offsets_retention_ms(self) -> int:
+        return self.offsets_retention_minutes * 60_000

@@ -1,0 +1,111 @@
+"""Offsets and groups nobody has used for `offsets.retention.minutes` (KIP-211)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from actors.coordinator.admin import bury, revive
+from actors.coordinator.durable import DurableGroup
+from actors.coordinator.group import Group, GroupState
+from actors.coordinator.messages import Now
+from actors.coordinator.records import (
+    NO_TIMESTAMP,
+    Change,
+    GroupDeleted,
+    OffsetAndMetadata,
+    OffsetsDeleted,
+)
+from actors.coordinator.runtime import Runtime
+from actors.coordinator.timers import Timer
+from actors.coordinator.writer import Write
+
+Base = Callable[[str, OffsetAndMetadata], int | None]
+"""(topic, offset) -> the time retention is counted from, or None for one that is in use."""
+
+
+class Expiry:
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._timer = Timer(self.run)
+
+    def schedule(self, now: Now) -> None:
+        interval_ms = self._runtime.config.offsets_retention_check_interval_ms
+        self._runtime.timers.arm(self._timer, now.monotonic_ms + interval_ms)
+
+    def run(self, now: Now) -> None:
+        """Write tombstones for what has expired, a write for each group. Groups with writes under way are
+        in use, and looked at next time."""
+        self.schedule(now)
+        busy = self._runtime.writer.pending_groups()
+        for group_id, group in list(self._runtime.groups.items()):
+            durable = self._runtime.durable.get(group_id)
+            if durable is not None and group_id not in busy:
+                self._expire(group, durable, now)
+
+    def _expire(self, group: Group, durable: DurableGroup, now: Now) -> None:
+        base = self._base(group)
+        if base is None:
+            return
+        retention_ms = self._runtime.config.offsets_retention_ms
+        expired = [
+            at
+            for at, value in durable.offsets.items()
+            if _is_over(value, base(at[0], value), retention_ms, now.wall_ms)
+        ]
+        changes: list[Change] = [OffsetsDeleted(group.group_id, expired)] if expired else []
+        ends = group.state is GroupState.EMPTY and group.is_vacant and len(expired) == len(durable.offsets)
+        if ends:
+            changes.append(GroupDeleted(group.group_id))
+            group.transition(GroupState.DEAD, now.wall_ms)
+        if changes:
+            self._runtime.write(ExpiryWrite(self._runtime, group if ends else None, changes), now)
+
+    @staticmethod
+    def _base(group: Group) -> Base | None:
+        """What retention is counted from in this group; None if nothing of it can expire now."""
+        topics = group.subscribed_topics
+        if group.is_simple:
+            return lambda _, value: value.commit_timestamp_ms
+        if group.state is GroupState.EMPTY and group.protocol_type is not None:
+            emptied_ms = group.state_timestamp_ms
+            if emptied_ms == NO_TIMESTAMP:
+                return lambda _, value: value.commit_timestamp_ms
+            return lambda _, value: emptied_ms
+        if group.state is GroupState.STABLE and group.protocol_type == "consumer" and topics is not None:
+            return lambda topic, value: None if topic in topics else value.commit_timestamp_ms
+        return None
+
+
+def _is_over(value: OffsetAndMetadata, base_ms: int | None, retention_ms: int, wall_ms: int) -> bool:
+    if base_ms is None:
+        return False
+    if value.expire_timestamp_ms != NO_TIMESTAMP:
+        return wall_ms >= value.expire_timestamp_ms
+    return wall_ms - base_ms >= retention_ms
+
+
+class ExpiryWrite(Write):
+    """Nobody waits for it, and what fails is tried again at the next run."""
+
+    __slots__ = ("_group", "_runtime")
+
+    def __init__(self, runtime: Runtime, group: Group | None, changes: list[Change]) -> None:
+        super().__init__(changes)
+        self._runtime = runtime
+        self._group = group
+
+    def committed(self, now: Now) -> None:
+        metrics = self._runtime.metrics
+        metrics.offset_expirations += sum(
+            len(change.partitions) for change in self.changes if isinstance(change, OffsetsDeleted)
+        )
+        if self._group is not None:
+            metrics.group_expirations += 1
+            bury(self._runtime, self._group)
+
+    def failed(self, error: int, now: Now) -> None:
+        if self._group is not None:
+            revive(self._runtime, self._group)
+
+    def timed_out(self, now: Now) -> None:
+        """It may still commit; until that is decided the group stays Dead."""

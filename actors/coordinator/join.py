@@ -1,0 +1,346 @@
+"""JoinGroup, versions 0 to 9.
+
+Group, size, state and protocols are checked first; then it depends on who asks (nobody yet, a pending id, a
+static member's next incarnation, a member) and on the group's state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from actors.coordinator.errors import Error
+from actors.coordinator.group import Group, GroupState, Member, ParkedJoin
+from actors.coordinator.messages import (
+    JoinGroupRequest,
+    JoinGroupResponse,
+    Now,
+    SyncGroupResponse,
+    Token,
+    join_error,
+)
+from actors.coordinator.rebalance import Rebalancer
+from actors.coordinator.records import GroupPut, fits
+from actors.coordinator.runtime import Runtime
+from actors.coordinator.writer import Write
+
+
+class Join:
+    def __init__(self, runtime: Runtime, rebalancer: Rebalancer) -> None:
+        self._runtime = runtime
+        self._rebalancer = rebalancer
+
+    def entry_error(self, request: JoinGroupRequest) -> Error:
+        """What is wrong with the request whatever the group; NONE if nothing is."""
+        config = self._runtime.config
+        if not request.group_id:
+            return Error.INVALID_GROUP_ID
+        if not (
+            config.group_min_session_timeout_ms <= request.session_timeout_ms <= config.group_max_session_timeout_ms
+        ):
+            return Error.INVALID_SESSION_TIMEOUT
+        names = (name for name, _ in request.protocols)
+        if not fits(request.group_id, request.group_instance_id, request.protocol_type, *names):
+            return Error.INVALID_REQUEST
+        return Error.NONE
+
+    def handle(self, token: Token, request: JoinGroupRequest, now: Now) -> None:
+        self._runtime.park(token, request)
+        error = self.entry_error(request)
+        if error:
+            self._refuse(token, request, error)
+            return
+        group = self._runtime.groups.get(request.group_id or "")
+        if group is None:
+            self._join_new_group(token, request, now)
+        else:
+            self._join(group, token, request, now)
+
+    def _refuse(self, token: Token, request: JoinGroupRequest, error: Error) -> None:
+        self._runtime.answer(token, join_error(request, error))
+
+    def _join_new_group(self, token: Token, request: JoinGroupRequest, now: Now) -> None:
+        if request.member_id:
+            self._refuse(token, request, Error.UNKNOWN_MEMBER_ID)
+            return
+        group = Group(request.group_id or "", now.wall_ms)
+        if not group.supports(request.protocol_type, request.protocols):
+            self._refuse(token, request, Error.INCONSISTENT_GROUP_PROTOCOL)
+            return
+        self._runtime.groups[group.group_id] = group
+        record = group.to_record(lambda _: b"")
+        self._join(group, token, request, now)
+        write = NewGroupWrite(self._runtime, group, [GroupPut(group.group_id, record)])
+        self._runtime.write(write, now)
+
+    def _join(self, group: Group, token: Token, request: JoinGroupRequest, now: Now) -> None:
+        if not group.accepts(request, self._runtime.config.group_max_size):
+            self._turn_away(group, token, request, now)
+        elif group.state is GroupState.DEAD:
+            self._refuse(token, request, Error.COORDINATOR_NOT_AVAILABLE)
+        elif not group.supports(request.protocol_type, request.protocols):
+            self._refuse(token, request, Error.INCONSISTENT_GROUP_PROTOCOL)
+        elif request.member_id:
+            self._join_known(group, ParkedJoin(token, request), now)
+        else:
+            self._join_unknown(group, ParkedJoin(token, request), now)
+
+    def _turn_away(self, group: Group, token: Token, request: JoinGroupRequest, now: Now) -> None:
+        """The group is full. Whoever is turned away is no longer awaited, so look again (B-45)."""
+        self._runtime.answer(token, join_error(request, Error.GROUP_MAX_SIZE_REACHED, member_id=""))
+        self._forget_pending(group, request.member_id)
+        member = group.members.get(request.member_id)
+        if member is not None:
+            self._rebalancer.remove(group, member)
+        self._rebalancer.check_join_phase(group, now)
+
+    @staticmethod
+    def _forget_pending(group: Group, member_id: str) -> bool:
+        timer = group.pending_joins.pop(member_id, None)
+        if timer is not None:
+            timer.cancel()
+        return timer is not None
+
+    # -- without a member id
+
+    def _join_unknown(self, group: Group, parked: ParkedJoin, now: Now) -> None:
+        request = parked.request
+        if request.group_instance_id is not None:
+            if request.group_instance_id in group.static_members:
+                self._replace(group, parked, now)
+            else:
+                self._add(group, self._new_id(request.group_instance_id), parked, now)
+        elif request.api_version >= 4:
+            self._require_member_id(group, parked, now)
+        else:
+            self._add(group, self._new_id(request.client_id), parked, now)
+
+    def _new_id(self, prefix: str) -> str:
+        return f"{prefix}-{self._runtime.new_id()}"
+
+    def _require_member_id(self, group: Group, parked: ParkedJoin, now: Now) -> None:
+        """A client that comes back with the id has at least received one answer (KIP-394)."""
+        member_id = self._new_id(parked.request.client_id)
+        self._rebalancer.expect_join(group, member_id, parked.request.session_timeout_ms, now)
+        response = join_error(parked.request, Error.MEMBER_ID_REQUIRED, member_id=member_id)
+        self._runtime.answer(parked.token, response)
+
+    def _add(self, group: Group, member_id: str, parked: ParkedJoin, now: Now) -> None:
+        if not group.members:
+            group.protocol_type = parked.request.protocol_type
+        member = Member(member_id, parked.request)
+        group.add(member)
+        self._rebalancer.park_join(group, member, parked)
+        self._rebalancer.watch(group, member)
+        self._rebalancer.arm_new_member(member, now)
+        reason = parked.request.reason or "member joined"
+        self._rebalancer.membership_changed(group, reason, member_id, now)
+
+    # -- with a member id
+
+    def _join_known(self, group: Group, parked: ParkedJoin, now: Now) -> None:
+        token, request = parked
+        if request.member_id in group.pending_joins:
+            if request.group_instance_id is not None:  # only dynamic members are ever pending
+                self._refuse(token, request, Error.UNKNOWN_SERVER_ERROR)
+                return
+            self._forget_pending(group, request.member_id)
+            self._add(group, request.member_id, parked, now)
+            return
+        member = group.identify(request.member_id, request.group_instance_id)
+        if isinstance(member, Error):
+            self._refuse(token, request, member)
+        elif self._may_answer_at_once(group, member, request):
+            self._runtime.answer(token, group.join_response(member, request.api_version))
+        else:
+            self._rejoin(group, member, parked, now)
+
+    @staticmethod
+    def _may_answer_at_once(group: Group, member: Member, request: JoinGroupRequest) -> bool:
+        """Nothing has changed, and nobody needs a rebalance: the answer was lost, or a follower asks again.
+
+        A leader that joins again in Stable wants one, for instance because the topics have changed.
+        """
+        if member.protocols != request.protocols:
+            return False
+        match group.state:
+            case GroupState.COMPLETING_REBALANCE:
+                return True
+            case GroupState.STABLE:
+                return member.member_id != group.leader_id
+            case _:
+                return False
+
+    def _rejoin(self, group: Group, member: Member, parked: ParkedJoin, now: Now) -> None:
+        changed = member.protocols != parked.request.protocols
+        reason = parked.request.reason or ("metadata changed" if changed else "leader rejoined")
+        group.update(member, parked.request)
+        self._rebalancer.park_join(group, member, parked)
+        self._rebalancer.membership_changed(group, reason, member.member_id, now)
+
+    # -- a static member's next incarnation (KIP-345)
+
+    def _replace(self, group: Group, parked: ParkedJoin, now: Now) -> None:
+        request = parked.request
+        member = group.members[group.static_members[request.group_instance_id or ""]]
+        if group.state is not GroupState.STABLE:
+            self._replace_now(group, member, parked, now)
+        elif group.replacement_in_flight:
+            group.waiting.append(parked)  # the record to come is made from what this one leaves
+        elif group.vote(instead=(member, request.protocols)) == group.protocol_name:
+            self._replace_quietly(group, member, parked, now)
+        else:
+            self._replace_now(group, member, parked, now)
+
+    def _replace_now(self, group: Group, member: Member, parked: ParkedJoin, now: Now) -> None:
+        member_id = self._new_id(parked.request.group_instance_id or "")
+        self._take_over(group, member, member_id, parked.request, now)
+        self._rebalancer.park_join(group, member, parked)
+        reason = parked.request.reason or "static member replaced"
+        self._rebalancer.membership_changed(group, reason, member_id, now)
+
+    def _take_over(self, group: Group, member: Member, member_id: str, request: JoinGroupRequest, now: Now) -> None:
+        """The member goes on under a new id; what the old incarnation has parked is fenced off."""
+        self._fence(group, member)
+        group.rename(member, member_id)
+        member.is_new = False
+        self._rebalancer.arm_session(member, now)
+        group.update(member, request)
+
+    def _fence(self, group: Group, member: Member) -> None:
+        parked = group.take_join(member)
+        if parked is not None:
+            response = join_error(parked.request, Error.FENCED_INSTANCE_ID, member_id=member.member_id)
+            self._runtime.answer(parked.token, response)
+        self._rebalancer.answer_sync(member, SyncGroupResponse(Error.FENCED_INSTANCE_ID))
+
+    def _replace_quietly(self, group: Group, member: Member, parked: ParkedJoin, now: Now) -> None:
+        """The selected protocol stays, so nobody else need notice.
+
+        Until the record has committed the old id is the valid one: a write that fails leaves nothing to
+        revert.
+        """
+        member_id = self._new_id(parked.request.group_instance_id or "")
+        heir = Member(member_id, parked.request)
+        members = (heir if m is member else m for m in group.members.values())
+
+        def assignment(m: Member) -> bytes:
+            return member.assignment if m is heir else m.assignment
+
+        leader_id = member_id if group.leader_id == member.member_id else group.leader_id
+        record = replace(group.to_record(assignment, members), leader_id=leader_id)
+        group.replacement_in_flight = True
+        write = ReplacementWrite(self, group, member, member_id, parked, [GroupPut(group.group_id, record)])
+        self._runtime.write(write, now)
+
+    def replacement_committed(
+        self, group: Group, old_id: str, new_id: str, generation: int, parked: ParkedJoin, now: Now
+    ) -> None:
+        request = parked.request
+        owner = group.static_members.get(request.group_instance_id or "")
+        if group.state is GroupState.STABLE and group.generation_id == generation and owner == old_id:
+            leader_before = group.leader_id or ""
+            member = group.members[old_id]
+            self._take_over(group, member, new_id, request, now)
+            response = self._replaced(group, member, leader_before, request.api_version)
+            self._runtime.answer(parked.token, response)
+        elif parked.token in self._runtime.unanswered:
+            self._again(parked, now)  # the group has moved on meanwhile: an ordinary join
+        self.replacement_settled(group, now)
+
+    def replacement_settled(self, group: Group, now: Now) -> None:
+        group.replacement_in_flight = False
+        waiting, group.waiting = group.waiting, []
+        for parked in waiting:
+            if parked.token in self._runtime.unanswered:
+                self._again(parked, now)
+
+    def _again(self, parked: ParkedJoin, now: Now) -> None:
+        self.handle(parked.token, parked.request, now)
+
+    def refuse_replacement(self, parked: ParkedJoin, error: int) -> None:
+        self._runtime.answer(parked.token, join_error(parked.request, error, member_id=""))
+
+    @staticmethod
+    def _replaced(group: Group, member: Member, leader_before: str, api_version: int) -> JoinGroupResponse:
+        """Version 9 can tell a returning leader to skip the assignment (KIP-814). Before that it is shown
+        its own old id as leader, so that it behaves as a follower."""
+        response = group.join_response(member, api_version)
+        leads = member.member_id == group.leader_id
+        skips = api_version >= 9
+        return JoinGroupResponse(
+            error_code=response.error_code,
+            generation_id=response.generation_id,
+            protocol_type=response.protocol_type,
+            protocol_name=response.protocol_name,
+            leader=response.leader if skips else leader_before,
+            member_id=member.member_id,
+            members=response.members if skips else (),
+            skip_assignment=skips and leads,
+        )
+
+
+class NewGroupWrite(Write):
+    """The record that makes a group exist before it has a generation."""
+
+    __slots__ = ("_group", "_runtime")
+
+    def __init__(self, runtime: Runtime, group: Group, changes: list[GroupPut]) -> None:
+        super().__init__([*changes])
+        self._runtime = runtime
+        self._group = group
+
+    def committed(self, now: Now) -> None: ...
+
+    def timed_out(self, now: Now) -> None:
+        """A parked join is not bound by the write's deadline, and the record may still commit."""
+
+    def failed(self, error: int, now: Now) -> None:
+        """The group does not exist; unless meanwhile something else has made it, or it has got further."""
+        group, runtime = self._group, self._runtime
+        if runtime.groups.get(group.group_id) is not group or group.state not in _YOUNG:
+            return
+        if runtime.durable.get(group.group_id) or runtime.writer.pending_changes(group.group_id):
+            return
+        runtime.cancel_timers(group)
+        del runtime.groups[group.group_id]
+        for parked in _parked_joins(group):
+            runtime.answer(parked.token, join_error(parked.request, error))
+
+
+_YOUNG = (GroupState.EMPTY, GroupState.PREPARING_REBALANCE)
+
+
+def _parked_joins(group: Group) -> Iterator[ParkedJoin]:
+    return (m.parked_join for m in group.members.values() if m.parked_join is not None)
+
+
+class ReplacementWrite(Write):
+    __slots__ = ("_generation", "_group", "_join", "_new_id", "_old_id", "_parked")
+
+    def __init__(
+        self,
+        join: Join,
+        group: Group,
+        member: Member,
+        new_id: str,
+        parked: ParkedJoin,
+        changes: list[GroupPut],
+    ) -> None:
+        super().__init__([*changes])
+        self._join = join
+        self._group = group
+        self._generation = group.generation_id
+        self._old_id = member.member_id
+        self._new_id = new_id
+        self._parked = parked
+
+    def committed(self, now: Now) -> None:
+        self._join.replacement_committed(self._group, self._old_id, self._new_id, self._generation, self._parked, now)
+
+    def failed(self, error: int, now: Now) -> None:
+        self._join.refuse_replacement(self._parked, error)
+        self._join.replacement_settled(self._group, now)
+
+    def timed_out(self, now: Now) -> None:
+        self._join.refuse_replacement(self._parked, Error.COORDINATOR_NOT_AVAILABLE)

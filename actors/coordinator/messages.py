@@ -1,0 +1,360 @@
+"""What a shard is asked and what it answers. Handlers map the wire's messages to these and back.
+
+Heartbeat and OffsetCommit, the two requests of a group at rest, are named tuples because building one costs
+a quarter of building a frozen dataclass; the others are dataclasses.
+"""
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from actors.coordinator.errors import Error
+
+Token = Hashable
+"""Names one request of one client: chosen by the driver, given back with the answer."""
+
+TopicPartition = tuple[str, int]
+
+
+class Now(NamedTuple):
+    """Deadlines are counted in the first, records and retention in the second."""
+
+    monotonic_ms: int
+    wall_ms: int
+
+
+# -- JoinGroup
+
+
+@dataclass(frozen=True, slots=True)
+class JoinGroupRequest:
+    group_id: str | None
+    member_id: str
+    protocol_type: str
+    protocols: tuple[tuple[str, bytes], ...]
+    """(name, metadata), most wanted first."""
+    session_timeout_ms: int
+    rebalance_timeout_ms: int = -1
+    group_instance_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    """As Java prints an address: /10.0.0.1"""
+    api_version: int = 9
+    reason: str | None = None
+
+    @property
+    def effective_rebalance_timeout_ms(self) -> int:
+        """Version 0 has no rebalance timeout of its own."""
+        if self.api_version == 0 or self.rebalance_timeout_ms < 0:
+            return self.session_timeout_ms
+        return self.rebalance_timeout_ms
+
+
+class JoinGroupMember(NamedTuple):
+    member_id: str
+    group_instance_id: str | None
+    metadata: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class JoinGroupResponse:
+    error_code: int
+    generation_id: int = -1
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    leader: str = ""
+    member_id: str = ""
+    members: tuple[JoinGroupMember, ...] = ()
+    skip_assignment: bool = False
+
+
+# -- SyncGroup
+
+
+@dataclass(frozen=True, slots=True)
+class SyncGroupRequest:
+    group_id: str | None
+    generation_id: int
+    member_id: str
+    group_instance_id: str | None = None
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    assignments: tuple[tuple[str, bytes], ...] = ()
+    """(member id, assignment); empty from followers."""
+    api_version: int = 5
+
+
+@dataclass(frozen=True, slots=True)
+class SyncGroupResponse:
+    error_code: int
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    assignment: bytes = b""
+
+
+# -- Heartbeat
+
+
+class HeartbeatRequest(NamedTuple):
+    group_id: str | None
+    generation_id: int
+    member_id: str
+    group_instance_id: str | None = None
+
+
+class HeartbeatResponse(NamedTuple):
+    error_code: int
+
+
+# -- LeaveGroup
+
+
+class LeavingMember(NamedTuple):
+    member_id: str
+    group_instance_id: str | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveGroupRequest:
+    group_id: str | None
+    members: tuple[LeavingMember, ...]
+    """Exactly one below version 3."""
+    api_version: int = 5
+
+
+class LeftMember(NamedTuple):
+    member_id: str
+    group_instance_id: str | None
+    error_code: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveGroupResponse:
+    error_code: int
+    members: tuple[LeftMember, ...] = ()
+    """Empty below version 3, where `error_code` speaks for the one member."""
+
+
+# -- OffsetCommit
+
+
+class CommittedOffset(NamedTuple):
+    """One partition of an OffsetCommit; a plain tuple of the same fields will do."""
+
+    topic: str
+    partition: int
+    offset: int
+    leader_epoch: int = -1
+    metadata: str | None = ""
+    commit_timestamp_ms: int = -1
+
+
+class OffsetCommitRequest(NamedTuple):
+    group_id: str | None
+    generation_id: int
+    member_id: str
+    group_instance_id: str | None
+    offsets: list[CommittedOffset] | list[tuple[str, int, int, int, str | None, int]]
+    api_version: int = 9
+    retention_time_ms: int = -1
+
+
+class OffsetCommitResponse(NamedTuple):
+    error_codes: list[int]
+    """One for each of the request's offsets, in their order."""
+
+
+# -- OffsetFetch
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetFetchRequest:
+    """One group of an OffsetFetch."""
+
+    group_id: str | None
+    partitions: tuple[TopicPartition, ...] | None
+    """None asks for all that are stored."""
+    require_stable: bool = False
+
+
+class FetchedOffset(NamedTuple):
+    topic: str
+    partition: int
+    offset: int = -1
+    leader_epoch: int = -1
+    metadata: str = ""
+    error_code: int = Error.NONE
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetFetchResponse:
+    error_code: int
+    offsets: tuple[FetchedOffset, ...] = ()
+
+
+# -- OffsetDelete, and the deletion of topics
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetDeleteRequest:
+    group_id: str | None
+    partitions: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetDeleteResponse:
+    error_code: int
+    partitions: tuple[tuple[str, int, int], ...] = ()
+    """(topic, partition, error code)"""
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteTopicOffsetsRequest:
+    """Topics were deleted from the cluster: no group keeps offsets for them."""
+
+    topics: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteTopicOffsetsResponse:
+    error_code: int
+
+
+# -- ListGroups, DescribeGroups, DeleteGroups
+
+
+@dataclass(frozen=True, slots=True)
+class ListGroupsRequest:
+    states_filter: tuple[str, ...] = ()
+    types_filter: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ListedGroup:
+    group_id: str
+    protocol_type: str
+    group_state: str
+    group_type: str = "classic"
+
+
+@dataclass(frozen=True, slots=True)
+class ListGroupsResponse:
+    error_code: int
+    groups: tuple[ListedGroup, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeGroupsRequest:
+    group_ids: tuple[str | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedMember:
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    member_metadata: bytes
+    member_assignment: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedGroup:
+    error_code: int
+    group_id: str
+    group_state: str = ""
+    protocol_type: str = ""
+    protocol_data: str = ""
+    members: tuple[DescribedMember, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeGroupsResponse:
+    groups: tuple[DescribedGroup, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteGroupsRequest:
+    group_ids: tuple[str | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteGroupsResponse:
+    results: tuple[tuple[str, int], ...]
+    """(group id, error code)"""
+
+
+Request = (
+    JoinGroupRequest
+    | SyncGroupRequest
+    | HeartbeatRequest
+    | LeaveGroupRequest
+    | OffsetCommitRequest
+    | OffsetFetchRequest
+    | OffsetDeleteRequest
+    | DeleteTopicOffsetsRequest
+    | ListGroupsRequest
+    | DescribeGroupsRequest
+    | DeleteGroupsRequest
+)
+Response = (
+    JoinGroupResponse
+    | SyncGroupResponse
+    | HeartbeatResponse
+    | LeaveGroupResponse
+    | OffsetCommitResponse
+    | OffsetFetchResponse
+    | OffsetDeleteResponse
+    | DeleteTopicOffsetsResponse
+    | ListGroupsResponse
+    | DescribeGroupsResponse
+    | DeleteGroupsResponse
+)
+
+
+def join_error(request: JoinGroupRequest, error: int, member_id: str | None = None) -> JoinGroupResponse:
+    """An error answer; it carries the request's member id unless another is given.
+
+    Before version 7 the protocol name cannot be null.
+    """
+    return JoinGroupResponse(
+        error_code=error,
+        protocol_name=None if request.api_version >= 7 else "",
+        member_id=request.member_id if member_id is None else member_id,
+    )
+
+
+def leave_response(request: LeaveGroupRequest, members: Iterable[LeftMember]) -> LeaveGroupResponse:
+    """Below version 3 the top-level error is that of the only member."""
+    left = tuple(members)
+    if request.api_version < 3:
+        return LeaveGroupResponse(left[0].error_code if left else Error.NONE)
+    return LeaveGroupResponse(Error.NONE, left)
+
+
+def error_response(request: Request, error: int) -> Response:
+    """`request` answered with `error` and nothing else, in the shape its kind has for that."""
+    match request:
+        case HeartbeatRequest():
+            return HeartbeatResponse(error)
+        case OffsetCommitRequest():
+            return OffsetCommitResponse([error] * len(request.offsets))
+        case JoinGroupRequest():
+            return join_error(request, error)
+        case SyncGroupRequest():
+            return SyncGroupResponse(error)
+        case LeaveGroupRequest():
+            return LeaveGroupResponse(error)
+        case OffsetFetchRequest():
+            return OffsetFetchResponse(error)
+        case OffsetDeleteRequest():
+            return OffsetDeleteResponse(error)
+        case DeleteTopicOffsetsRequest():
+            return DeleteTopicOffsetsResponse(error)
+        case ListGroupsRequest():
+            return ListGroupsResponse(error)
+        case DescribeGroupsRequest():
+            return DescribeGroupsResponse(tuple(DescribedGroup(error, g or "") for g in request.group_ids))
+        case DeleteGroupsRequest():
+            return DeleteGroupsResponse(tuple((g or "", error) for g in request.group_ids))

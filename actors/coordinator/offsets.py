@@ -1,0 +1,306 @@
+"""OffsetCommit, OffsetFetch, OffsetDelete, and what the deletion of a topic does to offsets.
+
+Reads see what has committed; validation of a write also sees what is under way. Expiry is in expiry.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from actors.coordinator.durable import DurableGroup
+from actors.coordinator.errors import Error
+from actors.coordinator.group import Group, GroupState
+from actors.coordinator.messages import (
+    DeleteTopicOffsetsRequest,
+    DeleteTopicOffsetsResponse,
+    FetchedOffset,
+    Now,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    Token,
+    TopicPartition,
+    error_response,
+)
+from actors.coordinator.records import (
+    MAX_STRING_BYTES,
+    NO_TIMESTAMP,
+    Change,
+    OffsetAndMetadata,
+    OffsetsDeleted,
+    OffsetsPut,
+    encode_offsets,
+    fits,
+)
+from actors.coordinator.runtime import Runtime
+from actors.coordinator.writer import Write
+
+NO_RETENTION = -1
+NO_GENERATION = -1
+
+
+class Offsets:
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+
+    # -- OffsetCommit, versions 0 to 9
+
+    def commit(self, token: Token, request: OffsetCommitRequest, now: Now) -> None:
+        runtime = self._runtime
+        group_id = request.group_id
+        group = runtime.groups.get(group_id)  # type: ignore[arg-type]
+        error = self._check_commit(group, request, now)
+        if error:
+            runtime.replies.append((token, error_response(request, error)))
+            return
+        errors, entries = self._accept(request, now)
+        if not entries:
+            runtime.replies.append((token, OffsetCommitResponse(errors)))
+            return
+        assert group_id is not None
+        if group is None:
+            group = runtime.groups[group_id] = Group(group_id, now.wall_ms)
+        records = encode_offsets(group_id, entries, group.key_prefixes)
+        runtime.unanswered[token] = request
+        runtime.writer.submit(CommitWrite(runtime, token, errors, OffsetsPut(group_id, entries)), records, now)
+
+    def _check_commit(self, group: Group | None, request: OffsetCommitRequest, now: Now) -> int:
+        _, generation_id, member_id, group_instance_id = request[:4]
+        if group is None:
+            return self._check_new(request)
+        state = group.state
+        if state is GroupState.DEAD:
+            return Error.COORDINATOR_NOT_AVAILABLE
+        if generation_id < 0 and state is GroupState.EMPTY:
+            return 0  # admin tools, and consumers that assign themselves
+        if generation_id < 0 and not member_id and group_instance_id is None:
+            return Error.UNKNOWN_MEMBER_ID
+        member = group.identify(member_id, group_instance_id)
+        if isinstance(member, Error):
+            return member
+        if generation_id != group.generation_id:
+            return Error.ILLEGAL_GENERATION
+        if state is GroupState.COMPLETING_REBALANCE:
+            return Error.REBALANCE_IN_PROGRESS
+        self._runtime.timers.arm(member.session, now.monotonic_ms + member.session_timeout_ms)
+        return 0
+
+    @staticmethod
+    def _check_new(request: OffsetCommitRequest) -> int:
+        """A commit without a generation makes a group; the empty id is a legal one here."""
+        if request.group_id is None or not fits(request.group_id):
+            return Error.INVALID_GROUP_ID
+        if request.generation_id < 0:
+            return 0
+        return Error.GROUP_ID_NOT_FOUND if request.api_version >= 9 else Error.ILLEGAL_GENERATION
+
+    def _accept(
+        self, request: OffsetCommitRequest, now: Now
+    ) -> tuple[list[int], list[tuple[TopicPartition, OffsetAndMetadata]]]:
+        """The error code of each offset, and what is to be stored."""
+        wall_ms = now.wall_ms
+        retention_ms = request.retention_time_ms
+        expire_ms = NO_TIMESTAMP if retention_ms == NO_RETENTION else wall_ms + retention_ms
+        errors = [0] * len(request.offsets)
+        entries = []
+        for index, (topic, partition, offset, leader_epoch, metadata, timestamp_ms) in enumerate(request.offsets):
+            if metadata and self._too_large(metadata):
+                errors[index] = Error.OFFSET_METADATA_TOO_LARGE
+                continue
+            if timestamp_ms == NO_TIMESTAMP:
+                timestamp_ms = wall_ms
+            value = OffsetAndMetadata(offset, leader_epoch, metadata or "", timestamp_ms, expire_ms)
+            entries.append(((topic, partition), value))
+        return errors, entries
+
+    def _too_large(self, metadata: str) -> bool:
+        """The limit counts UTF-16 code units, whatever its name says; a record has a limit of its own."""
+        limit = self._runtime.config.offset_metadata_max_bytes
+        if len(metadata) * 2 <= limit and len(metadata) * 4 <= MAX_STRING_BYTES:
+            return False
+        return len(metadata.encode("utf-16-be")) // 2 > limit or not fits(metadata)
+
+    # -- OffsetFetch, versions 1 to 9
+
+    def fetch(self, token: Token, request: OffsetFetchRequest, now: Now) -> None:
+        if request.group_id is None:
+            self._runtime.replies.append((token, OffsetFetchResponse(Error.INVALID_GROUP_ID)))
+            return
+        if request.require_stable:
+            self._runtime.park(token, request)
+            reader = StableRead(self, token, request, self._runtime.writer.last_batch_id)
+            reader.read(now)
+        else:
+            self._runtime.replies.append((token, self.read(request)))
+
+    def read(self, request: OffsetFetchRequest) -> OffsetFetchResponse:
+        group = self._runtime.durable.get(request.group_id or "")
+        if group is None:
+            offsets = (FetchedOffset(topic, partition) for topic, partition in request.partitions or ())
+        else:
+            wanted = group.offsets if request.partitions is None else request.partitions
+            offsets = (self._fetched(group, at) for at in wanted)
+        return OffsetFetchResponse(Error.NONE, tuple(offsets))
+
+    @staticmethod
+    def _fetched(group: DurableGroup, at: TopicPartition) -> FetchedOffset:
+        value = group.offsets.get(at)
+        if value is None:
+            return FetchedOffset(*at)
+        return FetchedOffset(*at, value.offset, value.leader_epoch, value.metadata)
+
+    def wait(self, reader: StableRead, group_id: str, up_to: int, now: Now) -> bool:
+        return self._runtime.writer.wait_for(group_id, up_to, reader, now)
+
+    def answer(self, token: Token, response: OffsetFetchResponse) -> None:
+        self._runtime.answer(token, response)
+
+    # -- OffsetDelete, version 0, and deleted topics
+
+    def stored(self, group_id: str) -> set[TopicPartition]:
+        """Every partition that has an offset, or may have one when what is under way commits."""
+        group = self._runtime.durable.get(group_id)
+        found = set(group.offsets) if group is not None else set()
+        for change in self._runtime.writer.pending_changes(group_id):
+            if isinstance(change, OffsetsPut):
+                found.update(at for at, _ in change.entries)
+        return found
+
+    def delete(self, token: Token, request: OffsetDeleteRequest, now: Now) -> None:
+        runtime = self._runtime
+        runtime.park(token, request)
+        group = runtime.groups.get(request.group_id or "")
+        error = self._check_delete(group, request)
+        if error:
+            runtime.answer(token, OffsetDeleteResponse(error))
+            return
+        assert group is not None
+        keeps = self._keeps(group)
+        results = tuple((t, p, Error.GROUP_SUBSCRIBED_TO_TOPIC if keeps(t) else Error.NONE)
+                        for t, p in request.partitions)  # fmt: skip
+        stored = self.stored(group.group_id)
+        gone = [(t, p) for t, p, error in results if not error and (t, p) in stored]
+        response = OffsetDeleteResponse(Error.NONE, results)
+        if gone:
+            changes: list[Change] = [OffsetsDeleted(group.group_id, gone)]
+            runtime.write(OffsetDeleteWrite(runtime, token, response, changes), now)
+        else:
+            runtime.answer(token, response)
+
+    @staticmethod
+    def _check_delete(group: Group | None, request: OffsetDeleteRequest) -> Error:
+        if not request.group_id:
+            return Error.INVALID_GROUP_ID
+        if group is None or group.state is GroupState.DEAD:
+            return Error.GROUP_ID_NOT_FOUND
+        if group.state is not GroupState.EMPTY and group.protocol_type != "consumer":
+            return Error.NON_EMPTY_GROUP  # what its members read cannot be told
+        return Error.NONE
+
+    @staticmethod
+    def _keeps(group: Group) -> Callable[[str], bool]:
+        """Whether the group's members read a topic."""
+        if group.state is GroupState.EMPTY:
+            return lambda _: False
+        topics = group.subscribed_topics
+        return lambda topic: topics is None or topic in topics
+
+    def topics_deleted(self, token: Token, request: DeleteTopicOffsetsRequest, now: Now) -> None:
+        """Offsets of topics that are gone go as well, whatever their group is doing."""
+        runtime = self._runtime
+        runtime.park(token, request)
+        changes: list[Change] = []
+        for group_id in list(runtime.groups):
+            gone = [at for at in self.stored(group_id) if at[0] in request.topics]
+            if gone:
+                changes.append(OffsetsDeleted(group_id, sorted(gone)))
+        response = DeleteTopicOffsetsResponse(Error.NONE)
+        if changes:
+            runtime.write(OffsetDeleteWrite(runtime, token, response, changes), now)
+        else:
+            runtime.answer(token, response)
+
+
+class CommitWrite(Write):
+    __slots__ = ("_errors", "_runtime", "_token")
+
+    def __init__(self, runtime: Runtime, token: Token, errors: list[int], change: OffsetsPut) -> None:
+        self.changes = [change]
+        self._runtime = runtime
+        self._token = token
+        self._errors = errors
+
+    def committed(self, now: Now) -> None:
+        runtime = self._runtime
+        runtime.metrics.offset_commits += len(self._errors)
+        runtime.answer(self._token, OffsetCommitResponse(self._errors))
+
+    def failed(self, error: int, now: Now) -> None:
+        self._answer(error)
+        self._runtime.reap(self.changes[0].group_id)
+
+    def timed_out(self, now: Now) -> None:
+        self._answer(Error.COORDINATOR_NOT_AVAILABLE)
+
+    def _answer(self, error: int) -> None:
+        self._runtime.answer(self._token, OffsetCommitResponse([e or error for e in self._errors]))
+
+
+class OffsetDeleteWrite(Write):
+    __slots__ = ("_response", "_runtime", "_token")
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        token: Token,
+        response: OffsetDeleteResponse | DeleteTopicOffsetsResponse,
+        changes: list[Change],
+    ) -> None:
+        super().__init__(changes)
+        self._runtime = runtime
+        self._token = token
+        self._response = response
+
+    def committed(self, now: Now) -> None:
+        self._runtime.metrics.offset_deletions += sum(
+            len(change.partitions) for change in self.changes if isinstance(change, OffsetsDeleted)
+        )
+        self._runtime.answer(self._token, self._response)
+        for change in self.changes:
+            self._runtime.reap(change.group_id)
+
+    def failed(self, error: int, now: Now) -> None:
+        request = self._runtime.unanswered.get(self._token)
+        if request is not None:
+            self._runtime.answer(self._token, error_response(request, error))
+
+
+class StableRead(Write):
+    """A fetch that answers only when everything written to the group before it has been decided."""
+
+    __slots__ = ("_offsets", "_request", "_token", "_up_to")
+
+    def __init__(self, offsets: Offsets, token: Token, request: OffsetFetchRequest, up_to: int) -> None:
+        super().__init__([])
+        self._offsets = offsets
+        self._token = token
+        self._request = request
+        self._up_to = up_to
+
+    def read(self, now: Now) -> None:
+        if not self._offsets.wait(self, self._request.group_id or "", self._up_to, now):
+            self._offsets.answer(self._token, self._offsets.read(self._request))
+
+    def committed(self, now: Now) -> None:
+        self.read(now)
+
+    def failed(self, error: int, now: Now) -> None:
+        """The write before us came to nothing; the read is as good as ever."""
+        self.read(now)
+
+    def timed_out(self, now: Now) -> None:
+        """16 and not 15, which older clients do not expect from a fetch."""
+        self._offsets.answer(self._token, OffsetFetchResponse(Error.NOT_COORDINATOR))

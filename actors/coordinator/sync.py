@@ -1,0 +1,112 @@
+"""SyncGroup, versions 0 to 5: members fetch their assignments, and the leader brings them."""
+
+from __future__ import annotations
+
+from actors.coordinator.errors import Error
+from actors.coordinator.group import Group, GroupState, Member, ParkedSync
+from actors.coordinator.messages import Now, SyncGroupRequest, SyncGroupResponse, Token
+from actors.coordinator.rebalance import Rebalancer
+from actors.coordinator.records import GroupPut
+from actors.coordinator.runtime import Runtime
+from actors.coordinator.writer import Write
+
+
+class Sync:
+    def __init__(self, runtime: Runtime, rebalancer: Rebalancer) -> None:
+        self._runtime = runtime
+        self._rebalancer = rebalancer
+
+    def entry_error(self, request: SyncGroupRequest) -> Error:
+        """What is wrong with the request whatever the group; NONE if nothing is."""
+        if request.api_version >= 5 and (request.protocol_type is None or request.protocol_name is None):
+            return Error.INCONSISTENT_GROUP_PROTOCOL
+        return Error.NONE if request.group_id else Error.INVALID_GROUP_ID
+
+    def handle(self, token: Token, request: SyncGroupRequest, now: Now) -> None:
+        self._runtime.park(token, request)
+        error = self.entry_error(request)
+        group = self._runtime.groups.get(request.group_id or "")
+        if not error and group is not None:
+            error = self._check(group, request)
+        if error or group is None:
+            self._runtime.answer(token, SyncGroupResponse(error or Error.UNKNOWN_MEMBER_ID))
+        else:
+            self._sync(group, group.members[request.member_id], ParkedSync(token, request), now)
+
+    @staticmethod
+    def _check(group: Group, request: SyncGroupRequest) -> Error:
+        if group.state is GroupState.DEAD:
+            return Error.COORDINATOR_NOT_AVAILABLE
+        member = group.identify(request.member_id, request.group_instance_id)
+        if isinstance(member, Error):
+            return member
+        if request.generation_id != group.generation_id:
+            return Error.ILLEGAL_GENERATION
+        given = (request.protocol_type, group.protocol_type), (request.protocol_name, group.protocol_name)
+        if any(theirs is not None and ours is not None and theirs != ours for theirs, ours in given):
+            return Error.INCONSISTENT_GROUP_PROTOCOL
+        if group.state is GroupState.PREPARING_REBALANCE:
+            return Error.REBALANCE_IN_PROGRESS
+        return Error.NONE
+
+    def _sync(self, group: Group, member: Member, parked: ParkedSync, now: Now) -> None:
+        if group.state is GroupState.STABLE:
+            self._rebalancer.synced(group, member)
+            self._rebalancer.arm_session(member, now)
+            self._runtime.answer(parked.token, _assignment(group, member))
+            return
+        self._rebalancer.park_sync(group, member, parked)
+        if member.member_id == group.leader_id and not group.assignment_in_flight:
+            self._write_assignment(group, parked.request, now)
+
+    def _write_assignment(self, group: Group, request: SyncGroupRequest, now: Now) -> None:
+        """A second attempt by the leader waits for the first: the log must not say more than was shared."""
+        given = dict(request.assignments)
+        assignments = {member_id: given.get(member_id, b"") for member_id in group.members}
+        record = group.to_record(lambda m: assignments[m.member_id])
+        group.assignment_in_flight = True
+        changes = [GroupPut(group.group_id, record)]
+        self._runtime.write(AssignmentWrite(self, group, assignments, changes), now)
+
+    def assignment_committed(self, group: Group, assignments: dict[str, bytes], now: Now) -> None:
+        group.assignment_in_flight = False
+        group.transition(GroupState.STABLE, now.wall_ms)
+        for member in group.members.values():
+            member.assignment = assignments[member.member_id]
+            if self._rebalancer.answer_sync(member, _assignment(group, member)):
+                self._rebalancer.arm_session(member, now)
+
+    def assignment_failed(self, group: Group, error: int, now: Now) -> None:
+        self._rebalancer.reset_assignments(group, error, now)
+        leader_id = group.leader_id or ""
+        self._rebalancer.prepare(group, "assignment could not be written", leader_id, now)
+
+
+def _assignment(group: Group, member: Member) -> SyncGroupResponse:
+    return SyncGroupResponse(Error.NONE, group.protocol_type, group.protocol_name, member.assignment)
+
+
+class AssignmentWrite(Write):
+    """The record of a generation's assignment. Its outcome counts only while that generation awaits it."""
+
+    __slots__ = ("_assignments", "_generation", "_group", "_sync")
+
+    def __init__(self, sync: Sync, group: Group, assignments: dict[str, bytes], changes: list[GroupPut]) -> None:
+        super().__init__([*changes])
+        self._sync = sync
+        self._group = group
+        self._generation = group.generation_id
+        self._assignments = assignments
+
+    @property
+    def _is_awaited(self) -> bool:
+        group = self._group
+        return group.state is GroupState.COMPLETING_REBALANCE and group.generation_id == self._generation
+
+    def committed(self, now: Now) -> None:
+        if self._is_awaited:
+            self._sync.assignment_committed(self._group, self._assignments, now)
+
+    def failed(self, error: int, now: Now) -> None:
+        if self._is_awaited:
+            self._sync.assignment_failed(self._group, error, now)

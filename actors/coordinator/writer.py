@@ -1,0 +1,227 @@
+"""The way of records to the log, and of answers back from it.
+
+Everything written in one turn shares one append; several appends may be under way. A write's changes become
+durable state, and its answer leaves, when the high watermark has passed them. Until then they stand here.
+
+An append the log refuses fails alone. Those sent after it stay valid, because nothing they say depends on it:
+durable state and the live groups move only when a record has committed, a commit never looks at an earlier
+pending one, a group record says all there is to say about its group and the next one waits for it, and a
+group whose tombstones are under way takes no requests. So nothing has to be undone.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from actors.coordinator.config import CoordinatorConfig
+from actors.coordinator.durable import DurableState
+from actors.coordinator.errors import Error, client_error
+from actors.coordinator.messages import Now
+from actors.coordinator.metrics import Metrics
+from actors.coordinator.records import Change, Record
+from actors.coordinator.timers import Timer, Timers
+
+BATCH_OVERHEAD_BYTES = 61
+RECORD_OVERHEAD_BYTES = 24
+"""At most: lengths, deltas and attributes around one record's key and value."""
+
+
+class Append(NamedTuple):
+    """One atomic append, as the driver is to hand it to the log."""
+
+    batch_id: int
+    records: list[Record]
+
+
+class UnexpectedLogEndError(Exception):
+    """The log is not where this shard thought: somebody else wrote, or an outcome got lost."""
+
+
+class Write:
+    """The records of one operation and what follows from each outcome.
+
+    `failed`: nothing was written. `timed_out`: it stands in the log and may still commit, so that
+    `committed` can follow; an answer given a second time goes nowhere.
+    """
+
+    __slots__ = ("changes",)
+
+    def __init__(self, changes: list[Change]) -> None:
+        self.changes = changes
+
+    def committed(self, now: Now) -> None:
+        raise NotImplementedError
+
+    def failed(self, error: int, now: Now) -> None:
+        raise NotImplementedError
+
+    def timed_out(self, now: Now) -> None:
+        self.failed(Error.COORDINATOR_NOT_AVAILABLE, now)
+
+    def touches(self, group_id: str) -> bool:
+        return any(change.group_id == group_id for change in self.changes)
+
+
+class Batch:
+    __slots__ = (
+        "batch_id",
+        "has_timed_out",
+        "next_offset",
+        "records",
+        "size_bytes",
+        "timer",
+        "writes",
+        "written_ms",
+    )
+
+    def __init__(self, batch_id: int, timer: Timer, now: Now) -> None:
+        self.batch_id = batch_id
+        self.records: list[Record] = []
+        self.writes: list[Write] = []
+        self.size_bytes = BATCH_OVERHEAD_BYTES
+        self.next_offset: int | None = None
+        """Set once the log has taken it."""
+        self.timer = timer
+        self.has_timed_out = False
+        self.written_ms = now.monotonic_ms
+
+
+class Writer:
+    def __init__(self, config: CoordinatorConfig, durable: DurableState, timers: Timers, metrics: Metrics) -> None:
+        self._config = config
+        self._durable = durable
+        self._timers = timers
+        self._metrics = metrics
+        self._open: deque[Batch] = deque()
+        """Not yet taken by the driver."""
+        self._sent: deque[Batch] = deque()
+        """Taken; in the order of the log."""
+        self._next_batch_id = 0
+        self._log_end = 0
+        self._high_watermark = 0
+
+    # -- the shard's side
+
+    def submit(self, write: Write, records: list[Record], now: Now) -> None:
+        """Have `records`, which say `write.changes`, appended atomically."""
+        size = sum([len(key) + len(value or b"") for key, value in records])
+        size += RECORD_OVERHEAD_BYTES * len(records)
+        batch = self._open[-1] if self._open else None
+        if batch is None or batch.size_bytes + size > self._config.max_message_bytes:
+            batch = self._start_batch(now)
+        batch.size_bytes += size
+        batch.records += records
+        batch.writes.append(write)
+
+    def _start_batch(self, now: Now) -> Batch:
+        timer = Timer(lambda now: self._time_out(batch, now))
+        batch = Batch(self._next_batch_id, timer, now)
+        self._next_batch_id += 1
+        self._open.append(batch)
+        self._timers.arm(timer, now.monotonic_ms + self._config.offsets_commit_timeout_ms)
+        return batch
+
+    def _batches(self) -> Iterator[Batch]:
+        yield from self._sent
+        yield from self._open
+
+    def pending_changes(self, group_id: str) -> list[Change]:
+        """What has been written about a group and not yet committed, oldest first."""
+        return [
+            change
+            for batch in self._batches()
+            for write in batch.writes
+            for change in write.changes
+            if change.group_id == group_id
+        ]
+
+    def pending_groups(self) -> set[str]:
+        return {c.group_id for batch in self._batches() for write in batch.writes for c in write.changes}
+
+    @property
+    def last_batch_id(self) -> int:
+        return self._next_batch_id - 1
+
+    def wait_for(self, group_id: str, up_to: int, reader: Write, now: Now) -> bool:
+        """Let `reader` hear of the last batch up to `up_to` that touches a group; False if there is none."""
+        for batch in reversed(list(self._batches())):
+            if batch.batch_id <= up_to and any(write.touches(group_id) for write in batch.writes):
+                batch.writes.append(reader)
+                if batch.has_timed_out:
+                    reader.timed_out(now)
+                return True
+        return False
+
+    # -- the driver's side
+
+    def start(self, durable: DurableState, log_end_offset: int) -> None:
+        self._durable = durable
+        self._log_end = self._high_watermark = log_end_offset
+
+    def take(self) -> Append | None:
+        if not self._open:
+            return None
+        batch = self._open.popleft()
+        self._sent.append(batch)
+        self._metrics.appends += 1
+        return Append(batch.batch_id, batch.records)
+
+    def appended(self, batch_id: int, base_offset: int, next_offset: int, now: Now) -> None:
+        """Raises UnexpectedLogEndError when this is not the append that was due, or not where it was."""
+        batch = next((batch for batch in self._sent if batch.next_offset is None), None)
+        if batch is None or batch.batch_id != batch_id:
+            raise UnexpectedLogEndError(f"append {batch_id} came out of turn")
+        if base_offset != self._log_end or next_offset != base_offset + len(batch.records):
+            raise UnexpectedLogEndError(f"append {batch_id} went to {base_offset}, not {self._log_end}")
+        batch.next_offset = self._log_end = next_offset
+        self._commit(now)
+
+    def refused(self, batch_id: int, error_code: int, now: Now) -> None:
+        """Raises UnexpectedLogEndError when this is not the append that was due."""
+        batch = next((batch for batch in self._sent if batch.next_offset is None), None)
+        if batch is None or batch.batch_id != batch_id:
+            raise UnexpectedLogEndError(f"append {batch_id} was refused out of turn")
+        self._metrics.appends_refused += 1
+        self._sent.remove(batch)
+        batch.timer.cancel()
+        error = client_error(error_code)
+        for write in batch.writes:
+            write.failed(error, now)
+
+    def high_watermark(self, offset: int, now: Now) -> None:
+        self._high_watermark = max(self._high_watermark, offset)
+        self._commit(now)
+
+    def _commit(self, now: Now) -> None:
+        sent = self._sent
+        while sent and sent[0].next_offset is not None and sent[0].next_offset <= self._high_watermark:
+            batch = sent.popleft()
+            batch.timer.cancel()
+            self._measure(now.monotonic_ms - batch.written_ms)
+            replay = self._durable.replay
+            for write in batch.writes:
+                for change in write.changes:
+                    replay(change)
+            for write in batch.writes:
+                write.committed(now)
+
+    def _measure(self, waited_ms: int) -> None:
+        metrics = self._metrics
+        metrics.appends_committed += 1
+        metrics.replication_wait_ms += waited_ms
+        metrics.replication_wait_max_ms = max(metrics.replication_wait_max_ms, waited_ms)
+
+    def _time_out(self, batch: Batch, now: Now) -> None:
+        self._metrics.appends_timed_out += 1
+        batch.has_timed_out = True
+        for write in batch.writes:
+            write.timed_out(now)
+
+    def forget(self) -> None:
+        """Nothing is known any more of what was written. The shard has to be loaded again."""
+        for batch in self._batches():
+            batch.timer.cancel()
+        self._open.clear()
+        self._sent.clear()
