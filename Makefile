@@ -1,17 +1,22 @@
 # Two commands do everything on a machine that has Python 3.11 and make:
 #   make demo    the main job, end to end
 #   make test    linters, types and all tests
-PYTHON ?= python3.11
+#   make conformance    which test proves which statement of docs/conformance.md
+ifndef PYTHON
+PYTHON := $(shell for p in python3.11 python3 python; do \
+    if $$p -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null; then command -v $$p; break; fi; done)
+endif
 BIN := .venv/bin
 export PYTHONWARNINGS ?= default
 
-.PHONY: setup demo test lint format types bench lock clean
+.PHONY: setup demo test lint format types conformance bench lock clean
 
 setup: .venv/.installed
 
 .venv/.installed: requirements.lock pyproject.toml
-	@command -v $(PYTHON) >/dev/null || { echo "coterie needs $(PYTHON) on PATH; set PYTHON=/path/to/python3.11" >&2; exit 1; }
-	$(PYTHON) -m venv .venv
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null || \
+	  { echo "coterie needs Python 3.11 on PATH; set PYTHON=/path/to/python3.11" >&2; exit 1; }
+	"$(PYTHON)" -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
@@ -29,6 +34,9 @@ lint: setup
 
 types: setup
 	$(BIN)/mypy
+
+conformance: setup
+	@$(BIN)/python -m tests.conformance
 
 format: setup
 	$(BIN)/ruff format .

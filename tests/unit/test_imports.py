@@ -1,0 +1,35 @@
+"""What importing a package pulls in, seen in a fresh interpreter; the linter's contracts see only our own imports."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+PROBE = """
+import importlib, pkgutil, sys
+package = importlib.import_module(sys.argv[1])
+for found in pkgutil.walk_packages(getattr(package, "__path__", []), package.__name__ + "."):
+    importlib.import_module(found.name)
+heavy = sorted({name.partition(".")[0] for name in sys.modules} & set(sys.argv[2].split(",")))
+sys.exit(f"{sys.argv[1]} pulls in {heavy}" if heavy else 0)
+"""
+
+
+@pytest.mark.parametrize(
+    "package",
+    [
+        "actors.client",
+        "actors.wire",
+        "actors.log",
+        "actors.coordinator",
+        "actors.handlers",
+        "actors.settings",
+        "actors.cli.main",
+    ],
+)
+def test_importing_it_does_not_import_ray_or_spark(package: str) -> None:
+    command = [sys.executable, "-c", PROBE, package, "ray,pyspark,raydp"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
