@@ -259,6 +259,24 @@ def recompress(batch: Buffer, header: BatchHeader, codec: int) -> bytearray:
     return _with_header(out, header._replace(attributes=header.attributes & ~CODEC_MASK | codec))
 
 
+def without_records_before(batch: Buffer, header: BatchHeader, offset: int) -> bytes | None:
+    """The batch from `offset` on, for a log that has what comes before; None when no record is left.
+
+    Compaction merges batches, so a follower may be offered one it holds the beginning of.
+    """
+    records = (record for record in batch_records(batch, header) if record.offset >= offset)
+    kept = [(each.offset - offset, each.key, each.value, each.headers, each.timestamp) for each in records]
+    if not kept:
+        return None
+    return build_sparse_batch(
+        kept,
+        base_offset=offset,
+        codec=header.codec,
+        leader_epoch=header.leader_epoch,
+        last_offset_delta=header.last_offset - offset,
+    )
+
+
 def batch_records(batch: Buffer, header: BatchHeader) -> Iterator[Record]:
     """The records of one whole batch, control batches included; the CRC is not looked at.
 
@@ -300,7 +318,7 @@ def iter_key_values(buffer: Buffer) -> Iterator[tuple[bytes | None, bytes | None
     """
     done = 0
     try:
-        batches = MemoryRecords(cast(bytes, buffer))
+        batches = MemoryRecords(buffer if isinstance(buffer, bytes) else bytes(buffer))
         while (batch := batches.next_batch()) is not None:
             if cast(DefaultRecordBatch, batch).compression_type:
                 break

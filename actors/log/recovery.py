@@ -13,7 +13,8 @@ from actors.log.epochs import LeaderEpochs
 from actors.log.errors import StorageError
 from actors.log.files import remove_files
 from actors.log.producer_state import ProducerStates
-from actors.log.segment import DELETED_SUFFIX, LOG_SUFFIX, SNAPSHOT_SUFFIX, Segment
+from actors.log.segment import DELETED_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, SNAPSHOT_SUFFIX, TIME_INDEX_SUFFIX, Segment
+from actors.log.swap import recover
 
 logger = logging.getLogger(__name__)
 
@@ -81,7 +82,9 @@ class _Opening:
 
     def run(self) -> OpenedLog:
         remove_files(path for path in self._directory.iterdir() if path.suffix in _LEFTOVERS)
+        recover(self._directory)
         segments = self._segments()
+        self._remove_orphans(segments)
         segments = self._load(segments)
         end = self._end_offset(segments[-1])
         start = max(self._checkpoint.log_start_offset, segments[0].base_offset)
@@ -106,6 +109,14 @@ class _Opening:
         found = [path for path in self._directory.glob(f"*{LOG_SUFFIX}") if path.stem.isdigit()]
         bases = sorted(int(path.stem) for path in found)
         return [Segment(self._directory, base) for base in bases or [self._checkpoint.log_start_offset]]
+
+    def _remove_orphans(self, segments: list[Segment]) -> None:
+        """Indexes of segments that are gone, snapshots from before the first one."""
+        bases = {f"{segment.base_offset:020d}" for segment in segments}
+        indexes = [*self._directory.glob(f"*{INDEX_SUFFIX}"), *self._directory.glob(f"*{TIME_INDEX_SUFFIX}")]
+        remove_files(path for path in indexes if path.stem not in bases)
+        first = segments[0].base_offset
+        remove_files(path for offset, path in snapshots(self._directory) if offset < first)
 
     def _load(self, segments: list[Segment]) -> list[Segment]:
         """Load or recover each segment; a cut in the unflushed part ends the log there."""

@@ -38,8 +38,12 @@ class Segments:
     def __iter__(self) -> Iterator[Segment]:
         return iter(self._segments)
 
-    def __getitem__(self, number: int) -> Segment:
-        return self._segments[number]
+    def after(self, count: int) -> list[Segment]:
+        """All but the first `count`."""
+        return self._segments[count:]
+
+    def bases(self) -> tuple[int, ...]:
+        return tuple(self._bases)
 
     @property
     def active(self) -> Segment:

@@ -1,0 +1,293 @@
+"""A broker's data directory: its lock, its identity, and the logs of its partitions in one folder each.
+
+    DATA_DIR/.lock               flock'd by the owning process
+    DATA_DIR/meta.properties     which cluster and broker the directory belongs to
+    DATA_DIR/.clean_shutdown     there only if the last owner closed everything
+    DATA_DIR/TOPIC-PARTITION/    a log, and partition.metadata with the topic's id
+
+What a folder is for, and whether the broker leads it, is the controller's knowledge, not the directory's.
+"""
+
+import base64
+import contextlib
+import fcntl
+import logging
+import os
+import re
+import shutil
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+from actors.log.config import LogConfig
+from actors.log.errors import DataDirError, LogError
+from actors.log.files import FileWriter, fsync_directory, write_atomically
+from actors.log.partition_log import PartitionLog
+
+logger = logging.getLogger(__name__)
+
+LOCK_NAME: Final = ".lock"
+META_NAME: Final = "meta.properties"
+CLEAN_NAME: Final = ".clean_shutdown"
+PARTITION_META_NAME: Final = "partition.metadata"
+DELETE_SUFFIX: Final = ".delete"
+STRAY_SUFFIX: Final = ".stray"
+META_VERSION: Final = 1
+PARTITION_META_VERSION: Final = 0
+NO_TOPIC_ID: Final = bytes(16)
+
+_LOCK_POLL_S: Final = 0.05
+_FOLDER: Final = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<partition>\d{1,10})")
+
+TopicPartition = tuple[str, int]
+
+
+class DataDir:
+    """An open, locked data directory. `logs` holds what has been loaded or created."""
+
+    def __init__(self, path: Path, lock_fd: int, was_clean: bool) -> None:
+        self.path = path
+        self.was_clean = was_clean
+        """Whether the last owner closed everything: if not, replicas come back outside the in-sync sets."""
+        self.logs: dict[TopicPartition, PartitionLog] = {}
+        self.topic_ids: dict[TopicPartition, bytes] = {}
+        self._lock_fd = lock_fd
+
+    @classmethod
+    def open(cls, path: Path | str, cluster_id: str, broker_id: int, lock_timeout_s: float = 10.0) -> "DataDir":
+        """Lock `path`, making it if it is missing, and check that it belongs to this cluster and broker.
+
+        Waits up to `lock_timeout_s` for a dying owner. DataDirError says what stands in the way.
+        """
+        path = Path(path)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            lock_fd = _locked(path, lock_timeout_s)
+            try:
+                _check_identity(path, cluster_id, broker_id)
+                return cls(path, lock_fd, _take_clean_marker(path))
+            except BaseException:
+                os.close(lock_fd)
+                raise
+        except OSError as error:
+            raise DataDirError(f"data directory {path} cannot be used: {error}") from error
+
+    # -- logs
+
+    def load(self, config_of: Callable[[str], LogConfig], now_ms: int) -> list[str]:
+        """Open the logs of all partition folders; after an unclean stop this checks their tails.
+
+        Finishes interrupted deletions. Returns the folders that could not be opened, or are none of ours.
+        """
+        odd = []
+        for folder in sorted(each for each in self.path.iterdir() if each.is_dir()):
+            if folder.suffix == DELETE_SUFFIX:
+                remove_folder(folder)
+                continue
+            found = _FOLDER.fullmatch(folder.name)
+            if found is None or folder.suffix == STRAY_SUFFIX:
+                odd.append(folder.name)
+                continue
+            topic, partition = found["topic"], int(found["partition"])
+            try:
+                self._open(folder, (topic, partition), config_of(topic), now_ms, None)
+            except LogError as error:
+                logger.error("%s", error)
+                odd.append(folder.name)
+        return odd
+
+    def create(
+        self,
+        topic: str,
+        partition: int,
+        topic_id: bytes,
+        config: LogConfig,
+        now_ms: int,
+        *,
+        writer: FileWriter | None = None,
+    ) -> PartitionLog:
+        """The log of a partition, made if it does not exist. A folder of another topic id is set aside.
+
+        LogError KAFKA_STORAGE_ERROR when the disk refuses.
+        """
+        key = (topic, partition)
+        if key in self.logs:
+            if self.topic_ids[key] in (topic_id, NO_TOPIC_ID) or topic_id == NO_TOPIC_ID:
+                return self.logs[key]
+            self.set_aside(topic, partition)
+        folder = self.folder(topic, partition)
+        log = self._open(folder, key, config, now_ms, writer)
+        if NO_TOPIC_ID not in (topic_id, self.topic_ids[key]) and topic_id != self.topic_ids[key]:
+            self.set_aside(topic, partition)
+            log = self._open(folder, key, config, now_ms, writer)
+        if self.topic_ids[key] == NO_TOPIC_ID and topic_id != NO_TOPIC_ID:
+            _write_partition_meta(folder, topic_id)
+            self.topic_ids[key] = topic_id
+        fsync_directory(self.path)
+        return log
+
+    def get(self, topic: str, partition: int) -> PartitionLog | None:
+        """The log of a partition, if it is here."""
+        return self.logs.get((topic, partition))
+
+    def delete(self, topic: str, partition: int) -> Path | None:
+        """Drop a log: its folder is renamed at once; `remove_folder` of the returned path may take its time."""
+        return self._rename_away(topic, partition, DELETE_SUFFIX)
+
+    def set_aside(self, topic: str, partition: int) -> Path | None:
+        """Drop a log that should not be here, keeping its files in a folder whose name ends in .stray."""
+        return self._rename_away(topic, partition, STRAY_SUFFIX)
+
+    def strays(self, known: Mapping[TopicPartition, bytes]) -> list[TopicPartition]:
+        """Loaded logs of partitions not in `known`, or known under another topic id."""
+        return [
+            key
+            for key, topic_id in self.topic_ids.items()
+            if key not in known or (topic_id != NO_TOPIC_ID and known[key] != topic_id)
+        ]
+
+    def folder(self, topic: str, partition: int) -> Path:
+        """Where the log of a partition lies."""
+        return self.path / f"{topic}-{partition}"
+
+    def _open(
+        self, folder: Path, key: TopicPartition, config: LogConfig, now_ms: int, writer: FileWriter | None
+    ) -> PartitionLog:
+        log = PartitionLog.open(folder, config, clean_shutdown=self.was_clean, now_ms=now_ms, writer=writer)
+        self.logs[key] = log
+        self.topic_ids[key] = _read_partition_meta(folder)
+        return log
+
+    def _rename_away(self, topic: str, partition: int, suffix: str) -> Path | None:
+        log = self.logs.pop((topic, partition), None)
+        self.topic_ids.pop((topic, partition), None)
+        if log is None:
+            return None
+        log.abandon()
+        # A topic's name may fill what a file system allows for one: keep only its beginning.
+        name = f"{log.directory.name[:200]}.{uuid.uuid4().hex}{suffix}"
+        renamed = log.directory.rename(self.path / name)
+        fsync_directory(self.path)
+        return renamed
+
+    # -- the end
+
+    def close(self) -> None:
+        """Close all logs; only if every one closed well is the stop marked as clean. Gives the lock back."""
+        clean = True
+        for log in self.logs.values():
+            try:
+                clean = clean and log.failure is None
+                log.close()
+            except LogError as error:
+                clean = False
+                logger.error("%s", error)
+        self.logs.clear()
+        self.topic_ids.clear()
+        try:
+            if clean:
+                write_atomically(self.path / CLEAN_NAME, b"")
+        finally:
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Let go of everything as it is, as a crash would."""
+        for log in self.logs.values():
+            log.abandon()
+        self.logs.clear()
+        if self._lock_fd >= 0:
+            os.close(self._lock_fd)
+            self._lock_fd = -1
+
+
+def remove_folder(path: Path) -> None:
+    """Remove a folder that `DataDir.delete` renamed; safe in another thread, safe to repeat."""
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def _locked(path: Path, timeout_s: float) -> int:
+    fd = os.open(path / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                owner = os.pread(fd, 32, 0).decode(errors="replace").strip() or "unknown"
+                os.close(fd)
+                raise DataDirError(
+                    f"data directory {path} is in use by another process (pid {owner}):"
+                    f" {LOCK_NAME} stayed locked for {timeout_s:g} s"
+                ) from None
+            time.sleep(_LOCK_POLL_S)
+    os.ftruncate(fd, 0)
+    os.pwrite(fd, str(os.getpid()).encode(), 0)
+    return fd
+
+
+def _check_identity(path: Path, cluster_id: str, broker_id: int) -> None:
+    expected = {"version": str(META_VERSION), "cluster.id": cluster_id, "node.id": str(broker_id)}
+    meta = path / META_NAME
+    if not meta.exists():
+        leftovers = (LOCK_NAME, f"{META_NAME}.tmp")
+        others = sorted(each.name for each in path.iterdir() if each.name not in leftovers)
+        if others:
+            raise DataDirError(
+                f"data directory {path} is not empty (it holds {others[0]!r}) but has no {META_NAME}:"
+                " it does not belong to a cluster. Use an empty directory."
+            )
+        lines = "".join(f"{key}={value}\n" for key, value in expected.items())
+        write_atomically(meta, lines.encode())
+        return
+    _compare(path, read_properties(meta), expected)
+
+
+def _compare(path: Path, found: Mapping[str, str], expected: Mapping[str, str]) -> None:
+    version = found.get("version", "missing")
+    if not version.isdigit() or int(version) > META_VERSION:
+        raise DataDirError(
+            f"data directory {path}: {META_NAME} has version {version}, this release reads up to {META_VERSION}"
+        )
+    # Kafka wrote broker.id before node.id.
+    names = {"cluster.id": found.get("cluster.id"), "node.id": found.get("node.id", found.get("broker.id"))}
+    for key, value in names.items():
+        if value != expected[key]:
+            raise DataDirError(
+                f"data directory {path} belongs to another owner: {META_NAME} has"
+                f" {key}={value or 'missing'}, expected {key}={expected[key]}"
+            )
+
+
+def read_properties(path: Path) -> dict[str, str]:
+    """The key=value lines of a Java properties file; comments and blank lines are skipped."""
+    lines = (line.strip() for line in path.read_text(errors="replace").splitlines())
+    pairs = (line.partition("=") for line in lines if line and not line.startswith(("#", "!")))
+    return {key.strip(): value.strip() for key, _, value in pairs}
+
+
+def _take_clean_marker(path: Path) -> bool:
+    """Whether the last stop was clean; from now on, until `close`, it is not."""
+    with contextlib.suppress(FileNotFoundError):
+        (path / CLEAN_NAME).unlink()
+        fsync_directory(path)
+        return True
+    return False
+
+
+def _write_partition_meta(folder: Path, topic_id: bytes) -> None:
+    text = base64.urlsafe_b64encode(topic_id).rstrip(b"=").decode()
+    content = f"version: {PARTITION_META_VERSION}\ntopic_id: {text}\n"
+    write_atomically(folder / PARTITION_META_NAME, content.encode())
+
+
+def _read_partition_meta(folder: Path) -> bytes:
+    try:
+        lines = (folder / PARTITION_META_NAME).read_text().splitlines()
+        fields = dict(line.split(": ", 1) for line in lines if line)
+        topic_id = base64.urlsafe_b64decode(fields["topic_id"] + "==")
+        return topic_id if len(topic_id) == len(NO_TOPIC_ID) else NO_TOPIC_ID
+    except (OSError, ValueError, KeyError):
+        return NO_TOPIC_ID

@@ -1,0 +1,200 @@
+"""The storage side of a log: its segments on disk, rolling, flushing, closing.
+
+Producing and fetching are partition_log.py's, removing records is upkeep.py's. Opening stands in recovery.py.
+"""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from actors.log.checkpoint import save_checkpoint
+from actors.log.config import LogConfig
+from actors.log.errors import StorageError
+from actors.log.files import FileWriter
+from actors.log.flush import FlushJob
+from actors.log.recovery import OpenedLog
+from actors.log.segment import MAX_RELATIVE_OFFSET, SNAPSHOT_SUFFIX, Segment, file_name
+from actors.log.segments import Segments
+
+
+class StoredLog:
+    """Segments, epochs, producers and checkpoint of one log, and their files."""
+
+    def __init__(self, directory: Path, config: LogConfig, opened: OpenedLog, writer: FileWriter) -> None:
+        self.directory = directory
+        self.config = config
+        self.segments = Segments(opened.segments)
+        self.checkpoint = opened.checkpoint
+        self._epochs = opened.epochs
+        self._producers = opened.producers
+        self._writer = writer
+        self._end = opened.log_end_offset
+        self._start = opened.checkpoint.log_start_offset
+        self._watermark = opened.checkpoint.high_watermark
+        self._unflushed_records = 0
+        self._snapshots: list[tuple[Path, bytes]] = []
+        # Counts the times the end moved back: a flush begun before that has proved nothing.
+        self._generation = 0
+        self._failure: str | None = None
+
+    @property
+    def log_start_offset(self) -> int:
+        return self._start
+
+    @property
+    def log_end_offset(self) -> int:
+        """The offset the next record gets."""
+        return self._end
+
+    @property
+    def high_watermark(self) -> int:
+        return self._watermark
+
+    @property
+    def recovery_point(self) -> int:
+        """All records before it are on disk."""
+        return self.checkpoint.recovery_point
+
+    @property
+    def size_bytes(self) -> int:
+        return self.segments.size_bytes
+
+    @property
+    def leader_epoch(self) -> int:
+        """The newest leader epoch, -1 where no leader has written."""
+        return self._epochs.latest
+
+    @property
+    def failure(self) -> str | None:
+        """Why the log takes no appends until it is opened again, or None."""
+        return self._failure
+
+    def _must_be_usable(self) -> None:
+        if self._failure is not None:
+            raise StorageError(f"{self.directory} takes no appends: {self._failure}")
+
+    # -- segments
+
+    def roll(self) -> bool:
+        """Begin a new segment unless the active one is empty; whether it did."""
+        self._must_be_usable()
+        if self.segments.active.size_bytes == 0:
+            return False
+        self._roll(self._end)
+        return True
+
+    def roll_if_due(self, now_ms: int) -> bool:
+        """`roll` when the active segment is older than segment.ms."""
+        return self._roll_is_due(self.segments.active, 0, self._end, now_ms) and self.roll()
+
+    def _roll_is_due(self, segment: Segment, more_bytes: int, end: int, now_ms: int) -> bool:
+        if segment.size_bytes == 0:
+            return False
+        return (
+            segment.size_bytes + more_bytes > self.config.segment_bytes
+            or now_ms - segment.first_append_ms >= self.config.segment_ms
+            or end - segment.base_offset > MAX_RELATIVE_OFFSET
+        )
+
+    def _roll(self, base_offset: int) -> None:
+        old, new = self.segments.active, Segment(self.directory, base_offset)
+        try:
+            new.open_for_append()
+            os.ftruncate(new.fd, 0)
+        except OSError as error:
+            new.close()
+            raise StorageError(f"cannot begin {new.path}: {error}") from error
+        old.seal()
+        old.close()
+        self._snapshots.append(self._snapshot(base_offset))
+        self.segments.add(new)
+
+    def _snapshot(self, offset: int) -> tuple[Path, bytes]:
+        return self.directory / file_name(offset, SNAPSHOT_SUFFIX), self._producers.packed()
+
+    # -- durability
+
+    @property
+    def needs_flush(self) -> bool:
+        """Whether closed segments wait for `begin_flush`."""
+        return any(not segment.flushed for segment in self.segments.closed())
+
+    def begin_flush(self) -> FlushJob | None:
+        """A job that makes all appended records durable; None when they are. Run it, then `finish_flush`."""
+        self._must_be_usable()
+        if self._end == self.recovery_point and not self.needs_flush:
+            return None
+        job = FlushJob(self.directory, self._end, self._generation, self._writer)
+        job.active_fd = os.dup(self.segments.active.fd)
+        job.sealed = [segment for segment in self.segments.closed() if not segment.flushed]
+        for segment in job.sealed:
+            job.files += [(index.path, index.packed()) for index in (segment.offsets, segment.times)]
+        job.files += self._snapshots
+        return job
+
+    def finish_flush(self, job: FlushJob) -> None:
+        """Account for a job that has run. StorageError if it failed: the log then takes no more appends.
+
+        After a failed fsync the kernel may have dropped the data while a later one succeeds, so only
+        opening the log again, which reads it, tells what is there.
+        """
+        if job.error is not None:
+            self._failure = f"flush failed: {job.error}"
+            raise StorageError(f"{self.directory}: {self._failure}") from job.error
+        if job.generation != self._generation:
+            return
+        for segment in job.sealed:
+            segment.flushed = True
+        written = {path for path, _ in job.files}
+        self._snapshots = [each for each in self._snapshots if each[0] not in written]
+        self._unflushed_records = 0
+        self.checkpoint = replace(self.checkpoint, recovery_point=job.upto)
+        self.write_checkpoint()
+
+    def flush(self) -> None:
+        """Make all appended records durable, here and now."""
+        job = self.begin_flush()
+        if job is not None:
+            job.run()
+            self.finish_flush(job)
+
+    def write_checkpoint(self, *, durable: bool = False) -> None:
+        """Keep start, watermark and recovery point for the next opening. Cheap enough for every few seconds."""
+        self.checkpoint = replace(self.checkpoint, log_start_offset=self._start, high_watermark=self._watermark)
+        try:
+            save_checkpoint(self.directory, self.checkpoint, durable=durable)
+            self._epochs.save()
+        except OSError as error:
+            raise StorageError(f"cannot write the checkpoint of {self.directory}: {error}") from error
+
+    def close(self) -> None:
+        """Flush, write what a clean opening wants to find, and close. StorageError: open as after a crash."""
+        active = self.segments.active
+        if active.fd < 0:
+            return
+        if self._failure is not None:
+            self.abandon()
+            raise StorageError(f"{self.directory} is not closed well: {self._failure}")
+        try:
+            os.ftruncate(active.fd, active.size_bytes)
+            active.seal()
+            job = self.begin_flush() or FlushJob(self.directory, self._end, self._generation, self._writer)
+            job.files += [(index.path, index.packed()) for index in (active.offsets, active.times)]
+            job.files.append(self._snapshot(self._end))
+            job.run()
+            self.finish_flush(job)
+        except OSError as error:
+            raise StorageError(f"cannot close {self.directory}: {error}") from error
+        finally:
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Let go of the files as they are, as a crash would."""
+        for segment in self.segments:
+            segment.close()
+        self._failure = self._failure or "closed"
+
+    def _flush_if_due(self, records: int) -> None:
+        self._unflushed_records += records
+        if self._unflushed_records >= self.config.flush_messages:
+            self.flush()

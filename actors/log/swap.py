@@ -1,0 +1,77 @@
+"""Putting compacted segments in the place of the old ones so that a crash at any step leaves one or the other.
+
+    1  `*.cleaned` files are durable                                     (compaction.py)
+    2  `compaction.swap`, which names old and new segments, is renamed in: from here on the new ones count
+    3  old files are renamed to `*.deleted`, then `*.cleaned` to their names, each segment's log last
+    4  `compaction.swap` is removed
+
+Opening a log's folder runs 3 and 4 again where step 2 was reached, and forgets the rest where it was not.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from actors.log.compaction import CLEANED_SUFFIX, cleaned
+from actors.log.files import fsync_directory, remove_files, write_atomically
+from actors.log.segment import DELETED_SUFFIX, Segment
+
+MANIFEST: Final = "compaction.swap"
+
+Step = Callable[[str], None]
+
+
+def commit(directory: Path, old_bases: Sequence[int], new_bases: Sequence[int]) -> None:
+    """Step 2. OSError when the disk refuses: nothing has changed then."""
+    content = json.dumps({"version": 1, "old": list(old_bases), "new": list(new_bases)})
+    write_atomically(directory / MANIFEST, content.encode())
+
+
+def install(directory: Path, step: Step = lambda _: None) -> list[Path]:
+    """Steps 3 and 4, to be repeated until done; the renamed old files, for someone to remove.
+
+    `step` is told before each change; tests stop there.
+    """
+    manifest = directory / MANIFEST
+    try:
+        content = json.loads(manifest.read_bytes())
+    except FileNotFoundError:
+        return []
+    new = [Segment(directory, base) for base in content["new"]]
+    missing = {segment.base_offset for segment in new if cleaned(segment.path).exists()}
+    installed = {segment.base_offset for segment in new} - missing
+    retired: list[Path] = []
+    for base in content["old"]:
+        if base not in installed:
+            retired += _retire(Segment(directory, base), step)
+    for segment in new:
+        if segment.base_offset in missing:
+            _install(segment, step)
+    fsync_directory(directory)
+    step("remove manifest")
+    manifest.unlink()
+    return retired
+
+
+def recover(directory: Path) -> None:
+    """Finish a swap that a crash interrupted, or drop what a compaction had written for one."""
+    remove_files(install(directory))
+    remove_files(directory.glob(f"*{CLEANED_SUFFIX}"))
+
+
+def _retire(segment: Segment, step: Step) -> list[Path]:
+    renamed = []
+    for path in segment.paths():
+        if path.exists():
+            step(f"retire {path.name}")
+            renamed.append(path.rename(path.with_name(path.name + DELETED_SUFFIX)))
+    return renamed
+
+
+def _install(segment: Segment, step: Step) -> None:
+    # The log goes last: as long as it is not there, this segment counts as not installed.
+    for path in reversed(segment.paths()):
+        if cleaned(path).exists():
+            step(f"install {path.name}")
+            cleaned(path).rename(path)
