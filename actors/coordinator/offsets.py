@@ -104,16 +104,17 @@ class Offsets:
         wall_ms = now.wall_ms
         retention_ms = request.retention_time_ms
         expire_ms = NO_TIMESTAMP if retention_ms == NO_RETENTION else wall_ms + retention_ms
-        errors = [0] * len(request.offsets)
+        errors: list[int] = []
         entries = []
-        for index, (topic, partition, offset, leader_epoch, metadata, timestamp_ms) in enumerate(request.offsets):
+        new = tuple.__new__  # takes half the time of a named tuple's own constructor
+        for topic, partition, offset, leader_epoch, metadata, timestamp_ms in request.offsets:
             if metadata and self._too_large(metadata):
-                errors[index] = Error.OFFSET_METADATA_TOO_LARGE
+                errors.append(Error.OFFSET_METADATA_TOO_LARGE)
                 continue
-            if timestamp_ms == NO_TIMESTAMP:
-                timestamp_ms = wall_ms
-            value = OffsetAndMetadata(offset, leader_epoch, metadata or "", timestamp_ms, expire_ms)
+            committed_ms = wall_ms if timestamp_ms == NO_TIMESTAMP else timestamp_ms
+            value = new(OffsetAndMetadata, (offset, leader_epoch, metadata or "", committed_ms, expire_ms))
             entries.append(((topic, partition), value))
+            errors.append(0)
         return errors, entries
 
     def _too_large(self, metadata: str) -> bool:

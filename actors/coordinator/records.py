@@ -195,12 +195,18 @@ def encode_offsets(
 ) -> list[Record]:
     """Offset records for `entries`. `prefixes` keeps the group's key prefixes by topic between calls."""
     records = []
-    pack = _I32.pack
+    new, pack_partition, pack_value = tuple.__new__, _I32.pack, _OFFSET_V3_NO_METADATA.pack
     for (topic, partition), value in entries:
         prefix = prefixes.get(topic)
         if prefix is None:
             prefix = prefixes[topic] = offset_key_prefix(group_id, topic)
-        records.append(Record(prefix + pack(partition), offset_value(value)))
+        offset, leader_epoch, metadata, commit_timestamp_ms, expire_timestamp_ms = value
+        if metadata or expire_timestamp_ms != NO_TIMESTAMP:
+            data = offset_value(value)
+        else:
+            data = pack_value(3, offset, leader_epoch, 0, commit_timestamp_ms)
+        # tuple's own constructor takes half the time of a named tuple's
+        records.append(new(Record, (prefix + pack_partition(partition), data)))
     return records
 
 

@@ -106,8 +106,9 @@ class Writer:
 
     def submit(self, write: Write, records: list[Record], now: Now) -> None:
         """Have `records`, which say `write.changes`, appended atomically."""
-        size = sum([len(key) + len(value or b"") for key, value in records])
-        size += RECORD_OVERHEAD_BYTES * len(records)
+        size = RECORD_OVERHEAD_BYTES * len(records)
+        for key, value in records:
+            size += len(key) + (len(value) if value is not None else 0)
         batch = self._open[-1] if self._open else None
         if batch is None or batch.size_bytes + size > self._config.max_message_bytes:
             batch = self._start_batch(now)
