@@ -125,20 +125,15 @@ class ControllerServer:
                 self._release_acked()
             case "spares":
                 self._launcher.start_shards(session.broker_id, message["count"])
+            case "join":
+                image = self.metadata.to_wire()
+                protocol.send({"type": "joined", "cluster_id": self.metadata.cluster_id, "image": image})
             case "hello":
                 self._register(session, message)
 
     def _register(self, session: Session, hello: dict[str, Any]) -> None:
         metadata = self.metadata
         broker_id = hello["broker_id"]
-        if hello["cluster_id"] not in ("", metadata.cluster_id):
-            session.protocol.send(
-                {
-                    "type": "refused",
-                    "error": f"broker {broker_id} belongs to cluster {hello['cluster_id']}, this is {metadata.cluster_id}",
-                }
-            )
-            return
         older = self._brokers.get(broker_id)
         if older is not None and older is not session:
             older.protocol.close()
@@ -227,8 +222,9 @@ class ControllerServer:
         self._release_acked()
 
     def _operate(self, operation: str, arguments: dict[str, Any]) -> tuple[Any, list[list[Any]]]:
+        now_ms = time.time_ns() // 1_000_000
         return administration.operate(
-            self.metadata, self.config, operation, arguments, lambda: secrets.token_bytes(16), int(time.time() * 1000)
+            self.metadata, self.config, operation, arguments, lambda: secrets.token_bytes(16), now_ms
         )
 
     def _release_acked(self) -> None:

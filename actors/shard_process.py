@@ -29,7 +29,6 @@ from actors.wire.relay import Kind, RelayProtocol
 log = logging.getLogger(__name__)
 
 _ORPHAN_SECONDS = 15.0  # how long a process without a broker waits for the broker's successor
-_LATE_MS = 500
 
 
 class _Asked:
@@ -64,11 +63,11 @@ class ShardProcess:
         self._epoch = -1
         self._topics = Topics()
         self._hosts: dict[int, str] = {}
-        self._asked: dict[int, set[_Asked]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due = 0
         self._settings: dict[str, Any] = {}
         self._requests = 0
+        self._said_active = False
         self._load_started = 0.0
         self._load_seconds = 0.0
 
@@ -112,8 +111,8 @@ class ShardProcess:
     def _forget(self) -> None:
         self._shard = None
         self._partition = -1
+        self._said_active = False
         self._hosts.clear()
-        self._asked.clear()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -126,6 +125,8 @@ class ShardProcess:
             self._with_shard(lambda shard: shard.appended(b, base, int.from_bytes(payload[8:], "big"), self._now()))
         elif kind == Kind.HIGH_WATERMARK:
             self._with_shard(lambda shard: shard.high_watermark(b, self._now()))
+            if not self._said_active and self._shard is not None:
+                self._say_if_active(self._shard)
         elif kind == Kind.OPEN:
             self._hosts[a] = "/" + payload.decode()
         elif kind == Kind.CLOSE:
@@ -135,7 +136,7 @@ class ShardProcess:
         elif kind == Kind.REFUSED:
             self._with_shard(lambda shard: shard.append_refused(b, a, self._now()))
         elif kind == Kind.TOPICS:
-            self._note_topics(Topics(map(tuple, msgpack.unpackb(payload))))  # type: ignore[arg-type]
+            self._note_topics(Topics(map(tuple, msgpack.unpackb(payload))))
         elif kind == Kind.LOAD:
             self._load(payload)
         elif kind == Kind.LOADED:
@@ -155,29 +156,35 @@ class ShardProcess:
     def _become(self, partition: int, epoch: int, told: dict[str, Any]) -> None:
         self._forget()
         self._settings = told["config"]
-        self._topics = Topics(map(tuple, told["topics"]))  # type: ignore[arg-type]
+        self._topics = Topics(map(tuple, told["topics"]))
         self._partition, self._epoch = partition, epoch
         self._shard = Shard(partition, CoordinatorConfig(**self._settings), lambda: str(uuid.uuid4()))
-        self._shard.start_loading(epoch)
+        self._shard.start_loading(epoch, self._now())
         self._load_started = time.perf_counter()
         gc.disable()  # loading makes millions of objects, none of them garbage
 
     def _load(self, piece: bytes) -> None:
         if self._shard is not None:
-            self._shard.load(iter_key_values(piece))
+            self._shard.load((key or b"", value) for key, value in iter_key_values(piece))
             self._send(Kind.LOAD_MORE, self._partition)
 
     def _loaded(self, log_end_offset: int) -> None:
         shard = self._shard
         if shard is None:
             return
-        shard.finish_loading(self._now(), log_end_offset)
+        shard.finish_loading(self._now(), log_end_offset, 0)
         self._load_seconds = time.perf_counter() - self._load_started
         gc.enable()
         gc.freeze()
-        if shard.state is ShardState.ACTIVE:
+        log.info("offsets partition %d: loaded in %.3f s", self._partition, self._load_seconds)
+        if shard.state is ShardState.FAILED:
+            log.error("offsets partition %d cannot be loaded: %s", self._partition, shard.failure)
+        self._say_if_active(shard)
+
+    def _say_if_active(self, shard: Shard) -> None:
+        if not self._said_active and shard.state is ShardState.ACTIVE:
+            self._said_active = True
             self._send(Kind.ACTIVE, self._partition)
-        log.info("offsets partition %d: %s after %.3f s", self._partition, shard.state, self._load_seconds)
 
     def _note_topics(self, topics: Topics) -> None:
         gone = topics.deleted_since(self._topics)
@@ -189,7 +196,7 @@ class ShardProcess:
         shard = self._shard
         figures: dict[str, Any] = {"requests": self._requests, "load_seconds": round(self._load_seconds, 3)}
         if shard is not None:
-            figures.update(shard.figures())
+            figures.update(_figures(shard))
         self._send(Kind.PONG, payload=msgpack.packb(figures))
 
     # --- requests ---
@@ -210,9 +217,7 @@ class ShardProcess:
         request = module.parse(header, message, self._hosts.get(connection, ""), self._topics)
         if request is None:
             answer = module.answer(message, None, header.api_version, self._topics)
-            self._send(
-                Kind.RESPONSE, 0, slot, encode_response(answer, header.api_version, header.correlation_id)
-            )
+            self._send(Kind.RESPONSE, 0, slot, encode_response(answer, header.api_version, header.correlation_id))
             return
         asked = _Asked(connection, slot, header, message)
         shard.handle(asked, request, self._now())
@@ -230,10 +235,10 @@ class ShardProcess:
         if shard is None:
             return
         self._flush(shard)
-        if shard.state is ShardState.FAILED:
+        if shard.needs_reload and self._protocol is not None:
             log.error("offsets partition %d: its log and its state disagree, loading again", self._partition)
-            if self._protocol is not None:
-                self._protocol.close()
+            self._protocol.flush()
+            self._protocol.close()  # the broker gives the partition to the next process, this one comes back as a spare
             return
         self._arm(shard)
 
@@ -249,9 +254,7 @@ class ShardProcess:
     def _answer(self, asked: _Asked, response: Response) -> None:
         header = asked.header
         answer = MODULES[header.api_key].answer(asked.message, response, header.api_version, self._topics)
-        self._send(
-            Kind.RESPONSE, 0, asked.slot, encode_response(answer, header.api_version, header.correlation_id)
-        )
+        self._send(Kind.RESPONSE, 0, asked.slot, encode_response(answer, header.api_version, header.correlation_id))
 
     def _arm(self, shard: Shard) -> None:
         due = shard.next_deadline()
@@ -273,3 +276,8 @@ class ShardProcess:
         if shard is not None:
             shard.on_time(self._now())
             self._turn()
+
+
+def _figures(shard: Shard) -> dict[str, Any]:
+    counts = {str(state): count for state, count in shard.group_counts().items()}
+    return {"state": str(shard.state), "groups": counts, "offset_commits": shard.metrics.offset_commits}

@@ -13,14 +13,16 @@ import os
 import signal
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import msgpack
 
+from actors.coordinator.config import CoordinatorConfig
 from actors.handlers.context import BrokerContext
 from actors.handlers.groups import error_answer
 from actors.log.errors import LogError
+from actors.settings import BrokerConfig
 from actors.wire.connection import Connection
 from actors.wire.errors import ErrorCode
 from actors.wire.framing import decode_request_header, decode_response, encode_request
@@ -100,9 +102,9 @@ class ShardHub:
     def __init__(self, context: BrokerContext, want_spares: Callable[[int], None]) -> None:
         self.context = context
         self._want_spares = want_spares
-        self._spare_target = int(context.config["coterie.spare.shards"])
-        self._silence_s = int(context.config["coterie.shard.silence.ms"]) / 1000
-        self._load_bytes = int(context.config["offsets.load.buffer.size"])
+        self._spare_target = context.config.integer("coterie.spare.shards")
+        self._silence_s = context.config.integer("coterie.shard.silence.ms") / 1000
+        self._load_bytes = context.config.integer("offsets.load.buffer.size")
         self._links: dict[int, ShardLink] = {}  # by partition
         self._spares: list[ShardLink] = []
         self._by_protocol: dict[RelayProtocol, ShardLink] = {}
@@ -114,6 +116,7 @@ class ShardHub:
         self._holding: dict[ShardLink, list[Connection]] = {}
         self._topics: dict[str, TopicInfo] = {}
         self._told: dict[str, tuple[bytes, int]] = {}
+        self._last_tick = 0.0
         self.closed = False
 
     # --- what the listener calls ---
@@ -245,7 +248,9 @@ class ShardHub:
     def _match(self) -> None:
         while self._waiting and self._spares:
             self._become(self._spares.pop(0), self._waiting.popleft())
-        self._want_spares(len(self._waiting) + self._spare_target - len(self._spares))
+        missing = len(self._waiting) + self._spare_target - len(self._spares)
+        if missing > 0 and not self.closed:
+            self._want_spares(missing)
 
     def _become(self, link: ShardLink, partition: int) -> None:
         info = self.context.metadata.partition(OFFSETS_TOPIC, partition)
@@ -258,7 +263,7 @@ class ShardHub:
         partition_log = self.context.log(OFFSETS_TOPIC, partition)
         link.load_offset = partition_log.log_start_offset
         link.load_end = partition_log.log_end_offset
-        settings = {"config": self.context.config.group_settings(), "topics": self._topics_list()}
+        settings = {"config": _group_settings(self.context.config), "topics": self._topics_list()}
         link.protocol.send(Kind.BECOME, partition, info.leader_epoch, msgpack.packb(settings))
         for _ in range(_LOAD_WINDOW):
             self._load_piece(link)
@@ -268,8 +273,11 @@ class ShardHub:
             return
         partition_log = self.context.log(OFFSETS_TOPIC, link.partition)
         if link.load_offset < link.load_end:
-            piece, link.load_offset = partition_log.read_chunk(link.load_offset, self._load_bytes, link.load_end)
-            link.protocol.send(Kind.LOAD, link.partition, 0, piece)
+            extent = partition_log.locate(link.load_offset, self._load_bytes, link.load_end)
+            if extent is None:
+                raise RuntimeError(f"{partition_log.directory}: nothing at {link.load_offset} of {link.load_end}")
+            link.load_offset = extent.next_offset
+            link.protocol.send(Kind.LOAD, link.partition, 0, extent.read())
         else:
             link.load_offset = -1
             link.protocol.send(Kind.LOADED, link.partition, link.load_end)
@@ -328,6 +336,9 @@ class ShardHub:
                 return  # the client has gone
             slot = waiter[0]
             if isinstance(slot, Slot):
+                if not payload:  # the shard could not make sense of it
+                    slot.queue.connection.close("a malformed group request")
+                    return
                 slot.answer = payload
                 self._dirty.add(slot.queue.connection)
             else:
@@ -400,16 +411,15 @@ class ShardHub:
     def tick(self) -> None:
         """Once in a while: ping the shards, and end one that has been silent for too long."""
         now = self.context.loop.time()
+        stalled = now - self._last_tick > self._silence_s / 2  # then it is us who were silent
+        self._last_tick = now
         for link in list(self._links.values()):
-            if link.active and now - link.last_heard > self._silence_s:
+            if link.active and not stalled and now - link.last_heard > self._silence_s:
                 log.warning("offsets partition %d: shard pid %d silent, killed", link.partition, link.pid)
                 link.protocol.close()
                 _kill(link.pid)
             else:
                 link.protocol.send(Kind.PING)
-
-    def topics_changed_payload(self) -> bytes:
-        return self._topics_payload()
 
     def _topics_list(self) -> list[list[Any]]:
         return [[t.name, t.id, len(t.partitions)] for t in self.context.metadata.topics.values()]
@@ -433,6 +443,12 @@ class ShardHub:
         self.closed = True
         for protocol in list(self._by_protocol):
             protocol.close()
+
+
+def _group_settings(config: BrokerConfig) -> dict[str, int]:
+    """The settings a shard goes by, named as in CoordinatorConfig."""
+    keys = {"max_message_bytes": "message.max.bytes"}
+    return {f.name: config.integer(keys.get(f.name, f.name.replace("_", "."))) for f in fields(CoordinatorConfig)}
 
 
 def _kill(pid: int) -> None:

@@ -23,15 +23,7 @@ from kio.static.constants import EntityType
 
 WIRE = Path(__file__).resolve().parent.parent / "actors" / "wire"
 
-APIS = (
-    "produce fetch list_offsets metadata offset_commit offset_fetch find_coordinator join_group heartbeat "
-    "leave_group sync_group describe_groups list_groups sasl_handshake api_versions create_topics delete_topics "
-    "delete_records init_producer_id offset_for_leader_epoch add_partitions_to_txn add_offsets_to_txn end_txn "
-    "write_txn_markers txn_offset_commit describe_configs alter_configs describe_log_dirs create_partitions "
-    "delete_groups elect_leaders incremental_alter_configs alter_partition_reassignments "
-    "list_partition_reassignments offset_delete describe_cluster describe_producers consumer_group_heartbeat "
-    "consumer_group_describe get_telemetry_subscriptions push_telemetry describe_topic_partitions"
-).split()
+APIS = ["produce", "fetch", "list_offsets", "metadata", "offset_commit", "offset_fetch", "find_coordinator", "join_group", "heartbeat", "leave_group", "sync_group", "describe_groups", "list_groups", "sasl_handshake", "api_versions", "create_topics", "delete_topics", "delete_records", "init_producer_id", "offset_for_leader_epoch", "add_partitions_to_txn", "add_offsets_to_txn", "end_txn", "write_txn_markers", "txn_offset_commit", "describe_configs", "alter_configs", "describe_log_dirs", "create_partitions", "delete_groups", "elect_leaders", "incremental_alter_configs", "alter_partition_reassignments", "list_partition_reassignments", "offset_delete", "describe_cluster", "describe_producers", "consumer_group_heartbeat", "consumer_group_describe", "get_telemetry_subscriptions", "push_telemetry", "describe_topic_partitions"]
 
 # How kio's metadata names a type -> ours, and the type's place in Python.
 _TIMES = {"timedelta_i32": "int32", "timedelta_i64": "int64", "datetime_i64": "int64"}
@@ -187,19 +179,7 @@ def stub(messages: dict[str, Any]) -> str:
     lines = [
         '"""Kafka\'s messages, one class each over all versions. Made by tools/generate_messages.py."""',
         "",
-        "from typing import Any, ClassVar, Self",
-        "",
-        "class Message:",
-        "    def __init__(self, **fields: Any) -> None: ...",
-        "",
-        "class ApiMessage(Message):",
-        "    api_key: ClassVar[int]",
-        "    min_version: ClassVar[int]",
-        "    max_version: ClassVar[int]",
-        "    flexible_from: ClassVar[int]",
-        "    def encode(self, version: int) -> bytes: ...",
-        "    @classmethod",
-        "    def decode(cls, data: bytes, version: int, offset: int = 0) -> Self: ...",
+        "from actors.wire.codec import ApiMessage as ApiMessage, Message as Message",
         "",
         "def message_class(name: str) -> type[ApiMessage]: ...",
         "def request_class(api_key: int) -> type[ApiMessage]: ...",

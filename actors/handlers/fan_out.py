@@ -97,7 +97,6 @@ def list_groups(context: BrokerContext, request: Request) -> None:
             return ListGroupsResponse(error_code=errors[0])
         return ListGroupsResponse(groups=[g for a in answers for g in a.groups])
 
-
     _gather(context, request.version, parts, merge, request.reply)
 
 

@@ -197,9 +197,7 @@ class _Writer:
 
     def __init__(self, cls: type[ApiMessage], version: int) -> None:
         if not cls.min_version <= version <= cls.max_version:
-            raise WireError(
-                f"{cls.__name__} has no version {version} (known: {cls.min_version} to {cls.max_version})"
-            )
+            raise WireError(f"{cls.__name__} has no version {version} (known: {cls.min_version} to {cls.max_version})")
         self.cls = cls
         self.version = version
         self.flexible = version >= cls.flexible_from
@@ -372,9 +370,7 @@ def _decode_struct(w: _Writer, name: str, var: str) -> None:
         if run:
             layout = "".join(code for code, _ in run)
             comma = "," if len(run) == 1 else ""
-            w.add(
-                f"{', '.join(target for _, target in run)}{comma} = {w.packer(layout, 'unpack_from')}(data, pos)"
-            )
+            w.add(f"{', '.join(target for _, target in run)}{comma} = {w.packer(layout, 'unpack_from')}(data, pos)")
             w.add(f"pos += {struct.calcsize('>' + layout)}")
             run.clear()
 

@@ -18,9 +18,7 @@ __all__ = ["ApiMessage", "Message", "api_name", "message_class", "request_class"
 
 _schema: dict[str, Any] = json.loads(files("actors.wire").joinpath("schema.json").read_text())
 _names: dict[int, str] = {
-    spec["api_key"]: name.removesuffix("Request")
-    for name, spec in _schema.items()
-    if name.endswith("Request")
+    spec["api_key"]: name.removesuffix("Request") for name, spec in _schema.items() if name.endswith("Request")
 }
 
 

@@ -1,18 +1,6 @@
 """Kafka's messages, one class each over all versions. Made by tools/generate_messages.py."""
 
-from typing import Any, ClassVar, Self
-
-class Message:
-    def __init__(self, **fields: Any) -> None: ...
-
-class ApiMessage(Message):
-    api_key: ClassVar[int]
-    min_version: ClassVar[int]
-    max_version: ClassVar[int]
-    flexible_from: ClassVar[int]
-    def encode(self, version: int) -> bytes: ...
-    @classmethod
-    def decode(cls, data: bytes, version: int, offset: int = 0) -> Self: ...
+from actors.wire.codec import ApiMessage as ApiMessage, Message as Message
 
 def message_class(name: str) -> type[ApiMessage]: ...
 def request_class(api_key: int) -> type[ApiMessage]: ...
@@ -24,45 +12,23 @@ class ProduceRequest(ApiMessage):
         topic_id: bytes
         name: str
         partition_data: list[ProduceRequest.PartitionProduceData]
-        def __init__(
-            self,
-            *,
-            topic_id: bytes = ...,
-            name: str = ...,
-            partition_data: list[ProduceRequest.PartitionProduceData] = ...,
-        ) -> None: ...
-
+        def __init__(self, *, topic_id: bytes = ..., name: str = ..., partition_data: list[ProduceRequest.PartitionProduceData] = ...) -> None: ...
     class PartitionProduceData(Message):
         index: int
         records: bytes | None
         def __init__(self, *, index: int = ..., records: bytes | None = ...) -> None: ...
-
     transactional_id: str | None
     acks: int
     timeout_ms: int
     topic_data: list[ProduceRequest.TopicProduceData]
-    def __init__(
-        self,
-        *,
-        transactional_id: str | None = ...,
-        acks: int = ...,
-        timeout_ms: int = ...,
-        topic_data: list[ProduceRequest.TopicProduceData] = ...,
-    ) -> None: ...
+    def __init__(self, *, transactional_id: str | None = ..., acks: int = ..., timeout_ms: int = ..., topic_data: list[ProduceRequest.TopicProduceData] = ...) -> None: ...
 
 class ProduceResponse(ApiMessage):
     class TopicProduceResponse(Message):
         topic_id: bytes
         name: str
         partition_responses: list[ProduceResponse.PartitionProduceResponse]
-        def __init__(
-            self,
-            *,
-            topic_id: bytes = ...,
-            name: str = ...,
-            partition_responses: list[ProduceResponse.PartitionProduceResponse] = ...,
-        ) -> None: ...
-
+        def __init__(self, *, topic_id: bytes = ..., name: str = ..., partition_responses: list[ProduceResponse.PartitionProduceResponse] = ...) -> None: ...
     class PartitionProduceResponse(Message):
         index: int
         error_code: int
@@ -72,64 +38,32 @@ class ProduceResponse(ApiMessage):
         record_errors: list[ProduceResponse.BatchIndexAndErrorMessage]
         error_message: str | None
         current_leader: ProduceResponse.LeaderIdAndEpoch | None
-        def __init__(
-            self,
-            *,
-            index: int = ...,
-            error_code: int = ...,
-            base_offset: int = ...,
-            log_append_time_ms: int = ...,
-            log_start_offset: int = ...,
-            record_errors: list[ProduceResponse.BatchIndexAndErrorMessage] = ...,
-            error_message: str | None = ...,
-            current_leader: ProduceResponse.LeaderIdAndEpoch | None = ...,
-        ) -> None: ...
-
+        def __init__(self, *, index: int = ..., error_code: int = ..., base_offset: int = ..., log_append_time_ms: int = ..., log_start_offset: int = ..., record_errors: list[ProduceResponse.BatchIndexAndErrorMessage] = ..., error_message: str | None = ..., current_leader: ProduceResponse.LeaderIdAndEpoch | None = ...) -> None: ...
     class BatchIndexAndErrorMessage(Message):
         batch_index: int
         batch_index_error_message: str | None
-        def __init__(
-            self, *, batch_index: int = ..., batch_index_error_message: str | None = ...
-        ) -> None: ...
-
+        def __init__(self, *, batch_index: int = ..., batch_index_error_message: str | None = ...) -> None: ...
     class LeaderIdAndEpoch(Message):
         leader_id: int
         leader_epoch: int
         def __init__(self, *, leader_id: int = ..., leader_epoch: int = ...) -> None: ...
-
     class NodeEndpoint(Message):
         node_id: int
         host: str
         port: int
         rack: str | None
-        def __init__(
-            self, *, node_id: int = ..., host: str = ..., port: int = ..., rack: str | None = ...
-        ) -> None: ...
-
+        def __init__(self, *, node_id: int = ..., host: str = ..., port: int = ..., rack: str | None = ...) -> None: ...
     responses: list[ProduceResponse.TopicProduceResponse]
     throttle_time_ms: int
     node_endpoints: list[ProduceResponse.NodeEndpoint]
-    def __init__(
-        self,
-        *,
-        responses: list[ProduceResponse.TopicProduceResponse] = ...,
-        throttle_time_ms: int = ...,
-        node_endpoints: list[ProduceResponse.NodeEndpoint] = ...,
-    ) -> None: ...
+    def __init__(self, *, responses: list[ProduceResponse.TopicProduceResponse] = ..., throttle_time_ms: int = ..., node_endpoints: list[ProduceResponse.NodeEndpoint] = ...) -> None: ...
 
 class FetchRequest(ApiMessage):
     class FetchTopic(Message):
         topic_id: bytes
         topic: str
         partitions: list[FetchRequest.FetchPartition]
-        def __init__(
-            self,
-            *,
-            topic_id: bytes = ...,
-            topic: str = ...,
-            partitions: list[FetchRequest.FetchPartition] = ...,
-        ) -> None: ...
-
+        def __init__(self, *, topic_id: bytes = ..., topic: str = ..., partitions: list[FetchRequest.FetchPartition] = ...) -> None: ...
     class FetchPartition(Message):
         partition: int
         current_leader_epoch: int
@@ -139,32 +73,16 @@ class FetchRequest(ApiMessage):
         partition_max_bytes: int
         replica_directory_id: bytes
         high_watermark: int
-        def __init__(
-            self,
-            *,
-            partition: int = ...,
-            current_leader_epoch: int = ...,
-            fetch_offset: int = ...,
-            last_fetched_epoch: int = ...,
-            log_start_offset: int = ...,
-            partition_max_bytes: int = ...,
-            replica_directory_id: bytes = ...,
-            high_watermark: int = ...,
-        ) -> None: ...
-
+        def __init__(self, *, partition: int = ..., current_leader_epoch: int = ..., fetch_offset: int = ..., last_fetched_epoch: int = ..., log_start_offset: int = ..., partition_max_bytes: int = ..., replica_directory_id: bytes = ..., high_watermark: int = ...) -> None: ...
     class ForgottenTopic(Message):
         topic_id: bytes
         topic: str
         partitions: list[int]
-        def __init__(
-            self, *, topic_id: bytes = ..., topic: str = ..., partitions: list[int] = ...
-        ) -> None: ...
-
+        def __init__(self, *, topic_id: bytes = ..., topic: str = ..., partitions: list[int] = ...) -> None: ...
     class ReplicaState(Message):
         replica_id: int
         replica_epoch: int
         def __init__(self, *, replica_id: int = ..., replica_epoch: int = ...) -> None: ...
-
     cluster_id: str | None
     replica_state: FetchRequest.ReplicaState | None
     replica_id: int
@@ -177,36 +95,14 @@ class FetchRequest(ApiMessage):
     topics: list[FetchRequest.FetchTopic]
     forgotten_topics_data: list[FetchRequest.ForgottenTopic]
     rack_id: str
-    def __init__(
-        self,
-        *,
-        cluster_id: str | None = ...,
-        replica_state: FetchRequest.ReplicaState | None = ...,
-        replica_id: int = ...,
-        max_wait_ms: int = ...,
-        min_bytes: int = ...,
-        max_bytes: int = ...,
-        isolation_level: int = ...,
-        session_id: int = ...,
-        session_epoch: int = ...,
-        topics: list[FetchRequest.FetchTopic] = ...,
-        forgotten_topics_data: list[FetchRequest.ForgottenTopic] = ...,
-        rack_id: str = ...,
-    ) -> None: ...
+    def __init__(self, *, cluster_id: str | None = ..., replica_state: FetchRequest.ReplicaState | None = ..., replica_id: int = ..., max_wait_ms: int = ..., min_bytes: int = ..., max_bytes: int = ..., isolation_level: int = ..., session_id: int = ..., session_epoch: int = ..., topics: list[FetchRequest.FetchTopic] = ..., forgotten_topics_data: list[FetchRequest.ForgottenTopic] = ..., rack_id: str = ...) -> None: ...
 
 class FetchResponse(ApiMessage):
     class FetchableTopicResponse(Message):
         topic_id: bytes
         topic: str
         partitions: list[FetchResponse.PartitionData]
-        def __init__(
-            self,
-            *,
-            topic_id: bytes = ...,
-            topic: str = ...,
-            partitions: list[FetchResponse.PartitionData] = ...,
-        ) -> None: ...
-
+        def __init__(self, *, topic_id: bytes = ..., topic: str = ..., partitions: list[FetchResponse.PartitionData] = ...) -> None: ...
     class PartitionData(Message):
         partition_index: int
         error_code: int
@@ -219,143 +115,78 @@ class FetchResponse(ApiMessage):
         aborted_transactions: list[FetchResponse.AbortedTransaction] | None
         preferred_read_replica: int
         records: bytes | None
-        def __init__(
-            self,
-            *,
-            partition_index: int = ...,
-            error_code: int = ...,
-            high_watermark: int = ...,
-            last_stable_offset: int = ...,
-            log_start_offset: int = ...,
-            diverging_epoch: FetchResponse.EpochEndOffset | None = ...,
-            current_leader: FetchResponse.LeaderIdAndEpoch | None = ...,
-            snapshot_id: FetchResponse.SnapshotId | None = ...,
-            aborted_transactions: list[FetchResponse.AbortedTransaction] | None = ...,
-            preferred_read_replica: int = ...,
-            records: bytes | None = ...,
-        ) -> None: ...
-
+        def __init__(self, *, partition_index: int = ..., error_code: int = ..., high_watermark: int = ..., last_stable_offset: int = ..., log_start_offset: int = ..., diverging_epoch: FetchResponse.EpochEndOffset | None = ..., current_leader: FetchResponse.LeaderIdAndEpoch | None = ..., snapshot_id: FetchResponse.SnapshotId | None = ..., aborted_transactions: list[FetchResponse.AbortedTransaction] | None = ..., preferred_read_replica: int = ..., records: bytes | None = ...) -> None: ...
     class AbortedTransaction(Message):
         producer_id: int
         first_offset: int
         def __init__(self, *, producer_id: int = ..., first_offset: int = ...) -> None: ...
-
     class EpochEndOffset(Message):
         epoch: int
         end_offset: int
         def __init__(self, *, epoch: int = ..., end_offset: int = ...) -> None: ...
-
     class LeaderIdAndEpoch(Message):
         leader_id: int
         leader_epoch: int
         def __init__(self, *, leader_id: int = ..., leader_epoch: int = ...) -> None: ...
-
     class SnapshotId(Message):
         end_offset: int
         epoch: int
         def __init__(self, *, end_offset: int = ..., epoch: int = ...) -> None: ...
-
     class NodeEndpoint(Message):
         node_id: int
         host: str
         port: int
         rack: str | None
-        def __init__(
-            self, *, node_id: int = ..., host: str = ..., port: int = ..., rack: str | None = ...
-        ) -> None: ...
-
+        def __init__(self, *, node_id: int = ..., host: str = ..., port: int = ..., rack: str | None = ...) -> None: ...
     throttle_time_ms: int
     error_code: int
     session_id: int
     responses: list[FetchResponse.FetchableTopicResponse]
     node_endpoints: list[FetchResponse.NodeEndpoint]
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        error_code: int = ...,
-        session_id: int = ...,
-        responses: list[FetchResponse.FetchableTopicResponse] = ...,
-        node_endpoints: list[FetchResponse.NodeEndpoint] = ...,
-    ) -> None: ...
+    def __init__(self, *, throttle_time_ms: int = ..., error_code: int = ..., session_id: int = ..., responses: list[FetchResponse.FetchableTopicResponse] = ..., node_endpoints: list[FetchResponse.NodeEndpoint] = ...) -> None: ...
 
 class ListOffsetsRequest(ApiMessage):
     class ListOffsetsTopic(Message):
         name: str
         partitions: list[ListOffsetsRequest.ListOffsetsPartition]
-        def __init__(
-            self, *, name: str = ..., partitions: list[ListOffsetsRequest.ListOffsetsPartition] = ...
-        ) -> None: ...
-
+        def __init__(self, *, name: str = ..., partitions: list[ListOffsetsRequest.ListOffsetsPartition] = ...) -> None: ...
     class ListOffsetsPartition(Message):
         partition_index: int
         current_leader_epoch: int
         timestamp: int
-        def __init__(
-            self, *, partition_index: int = ..., current_leader_epoch: int = ..., timestamp: int = ...
-        ) -> None: ...
-
+        def __init__(self, *, partition_index: int = ..., current_leader_epoch: int = ..., timestamp: int = ...) -> None: ...
     replica_id: int
     isolation_level: int
     topics: list[ListOffsetsRequest.ListOffsetsTopic]
     timeout_ms: int
-    def __init__(
-        self,
-        *,
-        replica_id: int = ...,
-        isolation_level: int = ...,
-        topics: list[ListOffsetsRequest.ListOffsetsTopic] = ...,
-        timeout_ms: int = ...,
-    ) -> None: ...
+    def __init__(self, *, replica_id: int = ..., isolation_level: int = ..., topics: list[ListOffsetsRequest.ListOffsetsTopic] = ..., timeout_ms: int = ...) -> None: ...
 
 class ListOffsetsResponse(ApiMessage):
     class ListOffsetsTopicResponse(Message):
         name: str
         partitions: list[ListOffsetsResponse.ListOffsetsPartitionResponse]
-        def __init__(
-            self, *, name: str = ..., partitions: list[ListOffsetsResponse.ListOffsetsPartitionResponse] = ...
-        ) -> None: ...
-
+        def __init__(self, *, name: str = ..., partitions: list[ListOffsetsResponse.ListOffsetsPartitionResponse] = ...) -> None: ...
     class ListOffsetsPartitionResponse(Message):
         partition_index: int
         error_code: int
         timestamp: int
         offset: int
         leader_epoch: int
-        def __init__(
-            self,
-            *,
-            partition_index: int = ...,
-            error_code: int = ...,
-            timestamp: int = ...,
-            offset: int = ...,
-            leader_epoch: int = ...,
-        ) -> None: ...
-
+        def __init__(self, *, partition_index: int = ..., error_code: int = ..., timestamp: int = ..., offset: int = ..., leader_epoch: int = ...) -> None: ...
     throttle_time_ms: int
     topics: list[ListOffsetsResponse.ListOffsetsTopicResponse]
-    def __init__(
-        self, *, throttle_time_ms: int = ..., topics: list[ListOffsetsResponse.ListOffsetsTopicResponse] = ...
-    ) -> None: ...
+    def __init__(self, *, throttle_time_ms: int = ..., topics: list[ListOffsetsResponse.ListOffsetsTopicResponse] = ...) -> None: ...
 
 class MetadataRequest(ApiMessage):
     class MetadataRequestTopic(Message):
         topic_id: bytes
         name: str | None
         def __init__(self, *, topic_id: bytes = ..., name: str | None = ...) -> None: ...
-
     topics: list[MetadataRequest.MetadataRequestTopic] | None
     allow_auto_topic_creation: bool
     include_cluster_authorized_operations: bool
     include_topic_authorized_operations: bool
-    def __init__(
-        self,
-        *,
-        topics: list[MetadataRequest.MetadataRequestTopic] | None = ...,
-        allow_auto_topic_creation: bool = ...,
-        include_cluster_authorized_operations: bool = ...,
-        include_topic_authorized_operations: bool = ...,
-    ) -> None: ...
+    def __init__(self, *, topics: list[MetadataRequest.MetadataRequestTopic] | None = ..., allow_auto_topic_creation: bool = ..., include_cluster_authorized_operations: bool = ..., include_topic_authorized_operations: bool = ...) -> None: ...
 
 class MetadataResponse(ApiMessage):
     class MetadataResponseBroker(Message):
@@ -363,10 +194,7 @@ class MetadataResponse(ApiMessage):
         host: str
         port: int
         rack: str | None
-        def __init__(
-            self, *, node_id: int = ..., host: str = ..., port: int = ..., rack: str | None = ...
-        ) -> None: ...
-
+        def __init__(self, *, node_id: int = ..., host: str = ..., port: int = ..., rack: str | None = ...) -> None: ...
     class MetadataResponseTopic(Message):
         error_code: int
         name: str | None
@@ -374,17 +202,7 @@ class MetadataResponse(ApiMessage):
         is_internal: bool
         partitions: list[MetadataResponse.MetadataResponsePartition]
         topic_authorized_operations: int
-        def __init__(
-            self,
-            *,
-            error_code: int = ...,
-            name: str | None = ...,
-            topic_id: bytes = ...,
-            is_internal: bool = ...,
-            partitions: list[MetadataResponse.MetadataResponsePartition] = ...,
-            topic_authorized_operations: int = ...,
-        ) -> None: ...
-
+        def __init__(self, *, error_code: int = ..., name: str | None = ..., topic_id: bytes = ..., is_internal: bool = ..., partitions: list[MetadataResponse.MetadataResponsePartition] = ..., topic_authorized_operations: int = ...) -> None: ...
     class MetadataResponsePartition(Message):
         error_code: int
         partition_index: int
@@ -393,18 +211,7 @@ class MetadataResponse(ApiMessage):
         replica_nodes: list[int]
         isr_nodes: list[int]
         offline_replicas: list[int]
-        def __init__(
-            self,
-            *,
-            error_code: int = ...,
-            partition_index: int = ...,
-            leader_id: int = ...,
-            leader_epoch: int = ...,
-            replica_nodes: list[int] = ...,
-            isr_nodes: list[int] = ...,
-            offline_replicas: list[int] = ...,
-        ) -> None: ...
-
+        def __init__(self, *, error_code: int = ..., partition_index: int = ..., leader_id: int = ..., leader_epoch: int = ..., replica_nodes: list[int] = ..., isr_nodes: list[int] = ..., offline_replicas: list[int] = ...) -> None: ...
     throttle_time_ms: int
     brokers: list[MetadataResponse.MetadataResponseBroker]
     cluster_id: str | None
@@ -412,206 +219,98 @@ class MetadataResponse(ApiMessage):
     topics: list[MetadataResponse.MetadataResponseTopic]
     error_code: int
     cluster_authorized_operations: int
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        brokers: list[MetadataResponse.MetadataResponseBroker] = ...,
-        cluster_id: str | None = ...,
-        controller_id: int = ...,
-        topics: list[MetadataResponse.MetadataResponseTopic] = ...,
-        error_code: int = ...,
-        cluster_authorized_operations: int = ...,
-    ) -> None: ...
+    def __init__(self, *, throttle_time_ms: int = ..., brokers: list[MetadataResponse.MetadataResponseBroker] = ..., cluster_id: str | None = ..., controller_id: int = ..., topics: list[MetadataResponse.MetadataResponseTopic] = ..., error_code: int = ..., cluster_authorized_operations: int = ...) -> None: ...
 
 class OffsetCommitRequest(ApiMessage):
     class OffsetCommitRequestTopic(Message):
         topic_id: bytes
         name: str
         partitions: list[OffsetCommitRequest.OffsetCommitRequestPartition]
-        def __init__(
-            self,
-            *,
-            topic_id: bytes = ...,
-            name: str = ...,
-            partitions: list[OffsetCommitRequest.OffsetCommitRequestPartition] = ...,
-        ) -> None: ...
-
+        def __init__(self, *, topic_id: bytes = ..., name: str = ..., partitions: list[OffsetCommitRequest.OffsetCommitRequestPartition] = ...) -> None: ...
     class OffsetCommitRequestPartition(Message):
         partition_index: int
         committed_offset: int
         committed_leader_epoch: int
         committed_metadata: str | None
-        def __init__(
-            self,
-            *,
-            partition_index: int = ...,
-            committed_offset: int = ...,
-            committed_leader_epoch: int = ...,
-            committed_metadata: str | None = ...,
-        ) -> None: ...
-
+        def __init__(self, *, partition_index: int = ..., committed_offset: int = ..., committed_leader_epoch: int = ..., committed_metadata: str | None = ...) -> None: ...
     group_id: str
     generation_id_or_member_epoch: int
     member_id: str
     group_instance_id: str | None
     retention_time_ms: int
     topics: list[OffsetCommitRequest.OffsetCommitRequestTopic]
-    def __init__(
-        self,
-        *,
-        group_id: str = ...,
-        generation_id_or_member_epoch: int = ...,
-        member_id: str = ...,
-        group_instance_id: str | None = ...,
-        retention_time_ms: int = ...,
-        topics: list[OffsetCommitRequest.OffsetCommitRequestTopic] = ...,
-    ) -> None: ...
+    def __init__(self, *, group_id: str = ..., generation_id_or_member_epoch: int = ..., member_id: str = ..., group_instance_id: str | None = ..., retention_time_ms: int = ..., topics: list[OffsetCommitRequest.OffsetCommitRequestTopic] = ...) -> None: ...
 
 class OffsetCommitResponse(ApiMessage):
     class OffsetCommitResponseTopic(Message):
         topic_id: bytes
         name: str
         partitions: list[OffsetCommitResponse.OffsetCommitResponsePartition]
-        def __init__(
-            self,
-            *,
-            topic_id: bytes = ...,
-            name: str = ...,
-            partitions: list[OffsetCommitResponse.OffsetCommitResponsePartition] = ...,
-        ) -> None: ...
-
+        def __init__(self, *, topic_id: bytes = ..., name: str = ..., partitions: list[OffsetCommitResponse.OffsetCommitResponsePartition] = ...) -> None: ...
     class OffsetCommitResponsePartition(Message):
         partition_index: int
         error_code: int
         def __init__(self, *, partition_index: int = ..., error_code: int = ...) -> None: ...
-
     throttle_time_ms: int
     topics: list[OffsetCommitResponse.OffsetCommitResponseTopic]
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        topics: list[OffsetCommitResponse.OffsetCommitResponseTopic] = ...,
-    ) -> None: ...
+    def __init__(self, *, throttle_time_ms: int = ..., topics: list[OffsetCommitResponse.OffsetCommitResponseTopic] = ...) -> None: ...
 
 class OffsetFetchRequest(ApiMessage):
     class OffsetFetchRequestTopic(Message):
         name: str
         partition_indexes: list[int]
         def __init__(self, *, name: str = ..., partition_indexes: list[int] = ...) -> None: ...
-
     class OffsetFetchRequestGroup(Message):
         group_id: str
         member_id: str | None
         member_epoch: int
         topics: list[OffsetFetchRequest.OffsetFetchRequestTopics] | None
-        def __init__(
-            self,
-            *,
-            group_id: str = ...,
-            member_id: str | None = ...,
-            member_epoch: int = ...,
-            topics: list[OffsetFetchRequest.OffsetFetchRequestTopics] | None = ...,
-        ) -> None: ...
-
+        def __init__(self, *, group_id: str = ..., member_id: str | None = ..., member_epoch: int = ..., topics: list[OffsetFetchRequest.OffsetFetchRequestTopics] | None = ...) -> None: ...
     class OffsetFetchRequestTopics(Message):
         topic_id: bytes
         name: str
         partition_indexes: list[int]
-        def __init__(
-            self, *, topic_id: bytes = ..., name: str = ..., partition_indexes: list[int] = ...
-        ) -> None: ...
-
+        def __init__(self, *, topic_id: bytes = ..., name: str = ..., partition_indexes: list[int] = ...) -> None: ...
     groups: list[OffsetFetchRequest.OffsetFetchRequestGroup]
     group_id: str
     topics: list[OffsetFetchRequest.OffsetFetchRequestTopic] | None
     require_stable: bool
-    def __init__(
-        self,
-        *,
-        groups: list[OffsetFetchRequest.OffsetFetchRequestGroup] = ...,
-        group_id: str = ...,
-        topics: list[OffsetFetchRequest.OffsetFetchRequestTopic] | None = ...,
-        require_stable: bool = ...,
-    ) -> None: ...
+    def __init__(self, *, groups: list[OffsetFetchRequest.OffsetFetchRequestGroup] = ..., group_id: str = ..., topics: list[OffsetFetchRequest.OffsetFetchRequestTopic] | None = ..., require_stable: bool = ...) -> None: ...
 
 class OffsetFetchResponse(ApiMessage):
     class OffsetFetchResponseTopic(Message):
         name: str
         partitions: list[OffsetFetchResponse.OffsetFetchResponsePartition]
-        def __init__(
-            self, *, name: str = ..., partitions: list[OffsetFetchResponse.OffsetFetchResponsePartition] = ...
-        ) -> None: ...
-
+        def __init__(self, *, name: str = ..., partitions: list[OffsetFetchResponse.OffsetFetchResponsePartition] = ...) -> None: ...
     class OffsetFetchResponsePartition(Message):
         partition_index: int
         committed_offset: int
         committed_leader_epoch: int
         metadata: str | None
         error_code: int
-        def __init__(
-            self,
-            *,
-            partition_index: int = ...,
-            committed_offset: int = ...,
-            committed_leader_epoch: int = ...,
-            metadata: str | None = ...,
-            error_code: int = ...,
-        ) -> None: ...
-
+        def __init__(self, *, partition_index: int = ..., committed_offset: int = ..., committed_leader_epoch: int = ..., metadata: str | None = ..., error_code: int = ...) -> None: ...
     class OffsetFetchResponseGroup(Message):
         group_id: str
         topics: list[OffsetFetchResponse.OffsetFetchResponseTopics]
         error_code: int
-        def __init__(
-            self,
-            *,
-            group_id: str = ...,
-            topics: list[OffsetFetchResponse.OffsetFetchResponseTopics] = ...,
-            error_code: int = ...,
-        ) -> None: ...
-
+        def __init__(self, *, group_id: str = ..., topics: list[OffsetFetchResponse.OffsetFetchResponseTopics] = ..., error_code: int = ...) -> None: ...
     class OffsetFetchResponseTopics(Message):
         topic_id: bytes
         name: str
         partitions: list[OffsetFetchResponse.OffsetFetchResponsePartitions]
-        def __init__(
-            self,
-            *,
-            topic_id: bytes = ...,
-            name: str = ...,
-            partitions: list[OffsetFetchResponse.OffsetFetchResponsePartitions] = ...,
-        ) -> None: ...
-
+        def __init__(self, *, topic_id: bytes = ..., name: str = ..., partitions: list[OffsetFetchResponse.OffsetFetchResponsePartitions] = ...) -> None: ...
     class OffsetFetchResponsePartitions(Message):
         partition_index: int
         committed_offset: int
         committed_leader_epoch: int
         metadata: str | None
         error_code: int
-        def __init__(
-            self,
-            *,
-            partition_index: int = ...,
-            committed_offset: int = ...,
-            committed_leader_epoch: int = ...,
-            metadata: str | None = ...,
-            error_code: int = ...,
-        ) -> None: ...
-
+        def __init__(self, *, partition_index: int = ..., committed_offset: int = ..., committed_leader_epoch: int = ..., metadata: str | None = ..., error_code: int = ...) -> None: ...
     throttle_time_ms: int
     groups: list[OffsetFetchResponse.OffsetFetchResponseGroup]
     topics: list[OffsetFetchResponse.OffsetFetchResponseTopic]
     error_code: int
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        groups: list[OffsetFetchResponse.OffsetFetchResponseGroup] = ...,
-        topics: list[OffsetFetchResponse.OffsetFetchResponseTopic] = ...,
-        error_code: int = ...,
-    ) -> None: ...
+    def __init__(self, *, throttle_time_ms: int = ..., groups: list[OffsetFetchResponse.OffsetFetchResponseGroup] = ..., topics: list[OffsetFetchResponse.OffsetFetchResponseTopic] = ..., error_code: int = ...) -> None: ...
 
 class FindCoordinatorRequest(ApiMessage):
     key: str
@@ -627,17 +326,7 @@ class FindCoordinatorResponse(ApiMessage):
         port: int
         error_code: int
         error_message: str | None
-        def __init__(
-            self,
-            *,
-            key: str = ...,
-            node_id: int = ...,
-            host: str = ...,
-            port: int = ...,
-            error_code: int = ...,
-            error_message: str | None = ...,
-        ) -> None: ...
-
+        def __init__(self, *, key: str = ..., node_id: int = ..., host: str = ..., port: int = ..., error_code: int = ..., error_message: str | None = ...) -> None: ...
     throttle_time_ms: int
     coordinators: list[FindCoordinatorResponse.Coordinator]
     error_code: int
@@ -645,24 +334,13 @@ class FindCoordinatorResponse(ApiMessage):
     node_id: int
     host: str
     port: int
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        coordinators: list[FindCoordinatorResponse.Coordinator] = ...,
-        error_code: int = ...,
-        error_message: str | None = ...,
-        node_id: int = ...,
-        host: str = ...,
-        port: int = ...,
-    ) -> None: ...
+    def __init__(self, *, throttle_time_ms: int = ..., coordinators: list[FindCoordinatorResponse.Coordinator] = ..., error_code: int = ..., error_message: str | None = ..., node_id: int = ..., host: str = ..., port: int = ...) -> None: ...
 
 class JoinGroupRequest(ApiMessage):
     class JoinGroupRequestProtocol(Message):
         name: str
         metadata: bytes
         def __init__(self, *, name: str = ..., metadata: bytes = ...) -> None: ...
-
     group_id: str
     session_timeout_ms: int
     rebalance_timeout_ms: int
@@ -671,28 +349,14 @@ class JoinGroupRequest(ApiMessage):
     protocol_type: str
     protocols: list[JoinGroupRequest.JoinGroupRequestProtocol]
     reason: str | None
-    def __init__(
-        self,
-        *,
-        group_id: str = ...,
-        session_timeout_ms: int = ...,
-        rebalance_timeout_ms: int = ...,
-        member_id: str = ...,
-        group_instance_id: str | None = ...,
-        protocol_type: str = ...,
-        protocols: list[JoinGroupRequest.JoinGroupRequestProtocol] = ...,
-        reason: str | None = ...,
-    ) -> None: ...
+    def __init__(self, *, group_id: str = ..., session_timeout_ms: int = ..., rebalance_timeout_ms: int = ..., member_id: str = ..., group_instance_id: str | None = ..., protocol_type: str = ..., protocols: list[JoinGroupRequest.JoinGroupRequestProtocol] = ..., reason: str | None = ...) -> None: ...
 
 class JoinGroupResponse(ApiMessage):
     class JoinGroupResponseMember(Message):
         member_id: str
         group_instance_id: str | None
         metadata: bytes
-        def __init__(
-            self, *, member_id: str = ..., group_instance_id: str | None = ..., metadata: bytes = ...
-        ) -> None: ...
-
+        def __init__(self, *, member_id: str = ..., group_instance_id: str | None = ..., metadata: bytes = ...) -> None: ...
     throttle_time_ms: int
     error_code: int
     generation_id: int
@@ -702,33 +366,14 @@ class JoinGroupResponse(ApiMessage):
     skip_assignment: bool
     member_id: str
     members: list[JoinGroupResponse.JoinGroupResponseMember]
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        error_code: int = ...,
-        generation_id: int = ...,
-        protocol_type: str | None = ...,
-        protocol_name: str | None = ...,
-        leader: str = ...,
-        skip_assignment: bool = ...,
-        member_id: str = ...,
-        members: list[JoinGroupResponse.JoinGroupResponseMember] = ...,
-    ) -> None: ...
+    def __init__(self, *, throttle_time_ms: int = ..., error_code: int = ..., generation_id: int = ..., protocol_type: str | None = ..., protocol_name: str | None = ..., leader: str = ..., skip_assignment: bool = ..., member_id: str = ..., members: list[JoinGroupResponse.JoinGroupResponseMember] = ...) -> None: ...
 
 class HeartbeatRequest(ApiMessage):
     group_id: str
     generation_id: int
     member_id: str
     group_instance_id: str | None
-    def __init__(
-        self,
-        *,
-        group_id: str = ...,
-        generation_id: int = ...,
-        member_id: str = ...,
-        group_instance_id: str | None = ...,
-    ) -> None: ...
+    def __init__(self, *, group_id: str = ..., generation_id: int = ..., member_id: str = ..., group_instance_id: str | None = ...) -> None: ...
 
 class HeartbeatResponse(ApiMessage):
     throttle_time_ms: int
@@ -740,47 +385,28 @@ class LeaveGroupRequest(ApiMessage):
         member_id: str
         group_instance_id: str | None
         reason: str | None
-        def __init__(
-            self, *, member_id: str = ..., group_instance_id: str | None = ..., reason: str | None = ...
-        ) -> None: ...
-
+        def __init__(self, *, member_id: str = ..., group_instance_id: str | None = ..., reason: str | None = ...) -> None: ...
     group_id: str
     members: list[LeaveGroupRequest.MemberIdentity]
     member_id: str
-    def __init__(
-        self,
-        *,
-        group_id: str = ...,
-        members: list[LeaveGroupRequest.MemberIdentity] = ...,
-        member_id: str = ...,
-    ) -> None: ...
+    def __init__(self, *, group_id: str = ..., members: list[LeaveGroupRequest.MemberIdentity] = ..., member_id: str = ...) -> None: ...
 
 class LeaveGroupResponse(ApiMessage):
     class MemberResponse(Message):
         member_id: str
         group_instance_id: str | None
         error_code: int
-        def __init__(
-            self, *, member_id: str = ..., group_instance_id: str | None = ..., error_code: int = ...
-        ) -> None: ...
-
+        def __init__(self, *, member_id: str = ..., group_instance_id: str | None = ..., error_code: int = ...) -> None: ...
     throttle_time_ms: int
     error_code: int
     members: list[LeaveGroupResponse.MemberResponse]
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        error_code: int = ...,
-        members: list[LeaveGroupResponse.MemberResponse] = ...,
-    ) -> None: ...
+    def __init__(self, *, throttle_time_ms: int = ..., error_code: int = ..., members: list[LeaveGroupResponse.MemberResponse] = ...) -> None: ...
 
 class SyncGroupRequest(ApiMessage):
     class SyncGroupRequestAssignment(Message):
         member_id: str
         assignment: bytes
         def __init__(self, *, member_id: str = ..., assignment: bytes = ...) -> None: ...
-
     group_id: str
     generation_id: int
     member_id: str
@@ -788,17 +414,7 @@ class SyncGroupRequest(ApiMessage):
     protocol_type: str | None
     protocol_name: str | None
     assignments: list[SyncGroupRequest.SyncGroupRequestAssignment]
-    def __init__(
-        self,
-        *,
-        group_id: str = ...,
-        generation_id: int = ...,
-        member_id: str = ...,
-        group_instance_id: str | None = ...,
-        protocol_type: str | None = ...,
-        protocol_name: str | None = ...,
-        assignments: list[SyncGroupRequest.SyncGroupRequestAssignment] = ...,
-    ) -> None: ...
+    def __init__(self, *, group_id: str = ..., generation_id: int = ..., member_id: str = ..., group_instance_id: str | None = ..., protocol_type: str | None = ..., protocol_name: str | None = ..., assignments: list[SyncGroupRequest.SyncGroupRequestAssignment] = ...) -> None: ...
 
 class SyncGroupResponse(ApiMessage):
     throttle_time_ms: int
@@ -806,15 +422,7 @@ class SyncGroupResponse(ApiMessage):
     protocol_type: str | None
     protocol_name: str | None
     assignment: bytes
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        error_code: int = ...,
-        protocol_type: str | None = ...,
-        protocol_name: str | None = ...,
-        assignment: bytes = ...,
-    ) -> None: ...
+    def __init__(self, *, throttle_time_ms: int = ..., error_code: int = ..., protocol_type: str | None = ..., protocol_name: str | None = ..., assignment: bytes = ...) -> None: ...
 
 class DescribeGroupsRequest(ApiMessage):
     groups: list[str]
@@ -831,19 +439,7 @@ class DescribeGroupsResponse(ApiMessage):
         protocol_data: str
         members: list[DescribeGroupsResponse.DescribedGroupMember]
         authorized_operations: int
-        def __init__(
-            self,
-            *,
-            error_code: int = ...,
-            error_message: str | None = ...,
-            group_id: str = ...,
-            group_state: str = ...,
-            protocol_type: str = ...,
-            protocol_data: str = ...,
-            members: list[DescribeGroupsResponse.DescribedGroupMember] = ...,
-            authorized_operations: int = ...,
-        ) -> None: ...
-
+        def __init__(self, *, error_code: int = ..., error_message: str | None = ..., group_id: str = ..., group_state: str = ..., protocol_type: str = ..., protocol_data: str = ..., members: list[DescribeGroupsResponse.DescribedGroupMember] = ..., authorized_operations: int = ...) -> None: ...
     class DescribedGroupMember(Message):
         member_id: str
         group_instance_id: str | None
@@ -851,22 +447,10 @@ class DescribeGroupsResponse(ApiMessage):
         client_host: str
         member_metadata: bytes
         member_assignment: bytes
-        def __init__(
-            self,
-            *,
-            member_id: str = ...,
-            group_instance_id: str | None = ...,
-            client_id: str = ...,
-            client_host: str = ...,
-            member_metadata: bytes = ...,
-            member_assignment: bytes = ...,
-        ) -> None: ...
-
+        def __init__(self, *, member_id: str = ..., group_instance_id: str | None = ..., client_id: str = ..., client_host: str = ..., member_metadata: bytes = ..., member_assignment: bytes = ...) -> None: ...
     throttle_time_ms: int
     groups: list[DescribeGroupsResponse.DescribedGroup]
-    def __init__(
-        self, *, throttle_time_ms: int = ..., groups: list[DescribeGroupsResponse.DescribedGroup] = ...
-    ) -> None: ...
+    def __init__(self, *, throttle_time_ms: int = ..., groups: list[DescribeGroupsResponse.DescribedGroup] = ...) -> None: ...
 
 class ListGroupsRequest(ApiMessage):
     states_filter: list[str]
@@ -879,25 +463,11 @@ class ListGroupsResponse(ApiMessage):
         protocol_type: str
         group_state: str
         group_type: str
-        def __init__(
-            self,
-            *,
-            group_id: str = ...,
-            protocol_type: str = ...,
-            group_state: str = ...,
-            group_type: str = ...,
-        ) -> None: ...
-
+        def __init__(self, *, group_id: str = ..., protocol_type: str = ..., group_state: str = ..., group_type: str = ...) -> None: ...
     throttle_time_ms: int
     error_code: int
     groups: list[ListGroupsResponse.ListedGroup]
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        error_code: int = ...,
-        groups: list[ListGroupsResponse.ListedGroup] = ...,
-    ) -> None: ...
+    def __init__(self, *, throttle_time_ms: int = ..., error_code: int = ..., groups: list[ListGroupsResponse.ListedGroup] = ...) -> None: ...
 
 class SaslHandshakeRequest(ApiMessage):
     mechanism: str
@@ -919,21 +489,16 @@ class ApiVersionsResponse(ApiMessage):
         min_version: int
         max_version: int
         def __init__(self, *, api_key: int = ..., min_version: int = ..., max_version: int = ...) -> None: ...
-
     class SupportedFeatureKey(Message):
         name: str
         min_version: int
         max_version: int
         def __init__(self, *, name: str = ..., min_version: int = ..., max_version: int = ...) -> None: ...
-
     class FinalizedFeatureKey(Message):
         name: str
         max_version_level: int
         min_version_level: int
-        def __init__(
-            self, *, name: str = ..., max_version_level: int = ..., min_version_level: int = ...
-        ) -> None: ...
-
+        def __init__(self, *, name: str = ..., max_version_level: int = ..., min_version_level: int = ...) -> None: ...
     error_code: int
     api_keys: list[ApiVersionsResponse.ApiVersion]
     throttle_time_ms: int
@@ -941,17 +506,7 @@ class ApiVersionsResponse(ApiMessage):
     finalized_features_epoch: int
     finalized_features: list[ApiVersionsResponse.FinalizedFeatureKey]
     zk_migration_ready: bool
-    def __init__(
-        self,
-        *,
-        error_code: int = ...,
-        api_keys: list[ApiVersionsResponse.ApiVersion] = ...,
-        throttle_time_ms: int = ...,
-        supported_features: list[ApiVersionsResponse.SupportedFeatureKey] = ...,
-        finalized_features_epoch: int = ...,
-        finalized_features: list[ApiVersionsResponse.FinalizedFeatureKey] = ...,
-        zk_migration_ready: bool = ...,
-    ) -> None: ...
+    def __init__(self, *, error_code: int = ..., api_keys: list[ApiVersionsResponse.ApiVersion] = ..., throttle_time_ms: int = ..., supported_features: list[ApiVersionsResponse.SupportedFeatureKey] = ..., finalized_features_epoch: int = ..., finalized_features: list[ApiVersionsResponse.FinalizedFeatureKey] = ..., zk_migration_ready: bool = ...) -> None: ...
 
 class CreateTopicsRequest(ApiMessage):
     class CreatableTopic(Message):
@@ -960,36 +515,19 @@ class CreateTopicsRequest(ApiMessage):
         replication_factor: int
         assignments: list[CreateTopicsRequest.CreatableReplicaAssignment]
         configs: list[CreateTopicsRequest.CreatableTopicConfig]
-        def __init__(
-            self,
-            *,
-            name: str = ...,
-            num_partitions: int = ...,
-            replication_factor: int = ...,
-            assignments: list[CreateTopicsRequest.CreatableReplicaAssignment] = ...,
-            configs: list[CreateTopicsRequest.CreatableTopicConfig] = ...,
-        ) -> None: ...
-
+        def __init__(self, *, name: str = ..., num_partitions: int = ..., replication_factor: int = ..., assignments: list[CreateTopicsRequest.CreatableReplicaAssignment] = ..., configs: list[CreateTopicsRequest.CreatableTopicConfig] = ...) -> None: ...
     class CreatableReplicaAssignment(Message):
         partition_index: int
         broker_ids: list[int]
         def __init__(self, *, partition_index: int = ..., broker_ids: list[int] = ...) -> None: ...
-
     class CreatableTopicConfig(Message):
         name: str
         value: str | None
         def __init__(self, *, name: str = ..., value: str | None = ...) -> None: ...
-
     topics: list[CreateTopicsRequest.CreatableTopic]
     timeout_ms: int
     validate_only: bool
-    def __init__(
-        self,
-        *,
-        topics: list[CreateTopicsRequest.CreatableTopic] = ...,
-        timeout_ms: int = ...,
-        validate_only: bool = ...,
-    ) -> None: ...
+    def __init__(self, *, topics: list[CreateTopicsRequest.CreatableTopic] = ..., timeout_ms: int = ..., validate_only: bool = ...) -> None: ...
 
 class CreateTopicsResponse(ApiMessage):
     class CreatableTopicResult(Message):
@@ -1001,57 +539,27 @@ class CreateTopicsResponse(ApiMessage):
         num_partitions: int
         replication_factor: int
         configs: list[CreateTopicsResponse.CreatableTopicConfigs] | None
-        def __init__(
-            self,
-            *,
-            name: str = ...,
-            topic_id: bytes = ...,
-            error_code: int = ...,
-            error_message: str | None = ...,
-            topic_config_error_code: int = ...,
-            num_partitions: int = ...,
-            replication_factor: int = ...,
-            configs: list[CreateTopicsResponse.CreatableTopicConfigs] | None = ...,
-        ) -> None: ...
-
+        def __init__(self, *, name: str = ..., topic_id: bytes = ..., error_code: int = ..., error_message: str | None = ..., topic_config_error_code: int = ..., num_partitions: int = ..., replication_factor: int = ..., configs: list[CreateTopicsResponse.CreatableTopicConfigs] | None = ...) -> None: ...
     class CreatableTopicConfigs(Message):
         name: str
         value: str | None
         read_only: bool
         config_source: int
         is_sensitive: bool
-        def __init__(
-            self,
-            *,
-            name: str = ...,
-            value: str | None = ...,
-            read_only: bool = ...,
-            config_source: int = ...,
-            is_sensitive: bool = ...,
-        ) -> None: ...
-
+        def __init__(self, *, name: str = ..., value: str | None = ..., read_only: bool = ..., config_source: int = ..., is_sensitive: bool = ...) -> None: ...
     throttle_time_ms: int
     topics: list[CreateTopicsResponse.CreatableTopicResult]
-    def __init__(
-        self, *, throttle_time_ms: int = ..., topics: list[CreateTopicsResponse.CreatableTopicResult] = ...
-    ) -> None: ...
+    def __init__(self, *, throttle_time_ms: int = ..., topics: list[CreateTopicsResponse.CreatableTopicResult] = ...) -> None: ...
 
 class DeleteTopicsRequest(ApiMessage):
     class DeleteTopicState(Message):
         name: str | None
         topic_id: bytes
         def __init__(self, *, name: str | None = ..., topic_id: bytes = ...) -> None: ...
-
     topics: list[DeleteTopicsRequest.DeleteTopicState]
     topic_names: list[str]
     timeout_ms: int
-    def __init__(
-        self,
-        *,
-        topics: list[DeleteTopicsRequest.DeleteTopicState] = ...,
-        topic_names: list[str] = ...,
-        timeout_ms: int = ...,
-    ) -> None: ...
+    def __init__(self, *, topics: list[DeleteTopicsRequest.DeleteTopicState] = ..., topic_names: list[str] = ..., timeout_ms: int = ...) -> None: ...
 
 class DeleteTopicsResponse(ApiMessage):
     class DeletableTopicResult(Message):
@@ -1059,67 +567,37 @@ class DeleteTopicsResponse(ApiMessage):
         topic_id: bytes
         error_code: int
         error_message: str | None
-        def __init__(
-            self,
-            *,
-            name: str | None = ...,
-            topic_id: bytes = ...,
-            error_code: int = ...,
-            error_message: str | None = ...,
-        ) -> None: ...
-
+        def __init__(self, *, name: str | None = ..., topic_id: bytes = ..., error_code: int = ..., error_message: str | None = ...) -> None: ...
     throttle_time_ms: int
     responses: list[DeleteTopicsResponse.DeletableTopicResult]
-    def __init__(
-        self, *, throttle_time_ms: int = ..., responses: list[DeleteTopicsResponse.DeletableTopicResult] = ...
-    ) -> None: ...
+    def __init__(self, *, throttle_time_ms: int = ..., responses: list[DeleteTopicsResponse.DeletableTopicResult] = ...) -> None: ...
 
 class DeleteRecordsRequest(ApiMessage):
     class DeleteRecordsTopic(Message):
         name: str
         partitions: list[DeleteRecordsRequest.DeleteRecordsPartition]
-        def __init__(
-            self, *, name: str = ..., partitions: list[DeleteRecordsRequest.DeleteRecordsPartition] = ...
-        ) -> None: ...
-
+        def __init__(self, *, name: str = ..., partitions: list[DeleteRecordsRequest.DeleteRecordsPartition] = ...) -> None: ...
     class DeleteRecordsPartition(Message):
         partition_index: int
         offset: int
         def __init__(self, *, partition_index: int = ..., offset: int = ...) -> None: ...
-
     topics: list[DeleteRecordsRequest.DeleteRecordsTopic]
     timeout_ms: int
-    def __init__(
-        self, *, topics: list[DeleteRecordsRequest.DeleteRecordsTopic] = ..., timeout_ms: int = ...
-    ) -> None: ...
+    def __init__(self, *, topics: list[DeleteRecordsRequest.DeleteRecordsTopic] = ..., timeout_ms: int = ...) -> None: ...
 
 class DeleteRecordsResponse(ApiMessage):
     class DeleteRecordsTopicResult(Message):
         name: str
         partitions: list[DeleteRecordsResponse.DeleteRecordsPartitionResult]
-        def __init__(
-            self,
-            *,
-            name: str = ...,
-            partitions: list[DeleteRecordsResponse.DeleteRecordsPartitionResult] = ...,
-        ) -> None: ...
-
+        def __init__(self, *, name: str = ..., partitions: list[DeleteRecordsResponse.DeleteRecordsPartitionResult] = ...) -> None: ...
     class DeleteRecordsPartitionResult(Message):
         partition_index: int
         low_watermark: int
         error_code: int
-        def __init__(
-            self, *, partition_index: int = ..., low_watermark: int = ..., error_code: int = ...
-        ) -> None: ...
-
+        def __init__(self, *, partition_index: int = ..., low_watermark: int = ..., error_code: int = ...) -> None: ...
     throttle_time_ms: int
     topics: list[DeleteRecordsResponse.DeleteRecordsTopicResult]
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        topics: list[DeleteRecordsResponse.DeleteRecordsTopicResult] = ...,
-    ) -> None: ...
+    def __init__(self, *, throttle_time_ms: int = ..., topics: list[DeleteRecordsResponse.DeleteRecordsTopicResult] = ...) -> None: ...
 
 class InitProducerIdRequest(ApiMessage):
     transactional_id: str | None
@@ -1128,16 +606,7 @@ class InitProducerIdRequest(ApiMessage):
     producer_epoch: int
     enable2_pc: bool
     keep_prepared_txn: bool
-    def __init__(
-        self,
-        *,
-        transactional_id: str | None = ...,
-        transaction_timeout_ms: int = ...,
-        producer_id: int = ...,
-        producer_epoch: int = ...,
-        enable2_pc: bool = ...,
-        keep_prepared_txn: bool = ...,
-    ) -> None: ...
+    def __init__(self, *, transactional_id: str | None = ..., transaction_timeout_ms: int = ..., producer_id: int = ..., producer_epoch: int = ..., enable2_pc: bool = ..., keep_prepared_txn: bool = ...) -> None: ...
 
 class InitProducerIdResponse(ApiMessage):
     throttle_time_ms: int
@@ -1146,162 +615,81 @@ class InitProducerIdResponse(ApiMessage):
     producer_epoch: int
     ongoing_txn_producer_id: int
     ongoing_txn_producer_epoch: int
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        error_code: int = ...,
-        producer_id: int = ...,
-        producer_epoch: int = ...,
-        ongoing_txn_producer_id: int = ...,
-        ongoing_txn_producer_epoch: int = ...,
-    ) -> None: ...
+    def __init__(self, *, throttle_time_ms: int = ..., error_code: int = ..., producer_id: int = ..., producer_epoch: int = ..., ongoing_txn_producer_id: int = ..., ongoing_txn_producer_epoch: int = ...) -> None: ...
 
 class OffsetForLeaderEpochRequest(ApiMessage):
     class OffsetForLeaderTopic(Message):
         topic: str
         partitions: list[OffsetForLeaderEpochRequest.OffsetForLeaderPartition]
-        def __init__(
-            self,
-            *,
-            topic: str = ...,
-            partitions: list[OffsetForLeaderEpochRequest.OffsetForLeaderPartition] = ...,
-        ) -> None: ...
-
+        def __init__(self, *, topic: str = ..., partitions: list[OffsetForLeaderEpochRequest.OffsetForLeaderPartition] = ...) -> None: ...
     class OffsetForLeaderPartition(Message):
         partition: int
         current_leader_epoch: int
         leader_epoch: int
-        def __init__(
-            self, *, partition: int = ..., current_leader_epoch: int = ..., leader_epoch: int = ...
-        ) -> None: ...
-
+        def __init__(self, *, partition: int = ..., current_leader_epoch: int = ..., leader_epoch: int = ...) -> None: ...
     replica_id: int
     topics: list[OffsetForLeaderEpochRequest.OffsetForLeaderTopic]
-    def __init__(
-        self, *, replica_id: int = ..., topics: list[OffsetForLeaderEpochRequest.OffsetForLeaderTopic] = ...
-    ) -> None: ...
+    def __init__(self, *, replica_id: int = ..., topics: list[OffsetForLeaderEpochRequest.OffsetForLeaderTopic] = ...) -> None: ...
 
 class OffsetForLeaderEpochResponse(ApiMessage):
     class OffsetForLeaderTopicResult(Message):
         topic: str
         partitions: list[OffsetForLeaderEpochResponse.EpochEndOffset]
-        def __init__(
-            self, *, topic: str = ..., partitions: list[OffsetForLeaderEpochResponse.EpochEndOffset] = ...
-        ) -> None: ...
-
+        def __init__(self, *, topic: str = ..., partitions: list[OffsetForLeaderEpochResponse.EpochEndOffset] = ...) -> None: ...
     class EpochEndOffset(Message):
         error_code: int
         partition: int
         leader_epoch: int
         end_offset: int
-        def __init__(
-            self,
-            *,
-            error_code: int = ...,
-            partition: int = ...,
-            leader_epoch: int = ...,
-            end_offset: int = ...,
-        ) -> None: ...
-
+        def __init__(self, *, error_code: int = ..., partition: int = ..., leader_epoch: int = ..., end_offset: int = ...) -> None: ...
     throttle_time_ms: int
     topics: list[OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult]
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        topics: list[OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult] = ...,
-    ) -> None: ...
+    def __init__(self, *, throttle_time_ms: int = ..., topics: list[OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult] = ...) -> None: ...
 
 class AddPartitionsToTxnRequest(ApiMessage):
     class AddPartitionsToTxnTopic(Message):
         name: str
         partitions: list[int]
         def __init__(self, *, name: str = ..., partitions: list[int] = ...) -> None: ...
-
     class AddPartitionsToTxnTransaction(Message):
         transactional_id: str
         producer_id: int
         producer_epoch: int
         verify_only: bool
         topics: list[AddPartitionsToTxnRequest.AddPartitionsToTxnTopic]
-        def __init__(
-            self,
-            *,
-            transactional_id: str = ...,
-            producer_id: int = ...,
-            producer_epoch: int = ...,
-            verify_only: bool = ...,
-            topics: list[AddPartitionsToTxnRequest.AddPartitionsToTxnTopic] = ...,
-        ) -> None: ...
-
+        def __init__(self, *, transactional_id: str = ..., producer_id: int = ..., producer_epoch: int = ..., verify_only: bool = ..., topics: list[AddPartitionsToTxnRequest.AddPartitionsToTxnTopic] = ...) -> None: ...
     transactions: list[AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction]
     v3_and_below_transactional_id: str
     v3_and_below_producer_id: int
     v3_and_below_producer_epoch: int
     v3_and_below_topics: list[AddPartitionsToTxnRequest.AddPartitionsToTxnTopic]
-    def __init__(
-        self,
-        *,
-        transactions: list[AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction] = ...,
-        v3_and_below_transactional_id: str = ...,
-        v3_and_below_producer_id: int = ...,
-        v3_and_below_producer_epoch: int = ...,
-        v3_and_below_topics: list[AddPartitionsToTxnRequest.AddPartitionsToTxnTopic] = ...,
-    ) -> None: ...
+    def __init__(self, *, transactions: list[AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction] = ..., v3_and_below_transactional_id: str = ..., v3_and_below_producer_id: int = ..., v3_and_below_producer_epoch: int = ..., v3_and_below_topics: list[AddPartitionsToTxnRequest.AddPartitionsToTxnTopic] = ...) -> None: ...
 
 class AddPartitionsToTxnResponse(ApiMessage):
     class AddPartitionsToTxnTopicResult(Message):
         name: str
         results_by_partition: list[AddPartitionsToTxnResponse.AddPartitionsToTxnPartitionResult]
-        def __init__(
-            self,
-            *,
-            name: str = ...,
-            results_by_partition: list[AddPartitionsToTxnResponse.AddPartitionsToTxnPartitionResult] = ...,
-        ) -> None: ...
-
+        def __init__(self, *, name: str = ..., results_by_partition: list[AddPartitionsToTxnResponse.AddPartitionsToTxnPartitionResult] = ...) -> None: ...
     class AddPartitionsToTxnPartitionResult(Message):
         partition_index: int
         partition_error_code: int
         def __init__(self, *, partition_index: int = ..., partition_error_code: int = ...) -> None: ...
-
     class AddPartitionsToTxnResult(Message):
         transactional_id: str
         topic_results: list[AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult]
-        def __init__(
-            self,
-            *,
-            transactional_id: str = ...,
-            topic_results: list[AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult] = ...,
-        ) -> None: ...
-
+        def __init__(self, *, transactional_id: str = ..., topic_results: list[AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult] = ...) -> None: ...
     throttle_time_ms: int
     error_code: int
     results_by_transaction: list[AddPartitionsToTxnResponse.AddPartitionsToTxnResult]
     results_by_topic_v3_and_below: list[AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult]
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        error_code: int = ...,
-        results_by_transaction: list[AddPartitionsToTxnResponse.AddPartitionsToTxnResult] = ...,
-        results_by_topic_v3_and_below: list[AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult] = ...,
-    ) -> None: ...
+    def __init__(self, *, throttle_time_ms: int = ..., error_code: int = ..., results_by_transaction: list[AddPartitionsToTxnResponse.AddPartitionsToTxnResult] = ..., results_by_topic_v3_and_below: list[AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult] = ...) -> None: ...
 
 class AddOffsetsToTxnRequest(ApiMessage):
     transactional_id: str
     producer_id: int
     producer_epoch: int
     group_id: str
-    def __init__(
-        self,
-        *,
-        transactional_id: str = ...,
-        producer_id: int = ...,
-        producer_epoch: int = ...,
-        group_id: str = ...,
-    ) -> None: ...
+    def __init__(self, *, transactional_id: str = ..., producer_id: int = ..., producer_epoch: int = ..., group_id: str = ...) -> None: ...
 
 class AddOffsetsToTxnResponse(ApiMessage):
     throttle_time_ms: int
@@ -1313,28 +701,14 @@ class EndTxnRequest(ApiMessage):
     producer_id: int
     producer_epoch: int
     committed: bool
-    def __init__(
-        self,
-        *,
-        transactional_id: str = ...,
-        producer_id: int = ...,
-        producer_epoch: int = ...,
-        committed: bool = ...,
-    ) -> None: ...
+    def __init__(self, *, transactional_id: str = ..., producer_id: int = ..., producer_epoch: int = ..., committed: bool = ...) -> None: ...
 
 class EndTxnResponse(ApiMessage):
     throttle_time_ms: int
     error_code: int
     producer_id: int
     producer_epoch: int
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        error_code: int = ...,
-        producer_id: int = ...,
-        producer_epoch: int = ...,
-    ) -> None: ...
+    def __init__(self, *, throttle_time_ms: int = ..., error_code: int = ..., producer_id: int = ..., producer_epoch: int = ...) -> None: ...
 
 class WriteTxnMarkersRequest(ApiMessage):
     class WritableTxnMarker(Message):
@@ -1344,22 +718,11 @@ class WriteTxnMarkersRequest(ApiMessage):
         topics: list[WriteTxnMarkersRequest.WritableTxnMarkerTopic]
         coordinator_epoch: int
         transaction_version: int
-        def __init__(
-            self,
-            *,
-            producer_id: int = ...,
-            producer_epoch: int = ...,
-            transaction_result: bool = ...,
-            topics: list[WriteTxnMarkersRequest.WritableTxnMarkerTopic] = ...,
-            coordinator_epoch: int = ...,
-            transaction_version: int = ...,
-        ) -> None: ...
-
+        def __init__(self, *, producer_id: int = ..., producer_epoch: int = ..., transaction_result: bool = ..., topics: list[WriteTxnMarkersRequest.WritableTxnMarkerTopic] = ..., coordinator_epoch: int = ..., transaction_version: int = ...) -> None: ...
     class WritableTxnMarkerTopic(Message):
         name: str
         partition_indexes: list[int]
         def __init__(self, *, name: str = ..., partition_indexes: list[int] = ...) -> None: ...
-
     markers: list[WriteTxnMarkersRequest.WritableTxnMarker]
     def __init__(self, *, markers: list[WriteTxnMarkersRequest.WritableTxnMarker] = ...) -> None: ...
 
@@ -1367,28 +730,15 @@ class WriteTxnMarkersResponse(ApiMessage):
     class WritableTxnMarkerResult(Message):
         producer_id: int
         topics: list[WriteTxnMarkersResponse.WritableTxnMarkerTopicResult]
-        def __init__(
-            self,
-            *,
-            producer_id: int = ...,
-            topics: list[WriteTxnMarkersResponse.WritableTxnMarkerTopicResult] = ...,
-        ) -> None: ...
-
+        def __init__(self, *, producer_id: int = ..., topics: list[WriteTxnMarkersResponse.WritableTxnMarkerTopicResult] = ...) -> None: ...
     class WritableTxnMarkerTopicResult(Message):
         name: str
         partitions: list[WriteTxnMarkersResponse.WritableTxnMarkerPartitionResult]
-        def __init__(
-            self,
-            *,
-            name: str = ...,
-            partitions: list[WriteTxnMarkersResponse.WritableTxnMarkerPartitionResult] = ...,
-        ) -> None: ...
-
+        def __init__(self, *, name: str = ..., partitions: list[WriteTxnMarkersResponse.WritableTxnMarkerPartitionResult] = ...) -> None: ...
     class WritableTxnMarkerPartitionResult(Message):
         partition_index: int
         error_code: int
         def __init__(self, *, partition_index: int = ..., error_code: int = ...) -> None: ...
-
     markers: list[WriteTxnMarkersResponse.WritableTxnMarkerResult]
     def __init__(self, *, markers: list[WriteTxnMarkersResponse.WritableTxnMarkerResult] = ...) -> None: ...
 
@@ -1396,27 +746,13 @@ class TxnOffsetCommitRequest(ApiMessage):
     class TxnOffsetCommitRequestTopic(Message):
         name: str
         partitions: list[TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition]
-        def __init__(
-            self,
-            *,
-            name: str = ...,
-            partitions: list[TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition] = ...,
-        ) -> None: ...
-
+        def __init__(self, *, name: str = ..., partitions: list[TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition] = ...) -> None: ...
     class TxnOffsetCommitRequestPartition(Message):
         partition_index: int
         committed_offset: int
         committed_leader_epoch: int
         committed_metadata: str | None
-        def __init__(
-            self,
-            *,
-            partition_index: int = ...,
-            committed_offset: int = ...,
-            committed_leader_epoch: int = ...,
-            committed_metadata: str | None = ...,
-        ) -> None: ...
-
+        def __init__(self, *, partition_index: int = ..., committed_offset: int = ..., committed_leader_epoch: int = ..., committed_metadata: str | None = ...) -> None: ...
     transactional_id: str
     group_id: str
     producer_id: int
@@ -1425,67 +761,31 @@ class TxnOffsetCommitRequest(ApiMessage):
     member_id: str
     group_instance_id: str | None
     topics: list[TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic]
-    def __init__(
-        self,
-        *,
-        transactional_id: str = ...,
-        group_id: str = ...,
-        producer_id: int = ...,
-        producer_epoch: int = ...,
-        generation_id: int = ...,
-        member_id: str = ...,
-        group_instance_id: str | None = ...,
-        topics: list[TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic] = ...,
-    ) -> None: ...
+    def __init__(self, *, transactional_id: str = ..., group_id: str = ..., producer_id: int = ..., producer_epoch: int = ..., generation_id: int = ..., member_id: str = ..., group_instance_id: str | None = ..., topics: list[TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic] = ...) -> None: ...
 
 class TxnOffsetCommitResponse(ApiMessage):
     class TxnOffsetCommitResponseTopic(Message):
         name: str
         partitions: list[TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition]
-        def __init__(
-            self,
-            *,
-            name: str = ...,
-            partitions: list[TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition] = ...,
-        ) -> None: ...
-
+        def __init__(self, *, name: str = ..., partitions: list[TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition] = ...) -> None: ...
     class TxnOffsetCommitResponsePartition(Message):
         partition_index: int
         error_code: int
         def __init__(self, *, partition_index: int = ..., error_code: int = ...) -> None: ...
-
     throttle_time_ms: int
     topics: list[TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic]
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        topics: list[TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic] = ...,
-    ) -> None: ...
+    def __init__(self, *, throttle_time_ms: int = ..., topics: list[TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic] = ...) -> None: ...
 
 class DescribeConfigsRequest(ApiMessage):
     class DescribeConfigsResource(Message):
         resource_type: int
         resource_name: str
         configuration_keys: list[str] | None
-        def __init__(
-            self,
-            *,
-            resource_type: int = ...,
-            resource_name: str = ...,
-            configuration_keys: list[str] | None = ...,
-        ) -> None: ...
-
+        def __init__(self, *, resource_type: int = ..., resource_name: str = ..., configuration_keys: list[str] | None = ...) -> None: ...
     resources: list[DescribeConfigsRequest.DescribeConfigsResource]
     include_synonyms: bool
     include_documentation: bool
-    def __init__(
-        self,
-        *,
-        resources: list[DescribeConfigsRequest.DescribeConfigsResource] = ...,
-        include_synonyms: bool = ...,
-        include_documentation: bool = ...,
-    ) -> None: ...
+    def __init__(self, *, resources: list[DescribeConfigsRequest.DescribeConfigsResource] = ..., include_synonyms: bool = ..., include_documentation: bool = ...) -> None: ...
 
 class DescribeConfigsResponse(ApiMessage):
     class DescribeConfigsResult(Message):
@@ -1494,16 +794,7 @@ class DescribeConfigsResponse(ApiMessage):
         resource_type: int
         resource_name: str
         configs: list[DescribeConfigsResponse.DescribeConfigsResourceResult]
-        def __init__(
-            self,
-            *,
-            error_code: int = ...,
-            error_message: str | None = ...,
-            resource_type: int = ...,
-            resource_name: str = ...,
-            configs: list[DescribeConfigsResponse.DescribeConfigsResourceResult] = ...,
-        ) -> None: ...
-
+        def __init__(self, *, error_code: int = ..., error_message: str | None = ..., resource_type: int = ..., resource_name: str = ..., configs: list[DescribeConfigsResponse.DescribeConfigsResourceResult] = ...) -> None: ...
     class DescribeConfigsResourceResult(Message):
         name: str
         value: str | None
@@ -1513,57 +804,29 @@ class DescribeConfigsResponse(ApiMessage):
         synonyms: list[DescribeConfigsResponse.DescribeConfigsSynonym]
         config_type: int
         documentation: str | None
-        def __init__(
-            self,
-            *,
-            name: str = ...,
-            value: str | None = ...,
-            read_only: bool = ...,
-            config_source: int = ...,
-            is_sensitive: bool = ...,
-            synonyms: list[DescribeConfigsResponse.DescribeConfigsSynonym] = ...,
-            config_type: int = ...,
-            documentation: str | None = ...,
-        ) -> None: ...
-
+        def __init__(self, *, name: str = ..., value: str | None = ..., read_only: bool = ..., config_source: int = ..., is_sensitive: bool = ..., synonyms: list[DescribeConfigsResponse.DescribeConfigsSynonym] = ..., config_type: int = ..., documentation: str | None = ...) -> None: ...
     class DescribeConfigsSynonym(Message):
         name: str
         value: str | None
         source: int
         def __init__(self, *, name: str = ..., value: str | None = ..., source: int = ...) -> None: ...
-
     throttle_time_ms: int
     results: list[DescribeConfigsResponse.DescribeConfigsResult]
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        results: list[DescribeConfigsResponse.DescribeConfigsResult] = ...,
-    ) -> None: ...
+    def __init__(self, *, throttle_time_ms: int = ..., results: list[DescribeConfigsResponse.DescribeConfigsResult] = ...) -> None: ...
 
 class AlterConfigsRequest(ApiMessage):
     class AlterConfigsResource(Message):
         resource_type: int
         resource_name: str
         configs: list[AlterConfigsRequest.AlterableConfig]
-        def __init__(
-            self,
-            *,
-            resource_type: int = ...,
-            resource_name: str = ...,
-            configs: list[AlterConfigsRequest.AlterableConfig] = ...,
-        ) -> None: ...
-
+        def __init__(self, *, resource_type: int = ..., resource_name: str = ..., configs: list[AlterConfigsRequest.AlterableConfig] = ...) -> None: ...
     class AlterableConfig(Message):
         name: str
         value: str | None
         def __init__(self, *, name: str = ..., value: str | None = ...) -> None: ...
-
     resources: list[AlterConfigsRequest.AlterConfigsResource]
     validate_only: bool
-    def __init__(
-        self, *, resources: list[AlterConfigsRequest.AlterConfigsResource] = ..., validate_only: bool = ...
-    ) -> None: ...
+    def __init__(self, *, resources: list[AlterConfigsRequest.AlterConfigsResource] = ..., validate_only: bool = ...) -> None: ...
 
 class AlterConfigsResponse(ApiMessage):
     class AlterConfigsResourceResponse(Message):
@@ -1571,34 +834,18 @@ class AlterConfigsResponse(ApiMessage):
         error_message: str | None
         resource_type: int
         resource_name: str
-        def __init__(
-            self,
-            *,
-            error_code: int = ...,
-            error_message: str | None = ...,
-            resource_type: int = ...,
-            resource_name: str = ...,
-        ) -> None: ...
-
+        def __init__(self, *, error_code: int = ..., error_message: str | None = ..., resource_type: int = ..., resource_name: str = ...) -> None: ...
     throttle_time_ms: int
     responses: list[AlterConfigsResponse.AlterConfigsResourceResponse]
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        responses: list[AlterConfigsResponse.AlterConfigsResourceResponse] = ...,
-    ) -> None: ...
+    def __init__(self, *, throttle_time_ms: int = ..., responses: list[AlterConfigsResponse.AlterConfigsResourceResponse] = ...) -> None: ...
 
 class DescribeLogDirsRequest(ApiMessage):
     class DescribableLogDirTopic(Message):
         topic: str
         partitions: list[int]
         def __init__(self, *, topic: str = ..., partitions: list[int] = ...) -> None: ...
-
     topics: list[DescribeLogDirsRequest.DescribableLogDirTopic] | None
-    def __init__(
-        self, *, topics: list[DescribeLogDirsRequest.DescribableLogDirTopic] | None = ...
-    ) -> None: ...
+    def __init__(self, *, topics: list[DescribeLogDirsRequest.DescribableLogDirTopic] | None = ...) -> None: ...
 
 class DescribeLogDirsResponse(ApiMessage):
     class DescribeLogDirsResult(Message):
@@ -1608,94 +855,45 @@ class DescribeLogDirsResponse(ApiMessage):
         total_bytes: int
         usable_bytes: int
         is_cordoned: bool
-        def __init__(
-            self,
-            *,
-            error_code: int = ...,
-            log_dir: str = ...,
-            topics: list[DescribeLogDirsResponse.DescribeLogDirsTopic] = ...,
-            total_bytes: int = ...,
-            usable_bytes: int = ...,
-            is_cordoned: bool = ...,
-        ) -> None: ...
-
+        def __init__(self, *, error_code: int = ..., log_dir: str = ..., topics: list[DescribeLogDirsResponse.DescribeLogDirsTopic] = ..., total_bytes: int = ..., usable_bytes: int = ..., is_cordoned: bool = ...) -> None: ...
     class DescribeLogDirsTopic(Message):
         name: str
         partitions: list[DescribeLogDirsResponse.DescribeLogDirsPartition]
-        def __init__(
-            self, *, name: str = ..., partitions: list[DescribeLogDirsResponse.DescribeLogDirsPartition] = ...
-        ) -> None: ...
-
+        def __init__(self, *, name: str = ..., partitions: list[DescribeLogDirsResponse.DescribeLogDirsPartition] = ...) -> None: ...
     class DescribeLogDirsPartition(Message):
         partition_index: int
         partition_size: int
         offset_lag: int
         is_future_key: bool
-        def __init__(
-            self,
-            *,
-            partition_index: int = ...,
-            partition_size: int = ...,
-            offset_lag: int = ...,
-            is_future_key: bool = ...,
-        ) -> None: ...
-
+        def __init__(self, *, partition_index: int = ..., partition_size: int = ..., offset_lag: int = ..., is_future_key: bool = ...) -> None: ...
     throttle_time_ms: int
     error_code: int
     results: list[DescribeLogDirsResponse.DescribeLogDirsResult]
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        error_code: int = ...,
-        results: list[DescribeLogDirsResponse.DescribeLogDirsResult] = ...,
-    ) -> None: ...
+    def __init__(self, *, throttle_time_ms: int = ..., error_code: int = ..., results: list[DescribeLogDirsResponse.DescribeLogDirsResult] = ...) -> None: ...
 
 class CreatePartitionsRequest(ApiMessage):
     class CreatePartitionsTopic(Message):
         name: str
         count: int
         assignments: list[CreatePartitionsRequest.CreatePartitionsAssignment] | None
-        def __init__(
-            self,
-            *,
-            name: str = ...,
-            count: int = ...,
-            assignments: list[CreatePartitionsRequest.CreatePartitionsAssignment] | None = ...,
-        ) -> None: ...
-
+        def __init__(self, *, name: str = ..., count: int = ..., assignments: list[CreatePartitionsRequest.CreatePartitionsAssignment] | None = ...) -> None: ...
     class CreatePartitionsAssignment(Message):
         broker_ids: list[int]
         def __init__(self, *, broker_ids: list[int] = ...) -> None: ...
-
     topics: list[CreatePartitionsRequest.CreatePartitionsTopic]
     timeout_ms: int
     validate_only: bool
-    def __init__(
-        self,
-        *,
-        topics: list[CreatePartitionsRequest.CreatePartitionsTopic] = ...,
-        timeout_ms: int = ...,
-        validate_only: bool = ...,
-    ) -> None: ...
+    def __init__(self, *, topics: list[CreatePartitionsRequest.CreatePartitionsTopic] = ..., timeout_ms: int = ..., validate_only: bool = ...) -> None: ...
 
 class CreatePartitionsResponse(ApiMessage):
     class CreatePartitionsTopicResult(Message):
         name: str
         error_code: int
         error_message: str | None
-        def __init__(
-            self, *, name: str = ..., error_code: int = ..., error_message: str | None = ...
-        ) -> None: ...
-
+        def __init__(self, *, name: str = ..., error_code: int = ..., error_message: str | None = ...) -> None: ...
     throttle_time_ms: int
     results: list[CreatePartitionsResponse.CreatePartitionsTopicResult]
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        results: list[CreatePartitionsResponse.CreatePartitionsTopicResult] = ...,
-    ) -> None: ...
+    def __init__(self, *, throttle_time_ms: int = ..., results: list[CreatePartitionsResponse.CreatePartitionsTopicResult] = ...) -> None: ...
 
 class DeleteGroupsRequest(ApiMessage):
     groups_names: list[str]
@@ -1706,86 +904,49 @@ class DeleteGroupsResponse(ApiMessage):
         group_id: str
         error_code: int
         def __init__(self, *, group_id: str = ..., error_code: int = ...) -> None: ...
-
     throttle_time_ms: int
     results: list[DeleteGroupsResponse.DeletableGroupResult]
-    def __init__(
-        self, *, throttle_time_ms: int = ..., results: list[DeleteGroupsResponse.DeletableGroupResult] = ...
-    ) -> None: ...
+    def __init__(self, *, throttle_time_ms: int = ..., results: list[DeleteGroupsResponse.DeletableGroupResult] = ...) -> None: ...
 
 class ElectLeadersRequest(ApiMessage):
     class TopicPartitions(Message):
         topic: str
         partitions: list[int]
         def __init__(self, *, topic: str = ..., partitions: list[int] = ...) -> None: ...
-
     election_type: int
     topic_partitions: list[ElectLeadersRequest.TopicPartitions] | None
     timeout_ms: int
-    def __init__(
-        self,
-        *,
-        election_type: int = ...,
-        topic_partitions: list[ElectLeadersRequest.TopicPartitions] | None = ...,
-        timeout_ms: int = ...,
-    ) -> None: ...
+    def __init__(self, *, election_type: int = ..., topic_partitions: list[ElectLeadersRequest.TopicPartitions] | None = ..., timeout_ms: int = ...) -> None: ...
 
 class ElectLeadersResponse(ApiMessage):
     class ReplicaElectionResult(Message):
         topic: str
         partition_result: list[ElectLeadersResponse.PartitionResult]
-        def __init__(
-            self, *, topic: str = ..., partition_result: list[ElectLeadersResponse.PartitionResult] = ...
-        ) -> None: ...
-
+        def __init__(self, *, topic: str = ..., partition_result: list[ElectLeadersResponse.PartitionResult] = ...) -> None: ...
     class PartitionResult(Message):
         partition_id: int
         error_code: int
         error_message: str | None
-        def __init__(
-            self, *, partition_id: int = ..., error_code: int = ..., error_message: str | None = ...
-        ) -> None: ...
-
+        def __init__(self, *, partition_id: int = ..., error_code: int = ..., error_message: str | None = ...) -> None: ...
     throttle_time_ms: int
     error_code: int
     replica_election_results: list[ElectLeadersResponse.ReplicaElectionResult]
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        error_code: int = ...,
-        replica_election_results: list[ElectLeadersResponse.ReplicaElectionResult] = ...,
-    ) -> None: ...
+    def __init__(self, *, throttle_time_ms: int = ..., error_code: int = ..., replica_election_results: list[ElectLeadersResponse.ReplicaElectionResult] = ...) -> None: ...
 
 class IncrementalAlterConfigsRequest(ApiMessage):
     class AlterConfigsResource(Message):
         resource_type: int
         resource_name: str
         configs: list[IncrementalAlterConfigsRequest.AlterableConfig]
-        def __init__(
-            self,
-            *,
-            resource_type: int = ...,
-            resource_name: str = ...,
-            configs: list[IncrementalAlterConfigsRequest.AlterableConfig] = ...,
-        ) -> None: ...
-
+        def __init__(self, *, resource_type: int = ..., resource_name: str = ..., configs: list[IncrementalAlterConfigsRequest.AlterableConfig] = ...) -> None: ...
     class AlterableConfig(Message):
         name: str
         config_operation: int
         value: str | None
-        def __init__(
-            self, *, name: str = ..., config_operation: int = ..., value: str | None = ...
-        ) -> None: ...
-
+        def __init__(self, *, name: str = ..., config_operation: int = ..., value: str | None = ...) -> None: ...
     resources: list[IncrementalAlterConfigsRequest.AlterConfigsResource]
     validate_only: bool
-    def __init__(
-        self,
-        *,
-        resources: list[IncrementalAlterConfigsRequest.AlterConfigsResource] = ...,
-        validate_only: bool = ...,
-    ) -> None: ...
+    def __init__(self, *, resources: list[IncrementalAlterConfigsRequest.AlterConfigsResource] = ..., validate_only: bool = ...) -> None: ...
 
 class IncrementalAlterConfigsResponse(ApiMessage):
     class AlterConfigsResourceResponse(Message):
@@ -1793,194 +954,99 @@ class IncrementalAlterConfigsResponse(ApiMessage):
         error_message: str | None
         resource_type: int
         resource_name: str
-        def __init__(
-            self,
-            *,
-            error_code: int = ...,
-            error_message: str | None = ...,
-            resource_type: int = ...,
-            resource_name: str = ...,
-        ) -> None: ...
-
+        def __init__(self, *, error_code: int = ..., error_message: str | None = ..., resource_type: int = ..., resource_name: str = ...) -> None: ...
     throttle_time_ms: int
     responses: list[IncrementalAlterConfigsResponse.AlterConfigsResourceResponse]
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        responses: list[IncrementalAlterConfigsResponse.AlterConfigsResourceResponse] = ...,
-    ) -> None: ...
+    def __init__(self, *, throttle_time_ms: int = ..., responses: list[IncrementalAlterConfigsResponse.AlterConfigsResourceResponse] = ...) -> None: ...
 
 class AlterPartitionReassignmentsRequest(ApiMessage):
     class ReassignableTopic(Message):
         name: str
         partitions: list[AlterPartitionReassignmentsRequest.ReassignablePartition]
-        def __init__(
-            self,
-            *,
-            name: str = ...,
-            partitions: list[AlterPartitionReassignmentsRequest.ReassignablePartition] = ...,
-        ) -> None: ...
-
+        def __init__(self, *, name: str = ..., partitions: list[AlterPartitionReassignmentsRequest.ReassignablePartition] = ...) -> None: ...
     class ReassignablePartition(Message):
         partition_index: int
         replicas: list[int] | None
         def __init__(self, *, partition_index: int = ..., replicas: list[int] | None = ...) -> None: ...
-
     timeout_ms: int
     allow_replication_factor_change: bool
     topics: list[AlterPartitionReassignmentsRequest.ReassignableTopic]
-    def __init__(
-        self,
-        *,
-        timeout_ms: int = ...,
-        allow_replication_factor_change: bool = ...,
-        topics: list[AlterPartitionReassignmentsRequest.ReassignableTopic] = ...,
-    ) -> None: ...
+    def __init__(self, *, timeout_ms: int = ..., allow_replication_factor_change: bool = ..., topics: list[AlterPartitionReassignmentsRequest.ReassignableTopic] = ...) -> None: ...
 
 class AlterPartitionReassignmentsResponse(ApiMessage):
     class ReassignableTopicResponse(Message):
         name: str
         partitions: list[AlterPartitionReassignmentsResponse.ReassignablePartitionResponse]
-        def __init__(
-            self,
-            *,
-            name: str = ...,
-            partitions: list[AlterPartitionReassignmentsResponse.ReassignablePartitionResponse] = ...,
-        ) -> None: ...
-
+        def __init__(self, *, name: str = ..., partitions: list[AlterPartitionReassignmentsResponse.ReassignablePartitionResponse] = ...) -> None: ...
     class ReassignablePartitionResponse(Message):
         partition_index: int
         error_code: int
         error_message: str | None
-        def __init__(
-            self, *, partition_index: int = ..., error_code: int = ..., error_message: str | None = ...
-        ) -> None: ...
-
+        def __init__(self, *, partition_index: int = ..., error_code: int = ..., error_message: str | None = ...) -> None: ...
     throttle_time_ms: int
     allow_replication_factor_change: bool
     error_code: int
     error_message: str | None
     responses: list[AlterPartitionReassignmentsResponse.ReassignableTopicResponse]
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        allow_replication_factor_change: bool = ...,
-        error_code: int = ...,
-        error_message: str | None = ...,
-        responses: list[AlterPartitionReassignmentsResponse.ReassignableTopicResponse] = ...,
-    ) -> None: ...
+    def __init__(self, *, throttle_time_ms: int = ..., allow_replication_factor_change: bool = ..., error_code: int = ..., error_message: str | None = ..., responses: list[AlterPartitionReassignmentsResponse.ReassignableTopicResponse] = ...) -> None: ...
 
 class ListPartitionReassignmentsRequest(ApiMessage):
     class ListPartitionReassignmentsTopics(Message):
         name: str
         partition_indexes: list[int]
         def __init__(self, *, name: str = ..., partition_indexes: list[int] = ...) -> None: ...
-
     timeout_ms: int
     topics: list[ListPartitionReassignmentsRequest.ListPartitionReassignmentsTopics] | None
-    def __init__(
-        self,
-        *,
-        timeout_ms: int = ...,
-        topics: list[ListPartitionReassignmentsRequest.ListPartitionReassignmentsTopics] | None = ...,
-    ) -> None: ...
+    def __init__(self, *, timeout_ms: int = ..., topics: list[ListPartitionReassignmentsRequest.ListPartitionReassignmentsTopics] | None = ...) -> None: ...
 
 class ListPartitionReassignmentsResponse(ApiMessage):
     class OngoingTopicReassignment(Message):
         name: str
         partitions: list[ListPartitionReassignmentsResponse.OngoingPartitionReassignment]
-        def __init__(
-            self,
-            *,
-            name: str = ...,
-            partitions: list[ListPartitionReassignmentsResponse.OngoingPartitionReassignment] = ...,
-        ) -> None: ...
-
+        def __init__(self, *, name: str = ..., partitions: list[ListPartitionReassignmentsResponse.OngoingPartitionReassignment] = ...) -> None: ...
     class OngoingPartitionReassignment(Message):
         partition_index: int
         replicas: list[int]
         adding_replicas: list[int]
         removing_replicas: list[int]
-        def __init__(
-            self,
-            *,
-            partition_index: int = ...,
-            replicas: list[int] = ...,
-            adding_replicas: list[int] = ...,
-            removing_replicas: list[int] = ...,
-        ) -> None: ...
-
+        def __init__(self, *, partition_index: int = ..., replicas: list[int] = ..., adding_replicas: list[int] = ..., removing_replicas: list[int] = ...) -> None: ...
     throttle_time_ms: int
     error_code: int
     error_message: str | None
     topics: list[ListPartitionReassignmentsResponse.OngoingTopicReassignment]
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        error_code: int = ...,
-        error_message: str | None = ...,
-        topics: list[ListPartitionReassignmentsResponse.OngoingTopicReassignment] = ...,
-    ) -> None: ...
+    def __init__(self, *, throttle_time_ms: int = ..., error_code: int = ..., error_message: str | None = ..., topics: list[ListPartitionReassignmentsResponse.OngoingTopicReassignment] = ...) -> None: ...
 
 class OffsetDeleteRequest(ApiMessage):
     class OffsetDeleteRequestTopic(Message):
         name: str
         partitions: list[OffsetDeleteRequest.OffsetDeleteRequestPartition]
-        def __init__(
-            self, *, name: str = ..., partitions: list[OffsetDeleteRequest.OffsetDeleteRequestPartition] = ...
-        ) -> None: ...
-
+        def __init__(self, *, name: str = ..., partitions: list[OffsetDeleteRequest.OffsetDeleteRequestPartition] = ...) -> None: ...
     class OffsetDeleteRequestPartition(Message):
         partition_index: int
         def __init__(self, *, partition_index: int = ...) -> None: ...
-
     group_id: str
     topics: list[OffsetDeleteRequest.OffsetDeleteRequestTopic]
-    def __init__(
-        self, *, group_id: str = ..., topics: list[OffsetDeleteRequest.OffsetDeleteRequestTopic] = ...
-    ) -> None: ...
+    def __init__(self, *, group_id: str = ..., topics: list[OffsetDeleteRequest.OffsetDeleteRequestTopic] = ...) -> None: ...
 
 class OffsetDeleteResponse(ApiMessage):
     class OffsetDeleteResponseTopic(Message):
         name: str
         partitions: list[OffsetDeleteResponse.OffsetDeleteResponsePartition]
-        def __init__(
-            self,
-            *,
-            name: str = ...,
-            partitions: list[OffsetDeleteResponse.OffsetDeleteResponsePartition] = ...,
-        ) -> None: ...
-
+        def __init__(self, *, name: str = ..., partitions: list[OffsetDeleteResponse.OffsetDeleteResponsePartition] = ...) -> None: ...
     class OffsetDeleteResponsePartition(Message):
         partition_index: int
         error_code: int
         def __init__(self, *, partition_index: int = ..., error_code: int = ...) -> None: ...
-
     error_code: int
     throttle_time_ms: int
     topics: list[OffsetDeleteResponse.OffsetDeleteResponseTopic]
-    def __init__(
-        self,
-        *,
-        error_code: int = ...,
-        throttle_time_ms: int = ...,
-        topics: list[OffsetDeleteResponse.OffsetDeleteResponseTopic] = ...,
-    ) -> None: ...
+    def __init__(self, *, error_code: int = ..., throttle_time_ms: int = ..., topics: list[OffsetDeleteResponse.OffsetDeleteResponseTopic] = ...) -> None: ...
 
 class DescribeClusterRequest(ApiMessage):
     include_cluster_authorized_operations: bool
     endpoint_type: int
     include_fenced_brokers: bool
-    def __init__(
-        self,
-        *,
-        include_cluster_authorized_operations: bool = ...,
-        endpoint_type: int = ...,
-        include_fenced_brokers: bool = ...,
-    ) -> None: ...
+    def __init__(self, *, include_cluster_authorized_operations: bool = ..., endpoint_type: int = ..., include_fenced_brokers: bool = ...) -> None: ...
 
 class DescribeClusterResponse(ApiMessage):
     class DescribeClusterBroker(Message):
@@ -1989,16 +1055,7 @@ class DescribeClusterResponse(ApiMessage):
         port: int
         rack: str | None
         is_fenced: bool
-        def __init__(
-            self,
-            *,
-            broker_id: int = ...,
-            host: str = ...,
-            port: int = ...,
-            rack: str | None = ...,
-            is_fenced: bool = ...,
-        ) -> None: ...
-
+        def __init__(self, *, broker_id: int = ..., host: str = ..., port: int = ..., rack: str | None = ..., is_fenced: bool = ...) -> None: ...
     throttle_time_ms: int
     error_code: int
     error_message: str | None
@@ -2007,25 +1064,13 @@ class DescribeClusterResponse(ApiMessage):
     controller_id: int
     brokers: list[DescribeClusterResponse.DescribeClusterBroker]
     cluster_authorized_operations: int
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        error_code: int = ...,
-        error_message: str | None = ...,
-        endpoint_type: int = ...,
-        cluster_id: str = ...,
-        controller_id: int = ...,
-        brokers: list[DescribeClusterResponse.DescribeClusterBroker] = ...,
-        cluster_authorized_operations: int = ...,
-    ) -> None: ...
+    def __init__(self, *, throttle_time_ms: int = ..., error_code: int = ..., error_message: str | None = ..., endpoint_type: int = ..., cluster_id: str = ..., controller_id: int = ..., brokers: list[DescribeClusterResponse.DescribeClusterBroker] = ..., cluster_authorized_operations: int = ...) -> None: ...
 
 class DescribeProducersRequest(ApiMessage):
     class TopicRequest(Message):
         name: str
         partition_indexes: list[int]
         def __init__(self, *, name: str = ..., partition_indexes: list[int] = ...) -> None: ...
-
     topics: list[DescribeProducersRequest.TopicRequest]
     def __init__(self, *, topics: list[DescribeProducersRequest.TopicRequest] = ...) -> None: ...
 
@@ -2033,24 +1078,13 @@ class DescribeProducersResponse(ApiMessage):
     class TopicResponse(Message):
         name: str
         partitions: list[DescribeProducersResponse.PartitionResponse]
-        def __init__(
-            self, *, name: str = ..., partitions: list[DescribeProducersResponse.PartitionResponse] = ...
-        ) -> None: ...
-
+        def __init__(self, *, name: str = ..., partitions: list[DescribeProducersResponse.PartitionResponse] = ...) -> None: ...
     class PartitionResponse(Message):
         partition_index: int
         error_code: int
         error_message: str | None
         active_producers: list[DescribeProducersResponse.ProducerState]
-        def __init__(
-            self,
-            *,
-            partition_index: int = ...,
-            error_code: int = ...,
-            error_message: str | None = ...,
-            active_producers: list[DescribeProducersResponse.ProducerState] = ...,
-        ) -> None: ...
-
+        def __init__(self, *, partition_index: int = ..., error_code: int = ..., error_message: str | None = ..., active_producers: list[DescribeProducersResponse.ProducerState] = ...) -> None: ...
     class ProducerState(Message):
         producer_id: int
         producer_epoch: int
@@ -2058,29 +1092,16 @@ class DescribeProducersResponse(ApiMessage):
         last_timestamp: int
         coordinator_epoch: int
         current_txn_start_offset: int
-        def __init__(
-            self,
-            *,
-            producer_id: int = ...,
-            producer_epoch: int = ...,
-            last_sequence: int = ...,
-            last_timestamp: int = ...,
-            coordinator_epoch: int = ...,
-            current_txn_start_offset: int = ...,
-        ) -> None: ...
-
+        def __init__(self, *, producer_id: int = ..., producer_epoch: int = ..., last_sequence: int = ..., last_timestamp: int = ..., coordinator_epoch: int = ..., current_txn_start_offset: int = ...) -> None: ...
     throttle_time_ms: int
     topics: list[DescribeProducersResponse.TopicResponse]
-    def __init__(
-        self, *, throttle_time_ms: int = ..., topics: list[DescribeProducersResponse.TopicResponse] = ...
-    ) -> None: ...
+    def __init__(self, *, throttle_time_ms: int = ..., topics: list[DescribeProducersResponse.TopicResponse] = ...) -> None: ...
 
 class ConsumerGroupHeartbeatRequest(ApiMessage):
     class TopicPartitions(Message):
         topic_id: bytes
         partitions: list[int]
         def __init__(self, *, topic_id: bytes = ..., partitions: list[int] = ...) -> None: ...
-
     group_id: str
     member_id: str
     member_epoch: int
@@ -2091,33 +1112,16 @@ class ConsumerGroupHeartbeatRequest(ApiMessage):
     subscribed_topic_regex: str | None
     server_assignor: str | None
     topic_partitions: list[ConsumerGroupHeartbeatRequest.TopicPartitions] | None
-    def __init__(
-        self,
-        *,
-        group_id: str = ...,
-        member_id: str = ...,
-        member_epoch: int = ...,
-        instance_id: str | None = ...,
-        rack_id: str | None = ...,
-        rebalance_timeout_ms: int = ...,
-        subscribed_topic_names: list[str] | None = ...,
-        subscribed_topic_regex: str | None = ...,
-        server_assignor: str | None = ...,
-        topic_partitions: list[ConsumerGroupHeartbeatRequest.TopicPartitions] | None = ...,
-    ) -> None: ...
+    def __init__(self, *, group_id: str = ..., member_id: str = ..., member_epoch: int = ..., instance_id: str | None = ..., rack_id: str | None = ..., rebalance_timeout_ms: int = ..., subscribed_topic_names: list[str] | None = ..., subscribed_topic_regex: str | None = ..., server_assignor: str | None = ..., topic_partitions: list[ConsumerGroupHeartbeatRequest.TopicPartitions] | None = ...) -> None: ...
 
 class ConsumerGroupHeartbeatResponse(ApiMessage):
     class Assignment(Message):
         topic_partitions: list[ConsumerGroupHeartbeatResponse.TopicPartitions]
-        def __init__(
-            self, *, topic_partitions: list[ConsumerGroupHeartbeatResponse.TopicPartitions] = ...
-        ) -> None: ...
-
+        def __init__(self, *, topic_partitions: list[ConsumerGroupHeartbeatResponse.TopicPartitions] = ...) -> None: ...
     class TopicPartitions(Message):
         topic_id: bytes
         partitions: list[int]
         def __init__(self, *, topic_id: bytes = ..., partitions: list[int] = ...) -> None: ...
-
     throttle_time_ms: int
     error_code: int
     error_message: str | None
@@ -2125,17 +1129,7 @@ class ConsumerGroupHeartbeatResponse(ApiMessage):
     member_epoch: int
     heartbeat_interval_ms: int
     assignment: ConsumerGroupHeartbeatResponse.Assignment | None
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        error_code: int = ...,
-        error_message: str | None = ...,
-        member_id: str | None = ...,
-        member_epoch: int = ...,
-        heartbeat_interval_ms: int = ...,
-        assignment: ConsumerGroupHeartbeatResponse.Assignment | None = ...,
-    ) -> None: ...
+    def __init__(self, *, throttle_time_ms: int = ..., error_code: int = ..., error_message: str | None = ..., member_id: str | None = ..., member_epoch: int = ..., heartbeat_interval_ms: int = ..., assignment: ConsumerGroupHeartbeatResponse.Assignment | None = ...) -> None: ...
 
 class ConsumerGroupDescribeRequest(ApiMessage):
     group_ids: list[str]
@@ -2153,20 +1147,7 @@ class ConsumerGroupDescribeResponse(ApiMessage):
         assignor_name: str
         members: list[ConsumerGroupDescribeResponse.Member]
         authorized_operations: int
-        def __init__(
-            self,
-            *,
-            error_code: int = ...,
-            error_message: str | None = ...,
-            group_id: str = ...,
-            group_state: str = ...,
-            group_epoch: int = ...,
-            assignment_epoch: int = ...,
-            assignor_name: str = ...,
-            members: list[ConsumerGroupDescribeResponse.Member] = ...,
-            authorized_operations: int = ...,
-        ) -> None: ...
-
+        def __init__(self, *, error_code: int = ..., error_message: str | None = ..., group_id: str = ..., group_state: str = ..., group_epoch: int = ..., assignment_epoch: int = ..., assignor_name: str = ..., members: list[ConsumerGroupDescribeResponse.Member] = ..., authorized_operations: int = ...) -> None: ...
     class Member(Message):
         member_id: str
         instance_id: str | None
@@ -2179,41 +1160,18 @@ class ConsumerGroupDescribeResponse(ApiMessage):
         assignment: ConsumerGroupDescribeResponse.Assignment | None
         target_assignment: ConsumerGroupDescribeResponse.Assignment | None
         member_type: int
-        def __init__(
-            self,
-            *,
-            member_id: str = ...,
-            instance_id: str | None = ...,
-            rack_id: str | None = ...,
-            member_epoch: int = ...,
-            client_id: str = ...,
-            client_host: str = ...,
-            subscribed_topic_names: list[str] = ...,
-            subscribed_topic_regex: str | None = ...,
-            assignment: ConsumerGroupDescribeResponse.Assignment | None = ...,
-            target_assignment: ConsumerGroupDescribeResponse.Assignment | None = ...,
-            member_type: int = ...,
-        ) -> None: ...
-
+        def __init__(self, *, member_id: str = ..., instance_id: str | None = ..., rack_id: str | None = ..., member_epoch: int = ..., client_id: str = ..., client_host: str = ..., subscribed_topic_names: list[str] = ..., subscribed_topic_regex: str | None = ..., assignment: ConsumerGroupDescribeResponse.Assignment | None = ..., target_assignment: ConsumerGroupDescribeResponse.Assignment | None = ..., member_type: int = ...) -> None: ...
     class Assignment(Message):
         topic_partitions: list[ConsumerGroupDescribeResponse.TopicPartitions]
-        def __init__(
-            self, *, topic_partitions: list[ConsumerGroupDescribeResponse.TopicPartitions] = ...
-        ) -> None: ...
-
+        def __init__(self, *, topic_partitions: list[ConsumerGroupDescribeResponse.TopicPartitions] = ...) -> None: ...
     class TopicPartitions(Message):
         topic_id: bytes
         topic_name: str
         partitions: list[int]
-        def __init__(
-            self, *, topic_id: bytes = ..., topic_name: str = ..., partitions: list[int] = ...
-        ) -> None: ...
-
+        def __init__(self, *, topic_id: bytes = ..., topic_name: str = ..., partitions: list[int] = ...) -> None: ...
     throttle_time_ms: int
     groups: list[ConsumerGroupDescribeResponse.DescribedGroup]
-    def __init__(
-        self, *, throttle_time_ms: int = ..., groups: list[ConsumerGroupDescribeResponse.DescribedGroup] = ...
-    ) -> None: ...
+    def __init__(self, *, throttle_time_ms: int = ..., groups: list[ConsumerGroupDescribeResponse.DescribedGroup] = ...) -> None: ...
 
 class GetTelemetrySubscriptionsRequest(ApiMessage):
     client_instance_id: bytes
@@ -2229,19 +1187,7 @@ class GetTelemetrySubscriptionsResponse(ApiMessage):
     telemetry_max_bytes: int
     delta_temporality: bool
     requested_metrics: list[str]
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        error_code: int = ...,
-        client_instance_id: bytes = ...,
-        subscription_id: int = ...,
-        accepted_compression_types: list[int] = ...,
-        push_interval_ms: int = ...,
-        telemetry_max_bytes: int = ...,
-        delta_temporality: bool = ...,
-        requested_metrics: list[str] = ...,
-    ) -> None: ...
+    def __init__(self, *, throttle_time_ms: int = ..., error_code: int = ..., client_instance_id: bytes = ..., subscription_id: int = ..., accepted_compression_types: list[int] = ..., push_interval_ms: int = ..., telemetry_max_bytes: int = ..., delta_temporality: bool = ..., requested_metrics: list[str] = ...) -> None: ...
 
 class PushTelemetryRequest(ApiMessage):
     client_instance_id: bytes
@@ -2249,15 +1195,7 @@ class PushTelemetryRequest(ApiMessage):
     terminating: bool
     compression_type: int
     metrics: bytes
-    def __init__(
-        self,
-        *,
-        client_instance_id: bytes = ...,
-        subscription_id: int = ...,
-        terminating: bool = ...,
-        compression_type: int = ...,
-        metrics: bytes = ...,
-    ) -> None: ...
+    def __init__(self, *, client_instance_id: bytes = ..., subscription_id: int = ..., terminating: bool = ..., compression_type: int = ..., metrics: bytes = ...) -> None: ...
 
 class PushTelemetryResponse(ApiMessage):
     throttle_time_ms: int
@@ -2268,22 +1206,14 @@ class DescribeTopicPartitionsRequest(ApiMessage):
     class TopicRequest(Message):
         name: str
         def __init__(self, *, name: str = ...) -> None: ...
-
     class Cursor(Message):
         topic_name: str
         partition_index: int
         def __init__(self, *, topic_name: str = ..., partition_index: int = ...) -> None: ...
-
     topics: list[DescribeTopicPartitionsRequest.TopicRequest]
     response_partition_limit: int
     cursor: DescribeTopicPartitionsRequest.Cursor | None
-    def __init__(
-        self,
-        *,
-        topics: list[DescribeTopicPartitionsRequest.TopicRequest] = ...,
-        response_partition_limit: int = ...,
-        cursor: DescribeTopicPartitionsRequest.Cursor | None = ...,
-    ) -> None: ...
+    def __init__(self, *, topics: list[DescribeTopicPartitionsRequest.TopicRequest] = ..., response_partition_limit: int = ..., cursor: DescribeTopicPartitionsRequest.Cursor | None = ...) -> None: ...
 
 class DescribeTopicPartitionsResponse(ApiMessage):
     class DescribeTopicPartitionsResponseTopic(Message):
@@ -2293,17 +1223,7 @@ class DescribeTopicPartitionsResponse(ApiMessage):
         is_internal: bool
         partitions: list[DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition]
         topic_authorized_operations: int
-        def __init__(
-            self,
-            *,
-            error_code: int = ...,
-            name: str | None = ...,
-            topic_id: bytes = ...,
-            is_internal: bool = ...,
-            partitions: list[DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition] = ...,
-            topic_authorized_operations: int = ...,
-        ) -> None: ...
-
+        def __init__(self, *, error_code: int = ..., name: str | None = ..., topic_id: bytes = ..., is_internal: bool = ..., partitions: list[DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition] = ..., topic_authorized_operations: int = ...) -> None: ...
     class DescribeTopicPartitionsResponsePartition(Message):
         error_code: int
         partition_index: int
@@ -2314,32 +1234,12 @@ class DescribeTopicPartitionsResponse(ApiMessage):
         eligible_leader_replicas: list[int] | None
         last_known_elr: list[int] | None
         offline_replicas: list[int]
-        def __init__(
-            self,
-            *,
-            error_code: int = ...,
-            partition_index: int = ...,
-            leader_id: int = ...,
-            leader_epoch: int = ...,
-            replica_nodes: list[int] = ...,
-            isr_nodes: list[int] = ...,
-            eligible_leader_replicas: list[int] | None = ...,
-            last_known_elr: list[int] | None = ...,
-            offline_replicas: list[int] = ...,
-        ) -> None: ...
-
+        def __init__(self, *, error_code: int = ..., partition_index: int = ..., leader_id: int = ..., leader_epoch: int = ..., replica_nodes: list[int] = ..., isr_nodes: list[int] = ..., eligible_leader_replicas: list[int] | None = ..., last_known_elr: list[int] | None = ..., offline_replicas: list[int] = ...) -> None: ...
     class Cursor(Message):
         topic_name: str
         partition_index: int
         def __init__(self, *, topic_name: str = ..., partition_index: int = ...) -> None: ...
-
     throttle_time_ms: int
     topics: list[DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic]
     next_cursor: DescribeTopicPartitionsResponse.Cursor | None
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = ...,
-        topics: list[DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic] = ...,
-        next_cursor: DescribeTopicPartitionsResponse.Cursor | None = ...,
-    ) -> None: ...
+    def __init__(self, *, throttle_time_ms: int = ..., topics: list[DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic] = ..., next_cursor: DescribeTopicPartitionsResponse.Cursor | None = ...) -> None: ...

@@ -12,7 +12,7 @@ from typing import Any
 class Slot:
     """One request that wants an answer. `owner` is whoever will answer it, so that its death can be answered too."""
 
-    __slots__ = ("api_key", "answer", "correlation_id", "id", "owner", "queue", "version")
+    __slots__ = ("answer", "api_key", "correlation_id", "id", "owner", "queue", "version")
 
     def __init__(self, queue: SlotQueue, slot_id: int, api_key: int, version: int, correlation_id: int) -> None:
         self.queue = queue

@@ -24,18 +24,11 @@ def parse(header: RequestHeader, m: OffsetCommitRequest, host: str, topics: Topi
     for topic in m.topics:
         name = topics.names.get(topic.topic_id, "") if by_id else topic.name
         count = topics.counts.get(name, 0)
-        for p in topic.partitions:
-            if 0 <= p.partition_index < count:
-                offsets.append(
-                    (
-                        name,
-                        p.partition_index,
-                        p.committed_offset,
-                        p.committed_leader_epoch,
-                        p.committed_metadata,
-                        -1,
-                    )
-                )
+        offsets += [
+            (name, p.partition_index, p.committed_offset, p.committed_leader_epoch, p.committed_metadata, -1)
+            for p in topic.partitions
+            if 0 <= p.partition_index < count
+        ]
     if not offsets and m.topics:
         return None
     return core.OffsetCommitRequest(

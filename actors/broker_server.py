@@ -1,0 +1,501 @@
+"""A broker without Ray: the listener, the controller link, the logs, the shards, and who gets which request.
+
+Everything runs on one uvloop loop; what would block it (recovery, retention, flushing) runs in an executor.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import struct
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from actors.handlers.context import BrokerContext, Done, Request, log_config
+from actors.handlers.fan_out import HANDLERS as FAN_OUT
+from actors.handlers.groups import VERSIONS as GROUP_VERSIONS
+from actors.handlers.registry import HANDLERS, error_response, unsupported_api_versions
+from actors.log.data_dir import DataDir, remove_folder
+from actors.settings import BrokerConfig
+from actors.shards import ShardHub
+from actors.wire.codec import read_uvarint, skip_tags
+from actors.wire.connection import Connection
+from actors.wire.control import ControlProtocol
+from actors.wire.errors import ErrorCode, WireError
+from actors.wire.framing import API_VERSIONS, decode_request_header, encode_response
+from actors.wire.messages import ProduceRequest, api_name, request_class
+from actors.wire.slots import Slot
+from placement.metadata import ClusterMetadata, PartitionInfo
+
+log = logging.getLogger(__name__)
+
+_HEAD = struct.Struct(">hhih")
+_TICK_SECONDS = 0.25
+_RECONNECT_SECONDS = 0.1
+_JOIN_SECONDS = 20.0
+_PRODUCE = ProduceRequest.api_key
+_OFFSET_FETCH = 9
+# Group requests whose first field is the group's id, and from which version on their header is flexible.
+_RELAYED = {key: request_class(key).flexible_from for key in (8, 9, 11, 12, 13, 14, 47)}
+
+
+class StartError(Exception):
+    """A broker cannot start; the text says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerSpec:
+    """What a broker is told when it is started. `port` 0 takes any free one."""
+
+    broker_id: int
+    bind_host: str
+    advertised_host: str
+    port: int
+    advertised_port: int
+    data_dir: str
+    socket_path: str
+    rack: str | None
+    config: dict[str, str]
+
+
+class ControllerLink:
+    """This broker's connection to the controller. Calls made while it is down fail at once."""
+
+    def __init__(self, server: BrokerServer, secret: bytes) -> None:
+        self._server = server
+        self._secret = secret
+        self._protocol: ControlProtocol | None = None
+        self._calls: dict[int, Done] = {}
+        self._next_call = 0
+        self.epoch = -1
+        self.last_confirmed = 0.0
+
+    async def connect(self, host: str, port: int) -> None:
+        """Connect and prove that we know the secret. Raises OSError."""
+        ready: asyncio.Future[None] = self._server.loop.create_future()
+
+        def on_ready(protocol: ControlProtocol) -> None:
+            if not ready.done():
+                ready.set_result(None)
+
+        def on_lost(protocol: ControlProtocol) -> None:
+            if not ready.done():
+                ready.set_exception(ConnectionError("the controller hung up"))
+            self._lost(protocol)
+
+        _, protocol = await self._server.loop.create_connection(
+            lambda: ControlProtocol(self._secret, on_ready, self._on_message, on_lost), host, port
+        )
+        self._protocol = protocol
+        await asyncio.wait_for(ready, 5)
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Send, or drop it if there is no connection."""
+        if self._protocol is not None:
+            self._protocol.send(message)
+
+    def call(self, operation: str, arguments: Mapping[str, Any], done: Done) -> None:
+        """Have the controller do something; `done` gets (result, None) or (None, why not)."""
+        if self._protocol is None:
+            done(None, "the controller cannot be reached")
+            return
+        self._next_call += 1
+        self._calls[self._next_call] = done
+        self.send({"type": "call", "id": self._next_call, "operation": operation, "arguments": dict(arguments)})
+
+    def _on_message(self, protocol: ControlProtocol, message: dict[str, Any]) -> None:
+        match message["type"]:
+            case "image":
+                self._server.apply_image(ClusterMetadata.from_wire(message["image"]))
+                self.send({"type": "ack", "version": self._server.context.metadata.version})
+            case "answer":
+                done = self._calls.pop(message["id"], None)
+                if done is not None:
+                    done(message.get("result"), message.get("error"))
+            case "heartbeat":
+                self.last_confirmed = message["sent"]
+            case "joined" | "welcome":
+                if message["type"] == "welcome":
+                    self.epoch = message["epoch"]
+                self._server.on_welcome(message)
+
+    def _lost(self, protocol: ControlProtocol) -> None:
+        if protocol is not self._protocol:
+            return
+        self._protocol = None
+        calls, self._calls = self._calls, {}
+        for done in calls.values():
+            done(None, "the connection to the controller was lost")
+        self._server.on_controller_lost()
+
+    def close(self) -> None:
+        """Hang up."""
+        protocol, self._protocol = self._protocol, None
+        if protocol is not None:
+            protocol.close()
+
+
+class BrokerServer:
+    """One broker. `find_controller` returns (host, port, secret) and may block: it runs in an executor."""
+
+    def __init__(self, spec: BrokerSpec, find_controller: Callable[[], tuple[str, int, bytes]]) -> None:
+        self.spec = spec
+        self.loop = asyncio.get_running_loop()
+        self.config = BrokerConfig.from_mapping(spec.config)
+        self.socket_request_max_bytes = self.config.integer("socket.request.max.bytes")
+        self._group_request_max_bytes = self.config.integer("coterie.group.request.max.bytes")
+        self._find_controller = find_controller
+        self._connections: set[Connection] = set()
+        self._max_connections = self.config.integer("max.connections")
+        self._idle_seconds = self.config.integer("connections.max.idle.ms") / 1000
+        self._lease_seconds = self.config.integer("broker.session.timeout.ms") / 1000
+        self._next_connection = 0
+        self._waiting_message: asyncio.Future[dict[str, Any]] | None = None
+        self._listener: asyncio.AbstractServer | None = None
+        self._relay_listener: asyncio.AbstractServer | None = None
+        self.port = spec.port
+        self._stopping = False
+        self._last_tick = 0.0
+        self._last_retention = 0.0
+        self._requests = 0
+        self._longest_turn = 0.0
+        self._background: set[asyncio.Task[None]] = set()
+        self.controller: ControllerLink
+        self.context: BrokerContext
+        self.shards: ShardHub
+
+    # --- starting and stopping ---
+
+    async def start(self) -> None:
+        """Join the cluster, recover the logs, listen. Raises StartError with the fix in its text."""
+        joined = await self._join()
+        metadata = ClusterMetadata.from_wire(joined["image"])
+        data_dir = await self.loop.run_in_executor(None, self._open_logs, joined["cluster_id"], metadata)
+        self.context = BrokerContext(
+            self.spec.broker_id, self.config, data_dir, self.controller, self.loop, _wall_ms, metadata
+        )
+        self.context.confirmed = self.confirmed
+        self.context.response_bytes_waiting = self._response_bytes_waiting
+        self.shards = ShardHub(self.context, self._want_spares)
+        self.context.shards = self.shards
+        self._relay_listener = await self._listen_for_shards()
+        self._listener = await self._listen()
+        await self._register()
+        self._last_tick = self.loop.time()
+        self.loop.call_later(_TICK_SECONDS, self._tick)
+
+    async def _join(self) -> dict[str, Any]:
+        deadline = self.loop.time() + _JOIN_SECONDS
+        while True:
+            try:
+                return await self._join_once()
+            except (TimeoutError, OSError) as error:
+                if self.loop.time() > deadline:
+                    raise StartError(f"broker {self.spec.broker_id} cannot reach the controller: {error}") from error
+                await asyncio.sleep(_RECONNECT_SECONDS)
+
+    async def _join_once(self) -> dict[str, Any]:
+        host, port, secret = await self.loop.run_in_executor(None, self._find_controller)
+        self.controller = ControllerLink(self, secret)
+        await self.controller.connect(host, port)
+        return await self._ask({"type": "join"})
+
+    async def _ask(self, message: dict[str, Any]) -> dict[str, Any]:
+        self._waiting_message = self.loop.create_future()
+        self.controller.send(message)
+        return await asyncio.wait_for(self._waiting_message, 10)
+
+    def _open_logs(self, cluster_id: str, metadata: ClusterMetadata) -> DataDir:
+        path = Path(self.spec.data_dir)
+        data_dir = DataDir.open(path, cluster_id, self.spec.broker_id)
+        topics = metadata.topics
+
+        def config_of(topic: str) -> Any:
+            return log_config(topics[topic].configs if topic in topics else {}, self.config)
+
+        for folder in data_dir.load(config_of, _wall_ms()):
+            log.warning("%s: folder %s is left alone", path, folder)
+        return data_dir
+
+    async def _listen_for_shards(self) -> asyncio.AbstractServer:
+        with suppress(FileNotFoundError):
+            os.unlink(self.spec.socket_path)
+        return await self.loop.create_unix_server(self.shards.accept, self.spec.socket_path)
+
+    async def _listen(self) -> asyncio.AbstractServer:
+        try:
+            server = await self.loop.create_server(
+                self._new_connection, self.spec.bind_host, self.port, backlog=1024, reuse_address=True
+            )
+        except OSError as error:
+            raise StartError(
+                f"broker {self.spec.broker_id} cannot listen on {self.spec.bind_host}:{self.port} "
+                f"({os.strerror(error.errno or 0)}): choose another --port, or 0 for any free one"
+            ) from error
+        self.port = server.sockets[0].getsockname()[1]
+        return server
+
+    async def _register(self) -> None:
+        await self._ask(
+            {
+                "type": "hello",
+                "broker_id": self.spec.broker_id,
+                "epoch": self.controller.epoch,
+                "host": self.spec.advertised_host,
+                "port": self.spec.advertised_port or self.port,
+                "rack": self.spec.rack,
+                "pid": os.getpid(),
+            }
+        )
+        self.controller.last_confirmed = self.loop.time()
+
+    def on_welcome(self, message: dict[str, Any]) -> None:
+        """The controller has answered a join or a hello."""
+        if self._waiting_message is not None and not self._waiting_message.done():
+            self._waiting_message.set_result(message)
+
+    def on_controller_lost(self) -> None:
+        """Go on serving while the lease lasts, and find the controller again."""
+        if not self._stopping and hasattr(self, "shards"):
+            log.warning("the connection to the controller was lost")
+            self._spawn(self._rejoin())
+
+    async def _rejoin(self) -> None:
+        epoch = self.controller.epoch
+        while not self._stopping:
+            try:
+                await self._join_once()
+            except Exception as error:
+                log.info("the controller cannot be reached yet: %s", error)
+                await asyncio.sleep(_RECONNECT_SECONDS)
+                continue
+            self.controller.epoch = epoch
+            self.context.controller = self.controller
+            await self._register()
+            return
+
+    def _spawn(self, work: Any) -> None:
+        task = self.loop.create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+    async def stop(self) -> None:
+        """Stop serving and close the logs as after a clean stop."""
+        self._stopping = True
+        for server in (self._listener, self._relay_listener):
+            if server is not None:
+                server.close()
+        for connection in list(self._connections):
+            connection.close()
+        self.shards.close()
+        self.controller.close()
+        await self.loop.run_in_executor(None, self.context.data_dir.close)
+
+    # --- the lease ---
+
+    def confirmed(self, partition: PartitionInfo) -> bool:
+        """Whether we may act as the partition's leader now.
+
+        The controller has confirmed us within the lease, or nobody else could have been elected: we are the only
+        member of the in-sync set.
+        """
+        return len(partition.isr) == 1 or self.loop.time() - self.controller.last_confirmed < self._lease_seconds
+
+    # --- metadata ---
+
+    def apply_image(self, metadata: ClusterMetadata) -> None:
+        """Take over a newer image: topics that are gone lose their logs, shards hear of what is theirs."""
+        if not hasattr(self, "shards"):
+            return
+        context = self.context
+        older, context.metadata = context.metadata, metadata
+        context.config = self.config = _with_dynamic(self.config, metadata, self.spec.broker_id)
+        for key in [key for key in context.data_dir.logs if key[0] not in metadata.topics]:
+            self._drop_log(*key)
+        for name, topic in metadata.topics.items():
+            before = older.topics.get(name)
+            if before is not None and before.configs != topic.configs:
+                config = context.topic_log_config(name)
+                for index in range(len(topic.partitions)):
+                    found = context.data_dir.get(name, index)
+                    if found is not None:
+                        found.config = config
+        self.shards.note_topics()
+
+    def _drop_log(self, topic: str, index: int) -> None:
+        folder = self.context.data_dir.delete(topic, index)
+        if folder is not None:
+            self.loop.run_in_executor(None, remove_folder, folder)
+
+    def _want_spares(self, count: int) -> None:
+        self.controller.send({"type": "spares", "count": count})
+
+    # --- connections ---
+
+    def _new_connection(self) -> Connection:
+        self._next_connection += 1
+        return Connection(self, self._next_connection, self.loop.time())
+
+    def on_connect(self, connection: Connection) -> bool:
+        """A client has come."""
+        if len(self._connections) >= self._max_connections:
+            log.warning("refusing a connection from %s: max.connections=%d", connection.peer, self._max_connections)
+            return False
+        if connection.transport is not None:
+            sock = connection.transport.get_extra_info("socket")
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._connections.add(connection)
+        return True
+
+    def on_disconnect(self, connection: Connection, unanswered: list[Slot]) -> None:
+        """A client has gone."""
+        self._connections.discard(connection)
+        self.context.forget(connection)
+        self.shards.disconnected(connection, unanswered)
+
+    def _response_bytes_waiting(self) -> int:
+        return sum(connection.write_buffer_size for connection in self._connections)
+
+    # --- requests ---
+
+    def on_frame(self, connection: Connection, data: bytes, start: int, end: int) -> None:
+        """Pass one request to the shard or the handler it is for."""
+        self._requests += 1
+        connection.last_active = self._last_tick
+        api_key, version, correlation_id, length = _HEAD.unpack_from(data, start)
+        flexible_from = _RELAYED.get(api_key)
+        if flexible_from is not None and (api_key != _OFFSET_FETCH or version < 8):
+            self._relay(connection, data, start, end, api_key, version, correlation_id, length, flexible_from)
+        else:
+            self._handle(connection, data[start:end])
+
+    def _relay(
+        self,
+        connection: Connection,
+        data: bytes,
+        start: int,
+        end: int,
+        api_key: int,
+        version: int,
+        correlation_id: int,
+        length: int,
+        flexible_from: int,
+    ) -> None:
+        first, last = GROUP_VERSIONS[api_key]
+        if not first <= version <= last:
+            raise WireError(f"{api_name(api_key)} v{version} is not served ({first} to {last} are)")
+        if end - start > self._group_request_max_bytes:
+            raise WireError(
+                f"{api_name(api_key)} of {end - start} bytes exceeds "
+                f"coterie.group.request.max.bytes={self._group_request_max_bytes}"
+            )
+        try:
+            at = start + 10 + max(length, 0)
+            if version >= flexible_from:
+                at = at + 1 if data[at] == 0 else skip_tags(data, at)
+                size, at = read_uvarint(data, at)
+                size -= 1
+            else:
+                size = int.from_bytes(data[at : at + 2], "big", signed=True)
+                at += 2
+        except IndexError as error:
+            raise WireError("the request ends within its header") from error
+        if size < 0 or at + size > end:
+            raise WireError("the group id is null or reaches beyond the request")
+        partition = self.shards.partition_of(data[at : at + size])
+        self.shards.relay(connection, partition, data[start:end], version, api_key, correlation_id)
+
+    def _handle(self, connection: Connection, frame: bytes) -> None:
+        header = decode_request_header(frame)
+        api_key, version = header.api_key, header.api_version
+        if api_key in FAN_OUT:
+            first, last = GROUP_VERSIONS[api_key]
+            handle: Any = FAN_OUT[api_key]
+        elif api_key in HANDLERS:
+            entry = HANDLERS[api_key]
+            first, last, handle = entry.first, entry.last, entry.handle
+        else:
+            raise WireError(f"{api_name(api_key)} is not served")
+        if not first <= version <= last:
+            if api_key == API_VERSIONS:
+                slot = self._slot(connection, header.api_key, 0, header.correlation_id)
+                slot.answer = encode_response(unsupported_api_versions(), 0, header.correlation_id)
+                return
+            raise WireError(f"{api_name(api_key)} v{version} is not served ({first} to {last} are)")
+        message: Any = request_class(api_key).decode(frame, version, header.body_offset)
+        silent = api_key == _PRODUCE and message.acks == 0
+        slot_or_none = None if silent else self._slot(connection, api_key, version, header.correlation_id)
+        request = Request(header, message, connection, slot_or_none)
+        try:
+            response = handle(self.context, request)
+        except Exception:
+            log.exception("%s v%d from %s failed", api_name(api_key), version, connection.peer)
+            if api_key in FAN_OUT:
+                connection.close("the request could not be handled")
+                return
+            response = error_response(message, version, ErrorCode.UNKNOWN_SERVER_ERROR)
+        if response is not None and slot_or_none is not None and slot_or_none.answer is None:
+            slot_or_none.answer = encode_response(response, version, header.correlation_id)
+
+    def _slot(self, connection: Connection, api_key: int, version: int, correlation_id: int) -> Slot:
+        return connection.slots.open(0, api_key, version, correlation_id)
+
+    # --- housekeeping ---
+
+    def _tick(self) -> None:
+        now = self.loop.time()
+        self._longest_turn = max(self._longest_turn, now - self._last_tick - _TICK_SECONDS)
+        self._last_tick = now
+        self.controller.send({"type": "heartbeat", "sent": now, "load": self._load()})
+        self.shards.tick()
+        if self._idle_seconds > 0:
+            for connection in list(self._connections):
+                if now - connection.last_active > self._idle_seconds and not len(connection.slots):
+                    connection.close()
+        if now - self._last_retention > self.config.integer("log.retention.check.interval.ms") / 1000:
+            self._last_retention = now
+            self._spawn(self._retain())
+        if not self._stopping:
+            self.loop.call_later(_TICK_SECONDS, self._tick)
+
+    async def _retain(self) -> None:
+        """Apply retention, one log a turn."""
+        for found in list(self.context.data_dir.logs.values()):
+            for path in found.apply_retention(_wall_ms()):
+                await self.loop.run_in_executor(None, remove_folder, path)
+            await asyncio.sleep(0)
+
+    def _load(self) -> dict[str, Any]:
+        return {
+            "connections": len(self._connections),
+            "requests": self._requests,
+            "longest_turn_ms": round(self._longest_turn * 1000, 1),
+            "logs": len(self.context.data_dir.logs),
+        }
+
+    def status(self) -> dict[str, Any]:
+        """This broker and its shards, for `coterie status`."""
+        return {
+            "broker_id": self.spec.broker_id,
+            "pid": os.getpid(),
+            "port": self.port,
+            "load": self._load(),
+            "shards": [asdict(row) for row in self.shards.status()],
+        }
+
+
+def _wall_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _with_dynamic(config: BrokerConfig, metadata: ClusterMetadata, broker_id: int) -> BrokerConfig:
+    changes: dict[str, str | None] = dict.fromkeys(config.dynamic)
+    changes.update(metadata.broker_configs.get("", {}))
+    changes.update(metadata.broker_configs.get(str(broker_id), {}))
+    return config.with_dynamic(changes) if changes else config

@@ -1,0 +1,277 @@
+"""Start a cluster of brokers on Ray, connect to one, stop it. The driver's side.
+
+with Cluster.start(brokers=3, data_dir="data") as cluster:
+    print(cluster.bootstrap_servers)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import socket
+import tempfile
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import ray
+
+from actors.controller import Controller, ControllerSpec
+from actors.process import code_version
+from actors.settings import BrokerConfig
+
+__all__ = ["Cluster", "ClusterError"]
+
+DEFAULT_NAME = "default"
+_OBJECT_STORE_BYTES = 80 << 20
+_START_SECONDS = 60.0
+_SOCKET_PATH_MAX = 107
+
+
+class ClusterError(RuntimeError):
+    """A cluster cannot be started, found or stopped; the text says why and what to do."""
+
+
+class Cluster:
+    """A running cluster. Leaving its `with` block stops what this object started."""
+
+    def __init__(
+        self, name: str, controller: Any, addresses: list[tuple[str, int]], *, owns_ray: bool, owner: bool
+    ) -> None:
+        self.name = name
+        self._controller = controller
+        self._addresses = addresses
+        self._owns_ray = owns_ray
+        self._owner = owner
+
+    @classmethod
+    def start(
+        cls,
+        brokers: int = 1,
+        *,
+        name: str = DEFAULT_NAME,
+        port: int = 0,
+        host: str | None = None,
+        data_dir: str | os.PathLike[str] | None = None,
+        ray_address: str | None = None,
+        config: Mapping[str, str] | None = None,
+    ) -> Cluster:
+        """Start `brokers` brokers and return when clients can connect.
+
+        On an embedded Ray unless `ray_address` is given or this process is connected to a Ray already. `port` is
+        the first broker's, the others have those after it; 0 takes any free ones. `data_dir` is made if it is
+        missing; without one a temporary folder is used. `config` has Kafka's broker keys. Raises ClusterError
+        and SettingError.
+        """
+        if brokers < 1:
+            raise ClusterError(f"brokers must be at least 1, got {brokers}")
+        settings = dict(config or {})
+        settings = _effective_config(settings, brokers)
+        folder = Path(data_dir or tempfile.mkdtemp(prefix="coterie-")).resolve()
+        embedded = ray_address is None
+        bind = host or ("127.0.0.1" if embedded else None)
+        if bind is not None:
+            _warn_if_open(bind)
+            _check_ports(bind, port, brokers)
+        _prepare_folder(folder)
+        owns_ray = _connect(folder, ray_address)
+        try:
+            controller, addresses = _start_controller(name, folder, bind, brokers, port, settings)
+        except BaseException:
+            if owns_ray:
+                ray.shutdown()
+            raise
+        return cls(name, controller, addresses, owns_ray=owns_ray, owner=True)
+
+    @classmethod
+    def connect(cls, ray_address: str | None = None, name: str = DEFAULT_NAME) -> Cluster:
+        """A cluster that runs on Ray already. Raises ClusterError if there is none of that name."""
+        owns_ray = _connect(None, ray_address)
+        try:
+            controller = ray.get_actor("controller", namespace=f"coterie-{name}")
+            addresses = ray.get(controller.addresses.remote(), timeout=10)
+        except (ValueError, ray.exceptions.RayError) as error:
+            if owns_ray:
+                ray.shutdown()
+            raise ClusterError(
+                f"no cluster called {name!r} runs on this Ray ({error.__class__.__name__}); start one with "
+                f"`coterie up --ray-address ... --name {name}`"
+            ) from error
+        return cls(name, controller, addresses, owns_ray=owns_ray, owner=False)
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """`host:port,host:port,...`, as every Kafka client takes it."""
+        return ",".join(f"{host}:{port}" for host, port in self._addresses)
+
+    @property
+    def ray_address(self) -> str:
+        """Where other drivers reach the Ray this cluster runs on."""
+        return str(ray.get_runtime_context().gcs_address)
+
+    def status(self) -> dict[str, Any]:
+        """Brokers, shard processes, their Ray nodes, pids, epochs and load."""
+        found: dict[str, Any] = ray.get(self._controller.status.remote(), timeout=10)
+        return found
+
+    def broker_pids(self) -> dict[int, int]:
+        """Process id of each living broker."""
+        return {b["id"]: b["pid"] for b in self.status()["brokers"] if b["pid"]}
+
+    def shard_pids(self) -> dict[int, int]:
+        """Process id by offsets partition, of the partitions that have a process."""
+        shards = (shard for broker in self.status()["brokers"] for shard in broker.get("shards", ()))
+        return {shard["partition"]: shard["pid"] for shard in shards if shard["partition"] >= 0}
+
+    def stop(self) -> None:
+        """End all processes of the cluster, the logs closed cleanly. Stopping twice is harmless."""
+        controller, self._controller = self._controller, None
+        if controller is not None:
+            try:
+                ray.get(controller.stop.remote(), timeout=4)
+            except ray.exceptions.RayError as error:
+                warnings.warn(f"the cluster did not stop in order: {error}", stacklevel=2)
+            ray.kill(controller)
+        if self._owns_ray:
+            self._owns_ray = False
+            ray.shutdown()
+
+    def disconnect(self) -> None:
+        """Leave a cluster that others use running."""
+        self._controller = None
+        if self._owns_ray:
+            self._owns_ray = False
+            ray.shutdown()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._owner:
+            self.stop()
+        else:
+            self.disconnect()
+
+
+def _effective_config(settings: dict[str, str], brokers: int) -> dict[str, str]:
+    config = BrokerConfig.from_mapping(settings)
+    factor = "offsets.topic.replication.factor"
+    if factor not in config.explicit and brokers < config.integer(factor):
+        # A small cluster gets what it can hold, rather than no coordinator at all.
+        return {**settings, factor: str(brokers)}
+    return settings
+
+
+def _warn_if_open(host: str) -> None:
+    if not (host.startswith("127.") or host in ("localhost", "::1")):
+        warnings.warn(
+            f"listening on {host} without authentication: anyone who reaches this address can read and write",
+            stacklevel=3,
+        )
+
+
+def _check_ports(host: str, port: int, brokers: int) -> None:
+    if not 0 <= port <= 65535 - brokers:
+        raise ClusterError(f"--port {port} is out of range: 0 to {65535 - brokers} for {brokers} broker(s)")
+    for number in range(port, port + brokers) if port else ():
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((host, number))
+            except OSError as error:
+                raise ClusterError(
+                    f"cannot listen on {host}:{number} ({os.strerror(error.errno or 0)}): choose another --port, "
+                    "or 0 for any free ones"
+                ) from error
+
+
+def _prepare_folder(folder: Path) -> None:
+    try:
+        (folder / "controller").mkdir(parents=True, exist_ok=True)
+        secret = folder / "secret"
+        if not secret.exists():
+            _write_private(secret, secrets.token_hex(32))
+    except OSError as error:
+        raise ClusterError(f"data directory {folder} cannot be used: {error.strerror or error}") from error
+
+
+def _write_private(path: Path, text: str) -> None:
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(text)
+
+
+def _socket_dir(folder: Path) -> Path:
+    """A short private folder for Unix sockets, the same for every start of a data directory."""
+    mark = hashlib.sha256(f"{os.getuid()}:{folder}".encode()).hexdigest()[:12]
+    path = Path(tempfile.gettempdir()) / f"coterie-{mark}"
+    path.mkdir(mode=0o700, exist_ok=True)
+    if path.stat().st_uid != os.getuid():
+        raise ClusterError(f"{path} belongs to another user: set TMPDIR to a folder of your own")
+    path.chmod(0o700)
+    if len(str(path / "999.sock")) > _SOCKET_PATH_MAX:
+        raise ClusterError(f"{path} is too long for a Unix socket: set TMPDIR to a shorter path")
+    return path
+
+
+def _connect(folder: Path | None, ray_address: str | None) -> bool:
+    """Connect this process to Ray; whether that has to be undone later."""
+    if ray.is_initialized():
+        return False
+    quiet: dict[str, Any] = {"logging_level": "ERROR", "log_to_driver": False}
+    if ray_address is None and folder is not None:
+        token = folder / "ray-token"
+        if not token.exists():
+            _write_private(token, secrets.token_hex(32))
+        os.environ.setdefault("RAY_AUTH_MODE", "token")
+        os.environ.setdefault("RAY_AUTH_TOKEN_PATH", str(token))
+        ray.init(address="local", include_dashboard=False, object_store_memory=_OBJECT_STORE_BYTES, **quiet)
+        return True
+    if ray_address is None:
+        raise ClusterError("no Ray to connect to: give the address that `coterie up` printed as ray.address")
+    try:
+        ray.init(address=ray_address, **quiet)
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        raise ClusterError(f"cannot connect to Ray at {ray_address}: {str(error).splitlines()[0]}") from error
+    return True
+
+
+def _start_controller(
+    name: str, folder: Path, host: str | None, brokers: int, port: int, config: dict[str, str]
+) -> tuple[Any, list[tuple[str, int]]]:
+    namespace = f"coterie-{name}"
+    try:
+        ray.get_actor("controller", namespace=namespace)
+    except ValueError:
+        pass
+    else:
+        raise ClusterError(f"a cluster called {name!r} runs on this Ray already: stop it with `coterie down {name}`")
+    spec = ControllerSpec(
+        name, str(folder), host, brokers, port, str(_socket_dir(folder)), str(folder / "secret"), config, code_version()
+    )
+    controller = Controller.options(  # type: ignore[attr-defined]
+        name="controller", namespace=namespace, lifetime="detached"
+    ).remote(spec)
+    try:
+        addresses = ray.get(controller.start_brokers.remote(_START_SECONDS))
+    except ray.exceptions.RayError as error:
+        cause = getattr(error, "cause", None)
+        _stop_quietly(controller)
+        raise ClusterError(str(cause if cause is not None else error).strip().splitlines()[-1]) from error
+    except BaseException:
+        _stop_quietly(controller)
+        raise
+    return controller, addresses
+
+
+def _stop_quietly(controller: Any) -> None:
+    try:
+        ray.get(controller.stop.remote(), timeout=4)
+    except ray.exceptions.RayError:
+        pass
+    finally:
+        ray.kill(controller)

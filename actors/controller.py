@@ -1,0 +1,296 @@
+"""Controller: the Ray actor around a ControllerServer, and the only place that starts brokers and shard processes.
+
+Its metadata log survives it: when Ray restarts it, the same arguments lead to the same log, and the brokers, which
+went on serving, register again.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import threading
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from actors.broker import Broker
+from actors.broker_server import BrokerSpec
+from actors.controller_server import ControllerServer
+from actors.metadata_log import MetadataLog
+from actors.offsets_partition import OffsetsPartition
+from actors.process import LoopThread, check_code_version, log_to
+from actors.settings import BrokerConfig
+from placement.nodes import alive_nodes, place_brokers
+
+log = logging.getLogger(__name__)
+
+_SHARDS_AT_ONCE = 4  # processes being started; more only make each other slow
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerSpec:
+    """What a controller is told when it is started. `secret_file` never travels, only its name does."""
+
+    name: str
+    data_dir: str
+    host: str | None
+    """Where brokers listen; None: at the address of their Ray node."""
+    brokers: int
+    port: int
+    """Of broker 0; the others have the ports after it. 0: any free ones."""
+    socket_dir: str
+    secret_file: str
+    config: dict[str, str]
+    version: str
+
+    @property
+    def namespace(self) -> str:
+        return f"coterie-{self.name}"
+
+    @property
+    def log_dir(self) -> str:
+        return str(Path(self.data_dir) / "logs")
+
+    @property
+    def homes_file(self) -> Path:
+        """Remembers where each broker's data is: broker id -> [Ray node's address, port]."""
+        return Path(self.data_dir) / "controller" / "homes.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Listeners:
+    """Hosts given by `listeners` and `advertised.listeners`, where those are set."""
+
+    bind_host: str | None
+    advertised_host: str | None
+
+    @classmethod
+    def of(cls, config: BrokerConfig) -> Listeners:
+        def host(key: str) -> str | None:
+            values = config.items_of(key) if key in config.explicit else ()
+            return values[0].removeprefix("PLAINTEXT://").rpartition(":")[0].strip("[]") if values else None
+
+        return cls(host("listeners"), host("advertised.listeners"))
+
+
+class RayLauncher:
+    """Starts and ends broker and shard actors. Called from the controller's loop; never blocks it."""
+
+    def __init__(self, spec: ControllerSpec) -> None:
+        self._spec = spec
+        self._lock = threading.Lock()
+        self._brokers: dict[int, Any] = {}
+        self._specs: dict[int, tuple[BrokerSpec, str]] = {}
+        self._incarnations: dict[int, int] = {}
+        self._shards: dict[int, list[Any]] = {}
+        self._starting: dict[int, int] = {}
+        self._owed: dict[int, int] = {}
+        self._shard_number = 0
+        self.errors: dict[int, str] = {}
+        self.stopping = False
+
+    def add(self, spec: BrokerSpec, node_id: str) -> None:
+        """A broker of this cluster, and the Ray node its data directory is on."""
+        self._specs[spec.broker_id] = (spec, node_id)
+
+    def adopt(self) -> None:
+        """After a restart of the controller: find the actors its predecessor started."""
+        for entry in ray.util.list_named_actors(all_namespaces=True):
+            kind, _, rest = entry["name"].partition("-")
+            if entry["namespace"] != self._spec.namespace or kind not in ("broker", "shard"):
+                continue
+            actor = ray.get_actor(entry["name"], namespace=self._spec.namespace)
+            broker_id = int(rest.partition("-")[0])
+            if kind == "broker":
+                self._brokers[broker_id] = actor
+            else:
+                self._shards.setdefault(broker_id, []).append(actor)
+
+    def start_broker(self, broker_id: int) -> None:
+        """Start a broker's process; its port stays what it was."""
+        threading.Thread(target=self._start_broker, args=(broker_id,), daemon=True).start()
+
+    def _start_broker(self, broker_id: int) -> None:
+        with self._lock:
+            spec, node_id = self._specs[broker_id]
+            number = self._incarnations[broker_id] = self._incarnations.get(broker_id, 0) + 1
+            actor = Broker.options(  # type: ignore[attr-defined]
+                name=f"broker-{broker_id}-{os.getpid()}-{number}",
+                namespace=self._spec.namespace,
+                lifetime="detached",
+                scheduling_strategy=NodeAffinitySchedulingStrategy(node_id, soft=False),
+            ).remote(spec, self._spec.namespace, self._spec.log_dir, self._spec.version)
+            self._brokers[broker_id] = actor
+        try:
+            started = ray.get(actor.start.remote())
+        except ray.exceptions.RayError as error:
+            cause = getattr(error, "cause", None)
+            self.errors[broker_id] = str(cause if cause is not None else error).strip().splitlines()[-1]
+            log.error("broker %d did not start: %s", broker_id, self.errors[broker_id])
+            return
+        self.errors.pop(broker_id, None)
+        self._specs[broker_id] = (replace(spec, port=started["port"]), node_id)
+
+    def kill_broker(self, broker_id: int) -> None:
+        """End a broker's process, however it is doing."""
+        with self._lock:
+            actor = self._brokers.pop(broker_id, None)
+        if actor is not None:
+            ray.kill(actor)
+
+    def start_shards(self, broker_id: int, count: int) -> None:
+        """See to it that `count` shard processes are on their way to a broker, a few at a time."""
+        with self._lock:
+            self._owed[broker_id] = count - self._starting.get(broker_id, 0)
+        self._start_more()
+
+    def _start_more(self) -> None:
+        with self._lock:
+            for broker_id, owed in self._owed.items():
+                while owed > 0 and sum(self._starting.values()) < _SHARDS_AT_ONCE and not self.stopping:
+                    owed -= 1
+                    self._starting[broker_id] = self._starting.get(broker_id, 0) + 1
+                    self._start_shard(broker_id)
+                self._owed[broker_id] = owed
+
+    def _start_shard(self, broker_id: int) -> None:
+        spec, node_id = self._specs[broker_id]
+        self._shard_number += 1
+        name = f"shard-{broker_id}-{os.getpid()}-{self._shard_number}"
+        actor = OffsetsPartition.options(  # type: ignore[attr-defined]
+            name=name,
+            namespace=self._spec.namespace,
+            lifetime="detached",
+            scheduling_strategy=NodeAffinitySchedulingStrategy(node_id, soft=False),
+        ).remote(spec.socket_path, self._spec.log_dir, f"shards-of-{broker_id}", self._spec.version)
+        self._shards.setdefault(broker_id, []).append(actor)
+        actor.describe.remote().future().add_done_callback(lambda future: self._shard_started(broker_id, future))
+
+    def _shard_started(self, broker_id: int, future: Any) -> None:
+        if future.exception() is not None and not self.stopping:
+            log.error("a shard process of broker %d did not start: %s", broker_id, future.exception())
+        with self._lock:
+            self._starting[broker_id] -= 1
+        self._start_more()
+
+    def stop(self, timeout_s: float) -> None:
+        """Close all brokers, then end all processes."""
+        self.stopping = True
+        with self._lock:
+            brokers, self._brokers = list(self._brokers.values()), {}
+            shards = [actor for actors in self._shards.values() for actor in actors]
+        ray.wait(
+            [actor.stop.remote() for actor in brokers], num_returns=len(brokers), timeout=timeout_s
+        ) if brokers else 0
+        for actor in [*brokers, *shards]:
+            ray.kill(actor)
+
+    def statuses(self) -> list[dict[str, Any]]:
+        """What the brokers say of themselves; those that do not answer in 2 s are left out."""
+        with self._lock:
+            brokers = list(self._brokers.values())
+        asked = [actor.status.remote() for actor in brokers]
+        found, _ = ray.wait(asked, num_returns=len(asked), timeout=2) if asked else ([], [])
+        return [ray.get(ref) for ref in found]
+
+
+@ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=0, max_concurrency=8)
+class Controller:
+    """The one controller of a cluster, called `controller` in the cluster's namespace."""
+
+    def __init__(self, spec: ControllerSpec) -> None:
+        check_code_version(spec.version)
+        log_to(spec.log_dir, "controller")
+        self._spec = spec
+        self._address = ray.util.get_node_ip_address() if spec.host is None else spec.host
+        self._secret = bytes.fromhex(Path(spec.secret_file).read_text())
+        self._thread = LoopThread("coterie-controller")
+        self._launcher = RayLauncher(spec)
+        metadata_log = MetadataLog(Path(spec.data_dir) / "controller" / "metadata.log")
+        config = BrokerConfig.from_mapping(spec.config)
+        self._server, self._port = self._thread.call(self._serve(metadata_log, config))
+        if ray.get_runtime_context().was_current_actor_reconstructed:
+            self._launcher.adopt()
+            self._expect_brokers()
+
+    async def _serve(self, metadata_log: MetadataLog, config: BrokerConfig) -> tuple[ControllerServer, int]:
+        server = ControllerServer(metadata_log, config, self._secret, self._launcher, self._thread.loop)
+        return server, await server.listen(self._address)
+
+    def join_info(self) -> tuple[str, int, bytes]:
+        """Where brokers find this controller, and the secret both prove they know."""
+        return self._address, self._port, self._secret
+
+    def _expect_brokers(self) -> list[int]:
+        """Place the brokers on Ray nodes; one with data goes back to where the data is."""
+        spec = self._spec
+        homes: dict[str, tuple[str, int]] = {}
+        if spec.homes_file.exists():
+            homes = json.loads(spec.homes_file.read_text())
+        known = {int(broker_id): home[0] for broker_id, home in homes.items()}
+        if spec.host is not None:
+            known = {}  # a cluster on one machine: addresses of Ray's do not matter
+        nodes = place_brokers(alive_nodes(), known, max(spec.brokers, len(homes)))
+        listeners = Listeners.of(BrokerConfig.from_mapping(spec.config))
+        for broker_id, node in nodes.items():
+            host = spec.host or node.address
+            port = spec.port + broker_id if spec.port else 0
+            self._launcher.add(
+                BrokerSpec(
+                    broker_id=broker_id,
+                    bind_host=listeners.bind_host or host,
+                    advertised_host=listeners.advertised_host or host,
+                    port=port,
+                    advertised_port=0,
+                    data_dir=str(Path(spec.data_dir) / f"broker-{broker_id}"),
+                    socket_path=str(Path(spec.socket_dir) / f"{broker_id}.sock"),
+                    rack=BrokerConfig.from_mapping(spec.config).text("broker.rack"),
+                    config=spec.config,
+                ),
+                node.node_id,
+            )
+        spec.homes_file.write_text(json.dumps({str(b): [node.address, spec.port] for b, node in nodes.items()}))
+        self._server.expect(list(nodes))
+        return sorted(nodes)
+
+    def start_brokers(self, timeout_s: float) -> list[tuple[str, int]]:
+        """Start the cluster's brokers; returns the clients' addresses when all serve.
+
+        Raises RuntimeError with the first broker's reason if one does not come up.
+        """
+        for broker_id in self._expect_brokers():
+            self._launcher.start_broker(broker_id)
+        deadline = time.monotonic() + timeout_s
+        while not self._server.ready():
+            if self._launcher.errors:
+                raise RuntimeError(self._launcher.errors[min(self._launcher.errors)])
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"the brokers did not come up within {timeout_s:.0f} s; see {self._spec.log_dir}")
+            time.sleep(0.02)
+        return self.addresses()
+
+    def addresses(self) -> list[tuple[str, int]]:
+        """(host, port) of each broker, by id."""
+        return [(b.host, b.port) for _, b in sorted(self._server.metadata.brokers.items())]
+
+    def status(self) -> dict[str, Any]:
+        """The cluster as `coterie status` shows it."""
+        found = self._server.status()
+        found["name"] = self._spec.name
+        found["data_dir"] = self._spec.data_dir
+        by_id = {status["broker_id"]: status for status in self._launcher.statuses()}
+        for broker in found["brokers"]:
+            broker.update({k: v for k, v in by_id.get(broker["id"], {}).items() if k in ("shards", "node_id")})
+        found["controller_pid"] = os.getpid()
+        found["controller_node_id"] = ray.get_runtime_context().get_node_id()
+        return found
+
+    def stop(self) -> None:
+        """End the brokers and shards; the caller ends this actor."""
+        self._server.stopping = True
+        self._launcher.stop(3.0)

@@ -1,0 +1,77 @@
+"""What every actor process of ours has: a uvloop in a thread of its own, a log file, and the version of its code."""
+
+from __future__ import annotations
+
+import asyncio
+import faulthandler
+import hashlib
+import logging
+import threading
+from collections.abc import Coroutine
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+import uvloop
+
+T = TypeVar("T")
+
+_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+
+class LoopThread:
+    """A running event loop, to be used from the thread that Ray runs an actor's methods in."""
+
+    def __init__(self, name: str) -> None:
+        self.loop = uvloop.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        self.loop.run_forever()
+
+    def call(self, work: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
+        """Run `work` on the loop and wait for its result; its exception is raised here."""
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(timeout_s)
+
+    def spawn(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Run `work` on the loop without waiting."""
+        asyncio.run_coroutine_threadsafe(work, self.loop)
+
+
+def log_to(folder: str, name: str) -> None:
+    """Send this process's log to `folder/name.log`; a crash of the interpreter leaves its stacks there too."""
+    path = Path(folder)
+    path.mkdir(parents=True, exist_ok=True)
+    root = logging.getLogger("actors")
+    root.handlers.clear()
+    handler = logging.FileHandler(path / f"{name}.log")
+    handler.setFormatter(logging.Formatter(_FORMAT))
+    root.addHandler(handler)
+    root.setLevel(logging.INFO)
+    root.propagate = False
+    faulthandler.enable(handler.stream.fileno() if handler.stream else 2)
+
+
+@cache
+def code_version() -> str:
+    """A hash of our packages' sources: two processes that show the same one run the same code."""
+    top = Path(__file__).resolve().parent.parent
+    digest = hashlib.sha256()
+    for package in ("actors", "placement"):
+        for path in sorted((top / package).rglob("*.py")):
+            digest.update(path.relative_to(top).as_posix().encode())
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def check_code_version(expected: str) -> None:
+    """Raises RuntimeError naming the file, if a process was started with other code than its driver's."""
+    found = code_version()
+    if found != expected:
+        raise RuntimeError(
+            f"this process imported another version of Coterie ({found}, from {__file__}) than the driver has "
+            f"({expected}): install the same version on every Ray node, and keep packages called 'actors' out of "
+            "the job's working_dir"
+        )

@@ -1,0 +1,55 @@
+"""Which Ray node a broker runs on: spread over the living nodes, and back to where its data directory is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import ray
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A living Ray node."""
+
+    node_id: str
+    address: str
+    cpus: float
+
+
+class PlacementError(RuntimeError):
+    """Brokers cannot be placed; the text says why."""
+
+
+def alive_nodes() -> list[Node]:
+    """The living nodes of the Ray cluster this process is connected to, this process's own node first."""
+    here = ray.get_runtime_context().get_node_id()
+    nodes = [
+        Node(n["NodeID"], n["NodeManagerAddress"], n["Resources"].get("CPU", 0.0)) for n in ray.nodes() if n["Alive"]
+    ]
+    return sorted(nodes, key=lambda n: (n.node_id != here, n.address, n.node_id))
+
+
+def place_brokers(nodes: list[Node], homes: dict[int, str], count: int) -> dict[int, Node]:
+    """A node for each broker 0 to count-1: the one at its home address if it has one, else the least used.
+
+    `homes` maps broker id to the address of the node with its data. Raises PlacementError if such a node is missing.
+    """
+    if not nodes:
+        raise PlacementError("the Ray cluster has no living node")
+    by_address = {node.address: node for node in nodes}
+    used = {node.node_id: 0 for node in nodes}
+    placed: dict[int, Node] = {}
+    for broker_id, address in homes.items():
+        if address not in by_address:
+            raise PlacementError(
+                f"the data of broker {broker_id} is on Ray node {address}, which is not in this Ray cluster "
+                f"(there are {', '.join(sorted(by_address))}): start that node again, or move its data directory"
+            )
+        placed[broker_id] = by_address[address]
+        used[placed[broker_id].node_id] += 1
+    for broker_id in range(count):
+        if broker_id not in placed:
+            node = min(nodes, key=lambda n: used[n.node_id])
+            placed[broker_id] = node
+            used[node.node_id] += 1
+    return placed
