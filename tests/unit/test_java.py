@@ -74,7 +74,7 @@ def test_no_java_at_all_is_an_error() -> None:
 
 @pytest.mark.usefixtures("no_bundled_java")
 def test_java_home_without_java_is_named(tmp_path: Path) -> None:
-    with pytest.raises(JavaError, match="JAVA_HOME .* does not start: No such file or directory"):
+    with pytest.raises(JavaError, match=r"JAVA_HOME .* does not start: No such file or directory"):
         find_java({"JAVA_HOME": str(tmp_path), "PATH": "/nowhere"})
 
 
