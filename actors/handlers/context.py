@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from actors.log.config import LogConfig, config_docs
 from actors.log.data_dir import DataDir
 from actors.log.partition_log import PartitionLog
-from actors.settings import BrokerConfig
+from actors.settings import BrokerConfig, topic_configs, topic_value
 from actors.wire.connection import Connection
 from actors.wire.errors import ErrorCode
 from actors.wire.framing import RequestHeader, encode_response
@@ -21,6 +22,7 @@ from actors.wire.slots import Slot
 from placement.metadata import OFFSETS_TOPIC, ClusterMetadata, PartitionInfo
 
 Done = Callable[[Any, str | None], None]
+_LOG_SETTINGS = frozenset(config_docs())
 
 
 class Controller(Protocol):
@@ -75,11 +77,19 @@ class Request:
 
 @dataclass(eq=False, slots=True)
 class ParkedFetch:
-    """A fetch that waits for bytes: `retry` tries again and says whether it has answered."""
+    """A fetch that waits for bytes: `retry` tries again and says whether it has answered; True is the last try."""
 
     retry: Callable[[bool], bool]
     partitions: list[tuple[str, int]]
+    connection: Connection
     timer: asyncio.TimerHandle | None = None
+
+
+def log_config(own: Mapping[str, str], config: BrokerConfig) -> LogConfig:
+    """The log settings of a topic: its own over the broker's."""
+    texts = {key: text for key, text in topic_configs(own, config).items() if key in _LOG_SETTINGS}
+    texts["producer.id.expiration.ms"] = str(config["producer.id.expiration.ms"])
+    return LogConfig.from_configs(texts)
 
 
 @dataclass(slots=True)
@@ -95,8 +105,12 @@ class BrokerContext:
     metadata: ClusterMetadata = field(default_factory=ClusterMetadata)
     shards: Shards = None  # type: ignore[assignment]
     confirmed: Callable[[PartitionInfo], bool] = lambda partition: True
-    parked_fetches: dict[tuple[str, int], list[ParkedFetch]] = field(default_factory=dict)
+    parked_fetches: dict[tuple[str, int], dict[ParkedFetch, None]] = field(default_factory=dict)
+    parked_by_connection: dict[Connection, dict[ParkedFetch, None]] = field(default_factory=dict)
+    woken: dict[ParkedFetch, None] = field(default_factory=dict)
     producer_ids: list[int] = field(default_factory=lambda: [0, 0])
+    producer_id_waiters: list[Callable[[bool], None]] = field(default_factory=list)
+    creating_offsets_topic: bool = False
     response_bytes_waiting: Callable[[], int] = lambda: 0
 
     # --- partitions ---
@@ -121,48 +135,64 @@ class BrokerContext:
         info = self.metadata.topics[topic]
         return self.data_dir.create(topic, index, info.id, self.topic_log_config(topic), now_ms=self.now_ms())
 
-    def topic_log_config(self, topic: str) -> Any:
+    def topic_log_config(self, topic: str) -> LogConfig:
         """The log settings in force for a topic: its own configs over the broker's."""
-        return self.config.log_config(self.metadata.topics[topic].configs)
+        return log_config(self.metadata.topics[topic].configs, self.config)
 
     def min_insync_replicas(self, topic: str) -> int:
         """`min.insync.replicas` of a topic."""
-        value = self.metadata.topics[topic].configs.get("min.insync.replicas")
-        return int(value) if value is not None else int(self.config["min.insync.replicas"])
+        return int(topic_value("min.insync.replicas", self.metadata.topics[topic].configs, self.config))
 
     def appended(self, topic: str, index: int, log: PartitionLog, partition: PartitionInfo) -> None:
         """Records were appended: move the high watermark and wake the fetches that wait for them."""
         if len(partition.isr) == 1:
             log.advance_high_watermark(log.log_end_offset)
-        waiting = self.parked_fetches.get((topic, index))
-        if waiting:
-            for parked in waiting.copy():
-                if parked.retry(False):
-                    self.unpark(parked)
+        self.wake(topic, index)
 
     # --- parked fetches ---
 
     def park(self, parked: ParkedFetch, wait_ms: int) -> None:
         """Keep a fetch until one of its partitions grows or `wait_ms` have passed."""
-
-        def expire() -> None:
-            self.unpark(parked)
-            parked.retry(True)
-
-        parked.timer = self.loop.call_later(wait_ms / 1000, expire)
+        parked.timer = self.loop.call_later(wait_ms / 1000, self._expire, parked)
         for key in parked.partitions:
-            self.parked_fetches.setdefault(key, []).append(parked)
+            self.parked_fetches.setdefault(key, {})[parked] = None
+        self.parked_by_connection.setdefault(parked.connection, {})[parked] = None
+
+    def wake(self, topic: str, index: int) -> None:
+        """A partition has grown or changed hands: its parked fetches try again once this turn's work is done.
+
+        Not at once, for a produce request mostly appends to several partitions that one fetch waits for.
+        """
+        waiting = self.parked_fetches.get((topic, index))
+        if waiting:
+            if not self.woken:
+                self.loop.call_soon(self._retry_woken)
+            self.woken.update(waiting)
+
+    def _retry_woken(self) -> None:
+        woken, self.woken = self.woken, {}
+        for parked in woken:
+            if parked.timer is not None and parked.retry(False):
+                self.unpark(parked)
+
+    def _expire(self, parked: ParkedFetch) -> None:
+        self.unpark(parked)
+        parked.retry(True)
 
     def unpark(self, parked: ParkedFetch) -> None:
         """Forget a parked fetch. Doing so twice is harmless."""
-        if parked.timer is not None:
-            parked.timer.cancel()
+        if parked.timer is None:
+            return
+        parked.timer.cancel()
+        parked.timer = None
         for key in parked.partitions:
-            waiting = self.parked_fetches.get(key)
-            if waiting and parked in waiting:
-                waiting.remove(parked)
-                if not waiting:
-                    del self.parked_fetches[key]
+            _discard(self.parked_fetches, key, parked)
+        _discard(self.parked_by_connection, parked.connection, parked)
+
+    def forget(self, connection: Connection) -> None:
+        """A client has gone: nothing of it stays parked."""
+        for parked in list(self.parked_by_connection.get(connection, ())):
+            self.unpark(parked)
 
     # --- coordinators ---
 
@@ -174,3 +204,11 @@ class BrokerContext:
     def topic_name(self, topic_id: bytes, name: str | None) -> str | None:
         """A topic's name from its id if one is given, else the name itself."""
         return self.metadata.names.get(topic_id) if any(topic_id) else name
+
+
+def _discard(table: dict[Any, dict[ParkedFetch, None]], key: Any, parked: ParkedFetch) -> None:
+    waiting = table.get(key)
+    if waiting is not None:
+        waiting.pop(parked, None)
+        if not waiting:
+            del table[key]

@@ -1,0 +1,74 @@
+"""The table of what this broker serves: API key -> versions, handler, error answer. ApiVersions is made from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from actors.handlers import (
+    api_versions,
+    create_topics,
+    fetch,
+    find_coordinator,
+    groups,
+    list_offsets,
+    metadata,
+    produce,
+)
+from actors.handlers.context import BrokerContext, Request
+from actors.wire.errors import ErrorCode
+from actors.wire.messages import ApiMessage
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """One API. Versions `first` to `last` are advertised, those below `served_from` not served all the same.
+
+    `handle` returns the response, or None if it answers later (`Request.reply`) or never (acks=0).
+    `failed(message, version, code, text)` is the response that refuses a whole request.
+    """
+
+    api_key: int
+    first: int
+    last: int
+    served_from: int
+    request: type[ApiMessage]
+    handle: Callable[[BrokerContext, Request], ApiMessage | None]
+    failed: Callable[..., ApiMessage]
+
+    def serves(self, version: int) -> bool:
+        """Whether requests of this version can be handled; a connection that sends another is closed."""
+        return self.served_from <= version <= self.last
+
+
+def _handler(module: ModuleType) -> Handler:
+    first, last = module.VERSIONS
+    served_from = getattr(module, "SERVED_FROM", first)
+    return Handler(module.API.api_key, first, last, served_from, module.API, module.handle, module.failed)
+
+
+HANDLERS: dict[int, Handler] = {
+    module.API.api_key: _handler(module)
+    for module in (
+        produce,
+        fetch,
+        list_offsets,
+        metadata,
+        find_coordinator,
+        api_versions,
+        create_topics,
+    )
+}
+
+# What offsets partitions answer: (first, last) by API key.
+SHARD_APIS: dict[int, tuple[int, int]] = groups.VERSIONS
+
+api_versions.ADVERTISED.update(SHARD_APIS)
+api_versions.ADVERTISED.update((key, (handler.first, handler.last)) for key, handler in HANDLERS.items())
+
+
+def error_response(message: Any, version: int, code: ErrorCode = ErrorCode.UNKNOWN_SERVER_ERROR) -> ApiMessage:
+    """What a request of ours is answered with when its handler raised: a bug then costs that request alone."""
+    return HANDLERS[message.api_key].failed(message, version, code, None)
