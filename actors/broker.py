@@ -7,6 +7,7 @@ with a new epoch; `start` and `stop` may be called again without harm.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 import ray
@@ -15,6 +16,17 @@ from actors.broker_server import BrokerServer, BrokerSpec
 from actors.process import LoopThread, check_code_version, log_to
 
 
+async def _start(spec: BrokerSpec, find_controller: Callable[[], tuple[str, int, bytes]]) -> BrokerServer:
+    server = BrokerServer(spec, find_controller)
+    await server.start()
+    return server
+
+
+async def _status(server: BrokerServer) -> dict[str, Any]:
+    return server.status()  # on the loop, where nothing changes meanwhile
+
+
+# No method of an actor class may be a coroutine: Ray would then run all of them on one loop, one at a time.
 @ray.remote(num_cpus=0, max_restarts=0, max_concurrency=4)
 class Broker:
     """One broker process."""
@@ -30,13 +42,8 @@ class Broker:
     def start(self) -> dict[str, Any]:
         """Recover, listen and register. Raises StartError or DataDirError with the fix in its text."""
         if self._server is None:
-            self._server = self._thread.call(self._start())
+            self._server = self._thread.call(_start(self._spec, self._find_controller))
         return {"pid": os.getpid(), "port": self._server.port}
-
-    async def _start(self) -> BrokerServer:
-        server = BrokerServer(self._spec, self._find_controller)
-        await server.start()
-        return server
 
     def _find_controller(self) -> tuple[str, int, bytes]:
         try:
@@ -50,12 +57,9 @@ class Broker:
         """This broker and its shards."""
         if self._server is None:
             return {"broker_id": self._spec.broker_id, "pid": os.getpid(), "load": {}, "shards": []}
-        found = self._thread.call(self._status(), 5)
+        found = self._thread.call(_status(self._server), 5)
         found["node_id"] = ray.get_runtime_context().get_node_id()
         return found
-
-    async def _status(self) -> dict[str, Any]:
-        return self._server.status() if self._server else {}
 
     def stop(self) -> None:
         """Close the logs cleanly."""

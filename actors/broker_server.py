@@ -17,10 +17,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from actors.handlers import api_versions
 from actors.handlers.context import BrokerContext, Done, Request, log_config
 from actors.handlers.fan_out import HANDLERS as FAN_OUT
 from actors.handlers.groups import VERSIONS as GROUP_VERSIONS
-from actors.handlers.registry import HANDLERS, error_response, unsupported_api_versions
+from actors.handlers.registry import HANDLERS, error_response
 from actors.log.data_dir import DataDir, remove_folder
 from actors.settings import BrokerConfig
 from actors.shards import ShardHub
@@ -419,13 +420,13 @@ class BrokerServer:
             handle: Any = FAN_OUT[api_key]
         elif api_key in HANDLERS:
             entry = HANDLERS[api_key]
-            first, last, handle = entry.first, entry.last, entry.handle
+            first, last, handle = entry.served_from, entry.last, entry.handle
         else:
             raise WireError(f"{api_name(api_key)} is not served")
         if not first <= version <= last:
             if api_key == API_VERSIONS:
                 slot = self._slot(connection, header.api_key, 0, header.correlation_id)
-                slot.answer = encode_response(unsupported_api_versions(), 0, header.correlation_id)
+                slot.answer = encode_response(api_versions.unsupported(), 0, header.correlation_id)
                 return
             raise WireError(f"{api_name(api_key)} v{version} is not served ({first} to {last} are)")
         message: Any = request_class(api_key).decode(frame, version, header.body_offset)

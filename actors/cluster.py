@@ -224,11 +224,7 @@ def _connect(folder: Path | None, ray_address: str | None) -> bool:
         return False
     quiet: dict[str, Any] = {"logging_level": "ERROR", "log_to_driver": False}
     if ray_address is None and folder is not None:
-        token = folder / "ray-token"
-        if not token.exists():
-            _write_private(token, secrets.token_hex(32))
-        os.environ.setdefault("RAY_AUTH_MODE", "token")
-        os.environ.setdefault("RAY_AUTH_TOKEN_PATH", str(token))
+        _protect_ray(folder / "ray-token")
         ray.init(address="local", include_dashboard=False, object_store_memory=_OBJECT_STORE_BYTES, **quiet)
         return True
     if ray_address is None:
@@ -238,6 +234,19 @@ def _connect(folder: Path | None, ray_address: str | None) -> bool:
     except (ConnectionError, ValueError, RuntimeError) as error:
         raise ClusterError(f"cannot connect to Ray at {ray_address}: {str(error).splitlines()[0]}") from error
     return True
+
+
+def _protect_ray(token: Path) -> None:
+    """Embedded Ray listens on all interfaces: have it ask for a token. A mode the user has set stays as it is."""
+    if os.environ.get("RAY_AUTH_MODE", "token") != "token" or "RAY_AUTH_TOKEN" in os.environ:
+        return
+    if not token.exists():
+        _write_private(token, secrets.token_hex(32))
+    os.environ["RAY_AUTH_MODE"] = "token"
+    os.environ["RAY_AUTH_TOKEN_PATH"] = str(token)
+    # Ray read its environment when it was imported: have it look again.
+    ray._raylet.Config.initialize("")
+    ray._raylet.AuthenticationTokenLoader.instance().reset_cache()
 
 
 def _start_controller(

@@ -199,6 +199,7 @@ class RayLauncher:
         return [ray.get(ref) for ref in found]
 
 
+# No method of an actor class may be a coroutine: Ray would then run all of them on one loop, one at a time.
 @ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=0, max_concurrency=8)
 class Controller:
     """The one controller of a cluster, called `controller` in the cluster's namespace."""
@@ -213,14 +214,11 @@ class Controller:
         self._launcher = RayLauncher(spec)
         metadata_log = MetadataLog(Path(spec.data_dir) / "controller" / "metadata.log")
         config = BrokerConfig.from_mapping(spec.config)
-        self._server, self._port = self._thread.call(self._serve(metadata_log, config))
+        self._server = ControllerServer(metadata_log, config, self._secret, self._launcher, self._thread.loop)
+        self._port = self._thread.call(self._server.listen(self._address))
         if ray.get_runtime_context().was_current_actor_reconstructed:
             self._launcher.adopt()
             self._expect_brokers()
-
-    async def _serve(self, metadata_log: MetadataLog, config: BrokerConfig) -> tuple[ControllerServer, int]:
-        server = ControllerServer(metadata_log, config, self._secret, self._launcher, self._thread.loop)
-        return server, await server.listen(self._address)
 
     def join_info(self) -> tuple[str, int, bytes]:
         """Where brokers find this controller, and the secret both prove they know."""

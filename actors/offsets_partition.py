@@ -15,6 +15,14 @@ from actors.process import LoopThread, check_code_version, log_to
 from actors.shard_process import ShardProcess
 
 
+async def _serve(socket_path: str, version: str) -> None:
+    try:
+        await ShardProcess(socket_path, version).run()
+    finally:
+        os._exit(0)  # no broker is left to serve
+
+
+# No method of an actor class may be a coroutine: Ray would then run all of them on one loop, one at a time.
 @ray.remote(num_cpus=0, max_restarts=0)
 class OffsetsPartition:
     """A process that offers itself to the broker at `socket_path` and becomes the partition it is told to be."""
@@ -23,13 +31,7 @@ class OffsetsPartition:
         check_code_version(version)
         log_to(log_dir, name)
         self._thread = LoopThread("coterie-shard")
-        self._thread.spawn(self._serve(socket_path, version))
-
-    async def _serve(self, socket_path: str, version: str) -> None:
-        try:
-            await ShardProcess(socket_path, version).run()
-        finally:
-            os._exit(0)  # no broker is left to serve
+        self._thread.spawn(_serve(socket_path, version))
 
     def describe(self) -> dict[str, Any]:
         """Whose process this is."""
