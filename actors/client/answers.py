@@ -205,6 +205,10 @@ class AnswerTables:
         self.needs_prepare = True
         self.live.ended()
 
+    def expelled(self, *, keep_member_id: bool) -> None:
+        """A commit was answered that this member is out."""
+        self._reset(keep_member_id=keep_member_id)
+
     def coordinator_lost(self, node: Node | None, now_ms: int, *, drop: bool = False) -> None:
         """This coordinator is not it any more. News of one already replaced says nothing."""
         if node is None or node != self.coordinator:

@@ -1,0 +1,42 @@
+"""Which version of each request to speak with a broker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from actors.client.errors import UnsupportedVersionError
+from actors.wire.messages import (
+    ApiMessage,
+    FetchRequest,
+    MetadataRequest,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
+    ProduceRequest,
+)
+
+Ranges = Mapping[int, tuple[int, int]]
+
+# The next versions name topics by id only; names are what our users and caches go by.
+_HIGHEST_WE_SPEAK = {
+    ProduceRequest.api_key: 12,
+    FetchRequest.api_key: 12,
+    MetadataRequest.api_key: 12,
+    OffsetCommitRequest.api_key: 9,
+    OffsetFetchRequest.api_key: 9,
+}
+
+
+def choose_version(request: type[ApiMessage], broker: Ranges, at_least: int = 0, at_most: int = 32767) -> int:
+    """The highest version both sides know. Raises UnsupportedVersionError if there is none from `at_least` on."""
+    name = request.__name__.removesuffix("Request")
+    if request.api_key not in broker:
+        raise UnsupportedVersionError(f"the broker has no {name}")
+    low, high = broker[request.api_key]
+    ours = _HIGHEST_WE_SPEAK.get(request.api_key, request.max_version)
+    version = min(high, ours, request.max_version, at_most)
+    if version < max(low, request.min_version, at_least):
+        raise UnsupportedVersionError(
+            f"{name}: the broker has versions {low} to {high}, this client needs "
+            f"{max(request.min_version, at_least)} to {min(ours, at_most)}"
+        )
+    return version
