@@ -109,7 +109,7 @@ class BrokerContext:
     parked_by_connection: dict[Connection, dict[ParkedFetch, None]] = field(default_factory=dict)
     woken: dict[ParkedFetch, None] = field(default_factory=dict)
     producer_ids: list[int] = field(default_factory=lambda: [0, 0])
-    producer_id_waiters: list[Callable[[bool], None]] = field(default_factory=list)
+    producer_id_waiters: list[Callable[[], None]] = field(default_factory=list)
     creating_offsets_topic: bool = False
     response_bytes_waiting: Callable[[], int] = lambda: 0
 
@@ -128,12 +128,18 @@ class BrokerContext:
         return partition
 
     def log(self, topic: str, index: int) -> PartitionLog:
-        """The log of a partition this broker leads; made at first use. Raises LogAccessError, OSError."""
-        found = self.data_dir.logs.get((topic, index))
-        if found is not None:
-            return found
+        """The log of a partition this broker leads; made at first use. Raises LogError, OSError."""
         info = self.metadata.topics[topic]
-        return self.data_dir.create(topic, index, info.id, self.topic_log_config(topic), now_ms=self.now_ms())
+        key = (topic, index)
+        data_dir = self.data_dir
+        found = data_dir.logs.get(key)
+        if found is None or data_dir.topic_ids[key] != info.id:
+            found = data_dir.create(topic, index, info.id, self.topic_log_config(topic), now_ms=self.now_ms())
+        end = found.log_end_offset
+        if found.high_watermark < end and len(info.partitions[index].isr) == 1:
+            # After a restart the checkpoint may be behind; alone in sync, we decide what is committed.
+            found.advance_high_watermark(end)
+        return found
 
     def topic_log_config(self, topic: str) -> LogConfig:
         """The log settings in force for a topic: its own configs over the broker's."""

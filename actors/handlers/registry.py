@@ -8,13 +8,22 @@ from types import ModuleType
 from typing import Any
 
 from actors.handlers import (
+    alter_configs,
     api_versions,
+    create_partitions,
     create_topics,
+    delete_records,
+    delete_topics,
+    describe_cluster,
+    describe_configs,
     fetch,
     find_coordinator,
     groups,
+    incremental_alter_configs,
+    init_producer_id,
     list_offsets,
     metadata,
+    offset_for_leader_epoch,
     produce,
 )
 from actors.handlers.context import BrokerContext, Request
@@ -59,6 +68,15 @@ HANDLERS: dict[int, Handler] = {
         find_coordinator,
         api_versions,
         create_topics,
+        delete_topics,
+        create_partitions,
+        delete_records,
+        describe_configs,
+        alter_configs,
+        incremental_alter_configs,
+        describe_cluster,
+        init_producer_id,
+        offset_for_leader_epoch,
     )
 }
 
