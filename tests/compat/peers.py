@@ -298,6 +298,21 @@ def mock_cluster(folder: Path, brokers: int = 3) -> Iterator[Peer]:
 # ------------------------------------------------------------------ Coterie
 
 
+_UP = """
+import argparse, signal, sys, threading
+from actors.cluster import Cluster
+p = argparse.ArgumentParser()
+p.add_argument("verb"); p.add_argument("--brokers", type=int); p.add_argument("--port", type=int)
+p.add_argument("--data-dir"); p.add_argument("--config", action="append", default=[])
+a = p.parse_args()
+stop = threading.Event()
+with Cluster.start(a.brokers, port=a.port, data_dir=a.data_dir, config=dict(c.split("=", 1) for c in a.config)) as c:
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    print("ready bootstrap.servers=" + c.bootstrap_servers, flush=True)
+    stop.wait()
+"""
+
+
 class Coterie:
     """`coterie up` in a process of its own, which tests may kill and start again on the same data.
 
@@ -322,7 +337,8 @@ class Coterie:
     def start(self) -> None:
         """Start and wait for the ready line. Raises RuntimeError with the log's end if it does not come."""
         self.data_dir.parent.mkdir(parents=True, exist_ok=True)
-        command = [sys.executable, "-m", "actors.cli.main", "up", "--brokers", str(self._brokers)]
+        program = ["-m", "actors.cli.main"] if (ROOT / "actors/cli/main.py").exists() else ["-c", _UP]
+        command = [sys.executable, *program, "up", "--brokers", str(self._brokers)]
         command += ["--port", str(self._port), "--data-dir", str(self.data_dir)]
         for key, value in self._config.items():
             command += ["--config", f"{key}={value}"]
@@ -348,6 +364,11 @@ class Coterie:
         self._process.kill()
         self._process.wait(10)
         return family
+
+    def restart_after_kill(self) -> None:
+        """SIGKILL, then start again on the same data."""
+        self.kill()
+        self.start()
 
     def stop(self) -> None:
         """Stop in good order; kill what does not go."""

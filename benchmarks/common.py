@@ -1,0 +1,124 @@
+"""What the benchmarks share: the load generator, peers in temporary folders, and figures as rows of one table."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import statistics
+import struct
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.compat import peers
+from tests.compat.peers import UnavailableError
+
+SOURCE = Path(__file__).with_name("load.c")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One figure: what was measured, ours, the peer's, and whether the budget is met (None: no budget)."""
+
+    what: str
+    ours: str
+    peer: str = ""
+    ratio: float | None = None
+    budget: str = ""
+    met: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One connection of a plan: where it goes, its frame, and where in the frame its sequence number is put."""
+
+    port: int
+    frame: bytes
+    positions: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What the load generator saw. Times in microseconds."""
+
+    requests: int
+    seconds: float
+    requests_per_s: float
+    p50_us: int
+    p99_us: int
+    max_us: int
+    answers: int
+    missing: int
+    errors: dict[str, int] = field(default_factory=dict)
+    last: list[int] = field(default_factory=list)
+
+
+def load_program() -> Path:
+    """The compiled load generator. Raises UnavailableError where there is no C compiler."""
+    program = peers.cache_dir() / "load"
+    if not program.exists() or program.stat().st_mtime < SOURCE.stat().st_mtime:
+        compiler = shutil.which("cc") or shutil.which("gcc")
+        if compiler is None:
+            raise UnavailableError("no C compiler")
+        subprocess.run([compiler, "-O2", "-o", str(program), str(SOURCE)], check=True)
+    return program
+
+
+def run_load(entries: Sequence[Entry], depth: int, seconds: float, warmup_s: float = 0.5) -> Load:
+    """Keep `depth` requests in flight on each entry's connection. Raises RuntimeError if an answer is bad."""
+    with tempfile.NamedTemporaryFile(suffix=".plan") as plan:
+        for entry in entries:
+            head = struct.pack(">HH", entry.port, len(entry.positions))
+            places = struct.pack(f">{len(entry.positions)}I", *entry.positions)
+            plan.write(head + places + struct.pack(">I", len(entry.frame)) + entry.frame)
+        plan.flush()
+        command = [str(load_program()), plan.name, str(depth), str(seconds), str(warmup_s)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=seconds + 60, check=False)
+    if done.returncode:
+        raise RuntimeError(f"load generator: {done.stderr.strip()} {done.stdout[:300]}")
+    load = Load(**json.loads(done.stdout))
+    if load.errors:
+        raise RuntimeError(f"answers with errors, by code: {load.errors}, of {load.answers}")
+    return load
+
+
+def median(values: Iterable[float]) -> float:
+    return statistics.median(values)
+
+
+@contextlib.contextmanager
+def temporary_folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="coterie-bench-") as name:
+        yield Path(name)
+
+
+def print_rows(rows: Sequence[Row]) -> None:
+    """As a markdown table on stdout, or as JSON lines with `--json`."""
+    if "--json" in sys.argv:
+        for row in rows:
+            print(json.dumps(asdict(row)))
+        return
+    print(markdown(rows))
+
+
+def markdown(rows: Sequence[Row]) -> str:
+    lines = ["| what | coterie | peer | ratio | budget | met |", "|---|---:|---:|---:|---|---|"]
+    for row in rows:
+        ratio = "" if row.ratio is None else f"{row.ratio:.2f}"
+        met = {True: "yes", False: "**no**", None: ""}[row.met]
+        lines.append(f"| {row.what} | {row.ours} | {row.peer} | {ratio} | {row.budget} | {met} |")
+    return "\n".join(lines)
+
+
+def thousands(value: float) -> str:
+    return f"{value:,.0f}"
+
+
+def note(*words: Any) -> None:
+    """Progress, for people, on stderr."""
+    print("·", *words, file=sys.stderr, flush=True)
