@@ -319,6 +319,7 @@ class BrokerServer:
         context.config = self.config = _with_dynamic(self.config, metadata, self.spec.broker_id)
         for key in [key for key in context.data_dir.logs if key[0] not in metadata.topics]:
             self._drop_log(*key)
+        self._lead()
         for name, topic in metadata.topics.items():
             before = older.topics.get(name)
             if before is not None and before.configs != topic.configs:
@@ -328,6 +329,14 @@ class BrokerServer:
                     if found is not None:
                         found.config = config
         self.shards.note_topics()
+
+    def _lead(self) -> None:
+        """Where we lead alone, all that we have is committed: the high watermark is the log's end."""
+        for key, found in self.context.data_dir.logs.items():
+            partition = self.context.metadata.partition(*key)
+            if partition is not None and partition.leader == self.spec.broker_id and len(partition.isr) == 1:
+                found.assign_leader_epoch(partition.leader_epoch)
+                found.advance_high_watermark(found.log_end_offset)
 
     def _drop_log(self, topic: str, index: int) -> None:
         folder = self.context.data_dir.delete(topic, index)
