@@ -1,0 +1,1 @@
+"""The coterie command. Each verb imports what it needs when it runs, so that `coterie --help` is quick."""

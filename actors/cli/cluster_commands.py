@@ -1,0 +1,170 @@
+"""`coterie up`, `down` and `status`: clusters on an embedded Ray or a running one."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import warnings
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import click
+
+from actors.cli.errors import CliError, one_line
+from actors.cli.options import key_values, output_format
+from actors.cli.output import emit, emit_json, note
+
+DEFAULT_DATA_DIR = "coterie-data"
+
+name_option = click.option("--name", default="default", show_default=True, help="Name of the cluster.")
+ray_address_option = click.option(
+    "--ray-address", metavar="ADDRESS", help="A running Ray cluster (host:port), instead of an embedded one."
+)
+
+
+def _data_dir_option(text: str) -> Any:
+    return click.option(
+        "--data-dir", type=click.Path(file_okay=False), default=DEFAULT_DATA_DIR, show_default=True, help=text
+    )
+
+
+@click.command()
+@click.option("--brokers", type=click.IntRange(min=1), default=1, show_default=True, help="How many brokers.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=9092, show_default=True, help="Of the first broker; 0: any free."
+)
+@click.option("--host", metavar="HOST", help="Where brokers listen.  [default: 127.0.0.1; the Ray node's address]")
+@_data_dir_option("Where logs and metadata are kept; made if it is missing.")
+@ray_address_option
+@name_option
+@click.option("--config", "configs", multiple=True, metavar="KEY=VALUE", help="A broker setting, by Kafka's name.")
+@click.option(
+    "--config-file", type=click.Path(exists=True, dir_okay=False), help="Broker settings in a Java properties file."
+)
+@click.option("--listeners", metavar="PLAINTEXT://HOST:PORT", help="Where brokers bind, if not at --host.")
+@click.option("--advertised-listeners", metavar="PLAINTEXT://HOST:PORT", help="The host clients are told.")
+def up(
+    brokers: int,
+    port: int,
+    host: str | None,
+    data_dir: str,
+    ray_address: str | None,
+    name: str,
+    configs: tuple[str, ...],
+    config_file: str | None,
+    listeners: str | None,
+    advertised_listeners: str | None,
+) -> None:
+    """Start a cluster and print `ready bootstrap.servers=...` when clients can connect.
+
+    On an embedded Ray it runs until Ctrl-C. With --ray-address it goes on after this command, until `coterie down`.
+    """
+    from actors.cluster import Cluster
+    from actors.settings import parse_properties
+
+    settings = parse_properties(Path(config_file).read_text()) if config_file else {}
+    settings |= key_values(configs)
+    settings |= {"listeners": listeners} if listeners else {}
+    settings |= {"advertised.listeners": advertised_listeners} if advertised_listeners else {}
+    stop = threading.Event()
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *rest, **more: note(f"warning: {one_line(message)}")
+        warnings.simplefilter("always", UserWarning)
+        with Cluster.start(
+            brokers, name=name, port=port, host=host, data_dir=data_dir, ray_address=ray_address, config=settings
+        ) as cluster:
+            # After ray.init, which installs handlers of its own.
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, lambda _number, _frame: _stop(stop))
+            for line in cluster.notes:
+                note(line)
+            click.echo(f"ready bootstrap.servers={cluster.bootstrap_servers} ray.address={cluster.ray_address}")
+            if ray_address is not None:
+                cluster.disconnect()
+                return
+            while not stop.wait(1.0):
+                cluster.check()
+
+
+def _stop(stop: threading.Event, frame: FrameType | None = None) -> None:
+    stop.set()
+
+
+@click.command()
+@click.argument("name", default="default")
+@ray_address_option
+@_data_dir_option("Data directory of an embedded cluster on this machine.")
+def down(name: str, ray_address: str | None, data_dir: str) -> None:
+    """End the cluster NAME: its logs are closed, its processes end, its data stays."""
+    from actors.cluster import Cluster
+
+    cluster = Cluster.connect(ray_address, name, data_dir=None if ray_address else data_dir)
+    cluster.stop()
+    click.echo(f"stopped {name}")
+
+
+@click.command()
+@ray_address_option
+@name_option
+@_data_dir_option("Data directory of an embedded cluster on this machine.")
+@output_format
+def status(ray_address: str | None, name: str, data_dir: str, output_format: str) -> None:
+    """Show brokers and partition actors: their Ray node, pid, role, epoch and load."""
+    from actors.cluster import Cluster
+
+    with Cluster.connect(ray_address, name, data_dir=None if ray_address else data_dir) as cluster:
+        found = cluster.status()
+    if output_format == "json":
+        emit_json(found)
+        return
+    rows = [_controller_row(found)]
+    for broker in found["brokers"]:
+        rows.append(_broker_row(broker))
+        rows += [_shard_row(broker, shard) for shard in broker.get("shards", ())]
+    emit(rows, ["role", "id", "state", "pid", "epoch", "address", "ray_node", "load"], output_format)
+    if not any(broker["alive"] for broker in found["brokers"]):
+        raise CliError(f"no broker of cluster {name} is alive; see {found['data_dir']}/logs")
+
+
+def _controller_row(found: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "role": "controller",
+        "id": found["name"],
+        "state": "Active",
+        "pid": found["controller_pid"],
+        "epoch": found["controller_epoch"],
+        "address": None,
+        "ray_node": found["controller_node_id"][:12],
+        "load": f"cluster {found['cluster_id']}",
+    }
+
+
+def _broker_row(broker: dict[str, Any]) -> dict[str, Any]:
+    load = broker["load"]
+    figures = f"{load['connections']} connections, {load['requests']} requests" if load else None
+    return {
+        "role": "broker",
+        "id": broker["id"],
+        "state": "Alive" if broker["alive"] else "Dead",
+        "pid": broker["pid"],
+        "epoch": broker["epoch"],
+        "address": f"{broker['host']}:{broker['port']}",
+        "ray_node": (broker.get("node_id") or "")[:12],
+        "load": figures,
+    }
+
+
+def _shard_row(broker: dict[str, Any], shard: dict[str, Any]) -> dict[str, Any]:
+    figures = shard["figures"]
+    groups = sum(figures.get("groups", {}).values())
+    return {
+        "role": "partition",
+        "id": f"__consumer_offsets-{shard['partition']}" if shard["partition"] >= 0 else None,
+        "state": shard["state"],
+        "pid": shard["pid"],
+        "epoch": shard["epoch"] if shard["partition"] >= 0 else None,
+        "address": f"on broker {broker['id']}",
+        "ray_node": (broker.get("node_id") or "")[:12],
+        "load": f"{groups} groups, {figures['offset_commits']} commits" if "offset_commits" in figures else None,
+    }

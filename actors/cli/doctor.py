@@ -1,0 +1,147 @@
+"""`coterie doctor`: whether this machine can run a cluster and Spark. It looks, and changes nothing."""
+
+from __future__ import annotations
+
+import os
+import resource
+import socket
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+import click
+import psutil
+
+from actors.cli import options, output
+from spark_bridge.java import JavaError, find_java
+
+OK: Final = "ok"
+WARNING: Final = "warning"
+UNUSABLE: Final = "unusable"
+
+_MIB: Final = 1 << 20
+_CLUSTER_MIB: Final = 700  # Ray's own processes and the controller
+_BROKER_MIB: Final = 250  # a broker and its two spare shards
+_COMFORT: Final = 2.0  # below this many times the need it works, but not with Spark beside it
+_SHM_MIB: Final = 512
+_FILES_NEEDED: Final = 1024
+_FILES_WANTED: Final = 8192
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing looked at. `fix` says what to do about it, None if nothing."""
+
+    check: str
+    status: str
+    found: str
+    fix: str | None = None
+
+
+@click.command()
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address the brokers would listen on.")
+@click.option("--port", default=9092, show_default=True, type=click.IntRange(0, 65535), help="The first broker's port.")
+@click.option("--brokers", default=3, show_default=True, type=click.IntRange(1, 100), help="How many brokers.")
+@options.output_format
+def doctor(host: str, port: int, brokers: int, output_format: str) -> int:
+    """Say whether this machine can run a cluster and Spark.
+
+    Looks at ports, Java, memory, shared memory and the limit of open files. Exits with 1 if something is unusable.
+    """
+    findings = list(examine(host, port, brokers))
+    output.emit([asdict(finding) for finding in findings], ("check", "status", "found", "fix"), output_format)
+    return 1 if any(finding.status == UNUSABLE for finding in findings) else 0
+
+
+def examine(host: str, port: int, brokers: int) -> Iterator[Finding]:
+    """Every finding, in the order a start would need them."""
+    yield ports(host, [port + number if port else 0 for number in range(brokers)])
+    yield memory(_available_bytes(), brokers)
+    yield shared_memory(Path("/dev/shm"))
+    yield open_files(*resource.getrlimit(resource.RLIMIT_NOFILE))
+    yield java()
+
+
+def ports(host: str, wanted: list[int]) -> Finding:
+    """Whether brokers can listen on these ports; 0 is any free one."""
+    beyond = [port for port in wanted if port > 65535]
+    if beyond:
+        return Finding("ports", UNUSABLE, f"{beyond[0]} is above 65535", "choose a lower --port")
+    for port in wanted:
+        try:
+            _listen(host, port)
+        except OSError as error:
+            why = f"{host}:{port}: {error.strerror or error}"
+            return Finding("ports", UNUSABLE, why, "end what uses it, or choose another --port (0: any free ones)")
+    return Finding("ports", OK, f"{host}:{','.join(map(str, wanted))} can be used")
+
+
+def memory(available_bytes: int, brokers: int) -> Finding:
+    """Whether a cluster of this size fits."""
+    need = _CLUSTER_MIB + brokers * _BROKER_MIB
+    have = available_bytes // _MIB
+    found = f"{have:,} MiB available, {output.plural(brokers, 'broker')} need about {need:,}"
+    if have < need:
+        return Finding("memory", UNUSABLE, found, "free memory, or start fewer --brokers")
+    if have < need * _COMFORT:
+        return Finding("memory", WARNING, found, "enough for the cluster, not for Spark beside it")
+    return Finding("memory", OK, found)
+
+
+def shared_memory(folder: Path) -> Finding:
+    """Ray's object store wants shared memory; without enough it works on disk, slowly."""
+    fix = "in a container, start it with --shm-size=1g; until then Ray keeps objects on disk"
+    if not folder.is_dir():
+        return Finding("shared memory", WARNING, f"there is no {folder}", fix)
+    stat = os.statvfs(folder)
+    free = stat.f_bavail * stat.f_frsize // _MIB
+    found = f"{free:,} MiB free in {folder}"
+    return Finding("shared memory", OK, found) if free >= _SHM_MIB else Finding("shared memory", WARNING, found, fix)
+
+
+def open_files(soft: int, hard: int) -> Finding:
+    """Every connection and every log segment is an open file."""
+    found = f"{_limit(soft)} (could be raised to {_limit(hard)})" if soft != hard else _limit(soft)
+    fix = f"ulimit -n {_FILES_WANTED}"
+    if soft == resource.RLIM_INFINITY or soft >= _FILES_WANTED:
+        return Finding("open files", OK, found)
+    return Finding("open files", UNUSABLE if soft < _FILES_NEEDED else WARNING, found, fix)
+
+
+def java() -> Finding:
+    """Spark's Java; the cluster itself needs none."""
+    try:
+        found = find_java()
+    except JavaError as error:
+        return Finding("java", UNUSABLE, "none that Spark can use", str(error))
+    passed = f"; passed over: {'; '.join(found.passed_over)}" if found.passed_over else ""
+    return Finding("java", OK, f"{found.version} from {found.source} ({found.home}){passed}")
+
+
+def _listen(host: str, port: int) -> None:
+    family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    with socket.socket(family, kind, protocol) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the brokers do: a past listener is no reason
+        probe.bind(address)
+        probe.listen(1)
+
+
+def _available_bytes() -> int:
+    """Memory that can be had, within the control group's limit if there is one."""
+    available = psutil.virtual_memory().available
+    for limit_file, used_file in (
+        ("memory.max", "memory.current"),
+        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
+    ):
+        try:
+            limit = int(Path("/sys/fs/cgroup", limit_file).read_text())
+            used = int(Path("/sys/fs/cgroup", used_file).read_text())
+        except (OSError, ValueError):
+            continue
+        return max(0, min(available, limit - used))
+    return available
+
+
+def _limit(value: int) -> str:
+    return "unlimited" if value == resource.RLIM_INFINITY else f"{value:,}"

@@ -1,0 +1,77 @@
+"""Options several commands share, and how their values are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+DEFAULT_BOOTSTRAP: Final = "127.0.0.1:9092"
+
+bootstrap = click.option(
+    "--bootstrap-server",
+    "--bootstrap-servers",
+    "bootstrap_server",
+    default=DEFAULT_BOOTSTRAP,
+    show_default=True,
+    envvar="COTERIE_BOOTSTRAP_SERVER",
+    metavar="HOST:PORT,...",
+    help="Brokers to ask first, Coterie's or any Kafka's.",
+)
+timeout = click.option(
+    "--timeout",
+    "timeout_ms",
+    type=click.IntRange(min=1),
+    default=30_000,
+    show_default=True,
+    metavar="MS",
+    help="How long to wait for brokers.",
+)
+output_format = click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    show_default=True,
+    help="Tables for people, JSON for programs.",
+)
+
+
+def admin_options(command: F) -> F:
+    """--bootstrap-server, --timeout and --format."""
+    return bootstrap(timeout(output_format(command)))
+
+
+def named(what: str, *, required: bool = True) -> Callable[[F], F]:
+    """Names as arguments (`coterie topics delete a b`) or as Kafka's tools have them (`--topic a`).
+
+    The command gets `<what>_arguments` and `<what>_options`; `names` makes one list of them.
+    """
+
+    def decorate(command: F) -> F:
+        argument = click.argument(f"{what}_arguments", nargs=-1, metavar=f"[{what.upper()}]...")
+        option = click.option(f"--{what}", f"{what}_options", multiple=True, metavar=what.upper(), help=f"A {what}.")
+        return argument(option(command))
+
+    return decorate
+
+
+def names(arguments: Iterable[str], options: Iterable[str], what: str) -> list[str]:
+    """The names given either way, each once. Raises UsageError if there is none."""
+    found = list(dict.fromkeys([*arguments, *options]))
+    if not found:
+        raise click.UsageError(f"name at least one {what}")
+    return found
+
+
+def key_values(pairs: Iterable[str], option: str = "--config") -> dict[str, str]:
+    """KEY=VALUE options. Raises BadParameter."""
+    found: dict[str, str] = {}
+    for pair in pairs:
+        key, separator, value = pair.partition("=")
+        if not separator or not key.strip():
+            raise click.BadParameter(f"{pair!r} is not KEY=VALUE", param_hint=option)
+        found[key.strip()] = value
+    return found

@@ -1,0 +1,111 @@
+"""What commands print: tables for people, JSON for programs, progress on stderr. What stands in them is not known here.
+
+Rows are dicts with Kafka's column names in lower case as keys (`log_end_offset`); None is "-" in a table and null in
+JSON. On a terminal tables are rich's; into a pipe they are plain columns, never cut off.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+import click
+
+Row = Mapping[str, Any]
+
+
+class Progress(Protocol):
+    """How far something is."""
+
+    def advance(self, steps: int = 1) -> None:
+        """So much more is done."""
+
+
+def emit(rows: Sequence[Row], columns: Sequence[str], output_format: str) -> None:
+    """Print rows; `columns` are the keys shown, in order. JSON shows every key a row has."""
+    if output_format == "json":
+        emit_json([dict(row) for row in rows])
+    elif rows:
+        emit_table(rows, columns)
+
+
+def emit_json(value: Any) -> None:
+    """Print one JSON document."""
+    click.echo(json.dumps(value, indent=2))
+
+
+def emit_table(rows: Sequence[Row], columns: Sequence[str]) -> None:
+    """Print columns under Kafka's headings: `log_end_offset` is LOG-END-OFFSET."""
+    head = [column.replace("_", "-").upper() for column in columns]
+    cells = [[text(row.get(column)) for column in columns] for row in rows]
+    if sys.stdout.isatty():
+        _rich_table(head, cells)
+        return
+    widths = [max(map(len, column)) for column in zip(head, *cells, strict=True)]
+    for line in [head, *cells]:
+        click.echo("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+
+
+def text(value: Any) -> str:
+    """A cell: "-" for None and for nothing, lists with commas, no control characters."""
+    if value is None or value == "":
+        return "-"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | tuple):
+        return ",".join(map(text, value)) or "-"
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(value))
+
+
+def note(message: str) -> None:
+    """Tell people something that is not the result: to stderr, so that pipes stay clean."""
+    click.echo(message, err=True)
+
+
+@contextmanager
+def progress(label: str, total: int | None = None, *, shown: bool = True) -> Iterator[Progress]:
+    """A progress bar on stderr while the block runs; nothing if stderr is no terminal."""
+    if not (shown and sys.stderr.isatty()):
+        yield _Silent()
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as RichProgress
+
+    shape = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with RichProgress(*shape, console=Console(stderr=True), transient=True) as bars:
+        yield _Bar(bars, bars.add_task(label, total=total))
+
+
+def plural(count: int, thing: str) -> str:
+    """ "1 topic", "2 topics"."""
+    return f"{count:,} {thing}" + ("" if count == 1 else "s")
+
+
+class _Silent:
+    def advance(self, steps: int = 1) -> None:
+        """Nobody is watching."""
+
+
+class _Bar:
+    def __init__(self, bars: Any, task: Any) -> None:
+        self._bars, self._task = bars, task
+
+    def advance(self, steps: int = 1) -> None:
+        self._bars.advance(self._task, steps)
+
+
+def _rich_table(head: Iterable[str], cells: Iterable[Sequence[str]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in head:
+        table.add_column(name, overflow="fold")
+    for line in cells:
+        table.add_row(*(Text(cell) for cell in line))  # Text: a group called "[red]" is no markup
+    Console().print(table)
