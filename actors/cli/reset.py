@@ -1,0 +1,159 @@
+"""Where `groups reset-offsets` moves a group: plans over plain numbers. No broker is asked here."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from actors.cli.errors import CliError
+
+Partition = tuple[str, int]
+_DURATION: Final = re.compile(
+    r"P(?:(?P<weeks>\d+)W)?(?:(?P<days>\d+)D)?(?:T(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d+)?)S)?)?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """The offsets a partition has: `earliest` to before `latest`."""
+
+    earliest: int
+    latest: int
+
+
+@dataclass(slots=True)
+class Plan:
+    """The offsets to commit, and what had to be bent on the way."""
+
+    offsets: dict[Partition, int] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+
+    def add(self, partition: Partition, wanted: int, log: Log) -> None:
+        """Move to `wanted`, or to the nearest offset the log has."""
+        offset = min(max(wanted, log.earliest), log.latest)
+        if offset != wanted:
+            name = f"{partition[0]}-{partition[1]}"
+            self.warnings.append(f"{name} has offsets {log.earliest} to {log.latest}: {offset} instead of {wanted}")
+        self.offsets[partition] = offset
+
+
+def to_earliest(logs: Mapping[Partition, Log]) -> Plan:
+    """Everything the logs still have."""
+    return Plan({partition: log.earliest for partition, log in logs.items()})
+
+
+def to_latest(logs: Mapping[Partition, Log]) -> Plan:
+    """Only what comes from now on."""
+    return Plan({partition: log.latest for partition, log in logs.items()})
+
+
+def to_offset(logs: Mapping[Partition, Log], offset: int) -> Plan:
+    """The same offset everywhere."""
+    return _each(logs, lambda _: offset)
+
+
+def shift_by(logs: Mapping[Partition, Log], committed: Mapping[Partition, int], count: int) -> Plan:
+    """So many records on, or back if negative. Raises CliError where nothing is committed."""
+    missing = sorted(f"{topic}-{number}" for topic, number in logs if (topic, number) not in committed)
+    if missing:
+        raise CliError(f"nothing is committed for {', '.join(missing)}: there is no offset to shift")
+    return _each(logs, lambda partition: committed[partition] + count)
+
+
+def to_current(logs: Mapping[Partition, Log], committed: Mapping[Partition, int]) -> Plan:
+    """What is committed already; the end where nothing is."""
+    return _each(logs, lambda partition: committed.get(partition, logs[partition].latest))
+
+
+def to_times(logs: Mapping[Partition, Log], found: Mapping[Partition, int]) -> Plan:
+    """The first record at or after a time, as the brokers found it; the end where there is none."""
+    return _each(logs, lambda partition: found.get(partition, logs[partition].latest))
+
+
+def to_given(logs: Mapping[Partition, Log], given: Mapping[Partition, int]) -> Plan:
+    """Offsets from a file. Raises CliError for partitions that do not exist."""
+    unknown = sorted(f"{topic}-{number}" for topic, number in given if (topic, number) not in logs)
+    if unknown:
+        raise CliError(f"there is no partition {', '.join(unknown)}")
+    return _each({partition: logs[partition] for partition in given}, lambda partition: given[partition])
+
+
+def _each(logs: Mapping[Partition, Log], wanted: Callable[[Partition], int]) -> Plan:
+    plan = Plan()
+    for partition, log in logs.items():
+        plan.add(partition, wanted(partition), log)
+    return plan
+
+
+# --- what people write ---
+
+
+def parse_time(text: str) -> int:
+    """Unix milliseconds of `YYYY-MM-DDTHH:MM:SS.sss`, UTC unless it names a zone. Raises CliError."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise CliError(
+            f"{text!r} is not a time such as 2026-01-31T13:45:00.000 (UTC, or with a zone: +02:00)"
+        ) from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
+
+
+def parse_duration(text: str) -> int:
+    """Milliseconds of an ISO 8601 duration such as P7DT12H30M. Raises CliError."""
+    match = _DURATION.fullmatch(text)
+    parts = {unit: float(number) for unit, number in match.groupdict().items() if number} if match else {}
+    if not parts or text.endswith("T"):
+        raise CliError(f"{text!r} is not a duration such as P7D, PT12H or P1DT2H30M")
+    return timedelta(**parts) // timedelta(milliseconds=1)
+
+
+def parse_topics(texts: Iterable[str]) -> dict[str, list[int] | None]:
+    """`topic` or `topic:0,1,2` to the partitions wanted; None is all of them. Raises CliError."""
+    wanted: dict[str, list[int] | None] = {}
+    for text in texts:
+        topic, separator, numbers = text.partition(":")
+        if not separator:
+            wanted[topic] = None
+            continue
+        parts = numbers.split(",")
+        if not topic or not all(part.isascii() and part.isdigit() for part in parts):
+            raise CliError(f"{text!r} is not TOPIC or TOPIC:PARTITION,PARTITION")
+        before = wanted.get(topic, [])
+        wanted[topic] = None if before is None else sorted({*before, *map(int, parts)})
+    return wanted
+
+
+def read_csv(text: str, groups: Iterable[str]) -> dict[str, dict[Partition, int]]:
+    """Lines of `topic,partition,offset`, or `group,topic,partition,offset`, to offsets by group. Raises CliError.
+
+    Lines without a group hold for the only group there is.
+    """
+    known = list(groups)
+    plans: dict[str, dict[Partition, int]] = {}
+    for number, fields in enumerate(csv.reader(io.StringIO(text)), 1):
+        if not fields:
+            continue
+        group, rest = (fields[0], fields[1:]) if len(fields) == 4 else (known[0] if len(known) == 1 else "", fields)
+        if group not in known or len(rest) != 3 or not all(part.strip().isdecimal() for part in rest[1:]):
+            form = "topic,partition,offset" if len(known) == 1 else "group,topic,partition,offset with a group named"
+            raise CliError(f"line {number} of the file is not {form}: {','.join(fields)!r}")
+        plans.setdefault(group, {})[rest[0], int(rest[1])] = int(rest[2])
+    return plans
+
+
+def write_csv(plans: Mapping[str, Mapping[Partition, int]]) -> str:
+    """What `read_csv` reads; the group stands in each line if there are several."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    for group, offsets in plans.items():
+        for (topic, number), offset in sorted(offsets.items()):
+            writer.writerow([group, topic, number, offset] if len(plans) > 1 else [topic, number, offset])
+    return out.getvalue()
