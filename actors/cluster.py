@@ -12,7 +12,7 @@ import secrets
 import socket
 import tempfile
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -29,6 +29,7 @@ DEFAULT_NAME = "default"
 _OBJECT_STORE_BYTES = 80 << 20
 _START_SECONDS = 60.0
 _SOCKET_PATH_MAX = 107
+_ADDRESS_FILE = "ray-address"
 
 
 class ClusterError(RuntimeError):
@@ -39,9 +40,18 @@ class Cluster:
     """A running cluster. Leaving its `with` block stops what this object started."""
 
     def __init__(
-        self, name: str, controller: Any, addresses: list[tuple[str, int]], *, owns_ray: bool, owner: bool
+        self,
+        name: str,
+        controller: Any,
+        addresses: list[tuple[str, int]],
+        *,
+        owns_ray: bool,
+        owner: bool,
+        notes: Sequence[str] = (),
     ) -> None:
         self.name = name
+        self.notes = tuple(notes)
+        """What was decided for a cluster of this size, in sentences."""
         self._controller = controller
         self._addresses = addresses
         self._owns_ray = owns_ray
@@ -68,8 +78,7 @@ class Cluster:
         """
         if brokers < 1:
             raise ClusterError(f"brokers must be at least 1, got {brokers}")
-        settings = dict(config or {})
-        settings = _effective_config(settings, brokers)
+        settings, notes = _effective_config(dict(config or {}), brokers)
         folder = Path(data_dir or tempfile.mkdtemp(prefix="coterie-")).resolve()
         embedded = ray_address is None
         bind = host or ("127.0.0.1" if embedded else None)
@@ -84,11 +93,25 @@ class Cluster:
             if owns_ray:
                 ray.shutdown()
             raise
-        return cls(name, controller, addresses, owns_ray=owns_ray, owner=True)
+        cluster = cls(name, controller, addresses, owns_ray=owns_ray, owner=True, notes=notes)
+        if owns_ray and embedded:
+            (folder / _ADDRESS_FILE).write_text(cluster.ray_address)
+        return cluster
 
     @classmethod
-    def connect(cls, ray_address: str | None = None, name: str = DEFAULT_NAME) -> Cluster:
-        """A cluster that runs on Ray already. Raises ClusterError if there is none of that name."""
+    def connect(
+        cls,
+        ray_address: str | None = None,
+        name: str = DEFAULT_NAME,
+        *,
+        data_dir: str | os.PathLike[str] | None = None,
+    ) -> Cluster:
+        """A cluster that runs on Ray already: at `ray_address`, or embedded in a process that uses `data_dir`.
+
+        Raises ClusterError if there is none of that name.
+        """
+        if ray_address is None and data_dir is not None:
+            ray_address = _embedded_address(Path(data_dir).resolve())
         owns_ray = _connect(None, ray_address)
         try:
             controller = ray.get_actor("controller", namespace=f"coterie-{name}")
@@ -126,6 +149,15 @@ class Cluster:
         shards = (shard for broker in self.status()["brokers"] for shard in broker.get("shards", ()))
         return {shard["partition"]: shard["pid"] for shard in shards if shard["partition"] >= 0}
 
+    def check(self) -> None:
+        """Raises ClusterError if the controller is gone for good."""
+        try:
+            ray.get(self._controller.addresses.remote(), timeout=30)
+        except (ray.exceptions.ActorDiedError, ray.exceptions.GetTimeoutError) as error:
+            raise ClusterError(f"the controller of cluster {self.name!r} is gone: {type(error).__name__}") from error
+        except ray.exceptions.RayError:
+            return  # it is being restarted
+
     def stop(self) -> None:
         """End all processes of the cluster, the logs closed cleanly. Stopping twice is harmless."""
         controller, self._controller = self._controller, None
@@ -158,13 +190,22 @@ class Cluster:
             self.disconnect()
 
 
-def _effective_config(settings: dict[str, str], brokers: int) -> dict[str, str]:
+def _effective_config(settings: dict[str, str], brokers: int) -> tuple[dict[str, str], list[str]]:
     config = BrokerConfig.from_mapping(settings)
     factor = "offsets.topic.replication.factor"
     if factor not in config.explicit and brokers < config.integer(factor):
         # A small cluster gets what it can hold, rather than no coordinator at all.
-        return {**settings, factor: str(brokers)}
-    return settings
+        wanted = config.integer(factor)
+        return {**settings, factor: str(brokers)}, [f"{factor}={brokers} (not {wanted}): there are {brokers} broker(s)"]
+    return settings, []
+
+
+def _embedded_address(folder: Path) -> str:
+    address = folder / _ADDRESS_FILE
+    if not address.exists():
+        raise ClusterError(f"no cluster has been started on data directory {folder}: see `coterie up --help`")
+    _protect_ray(folder / "ray-token")
+    return address.read_text()
 
 
 def _warn_if_open(host: str) -> None:
