@@ -7,7 +7,7 @@ to remove. Opening stands in recovery.py, compaction in compaction.py.
 import contextlib
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -260,6 +260,13 @@ class PartitionLog(UpkeptLog):
         if place is None:
             return None
         return Extent(place.segment.path, place.position, place.size_bytes, place.next_offset)
+
+    def extents(self, max_bytes: int, max_offset: int | None = None) -> Iterator[Extent]:
+        """The log from its start to the watermark (or `max_offset`), in pieces: for loading a shard."""
+        offset = self._start
+        while (extent := self.locate(offset, max_bytes, max_offset)) is not None:
+            yield extent
+            offset = extent.next_offset
 
     def _place(self, offset: int, max_bytes: int, max_offset: int | None, min_one_batch: bool) -> Place | None:
         if not self._start <= offset <= self._end:

@@ -1,0 +1,75 @@
+"""What the tests of the log share: batches with known content, logs on temporary folders, a disk that fails."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from actors.log.batch import Record, build_batch, iter_batches, read_records
+from actors.log.config import LogConfig
+from actors.log.files import FileWriter
+from actors.log.partition_log import PartitionLog
+
+NOW_MS = 1_700_000_000_000
+
+
+def config(**settings: str) -> LogConfig:
+    """A LogConfig from Kafka's names with underscores for dots."""
+    return LogConfig.from_configs({name.replace("_", "."): value for name, value in settings.items()})
+
+
+def open_log(path: Path, *, clean: bool = False, writer: FileWriter | None = None, **settings: str) -> PartitionLog:
+    return PartitionLog.open(path, config(**settings), clean_shutdown=clean, now_ms=NOW_MS, writer=writer)
+
+
+def values(*items: bytes | None, key: bytes | None = b"k", timestamp_ms: int = NOW_MS, **options: object) -> bytes:
+    """One batch with these values."""
+    return build_batch([(key, item, None, timestamp_ms) for item in items], **options)  # type: ignore[arg-type]
+
+
+def append(log: PartitionLog, data: bytes, epoch: int = 0, now_ms: int = NOW_MS, commit: bool = True) -> int:
+    """Append as leader and commit; the base offset."""
+    base = log.append_as_leader(data, epoch, now_ms).base_offset
+    if commit:
+        log.advance_high_watermark(log.log_end_offset)
+    return base
+
+
+def all_bytes(log: PartitionLog) -> bytes:
+    """Everything from the log start to the log end, committed or not."""
+    return b"".join(extent.read() for extent in log.extents(1 << 20, log.log_end_offset))
+
+
+def all_records(log: PartitionLog) -> list[Record]:
+    return list(read_records(all_bytes(log), verify_crc=True))
+
+
+def content(log: PartitionLog) -> list[tuple[int, bytes | None, bytes | None]]:
+    """(offset, key, value) of every record."""
+    return [(each.offset, each.key, each.value) for each in all_records(log)]
+
+
+def batch_bounds(log: PartitionLog) -> list[tuple[int, int]]:
+    """(base offset, last offset) of every batch."""
+    return [(header.base_offset, header.last_offset) for _, _, header in iter_batches(all_bytes(log))]
+
+
+class FullDisk(FileWriter):
+    """Takes `room` more bytes, then part of a write and ENOSPC."""
+
+    def __init__(self, room: int | None = None) -> None:
+        self.room = room
+        self.fsync_error: OSError | None = None
+
+    def write(self, fd: int, buffers: Sequence[bytes | bytearray | memoryview], position: int) -> int:
+        data = b"".join(buffers)
+        if self.room is not None and len(data) > self.room:
+            os.pwrite(fd, data[: self.room], position)
+            raise OSError(28, "No space left on device")
+        if self.room is not None:
+            self.room -= len(data)
+        return super().write(fd, buffers, position)
+
+    def fsync(self, fd: int) -> None:
+        if self.fsync_error is not None:
+            raise self.fsync_error
+        super().fsync(fd)
