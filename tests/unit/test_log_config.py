@@ -1,0 +1,76 @@
+"""Topic settings: Kafka's names and defaults, and errors that name what is wrong."""
+
+import pytest
+
+from actors.log.config import LogConfig, config_docs
+from actors.log.errors import LogConfigError
+
+
+def test_defaults_are_kafkas():
+    assert LogConfig().to_configs() == {
+        "cleanup.policy": "delete",
+        "compression.type": "producer",
+        "delete.retention.ms": "86400000",
+        "flush.messages": "9223372036854775807",
+        "index.interval.bytes": "4096",
+        "max.compaction.lag.ms": "9223372036854775807",
+        "max.message.bytes": "1048588",
+        "message.timestamp.after.max.ms": "3600000",
+        "message.timestamp.before.max.ms": "9223372036854775807",
+        "message.timestamp.type": "CreateTime",
+        "min.cleanable.dirty.ratio": "0.5",
+        "min.compaction.lag.ms": "0",
+        "min.insync.replicas": "1",
+        "producer.id.expiration.ms": "86400000",
+        "retention.bytes": "-1",
+        "retention.ms": "604800000",
+        "segment.bytes": "1073741824",
+        "segment.ms": "604800000",
+        "unclean.leader.election.enable": "false",
+    }
+
+
+def test_text_and_back():
+    changed = {
+        "cleanup.policy": "compact,delete",
+        "segment.bytes": "104857600",
+        "min.cleanable.dirty.ratio": "0.25",
+        "unclean.leader.election.enable": "true",
+        "compression.type": "zstd",
+        "message.timestamp.type": "LogAppendTime",
+    }
+    config = LogConfig.from_configs(changed)
+    assert {key: config.to_configs()[key] for key in changed} == changed
+    assert LogConfig.from_configs(config.to_configs()) == config
+    assert config.compacts
+    assert config.deletes
+    assert config.segment_bytes == 104857600
+    assert config.target_codec == 4
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("segment.bytes", "many"),
+        ("segment.bytes", "0"),
+        ("segment.bytes", "2147483648"),
+        ("retention.ms", "-2"),
+        ("cleanup.policy", "shred"),
+        ("cleanup.policy", ""),
+        ("compression.type", "none"),
+        ("min.cleanable.dirty.ratio", "1.5"),
+        ("message.timestamp.type", "createtime"),
+        ("unclean.leader.election.enable", "yes"),
+        ("no.such.setting", "1"),
+    ],
+)
+def test_errors_name_key_and_value(key, value):
+    with pytest.raises(LogConfigError) as caught:
+        LogConfig.from_configs({"retention.bytes": "5", key: value})
+    assert key in str(caught.value)
+    assert repr(value) in str(caught.value)
+
+
+def test_every_setting_is_described():
+    assert set(config_docs()) == set(LogConfig().to_configs())
+    assert all(config_docs().values())
