@@ -266,6 +266,8 @@ def _connect(folder: Path | None, ray_address: str | None) -> bool:
     quiet: dict[str, Any] = {"logging_level": "ERROR", "log_to_driver": False}
     if ray_address is None and folder is not None:
         _protect_ray(folder / "ray-token")
+        # Ray runs workers at niceness 15; a broker that waits behind every other process is no broker.
+        os.environ.setdefault("RAY_worker_niceness", "0")
         ray.init(address="local", include_dashboard=False, object_store_memory=_OBJECT_STORE_BYTES, **quiet)
         return True
     if ray_address is None:
