@@ -1,0 +1,155 @@
+"""Records as lines of text: what `produce` reads and `consume` writes. Pure; no client here.
+
+As text a line is the value, or key, separator, value. As JSON it is an object with `key`, `value` and `headers`
+(a list of [name, value]), `partition` and `timestamp`; bytes that are no UTF-8 stand as {"base64": "..."}, so that
+what consume writes, produce reads back.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from actors.cli.errors import CliError
+
+Headers = list[tuple[str, bytes | None]]
+_KNOWN = {"key", "value", "headers", "partition", "timestamp", "topic", "offset"}
+
+
+class Record(Protocol):
+    """The part of a consumed record that is written; keys and values are raw bytes."""
+
+    @property
+    def topic(self) -> str: ...
+    @property
+    def partition(self) -> int: ...
+    @property
+    def offset(self) -> int: ...
+    @property
+    def timestamp(self) -> int: ...
+    @property
+    def key(self) -> bytes | None: ...
+    @property
+    def value(self) -> bytes | None: ...
+    @property
+    def headers(self) -> Sequence[tuple[str, bytes | None]]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ToSend:
+    """One record to produce; `timestamp_ms` is Unix time, None for now."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+    partition: int | None = None
+    timestamp_ms: int | None = None
+
+
+def from_text(line: bytes, separator: bytes | None, headers: Headers) -> ToSend:
+    """A line without its end. Raises CliError if it lacks the separator that was asked for."""
+    if separator is None:
+        return ToSend(None, line, headers)
+    key, found, value = line.partition(separator)
+    if not found:
+        raise CliError(f"a line has no key separator {separator.decode(errors='replace')!r}: {_short(line)}")
+    return ToSend(key, value, headers)
+
+
+def from_json(line: bytes, headers: Headers) -> ToSend:
+    """One JSON object. Raises CliError."""
+    try:
+        found = json.loads(line)
+    except ValueError as error:
+        raise CliError(f"a line is not JSON ({error}): {_short(line)}") from None
+    if not isinstance(found, dict) or found.keys() - _KNOWN:
+        raise CliError(f"a line must be an object of key, value, headers, partition and timestamp: {_short(line)}")
+    own = [(_name(each, line), _to_bytes(each[1], line)) for each in found.get("headers") or []]
+    return ToSend(
+        _to_bytes(found.get("key"), line),
+        _to_bytes(found.get("value"), line),
+        headers + own,
+        _number(found, "partition", line),
+        None if found.get("timestamp") == -1 else _number(found, "timestamp", line),  # -1: it never had one
+    )
+
+
+def parse_headers(texts: Iterable[str]) -> Headers:
+    """`name=value` options; a name without `=` is a header without value."""
+    parts = [text.partition("=") for text in texts]
+    return [(name, value.encode() if separator else None) for name, separator, value in parts]
+
+
+def to_text(record: Record, separator: bytes | None, *, headers: bool = False) -> bytes:
+    """A line with its end: `[headers TAB] [key separator] value`; null keys and values are `null`."""
+    parts = []
+    if headers:
+        listed = b",".join(name.encode() + b":" + _or_null(value) for name, value in record.headers)
+        parts += [listed or b"NO_HEADERS", b"\t"]
+    if separator is not None:
+        parts += [_or_null(record.key), separator]
+    return b"".join([*parts, _or_null(record.value), b"\n"])
+
+
+def to_json(record: Record) -> bytes:
+    """A line with its end: one JSON object."""
+    shown = {
+        "topic": record.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "timestamp": record.timestamp,
+        "key": _to_json(record.key),
+        "value": _to_json(record.value),
+        "headers": [[name, _to_json(value)] for name, value in record.headers],
+    }
+    return json.dumps(shown, ensure_ascii=False).encode() + b"\n"
+
+
+def separator_bytes(text: str | None) -> bytes | None:
+    """A separator as typed, where `\\t` is a tab."""
+    return None if text is None else text.replace("\\t", "\t").encode()
+
+
+def _or_null(value: bytes | None) -> bytes:
+    return b"null" if value is None else value
+
+
+def _to_json(value: bytes | None) -> str | dict[str, str] | None:
+    if value is None:
+        return None
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return {"base64": b64encode(value).decode()}
+
+
+def _to_bytes(value: Any, line: bytes) -> bytes | None:
+    if value is None or isinstance(value, str):
+        return value.encode() if value is not None else None
+    if isinstance(value, dict) and value.keys() == {"base64"}:
+        try:
+            return b64decode(value["base64"], validate=True)
+        except (ValueError, TypeError):
+            raise CliError(f"a line has base64 that cannot be read: {_short(line)}") from None
+    return json.dumps(value).encode()  # numbers, lists and objects go as the JSON they are
+
+
+def _name(header: Any, line: bytes) -> str:
+    if isinstance(header, list) and len(header) == 2 and isinstance(header[0], str):
+        return header[0]
+    raise CliError(f'headers must be pairs such as [["name", "value"]]: {_short(line)}')
+
+
+def _number(found: dict[str, Any], key: str, line: bytes) -> int | None:
+    value = found.get(key)
+    if value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= 0):
+        return value
+    raise CliError(f"{key} must be a whole number: {_short(line)}")
+
+
+def _short(line: bytes) -> str:
+    text = line[:80].decode(errors="replace")
+    return repr(text + ("..." if len(line) > 80 else ""))
