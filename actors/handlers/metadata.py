@@ -15,6 +15,7 @@ VERSIONS = (0, 13)
 
 Topic = MetadataResponse.MetadataResponseTopic
 _NO_ID = bytes(16)
+_IDS_FROM = 12
 
 
 def handle(context: BrokerContext, request: Request) -> MetadataResponse | None:
@@ -23,15 +24,18 @@ def handle(context: BrokerContext, request: Request) -> MetadataResponse | None:
     topics = m.topics
     if topics is None or (request.version == 0 and not topics):
         return _response(context, [_described(context, topic) for topic in context.metadata.topics.values()])
-    # Versions 10 and 11 have the fields, but brokers understand ids from version 12 on (KIP-516).
-    ids_allowed = request.version >= 12
-    if any(t.topic_id == _NO_ID if t.name is None else t.topic_id != _NO_ID and not ids_allowed for t in topics):
+    if not all(_legal(topic, request.version) for topic in topics):
         return failed(m, request.version, ErrorCode.INVALID_REQUEST)
     missing = _to_create(context, request)
     if not missing:
         return _response(context, _found(context, m, {}))
     _create(context, request, missing)
     return None
+
+
+def _legal(topic: MetadataRequest.MetadataRequestTopic, version: int) -> bool:
+    """Versions 10 and 11 have room for ids, but brokers understand them from version 12 on (KIP-516)."""
+    return topic.name is not None if topic.topic_id == _NO_ID else version >= _IDS_FROM
 
 
 def _to_create(context: BrokerContext, request: Request) -> list[str]:
@@ -123,7 +127,9 @@ def failed(message: ApiMessage, version: int, code: ErrorCode, text: str | None 
     assert isinstance(message, MetadataRequest)
     topics = [
         Topic(
-            error_code=code, name=topic.name if topic.name is not None or version >= 12 else "", topic_id=topic.topic_id
+            error_code=code,
+            name=topic.name if topic.name is not None or version >= _IDS_FROM else "",
+            topic_id=topic.topic_id,
         )
         for topic in message.topics or ()
     ]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from handler_helpers import Broker, led_by
 
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import FindCoordinatorRequest
 from placement.hashing import partition_for_group
 from placement.metadata import OFFSETS_TOPIC, BrokerInfo, broker_record, partition_record
-from handler_helpers import Broker, led_by
 
 VERSIONS = range(7)
 
