@@ -85,7 +85,7 @@ def member_columns(groups: Sequence[Group], *, verbose: bool) -> tuple[str, ...]
     """Kafka shows instance ids only where there are some."""
     static = any(member.instance_id for group in groups for member in group.members)
     columns = [*MEMBER_COLUMNS[:2], *(["group_instance_id"] if static else []), *MEMBER_COLUMNS[2:]]
-    return tuple([*columns, *(["assignment"] if verbose else [])])
+    return (*columns, *(["assignment"] if verbose else []))
 
 
 def state_row(group: Group) -> dict[str, Any]:
