@@ -1,1 +1,23 @@
 """Kafka clients for any broker: Consumer, Producer, Admin. Nothing here imports ray or knows our own brokers."""
+
+from actors.client.consumer import Consumer
+from actors.client.listener import ConsumerRebalanceListener
+from actors.client.records import (
+    ConsumerGroupMetadata,
+    ConsumerRecord,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    RecordMetadata,
+    TopicPartition,
+)
+
+__all__ = [
+    "Consumer",
+    "ConsumerGroupMetadata",
+    "ConsumerRebalanceListener",
+    "ConsumerRecord",
+    "OffsetAndMetadata",
+    "OffsetAndTimestamp",
+    "RecordMetadata",
+    "TopicPartition",
+]

@@ -22,7 +22,7 @@ class Setting:
     """One setting. `kind` is what its value must be; numbers have a range, words a choice. Times are in ms."""
 
     default: Any
-    kind: type | tuple[type, ...]
+    kind: Any
     doc: str
     low: int | None = None
     high: int | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from actors.client.errors import CorrelationIdError, KafkaConnectionError, KafkaError, KafkaTimeoutError
 from actors.client.versions import Ranges, choose_version
@@ -144,8 +144,7 @@ class Connection(asyncio.BufferedProtocol):
     # --- asyncio's side -------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._end(KafkaConnectionError(f"the broker closed the connection{f': {exc}' if exc else ''}"))

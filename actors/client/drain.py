@@ -1,0 +1,163 @@
+"""Handing out what was fetched: whose turn it is, how much, and what to do about errors in between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from actors.client.decode import Columns, Deserializer, next_batch, read_batch
+from actors.client.errors import (
+    LogTruncationError,
+    NoOffsetForPartitionError,
+    OffsetOutOfRangeError,
+    TopicAuthorizationFailedError,
+    error_for,
+)
+from actors.client.fetcher import NO_OFFSET, TRUNCATED
+from actors.client.positions import Chunk, PartitionState, Positions
+from actors.client.records import ConsumerRecord, TopicPartition
+from actors.wire.errors import ErrorCode as Code
+
+Records = dict[TopicPartition, list[ConsumerRecord]]
+
+
+class Drain:
+    """Takes records out of `positions` in the user's thread, one partition after the other."""
+
+    def __init__(
+        self,
+        positions: Positions,
+        *,
+        reset_to: int | None,
+        committed: bool,
+        check_crcs: bool,
+        key_of: Callable[[str], Deserializer | None],
+        value_of: Callable[[str], Deserializer | None],
+    ) -> None:
+        self._positions = positions
+        self._reset_to = reset_to
+        self._committed = committed
+        self._check = check_crcs
+        self._key_of = key_of
+        self._value_of = value_of
+
+    def take(self, limit: int, *, advance: bool = True) -> Records:
+        """At most `limit` records. Without `advance`, positions stay and the caller moves them record by record."""
+        found: Records = {}
+        left = limit
+        for state in self._in_turn():
+            while left > 0:
+                some = self._some(state, left, advance=advance)
+                if not some:
+                    break
+                found.setdefault(state.tp, []).extend(some)
+                left -= len(some)
+                if advance:
+                    self.advance(state, some[-1])
+            if left <= 0:
+                break
+        return found
+
+    def take_columns(self, limit: int, *, with_headers: bool) -> Columns:
+        """Whole batches until there are at least `limit` records."""
+        columns = Columns(with_headers)
+        for state in self._in_turn():
+            while len(columns) < limit and (chunk := self._front(state)) is not None:
+                assert state.position is not None
+                batch = next_batch(chunk, state.position, committed=self._committed, check=self._check)
+                if batch is None:
+                    self._finish(state, chunk)
+                    continue
+                columns.add(state.tp, *batch, state.position)
+                state.position = batch[1].next_offset
+                state.epoch = batch[1].leader_epoch
+            if len(columns) >= limit:
+                break
+        return columns
+
+    @staticmethod
+    def advance(state: PartitionState, record: ConsumerRecord) -> None:
+        state.position = record.offset + 1
+        state.epoch = record.leader_epoch
+
+    def _in_turn(self) -> Iterator[PartitionState]:
+        """Each deliverable partition once; the next call begins one further, so that none starves."""
+        turn = self._positions.turn
+        if turn:
+            turn.rotate(-1)
+        for tp in list(turn):
+            state = self._positions.states.get(tp)
+            if state is not None and state.deliverable:
+                yield state
+
+    def _some(self, state: PartitionState, limit: int, *, advance: bool) -> list[ConsumerRecord]:
+        while not state.ready:
+            chunk = self._front(state)
+            if chunk is None:
+                return []
+            assert state.position is not None
+            batch = next_batch(chunk, state.position, committed=self._committed, check=self._check)
+            if batch is None:
+                self._finish(state, chunk, advance=advance)
+                continue
+            topic = state.tp.topic
+            records = read_batch(state.tp, *batch, state.position, self._key_of(topic), self._value_of(topic))
+            if records:
+                state.ready.append(records)
+        records = state.ready[0]
+        if len(records) <= limit:
+            state.ready.popleft()
+            return records
+        state.ready[0] = records[limit:]
+        return records[:limit]
+
+    def _finish(self, state: PartitionState, chunk: Chunk, *, advance: bool = True) -> None:
+        """A chunk is used up: what was left at its end (control batches) is passed too."""
+        state.chunks.popleft()
+        state.buffered -= len(chunk.data)
+        if advance and state.position is not None and chunk.offset > state.position:
+            state.position = chunk.offset
+
+    def _front(self, state: PartitionState) -> Chunk | None:
+        while state.chunks:
+            chunk = state.chunks[0]
+            if chunk.token != state.token:
+                state.chunks.popleft()
+            elif chunk.code:
+                self._trouble(state, chunk)
+            else:
+                return chunk
+        return None
+
+    def _trouble(self, state: PartitionState, chunk: Chunk) -> None:
+        """An error in place of records: begin elsewhere if there is a policy, else raise."""
+        tp = state.tp
+        if chunk.code == NO_OFFSET:
+            raise NoOffsetForPartitionError(partitions=[tp])
+        if chunk.code == TRUNCATED:
+            if self._reset_to is None:
+                raise LogTruncationError(offsets={tp: chunk.offset})
+            state.seek(chunk.offset)
+        elif chunk.code == Code.OFFSET_OUT_OF_RANGE:
+            if self._reset_to is None:
+                raise OffsetOutOfRangeError(offsets={tp: chunk.offset})
+            state.reset(self._reset_to)
+        else:
+            # Another try with the next poll: the program may seek past it, or the permission may be given.
+            state.chunks.popleft()
+            state.halted = False
+            if chunk.code == Code.TOPIC_AUTHORIZATION_FAILED:
+                raise TopicAuthorizationFailedError(topics=[tp.topic])
+            raise error_for(chunk.code, f"fetching {tp.topic}-{tp.partition} at offset {chunk.offset}")
+
+
+def by_topic(given: Any, make: Callable[[Any, str], Deserializer | None]) -> Callable[[str], Deserializer | None]:
+    """One deserializer per topic, made once: objects with `deserialize(topic, data)` want to know the topic."""
+    made: dict[str, Deserializer | None] = {}
+
+    def find(topic: str) -> Deserializer | None:
+        if topic not in made:
+            made[topic] = make(given, topic)
+        return made[topic]
+
+    return find

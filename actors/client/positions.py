@@ -1,0 +1,130 @@
+"""Where a consumer stands in each of its partitions, and what was fetched ahead. No I/O.
+
+Two threads meet here. The user's thread alone moves positions of partitions that have one, and takes chunks; the
+background thread adds chunks and gives a first position to those that have none, under the consumer's lock.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from actors.client.records import ConsumerRecord, OffsetAndMetadata, TopicPartition
+from actors.log.batch import BatchHeader
+
+LATEST = -1
+EARLIEST = -2
+
+
+@dataclass(slots=True)
+class Chunk:
+    """The whole batches of one fetch of one partition, or an error (`code`, at `offset`) in their place."""
+
+    token: int
+    data: bytes = b""
+    batches: deque[tuple[int, int, BatchHeader]] = field(default_factory=deque)
+    aborted: list[tuple[int, int]] = field(default_factory=list)
+    code: int = 0
+    offset: int = -1
+
+
+@dataclass(slots=True)
+class PartitionState:
+    """One assigned partition. `position` is the next offset to hand out, `fetch_at` the next to fetch.
+
+    `token` grows whenever the position jumps: what was asked for under an older one is not wanted any more.
+    """
+
+    tp: TopicPartition
+    position: int | None = None
+    epoch: int = -1
+    fetch_at: int = -1
+    fetch_epoch: int = -1
+    token: int = 0
+    paused: bool = False
+    stopped: bool = False
+    halted: bool = False
+    from_committed: bool = False
+    reset_to: int | None = None
+    checked_epoch: int = -1
+    retry_ms: int = 0
+    busy: bool = False
+    chunks: deque[Chunk] = field(default_factory=deque)
+    buffered: int = 0
+    preferred: tuple[int, int] = (-1, 0)
+    high_watermark: int = -1
+    last_stable_offset: int = -1
+    log_start_offset: int = -1
+    # What was decoded of the chunk at the front, not handed out yet.
+    ready: deque[list[ConsumerRecord]] = field(default_factory=deque)
+
+    def seek(self, offset: int, epoch: int = -1) -> None:
+        self._jump()
+        self.position = self.fetch_at = offset
+        self.epoch = self.fetch_epoch = epoch
+        self.checked_epoch = -1
+
+    def reset(self, timestamp: int) -> None:
+        """Find the position anew: at the log's beginning or end, or at a time."""
+        self._jump()
+        self.position = None
+        self.reset_to = timestamp
+
+    def load(self) -> None:
+        """Begin at the committed offset."""
+        self._jump()
+        self.position = None
+        self.from_committed = True
+
+    def _jump(self) -> None:
+        self.token += 1
+        self.chunks.clear()
+        self.ready.clear()
+        self.buffered = 0
+        self.reset_to = None
+        self.from_committed = False
+        self.halted = False
+        self.retry_ms = 0
+        self.busy = False
+
+    @property
+    def deliverable(self) -> bool:
+        return not (self.paused or self.stopped)
+
+    def add(self, chunk: Chunk) -> None:
+        self.chunks.append(chunk)
+        self.buffered += len(chunk.data)
+
+
+class Positions:
+    """All assigned partitions, in the order in which they get their turn."""
+
+    def __init__(self) -> None:
+        self.states: dict[TopicPartition, PartitionState] = {}
+        self.turn: deque[TopicPartition] = deque()
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> list[PartitionState]:
+        """Keep what is in `partitions`, drop the rest; the new ones, which have no position yet."""
+        wanted = sorted(partitions)
+        added = [PartitionState(tp) for tp in wanted if tp not in self.states]
+        fresh = {state.tp: state for state in added}
+        for tp, state in self.states.items():
+            if tp not in wanted:
+                state.stopped = True
+                state._jump()
+        self.states = {tp: fresh.get(tp) or self.states[tp] for tp in wanted}
+        self.turn = deque(self.states)
+        return added
+
+    def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """The offsets to commit: everything that has a position."""
+        return {
+            tp: OffsetAndMetadata(state.position, "", state.epoch)
+            for tp, state in self.states.items()
+            if state.position is not None
+        }
+
+    def stop_all(self, stopped: bool = True) -> None:
+        for state in self.states.values():
+            state.stopped = stopped
