@@ -1,0 +1,277 @@
+"""The producer's buffer: one queue of batches per partition, and what may be sent now. No I/O, no thread.
+
+Touched under the producer's lock.
+"""
+
+from __future__ import annotations
+
+import struct
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import crc32c
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
+
+from actors.client.errors import KafkaTimeoutError
+from actors.client.records import RecordMetadata, TopicPartition
+from actors.log.batch import HEADER_BYTES
+
+Headers = list[tuple[str, bytes | None]]
+_BATCH_OVERHEAD = HEADER_BYTES
+_MAX_BUILD_BYTES = 2**31 - 1
+_CRC = struct.Struct(">I")
+_CRC_AT = 17
+_PRODUCER = struct.Struct(">qhi")
+_PRODUCER_AT = 43
+_CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+
+
+@dataclass(slots=True)
+class Identity:
+    """An idempotent producer's id for one partition, and the sequence of its next batch there."""
+
+    producer_id: int
+    epoch: int
+    next_sequence: int = 0
+
+
+class Batch:
+    """Records of one partition on their way together."""
+
+    __slots__ = (
+        "_builder",
+        "_done",
+        "attempts",
+        "base_offset",
+        "callbacks",
+        "count",
+        "created_ms",
+        "data",
+        "error",
+        "identity",
+        "order",
+        "sequence",
+        "size",
+        "timestamp_ms",
+        "tp",
+    )
+
+    def __init__(self, tp: TopicPartition, codec: int, now_ms: int) -> None:
+        self.tp = tp
+        self.created_ms = now_ms
+        self.count = 0
+        self.size = _BATCH_OVERHEAD
+        self.attempts = 0
+        self.data: bytearray | None = None
+        self.identity: Identity | None = None
+        self.sequence = -1
+        self.order = 0
+        self.base_offset = -1
+        self.timestamp_ms = -1
+        self.error: BaseException | None = None
+        self.callbacks: list[Callable[[Batch], None]] = []
+        self._done: threading.Event | None = None
+        self._builder: Any = DefaultRecordBatchBuilder(2, codec, 0, -1, -1, -1, _MAX_BUILD_BYTES)
+
+    def append(self, key: bytes | None, value: bytes | None, headers: Headers, timestamp_ms: int) -> int:
+        """Add a record; its number within the batch."""
+        number = self.count
+        self._builder.append(number, timestamp_ms, key, value, headers)
+        self.count = number + 1
+        self.size = self._builder.size()
+        return number
+
+    def close(self, identity: Identity | None) -> None:
+        """No more records: build its bytes, and give it its place in the sequence of `identity` if it has none yet."""
+        if self.data is None:
+            self.data = self._builder.build()
+            self._builder = None
+        if identity is not None and self.identity is not identity:
+            self.identity = identity
+            self.sequence = identity.next_sequence
+            identity.next_sequence = (identity.next_sequence + self.count) & 0x7FFFFFFF
+            _PRODUCER.pack_into(self.data, _PRODUCER_AT, identity.producer_id, identity.epoch, self.sequence)
+            _CRC.pack_into(self.data, _CRC_AT, crc32c.crc32c(memoryview(self.data)[_CRC_AT + 4 :]))
+
+    # --- the outcome ------------------------------------------------------------------------------------------------
+
+    def finished(self) -> bool:
+        return self.error is not None or self.base_offset != -1 or self.timestamp_ms == -2
+
+    def finish(self, base_offset: int, timestamp_ms: int) -> None:
+        """Delivered; -1 where the broker did not say."""
+        self.base_offset = base_offset
+        self.timestamp_ms = -2 if base_offset == -1 else timestamp_ms
+        self._finished()
+
+    def fail(self, error: BaseException) -> None:
+        self.error = error
+        self._finished()
+
+    def _finished(self) -> None:
+        self._builder = None
+        self.data = None
+        if self._done is not None:
+            self._done.set()
+        callbacks, self.callbacks = self.callbacks, []
+        for callback in callbacks:
+            callback(self)
+
+    def wait(self, timeout_s: float | None) -> bool:
+        if self.finished():
+            return True
+        if self._done is None:
+            self._done = threading.Event()
+            if self.finished():
+                return True
+        return self._done.wait(timeout_s)
+
+
+class FutureRecordMetadata:
+    """What `send` returns: the record's place once it is known."""
+
+    __slots__ = ("_batch", "_key_size", "_number", "_timestamp_ms", "_value_size")
+
+    def __init__(self, batch: Batch, number: int, timestamp_ms: int, key_size: int, value_size: int) -> None:
+        self._batch = batch
+        self._number = number
+        self._timestamp_ms = timestamp_ms
+        self._key_size = key_size
+        self._value_size = value_size
+
+    @property
+    def is_done(self) -> bool:
+        return self._batch.finished()
+
+    @property
+    def exception(self) -> BaseException | None:
+        return self._batch.error
+
+    def succeeded(self) -> bool:
+        return self.is_done and self._batch.error is None
+
+    def failed(self) -> bool:
+        return self._batch.error is not None
+
+    @property
+    def value(self) -> RecordMetadata:
+        batch = self._batch
+        offset = batch.base_offset + self._number if batch.base_offset >= 0 else -1
+        timestamp = batch.timestamp_ms if batch.timestamp_ms >= 0 else self._timestamp_ms
+        return RecordMetadata(*batch.tp, offset, timestamp, self._key_size, self._value_size)
+
+    def get(self, timeout: float | None = None) -> RecordMetadata:
+        """Wait for the outcome (seconds; None = as long as it takes). Raises what went wrong, or KafkaTimeoutError."""
+        if not self._batch.wait(timeout):
+            raise KafkaTimeoutError(f"not delivered within {timeout} s; delivery_timeout_ms says how long it is tried")
+        if self._batch.error is not None:
+            raise self._batch.error
+        return self.value
+
+    def add_callback(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> FutureRecordMetadata:
+        """`function(*args, metadata)` after success, in the producer's thread."""
+        self._when_done(lambda batch: None if batch.error else function(*args, self.value, **kwargs))
+        return self
+
+    def add_errback(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> FutureRecordMetadata:
+        """`function(*args, error)` after failure, in the producer's thread."""
+        self._when_done(lambda batch: function(*args, batch.error, **kwargs) if batch.error else None)
+        return self
+
+    def _when_done(self, callback: Callable[[Batch], Any]) -> None:
+        if not self._batch.finished():
+            self._batch.callbacks.append(callback)
+            # It may have finished between the check and the append; whoever takes the callback out runs it.
+            if not self._batch.finished():
+                return
+            try:
+                self._batch.callbacks.remove(callback)
+            except ValueError:
+                return
+        callback(self._batch)
+
+
+@dataclass(slots=True)
+class Lane:
+    """One partition: batches not sent yet, those in flight, and those that came back, each in their order.
+
+    What came back goes out again before anything new, and not while something later is in flight: so the order
+    stays. `poisoned`: the sequence has a hole, and everything waits for a new identity.
+    """
+
+    tp: TopicPartition
+    waiting: deque[Batch] = field(default_factory=deque)
+    in_flight: list[Batch] = field(default_factory=list)
+    retry: list[Batch] = field(default_factory=list)
+    identity: Identity | None = None
+    not_before_ms: int = 0
+    poisoned: bool = False
+    _last_order: int = 0
+
+    def next(self, now_ms: int, linger_ms: int, batch_size: int, limit: int, *, flush: bool) -> Batch | None:
+        """The batch to send now, taken out and counted as in flight; None if there is none yet."""
+        if now_ms < self.not_before_ms or len(self.in_flight) >= limit or self.poisoned:
+            return None
+        if self.retry:
+            if any(batch.order > self.retry[0].order for batch in self.in_flight):
+                return None
+            return self._sent(self.retry.pop(0))
+        if not self.waiting:
+            return None
+        batch = self.waiting[0]
+        full = len(self.waiting) > 1 or batch.size >= batch_size
+        if full or flush or now_ms - batch.created_ms >= linger_ms:
+            self._last_order += 1
+            batch.order = self._last_order
+            return self._sent(self.waiting.popleft())
+        return None
+
+    def _sent(self, batch: Batch) -> Batch:
+        self.in_flight.append(batch)
+        return batch
+
+    def back(self, batch: Batch, *, again: bool) -> None:
+        """A batch's answer is here; `again` puts it in line once more."""
+        self.in_flight.remove(batch)
+        if again:
+            self.retry.append(batch)
+            self.retry.sort(key=lambda entry: entry.order)
+
+    def is_first(self, batch: Batch) -> bool:
+        """Nothing before it is still open: an out-of-order answer then means that something was lost."""
+        return all(entry.order >= batch.order for entry in (*self.in_flight, *self.retry))
+
+    def heal(self) -> bool:
+        """Once nothing is in flight, a poisoned lane begins anew; its batches get new numbers when sent."""
+        if not self.poisoned or self.in_flight:
+            return False
+        self.poisoned = False
+        self.identity = None
+        return True
+
+    def expire(self, now_ms: int, timeout_ms: int) -> list[Batch]:
+        """Take out what has waited longer than the delivery timeout."""
+        late = [batch for batch in (*self.retry, *self.waiting) if now_ms - batch.created_ms >= timeout_ms]
+        for batch in late:
+            if batch in self.retry:
+                self.retry.remove(batch)
+                self.poisoned = self.poisoned or batch.sequence >= 0
+            else:
+                self.waiting.remove(batch)
+        return late
+
+    @property
+    def empty(self) -> bool:
+        return not (self.waiting or self.in_flight or self.retry)
+
+
+def codec_of(compression_type: str) -> int:
+    return _CODECS[compression_type]
+
+
+def wall_ms() -> int:
+    return time.time_ns() // 1_000_000
