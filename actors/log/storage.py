@@ -7,7 +7,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from actors.log.checkpoint import save_checkpoint
+from actors.log.checkpoint import Checkpoint, save_checkpoint
 from actors.log.config import LogConfig
 from actors.log.errors import StorageError
 from actors.log.files import FileWriter
@@ -25,6 +25,7 @@ class StoredLog:
         self.config = config
         self.segments = Segments(opened.segments)
         self.checkpoint = opened.checkpoint
+        self._saved: Checkpoint | None = None
         self._epochs = opened.epochs
         self._producers = opened.producers
         self._writer = writer
@@ -159,10 +160,12 @@ class StoredLog:
             self.finish_flush(job)
 
     def write_checkpoint(self, *, durable: bool = False) -> None:
-        """Keep start, watermark and recovery point for the next opening. Cheap enough for every few seconds."""
+        """Keep start, watermark and recovery point for the next opening. Costs a file only if they moved."""
         self.checkpoint = replace(self.checkpoint, log_start_offset=self._start, high_watermark=self._watermark)
         try:
-            save_checkpoint(self.directory, self.checkpoint, durable=durable)
+            if durable or self.checkpoint != self._saved:
+                save_checkpoint(self.directory, self.checkpoint, durable=durable)
+                self._saved = self.checkpoint
             self._epochs.save()
         except OSError as error:
             raise StorageError(f"cannot write the checkpoint of {self.directory}: {error}") from error

@@ -50,18 +50,21 @@ class UpkeptLog(StoredLog):
         count = self._expired_count(now_ms)
         if count == 0:
             return []
-        doomed, kept = list(self.segments)[:count], list(self.segments)[count:]
-        self._move_start(kept[0].base_offset)
+        doomed, kept = list(self.segments)[:count], self.segments.after(count)
+        # On a full disk nothing can be written down, and nothing must be: opening finds the first segment.
+        with contextlib.suppress(StorageError):
+            self._move_start(kept[0].base_offset)
         self.segments.replace(kept)
         return self._retire(doomed)
 
     def _roll_expired(self, now_ms: int) -> None:
         active = self.segments.active
         everything_committed = self._watermark == self._end
-        if active.size_bytes and self._too_old(active, now_ms) and everything_committed:
-            self.roll()
-        else:
-            self.roll_if_due(now_ms)
+        with contextlib.suppress(StorageError):  # closed segments can be deleted all the same
+            if active.size_bytes and self._too_old(active, now_ms) and everything_committed:
+                self.roll()
+            else:
+                self.roll_if_due(now_ms)
 
     def _expired_count(self, now_ms: int) -> int:
         surplus = self.segments.size_bytes - self.config.retention_bytes

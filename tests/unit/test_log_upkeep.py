@@ -79,6 +79,26 @@ def test_nothing_above_the_watermark_is_deleted(tmp_path):
     log.abandon()
 
 
+def test_retention_frees_a_full_disk(tmp_path, monkeypatch):
+    from actors.log import checkpoint
+    from actors.log.segment import Segment
+
+    log = segmented(tmp_path, retention_ms=str(HOUR))
+
+    def full(*_args, **_options):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint, "write_atomically", full)
+        patch.setattr(Segment, "open_for_append", full)
+        remove_files(log.apply_retention(NOW_MS + 1000 * HOUR))
+    assert log.log_start_offset == 8
+    log.abandon()
+    log = open_log(tmp_path)
+    assert log.log_start_offset == 8
+    log.abandon()
+
+
 def test_a_compacted_topic_has_no_retention(tmp_path):
     log = segmented(tmp_path, retention_ms="1", retention_bytes="1", cleanup_policy="compact")
     assert log.apply_retention(NOW_MS + 1000 * HOUR) == []
