@@ -5,6 +5,7 @@ but not yet committed (writer.py).
 """
 
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from actors.coordinator.messages import TopicPartition
 from actors.coordinator.records import (
@@ -26,16 +27,26 @@ from actors.coordinator.records import (
 Records = Iterable[tuple[bytes, bytes | None]]
 
 
+class PendingOffset(NamedTuple):
+    """An offset written in a transaction that is still open."""
+
+    position: int
+    value: OffsetAndMetadata | None
+    """None once something later has been stored: committing it changes nothing."""
+
+
 class DurableGroup:
     """A group's last record and its offsets."""
 
-    __slots__ = ("offsets", "orphaned", "persisted")
+    __slots__ = ("offsets", "orphaned", "pending", "persisted")
 
     def __init__(self) -> None:
         self.persisted: GroupMetadata | None = None
         self.offsets: dict[TopicPartition, OffsetAndMetadata] = {}
         self.orphaned: set[TopicPartition] = set()
         """Offsets a group tombstone has left behind: by themselves they do not make a group."""
+        self.pending: dict[int, dict[TopicPartition, PendingOffset]] = {}
+        """Offsets of open transactions, by producer id."""
 
     @property
     def exists(self) -> bool:
@@ -44,14 +55,27 @@ class DurableGroup:
         Both can be told from the last record of each key and their order, so that compaction changes
         nothing (D-13).
         """
-        return self.persisted is not None or len(self.offsets) > len(self.orphaned)
+        return self.persisted is not None or len(self.offsets) > len(self.orphaned) or bool(self.pending)
+
+    def is_unstable(self, at: TopicPartition) -> bool:
+        """Whether an open transaction has written an offset for this partition."""
+        return any(at in offsets for offsets in self.pending.values())
+
+    def supersede(self, at: TopicPartition, before: int) -> None:
+        """Something written at `before` is now stored: what is pending from earlier has lost."""
+        for offsets in self.pending.values():
+            pending = offsets.get(at)
+            if pending is not None and pending.position < before:
+                offsets[at] = PendingOffset(pending.position, None)
 
 
 class DurableState:
-    __slots__ = ("_groups",)
+    __slots__ = ("_groups", "_position")
 
     def __init__(self) -> None:
         self._groups: dict[str, DurableGroup] = {}
+        self._position = 0
+        """Counts what has been replayed, to tell which of two offsets is the later one."""
 
     def get(self, group_id: str) -> DurableGroup | None:
         group = self._groups.get(group_id)
@@ -60,27 +84,63 @@ class DurableState:
     def items(self) -> Iterator[tuple[str, DurableGroup]]:
         return ((group_id, group) for group_id, group in self._groups.items() if group.exists)
 
+    def _group(self, group_id: str) -> DurableGroup:
+        self._position += 1
+        group = self._groups.get(group_id)
+        if group is None:
+            group = self._groups[group_id] = DurableGroup()
+        return group
+
+    def _drop_if_nothing_is_left(self, group_id: str, group: DurableGroup) -> None:
+        if group.persisted is None and not group.offsets and not group.pending:
+            del self._groups[group_id]
+
     def replay(self, change: Change) -> None:
         """Apply what records say. Records about things unknown are no error: compaction leaves gaps."""
-        group = self._groups.get(change.group_id)
-        if group is None:
-            group = self._groups[change.group_id] = DurableGroup()
+        group = self._group(change.group_id)
         match change:
             case OffsetsPut(_, entries):
                 group.offsets.update(entries)
-                if group.orphaned:
-                    group.orphaned.difference_update(partition for partition, _ in entries)
+                if group.orphaned or group.pending:
+                    for at, _ in entries:
+                        group.orphaned.discard(at)
+                        group.supersede(at, self._position)
             case OffsetsDeleted(_, partitions):
-                for partition in partitions:
-                    group.offsets.pop(partition, None)
-                group.orphaned.difference_update(partitions)
+                self._delete(group, partitions)
             case GroupPut(_, metadata):
                 group.persisted = metadata
             case GroupDeleted():
                 group.persisted = None
                 group.orphaned = set(group.offsets)
-        if group.persisted is None and not group.offsets:
-            del self._groups[change.group_id]
+        self._drop_if_nothing_is_left(change.group_id, group)
+
+    @staticmethod
+    def _delete(group: DurableGroup, partitions: list[TopicPartition]) -> None:
+        for at in partitions:
+            group.offsets.pop(at, None)
+            group.orphaned.discard(at)
+            for offsets in group.pending.values():
+                offsets.pop(at, None)
+        group.pending = {producer: offsets for producer, offsets in group.pending.items() if offsets}
+
+    def replay_transactional(self, producer_id: int, change: Change) -> None:
+        """As `replay`, for a record of a transaction: an offset becomes pending."""
+        if not isinstance(change, OffsetsPut):
+            self.replay(change)
+            return
+        group = self._group(change.group_id)
+        offsets = group.pending.setdefault(producer_id, {})
+        offsets.update((at, PendingOffset(self._position, value)) for at, value in change.entries)
+
+    def end_transaction(self, producer_id: int, committed: bool) -> None:
+        """What the producer has pending is stored, unless something later was; or it is dropped."""
+        for group_id, group in list(self._groups.items()):
+            for at, (position, value) in group.pending.pop(producer_id, {}).items():
+                if committed and value is not None:
+                    group.offsets[at] = value
+                    group.orphaned.discard(at)
+                    group.supersede(at, position)
+            self._drop_if_nothing_is_left(group_id, group)
 
 
 class Loader:
@@ -89,11 +149,13 @@ class Loader:
     That order of work is three times as fast as decoding every record, and it gives the same state,
     because across keys only one thing depends on order: an offset written before its group's tombstone
     does not bring the group back. (A second, legacy key type for offsets is the other reason to sort.)
+    Transactions depend on order throughout; where there are any, what came before is decoded first.
     """
 
-    __slots__ = ("_positions", "_values", "records", "unknown_records")
+    __slots__ = ("_positions", "_values", "records", "state", "unknown_records")
 
     def __init__(self) -> None:
+        self.state = DurableState()
         self._values: dict[bytes, bytes | None] = {}
         self._positions: dict[bytes, int] = {}
         self.records = 0
@@ -107,12 +169,29 @@ class Loader:
         self._values.update(chunk)
         self._positions.update(zip((key for key, _ in chunk), range(start, self.records), strict=True))
 
-    def finish(self) -> DurableState:
-        """The state. Raises CorruptRecordError when a surviving record of a known type cannot be decoded."""
-        state = DurableState()
+    def add_transactional(self, producer_id: int, records: Records) -> None:
+        """As `add`, for records of a transaction. Raises CorruptRecordError."""
+        self.finish()
+        for key, value in records:
+            self.records += 1
+            change = decode(key, value)
+            if change is not None:
+                self.state.replay_transactional(producer_id, change)
+
+    def add_marker(self, producer_id: int, committed: bool) -> None:
+        """The end of a producer's transaction. Raises CorruptRecordError."""
+        self.finish()
+        self.state.end_transaction(producer_id, committed)
+
+    def finish(self) -> None:
+        """Bring `state` up to date.
+
+        Raises CorruptRecordError when a surviving record of a known type cannot be decoded.
+        """
         for change in self._changes():
-            state.replay(change)
-        return state
+            self.state.replay(change)
+        self._values.clear()
+        self._positions.clear()
 
     def _changes(self) -> Iterator[Change]:
         values = self._values

@@ -50,10 +50,11 @@ class Expiry:
         expired = [
             at
             for at, value in durable.offsets.items()
-            if _is_over(value, base(at[0], value), retention_ms, now.wall_ms)
+            if _is_over(value, base(at[0], value), retention_ms, now.wall_ms) and not durable.is_unstable(at)
         ]
         changes: list[Change] = [OffsetsDeleted(group.group_id, expired)] if expired else []
-        ends = group.state is GroupState.EMPTY and group.is_vacant and len(expired) == len(durable.offsets)
+        nothing_left = len(expired) == len(durable.offsets) and not durable.pending
+        ends = group.state is GroupState.EMPTY and group.is_vacant and nothing_left
         if ends:
             changes.append(GroupDeleted(group.group_id))
             group.transition(GroupState.DEAD, now.wall_ms)

@@ -39,7 +39,7 @@ from actors.coordinator.runtime import Runtime
 from actors.coordinator.writer import Write
 
 NO_RETENTION = -1
-NO_GENERATION = -1
+END_OF_TIME_MS = 2**63 - 1
 
 
 class Offsets:
@@ -103,7 +103,7 @@ class Offsets:
         """The error code of each offset, and what is to be stored."""
         wall_ms = now.wall_ms
         retention_ms = request.retention_time_ms
-        expire_ms = NO_TIMESTAMP if retention_ms == NO_RETENTION else wall_ms + retention_ms
+        expire_ms = NO_TIMESTAMP if retention_ms == NO_RETENTION else min(wall_ms + retention_ms, END_OF_TIME_MS)
         errors: list[int] = []
         entries = []
         new = tuple.__new__  # takes half the time of a named tuple's own constructor
@@ -143,11 +143,13 @@ class Offsets:
             offsets = (FetchedOffset(topic, partition) for topic, partition in request.partitions or ())
         else:
             wanted = group.offsets if request.partitions is None else request.partitions
-            offsets = (self._fetched(group, at) for at in wanted)
+            offsets = (self._fetched(group, at, request.require_stable) for at in wanted)
         return OffsetFetchResponse(Error.NONE, tuple(offsets))
 
     @staticmethod
-    def _fetched(group: DurableGroup, at: TopicPartition) -> FetchedOffset:
+    def _fetched(group: DurableGroup, at: TopicPartition, require_stable: bool) -> FetchedOffset:
+        if require_stable and group.is_unstable(at):
+            return FetchedOffset(*at, error_code=Error.UNSTABLE_OFFSET_COMMIT)
         value = group.offsets.get(at)
         if value is None:
             return FetchedOffset(*at)
@@ -164,7 +166,7 @@ class Offsets:
     def stored(self, group_id: str) -> set[TopicPartition]:
         """Every partition that has an offset, or may have one when what is under way commits."""
         group = self._runtime.durable.get(group_id)
-        found = set(group.offsets) if group is not None else set()
+        found = set(group.offsets).union(*group.pending.values()) if group is not None else set()
         for change in self._runtime.writer.pending_changes(group_id):
             if isinstance(change, OffsetsPut):
                 found.update(at for at, _ in change.entries)

@@ -141,8 +141,25 @@ class Shard:
 
     def load(self, records: Records) -> None:
         """The next records of the log, from its start, those not yet committed included."""
+        self._load(lambda loader: loader.add(records))
+
+    def load_transactional(self, producer_id: int, records: Records) -> None:
+        """As `load`, for the records of a transactional batch."""
+        self._load(lambda loader: loader.add_transactional(producer_id, records))
+
+    def load_marker(self, producer_id: int, *, committed: bool) -> None:
+        """As `load`, for the marker that ends a transaction."""
+        self._load(lambda loader: loader.add_marker(producer_id, committed))
+
+    def _load(self, take: Callable[[Loader], object]) -> bool:
+        """Have the loader take something; False if the shard is not, or no longer, loading."""
         if self.state is ShardState.LOADING:
-            self._loader.add(records)
+            try:
+                take(self._loader)
+                return True
+            except CorruptRecordError as corrupt:
+                self.state, self.failure = ShardState.FAILED, str(corrupt)
+        return False
 
     def finish_loading(self, now: Now, log_end_offset: int, high_watermark: int | None = None) -> None:
         """The log has been read up to `log_end_offset`.
@@ -150,14 +167,10 @@ class Shard:
         The shard serves once all of it has committed: at once if no `high_watermark` is given, else when
         that reaches the log's end, so that nothing it answers can be rolled back by another election.
         """
-        if self.state is not ShardState.LOADING:
+        if not self._load(Loader.finish):
             return
         runtime = self._runtime
-        try:
-            runtime.durable = self._loader.finish()
-        except CorruptRecordError as corrupt:
-            self.state, self.failure = ShardState.FAILED, str(corrupt)
-            return
+        runtime.durable = self._loader.state
         runtime.metrics.records_loaded += self._loader.records
         runtime.metrics.unknown_records += self._loader.unknown_records
         self._loader = Loader()
