@@ -1,0 +1,170 @@
+"""`coterie groups reset-offsets`: asks what the plans of reset.py need, shows them, and commits with --execute."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from actors.cli import calls, options, output, reset
+from actors.cli.calls import Calls
+from actors.cli.errors import CliError
+from actors.cli.group_rows import Partition
+from actors.cli.reset import Log, Plan
+
+COLUMNS: Final = ("group", "topic", "partition", "new_offset")
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What a plan of one group starts from."""
+
+    cluster: Calls
+    group: str
+    logs: Mapping[Partition, Log]
+    committed: Mapping[Partition, int]
+
+
+Planner = Callable[[Scope], Plan]
+
+
+@click.command("reset-offsets")
+@options.named("group")
+@options.admin_options
+@click.option("--all-groups", is_flag=True, help="Every group there is.")
+@click.option("--topic", "topics", multiple=True, metavar="TOPIC[:PARTITION,...]", help="Whose offsets.")
+@click.option("--all-topics", is_flag=True, help="Every topic the group has offsets for.")
+@click.option("--to-earliest", is_flag=True, help="To the first record there is.")
+@click.option("--to-latest", is_flag=True, help="To the end.")
+@click.option("--to-current", is_flag=True, help="To where they are.")
+@click.option("--to-offset", type=click.IntRange(0), metavar="N", help="To this offset.")
+@click.option("--shift-by", type=int, metavar="N", help="So many records on; back if negative.")
+@click.option("--to-datetime", metavar="YYYY-MM-DDTHH:mm:SS.sss", help="To the first record at or after this time.")
+@click.option("--by-duration", metavar="PnDTnHnMnS", help="To the first record of this last stretch of time.")
+@click.option("--from-file", type=click.Path(exists=True, dir_okay=False), help="To the offsets of a CSV file.")
+@click.option("--dry-run", is_flag=True, help="Show what would be done (the default).")
+@click.option("--execute", is_flag=True, help="Do it.")
+@click.option("--export", is_flag=True, help="Print CSV, as --from-file reads it.")
+def reset_offsets(
+    group_arguments: tuple[str, ...],
+    group_options: tuple[str, ...],
+    bootstrap_server: str,
+    timeout_ms: int,
+    output_format: str,
+    all_groups: bool,
+    topics: tuple[str, ...],
+    all_topics: bool,
+    dry_run: bool,
+    execute: bool,
+    export: bool,
+    from_file: str | None,
+    **targets: Any,
+) -> None:
+    """Move the offsets of groups that have no members now.
+
+    Shows where they would go; --execute moves them. Where an offset lies outside the log, the nearest is taken.
+    """
+    if dry_run and execute:
+        raise click.UsageError("--dry-run and --execute contradict each other")
+    planner = _planner(targets, from_file)
+    if bool(topics) + all_topics + bool(from_file) != 1:
+        raise click.UsageError("say whose offsets: one of --topic, --all-topics and --from-file")
+    with calls.connect(bootstrap_server, timeout_ms) as cluster:
+        names = _names(cluster, group_arguments, group_options, all_groups)
+        given = reset.read_csv(Path(from_file).read_text(), names) if from_file else None
+        plans = {}
+        for name in names if given is None else given:
+            _check_inactive(cluster, name)
+            committed = {partition: each.offset for partition, each in cluster.committed(name).items()}
+            wanted = list(given[name]) if given is not None else _partitions(cluster, topics, committed)
+            scope = Scope(cluster, name, _logs(cluster, wanted), committed)
+            plans[name] = planner(scope) if given is None else reset.to_given(scope.logs, given[name])
+        _tell(plans, export=export, output_format=output_format, execute=execute, dry_run=dry_run)
+        if execute:
+            for name, plan in plans.items():
+                cluster.commit(name, plan.offsets)
+
+
+def _planner(targets: Mapping[str, Any], from_file: str | None) -> Planner:
+    """The one plan asked for. Raises UsageError unless it is one."""
+    asked = {name: value for name, value in targets.items() if value is not None and value is not False}
+    if len(asked) + bool(from_file) != 1:
+        flags = ", ".join("--" + name.replace("_", "-") for name in [*targets, "from_file"])
+        raise click.UsageError(f"say where to, with one of {flags}")
+    if from_file:
+        return lambda _: Plan()
+    (name, value), *_ = asked.items()
+    if name in ("to_datetime", "by_duration"):
+        now_ms = time.time_ns() // 1_000_000
+        moment = reset.parse_time(value) if name == "to_datetime" else now_ms - reset.parse_duration(value)
+        return lambda scope: reset.to_times(scope.logs, scope.cluster.offsets_at(list(scope.logs), moment))
+    planners: dict[str, Planner] = {
+        "to_earliest": lambda scope: reset.to_earliest(scope.logs),
+        "to_latest": lambda scope: reset.to_latest(scope.logs),
+        "to_current": lambda scope: reset.to_current(scope.logs, scope.committed),
+        "to_offset": lambda scope: reset.to_offset(scope.logs, value),
+        "shift_by": lambda scope: reset.shift_by(scope.logs, scope.committed, value),
+    }
+    return planners[name]
+
+
+def _names(cluster: Calls, arguments: tuple[str, ...], given: tuple[str, ...], all_groups: bool) -> list[str]:
+    if all_groups:
+        if arguments or given:
+            raise click.UsageError("--all-groups and names contradict each other")
+        return sorted(each.name for each in cluster.groups())
+    return options.names(arguments, given, "group")
+
+
+def _check_inactive(cluster: Calls, name: str) -> None:
+    for group in cluster.describe_groups([name]):
+        if group.active:
+            raise CliError(
+                f"offsets can only be reset while a group has no members; {name!r} is {group.state} with "
+                f"{output.plural(len(group.members), 'member')}: stop them first"
+            )
+
+
+def _partitions(cluster: Calls, topics: tuple[str, ...], committed: Mapping[Partition, int]) -> list[Partition]:
+    """The partitions whose offsets are moved. Raises CliError for topics that do not exist."""
+    if not topics:
+        return sorted(committed)
+    wanted = reset.parse_topics(topics)
+    found = {topic.name: topic for topic in cluster.topics(list(wanted))}
+    missing = sorted(wanted.keys() - found.keys())
+    if missing:
+        raise CliError(f"there is no topic {', '.join(missing)}")
+    return [
+        (name, number)
+        for name, numbers in wanted.items()
+        for number in (numbers if numbers is not None else [each.number for each in found[name].partitions])
+    ]
+
+
+def _logs(cluster: Calls, partitions: list[Partition]) -> Mapping[Partition, Log]:
+    logs = cluster.logs(partitions) if partitions else {}
+    missing = [f"{topic}-{number}" for topic, number in partitions if (topic, number) not in logs]
+    if missing:
+        raise CliError(f"there is no partition {', '.join(missing)}")
+    return logs
+
+
+def _tell(plans: Mapping[str, Plan], *, export: bool, output_format: str, execute: bool, dry_run: bool) -> None:
+    for plan in plans.values():
+        for warning in plan.warnings:
+            output.note(f"warning: {warning}")
+    if export:
+        click.echo(reset.write_csv({name: plan.offsets for name, plan in plans.items()}), nl=False)
+    else:
+        rows = [
+            {"group": name, "topic": topic, "partition": number, "new_offset": offset}
+            for name, plan in plans.items()
+            for (topic, number), offset in sorted(plan.offsets.items())
+        ]
+        output.emit(rows, COLUMNS, output_format)
+    if not (execute or dry_run or export):
+        output.note("nothing was changed: this was a dry run; add --execute to move the offsets")

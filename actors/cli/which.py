@@ -1,0 +1,43 @@
+"""`coterie which`: where a group lives."""
+
+from __future__ import annotations
+
+import click
+
+from actors.cli import calls, options, output
+from placement.hashing import partition_for_group
+
+OFFSETS_TOPIC = "__consumer_offsets"
+
+
+@click.command()
+@options.named("group")
+@options.admin_options
+def which(
+    group_arguments: tuple[str, ...],
+    group_options: tuple[str, ...],
+    bootstrap_server: str,
+    timeout_ms: int,
+    output_format: str,
+) -> None:
+    """Show the offsets partition and the coordinator of groups, which need not exist."""
+    rows = []
+    with calls.connect(bootstrap_server, timeout_ms) as cluster:
+        for name in options.names(group_arguments, group_options, "group"):
+            broker = cluster.coordinator(name)  # the first look-up creates the offsets topic
+            count = _partition_count(cluster)
+            rows.append(
+                {
+                    "group": name,
+                    "partition": f"{OFFSETS_TOPIC}-{partition_for_group(name, count)}" if count else None,
+                    "coordinator_id": broker.id,
+                    "host": broker.host,
+                    "port": broker.port,
+                }
+            )
+    output.emit(rows, ("group", "partition", "coordinator_id", "host", "port"), output_format)
+
+
+def _partition_count(cluster: calls.Calls) -> int | None:
+    """None where the cluster does not show its offsets topic, as some that speak Kafka's protocol."""
+    return next((len(topic.partitions) for topic in cluster.topics([OFFSETS_TOPIC])), None)
