@@ -1,0 +1,3 @@
+"""Coterie: Kafka's consumer groups, native to Ray. What runs, and what it is made of."""
+
+__version__ = "0.1.0"

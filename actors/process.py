@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import faulthandler
-import hashlib
 import logging
 import threading
 from collections.abc import Coroutine
-from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 import uvloop
+
+from actors import __version__
 
 T = TypeVar("T")
 
@@ -54,24 +54,16 @@ def log_to(folder: str, name: str) -> None:
     faulthandler.enable(handler.stream.fileno() if handler.stream else 2)
 
 
-@cache
 def code_version() -> str:
-    """A hash of our packages' sources: two processes that show the same one run the same code."""
-    top = Path(__file__).resolve().parent.parent
-    digest = hashlib.sha256()
-    for package in ("actors", "placement"):
-        for path in sorted((top / package).rglob("*.py")):
-            digest.update(path.relative_to(top).as_posix().encode())
-            digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]
+    """The version of Coterie this process runs."""
+    return __version__
 
 
 def check_code_version(expected: str) -> None:
     """Raises RuntimeError naming the file, if a process was started with other code than its driver's."""
-    found = code_version()
-    if found != expected:
+    if __version__ != expected:
         raise RuntimeError(
-            f"this process imported another version of Coterie ({found}, from {__file__}) than the driver has "
+            f"this process imported another version of Coterie ({__version__}, from {__file__}) than the driver has "
             f"({expected}): install the same version on every Ray node, and keep packages called 'actors' out of "
             "the job's working_dir"
         )

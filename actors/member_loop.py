@@ -1,0 +1,318 @@
+"""What a consumer actor does all day: poll, hand records to the user's handler, commit what it returned from.
+
+At least once: an offset is committed after the handler has returned, and before its partition is given up. Retries,
+dead letters and the report of progress are here; Ray and supervision are consumer.py's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from actors.client import Consumer, ConsumerRebalanceListener, ConsumerRecord, TopicPartition
+from actors.client.errors import CommitFailedError, KafkaError, RebalanceInProgressError
+from actors.client.records import OffsetAndMetadata
+
+log = logging.getLogger(__name__)
+
+BatchFormat = Literal["record", "records", "pyarrow"]
+
+
+@dataclass(frozen=True, slots=True)
+class MemberSpec:
+    """How a member consumes. `options` are those of actors.client.Consumer."""
+
+    topics: tuple[str, ...]
+    group_id: str
+    bootstrap_servers: str
+    batch_format: BatchFormat = "record"
+    max_retries: int = 3
+    retry_backoff_ms: int = 100
+    dead_letter_topic: str | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+class HandlerFailedError(Exception):
+    """The handler raised, again and again, for one record."""
+
+    def __init__(self, topic: str, partition: int, offset: int, cause: BaseException) -> None:
+        super().__init__(f"the handler failed at {topic}-{partition} offset {offset}: {type(cause).__name__}: {cause}")
+        self.topic, self.partition, self.offset = topic, partition, offset
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (self.topic, self.partition, self.offset, self.__cause__ or Exception(str(self))))
+
+
+class Handler:
+    """The user's handler, whatever form it has: a function, or a class made once a member; sync or async.
+
+    A class may have `on_assigned(partitions)`, `on_revoked(partitions)` and `close()` beside `__call__`.
+    """
+
+    def __init__(self, given: Any) -> None:
+        self.instance = given() if inspect.isclass(given) else given
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def __call__(self, argument: Any) -> None:
+        self._finish(self.instance(argument))
+
+    def hook(self, name: str, *arguments: Any) -> None:
+        """Call an optional method of the handler."""
+        method = getattr(self.instance, name, None)
+        if method is not None:
+            self._finish(method(*arguments))
+
+    def _finish(self, result: Any) -> None:
+        if inspect.isawaitable(result):
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+            self._loop.run_until_complete(result)
+
+
+class _Listener(ConsumerRebalanceListener):
+    def __init__(self, member: MemberLoop) -> None:
+        self._member = member
+
+    def on_partitions_assigned(self, assigned: list[TopicPartition]) -> None:
+        self._member.handler.hook("on_assigned", assigned)
+
+    def on_partitions_revoked(self, revoked: list[TopicPartition]) -> None:
+        self._member.commit_now()
+        self._member.handler.hook("on_revoked", revoked)
+
+    def on_partitions_lost(self, lost: list[TopicPartition]) -> None:
+        self._member.forget(lost)
+        self._member.handler.hook("on_revoked", lost)
+
+
+class MemberLoop:
+    """One member of a group and its handler. `run` is for one thread; `report` and `stop` are for others."""
+
+    def __init__(
+        self,
+        spec: MemberSpec,
+        handler: Any,
+        *,
+        make_consumer: Callable[..., Any] = Consumer,
+        make_producer: Callable[..., Any] | None = None,
+        sleep: Callable[[float], Any] | None = None,
+    ) -> None:
+        self.spec = spec
+        self.handler = Handler(handler)
+        self._make_producer = make_producer
+        self._stop = threading.Event()
+        self._sleep = sleep or self._stop.wait
+        self._producer: Any = None
+        self._done: dict[TopicPartition, int] = {}
+        self._committed: dict[TopicPartition, int] = {}
+        self._handled = 0
+        self._dead_letters = 0
+        self._handling_since: float | None = None
+        self._state = "Starting"
+        self._error: BaseException | None = None
+        self._seen: dict[str, Any] = {"member_id": "", "generation_id": -1, "assignment": []}
+        options = dict(spec.options)
+        options.setdefault("auto_offset_reset", "earliest")
+        options.setdefault("partition_assignment_strategy", ["cooperative-sticky"])
+        self.consumer = make_consumer(
+            bootstrap_servers=spec.bootstrap_servers, group_id=spec.group_id, enable_auto_commit=False, **options
+        )
+
+    # --- the loop ---
+
+    def run(self) -> None:
+        """Consume until `stop`, or until a record cannot be handled: then that error is kept for `report`."""
+        try:
+            self.consumer.subscribe(list(self.spec.topics), listener=_Listener(self))
+            self._state = "Running"
+            while not self._stop.is_set():
+                self._step()
+            self._state = "Stopped"
+        except Exception as error:
+            self._error = error
+            self._state = "Failed"
+            log.exception("member of group %s stops", self.spec.group_id)
+        finally:
+            self._close()
+
+    def _step(self) -> None:
+        if self.spec.batch_format == "pyarrow":
+            batch = self.consumer.poll_arrow(timeout_ms=200, headers=self.spec.dead_letter_topic is not None)
+            parts: list[Any] = _by_partition(batch) if len(batch) else []
+        else:
+            parts = list(self.consumer.poll(timeout_ms=200).items())
+        for partition, records in parts:
+            if self._stop.is_set():
+                break
+            self._handle(partition, records)
+        self._commit_later()
+        self._look()
+
+    def _look(self) -> None:
+        """Note what `report` says of the membership; the consumer itself is for this thread alone."""
+        group = self.consumer.group_metadata()
+        self._seen = {
+            "member_id": group.member_id,
+            "generation_id": group.generation_id,
+            "assignment": sorted([p.topic, p.partition] for p in self.consumer.assignment()),
+        }
+
+    def _handle(self, partition: TopicPartition, records: Any) -> None:
+        if self.spec.batch_format == "record":
+            for record in records:
+                if self._stop.is_set():
+                    return
+                self._deliver(partition, [record], record.offset, record.offset + 1)
+            return
+        first, last = _span(records)
+        self._deliver(partition, records, first, last + 1)
+
+    def _deliver(self, partition: TopicPartition, records: Any, first: int, next_offset: int) -> None:
+        """Hand records to the handler. A batch that keeps failing is handed over one by one, to find the bad record."""
+        error = self._try(partition, records, first)
+        if error is not None and self._stop.is_set():
+            return
+        if error is None:
+            self._handled += len(records)
+        elif len(records) > 1:
+            for i in range(len(records)):
+                one = records.slice(i, 1) if self.spec.batch_format == "pyarrow" else records[i : i + 1]
+                offset = _span(one)[0]
+                self._deliver(partition, one, offset, offset + 1)
+        else:
+            self._give_up(partition, records, first, error)
+        self._done[partition] = next_offset
+
+    def _try(self, partition: TopicPartition, records: Any, first: int) -> Exception | None:
+        argument = records[0] if self.spec.batch_format == "record" else records
+        for attempt in range(self.spec.max_retries + 1):
+            self._handling_since = time.monotonic()
+            try:
+                self.handler(argument)
+                return None
+            except Exception as error:
+                failure = error
+                log.exception(
+                    "the handler failed at %s-%d offset %d (attempt %d of %d)",
+                    partition.topic,
+                    partition.partition,
+                    first,
+                    attempt + 1,
+                    self.spec.max_retries + 1,
+                )
+            finally:
+                self._handling_since = None
+            if attempt < self.spec.max_retries:
+                self._sleep(self.spec.retry_backoff_ms * 2**attempt / 1000)
+            if self._stop.is_set():
+                break
+        return failure
+
+    def _give_up(self, partition: TopicPartition, records: Any, offset: int, error: Exception) -> None:
+        if self.spec.dead_letter_topic is None:
+            raise HandlerFailedError(partition.topic, partition.partition, offset, error) from error
+        key, value, headers = _content(records)
+        headers += [
+            ("coterie.topic", partition.topic.encode()),
+            ("coterie.partition", str(partition.partition).encode()),
+            ("coterie.offset", str(offset).encode()),
+            ("coterie.error", f"{type(error).__name__}: {error}".encode()),
+        ]
+        if self._producer is None:
+            self._producer = self._make_producer(bootstrap_servers=self.spec.bootstrap_servers, acks="all")
+        # The record counts as handled once the dead-letter topic has it, not before.
+        self._producer.send(self.spec.dead_letter_topic, key=key, value=value, headers=headers).get(60)
+        self._dead_letters += 1
+
+    # --- commits ---
+
+    def _due(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        return {p: OffsetAndMetadata(o) for p, o in self._done.items() if self._committed.get(p) != o}
+
+    def _commit_later(self) -> None:
+        due = self._due()
+        if due:
+            self.consumer.commit_async(due)
+            self._committed.update({p: o.offset for p, o in due.items()})
+
+    def commit_now(self) -> None:
+        """Commit all that was handled; called before partitions are given up."""
+        due = {p: OffsetAndMetadata(o) for p, o in self._done.items()}
+        if not due:
+            return
+        try:
+            self.consumer.commit(due)
+        except (CommitFailedError, RebalanceInProgressError) as error:
+            log.warning("group %s: %s; what was handled since the last commit comes again", self.spec.group_id, error)
+        self._done.clear()
+        self._committed.clear()
+
+    def forget(self, partitions: Sequence[TopicPartition]) -> None:
+        """These have other owners already: nothing of them may be committed any more."""
+        for partition in partitions:
+            self._done.pop(partition, None)
+            self._committed.pop(partition, None)
+
+    def _close(self) -> None:
+        try:
+            self.commit_now()
+            self.handler.hook("close")
+            self.consumer.close()
+            if self._producer is not None:
+                self._producer.close()
+        except (KafkaError, OSError):
+            log.exception("closing a member of group %s", self.spec.group_id)
+
+    # --- for other threads ---
+
+    def stop(self) -> None:
+        """End `run` after the record in hand."""
+        self._stop.set()
+
+    def report(self) -> dict[str, Any]:
+        """How this member is doing; plain values."""
+        since = self._handling_since
+        return {
+            **self._seen,
+            "state": self._state,
+            "error": str(self._error) if self._error is not None else None,
+            "handled": self._handled,
+            "dead_letters": self._dead_letters,
+            "handling_ms": 0 if since is None else int((time.monotonic() - since) * 1000),
+        }
+
+
+def _by_partition(batch: Any) -> list[tuple[TopicPartition, Any]]:
+    """The batch cut where topic or partition changes; poll_arrow keeps a partition's records together."""
+    topics, partitions = batch.column("topic").to_pylist(), batch.column("partition").to_pylist()
+    parts = []
+    start = 0
+    for i in range(1, len(partitions) + 1):
+        if i == len(partitions) or partitions[i] != partitions[start] or topics[i] != topics[start]:
+            parts.append((TopicPartition(topics[start], partitions[start]), batch.slice(start, i - start)))
+            start = i
+    return parts
+
+
+def _span(records: Any) -> tuple[int, int]:
+    """(first, last) offset of a non-empty batch."""
+    if isinstance(records, list):
+        return records[0].offset, records[-1].offset
+    offsets = records.column("offset")
+    return offsets[0].as_py(), offsets[len(offsets) - 1].as_py()
+
+
+def _content(records: Any) -> tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]:
+    """Key, value and headers of a batch of one record."""
+    if isinstance(records, list):
+        record: ConsumerRecord = records[0]
+        return record.key, record.value, list(record.headers)
+    row = records.to_pylist()[0]
+    headers = [(h["key"], h["value"]) if isinstance(h, dict) else tuple(h) for h in row.get("headers") or ()]
+    return row["key"], row["value"], headers
