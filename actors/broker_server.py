@@ -22,6 +22,7 @@ from actors.handlers.context import BrokerContext, Done, Request, log_config
 from actors.handlers.fan_out import HANDLERS as FAN_OUT
 from actors.handlers.groups import VERSIONS as GROUP_VERSIONS
 from actors.handlers.registry import HANDLERS, error_response
+from actors.housekeeping import Housekeeper
 from actors.log.data_dir import DataDir, remove_folder
 from actors.settings import BrokerConfig
 from actors.shards import ShardHub
@@ -163,7 +164,6 @@ class BrokerServer:
         self.port = spec.port
         self._stopping = False
         self._last_tick = 0.0
-        self._last_retention = 0.0
         self._requests = 0
         self._longest_turn = 0.0
         self._background: set[asyncio.Task[None]] = set()
@@ -188,6 +188,8 @@ class BrokerServer:
         self._relay_listener = await self._listen_for_shards()
         self._listener = await self._listen()
         await self._register()
+        self._housekeeper = Housekeeper(self.context)
+        self._housekeeper.start()
         self._last_tick = self.loop.time()
         self.loop.call_later(_TICK_SECONDS, self._tick)
 
@@ -294,6 +296,7 @@ class BrokerServer:
                 server.close()
         for connection in list(self._connections):
             connection.close()
+        self._housekeeper.stop()
         self.shards.close()
         self.controller.close()
         await self.loop.run_in_executor(None, self.context.data_dir.close)
@@ -468,18 +471,8 @@ class BrokerServer:
             for connection in list(self._connections):
                 if now - connection.last_active > self._idle_seconds and not len(connection.slots):
                     connection.close()
-        if now - self._last_retention > self.config.integer("log.retention.check.interval.ms") / 1000:
-            self._last_retention = now
-            self._spawn(self._retain())
         if not self._stopping:
             self.loop.call_later(_TICK_SECONDS, self._tick)
-
-    async def _retain(self) -> None:
-        """Apply retention, one log a turn."""
-        for found in list(self.context.data_dir.logs.values()):
-            for path in found.apply_retention(_wall_ms()):
-                await self.loop.run_in_executor(None, remove_folder, path)
-            await asyncio.sleep(0)
 
     def _load(self) -> dict[str, Any]:
         return {

@@ -1,0 +1,115 @@
+"""What a broker does to its logs in the background: checkpoints, flushing, retention, compaction.
+
+Everything that blocks runs in an executor or in a process of its own; the loop only plans and swaps. At most one flush
+and one compaction are under way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import pickle
+import sys
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from actors.handlers.context import BrokerContext
+from actors.log.compaction import CompactionPlan, CompactionResult
+from actors.log.errors import LogError
+from actors.log.files import remove_files
+from actors.log.partition_log import PartitionLog
+
+log = logging.getLogger(__name__)
+
+_CHECKPOINT_SECONDS = 5.0
+_FLUSH_SECONDS = 2.0
+
+
+class Housekeeper:
+    """Four endless jobs on the broker's loop."""
+
+    def __init__(self, context: BrokerContext) -> None:
+        self._context = context
+        self._tasks: list[asyncio.Task[None]] = []
+        self.compactions = 0
+
+    def start(self) -> None:
+        """Begin."""
+        config = self._context.config
+        retention_seconds = config.integer("log.retention.check.interval.ms") / 1000
+        jobs: list[tuple[float, Callable[[], Coroutine[Any, Any, None]]]] = [
+            (_CHECKPOINT_SECONDS, self._checkpoint),
+            (_FLUSH_SECONDS, self._flush),
+            (retention_seconds, self._retain),
+        ]
+        if config.boolean("log.cleaner.enable"):
+            jobs.append((max(config.integer("log.cleaner.backoff.ms") / 1000, 0.1), self._compact))
+        self._tasks = [self._context.loop.create_task(self._repeat(*job)) for job in jobs]
+
+    def stop(self) -> None:
+        """End all jobs where they are; each leaves the logs as a crash could, which opening mends."""
+        for task in self._tasks:
+            task.cancel()
+
+    async def _repeat(self, seconds: float, job: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        while True:
+            await asyncio.sleep(seconds)
+            try:
+                await job()
+            except (LogError, OSError):
+                log.exception("housekeeping")
+
+    def _logs(self) -> list[PartitionLog]:
+        return list(self._context.data_dir.logs.values())
+
+    async def _checkpoint(self) -> None:
+        for each in self._logs():
+            each.write_checkpoint()
+            await asyncio.sleep(0)  # one log a turn: clients come in between
+
+    async def _flush(self) -> None:
+        for each in self._logs():
+            if each.failure is None and each.needs_flush:
+                job = each.begin_flush()
+                if job is not None:
+                    await self._context.loop.run_in_executor(None, job.run)
+                    each.finish_flush(job)
+
+    async def _retain(self) -> None:
+        for each in self._logs():
+            paths = each.apply_retention(self._context.now_ms())
+            if paths:
+                await self._context.loop.run_in_executor(None, remove_files, paths)
+            await asyncio.sleep(0)
+
+    async def _compact(self) -> None:
+        for each in self._logs():
+            plan = each.plan_compaction(self._context.now_ms()) if each.config.compacts else None
+            if plan is not None:
+                result = await _in_process(plan)
+                paths = each.swap(result, self._context.now_ms())
+                self.compactions += 1
+                log.info("%s: compacted up to offset %d", each.directory.name, result.cleaned_to)
+                await self._context.loop.run_in_executor(None, remove_files, paths)
+            await asyncio.sleep(0)
+
+
+async def _in_process(plan: CompactionPlan) -> CompactionResult:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "actors.log.compaction_worker",
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        out, err = await process.communicate(pickle.dumps(plan))
+    except asyncio.CancelledError:
+        process.kill()
+        raise
+    if process.returncode != 0:
+        reason = err.decode(errors="replace").strip().splitlines()[-1:] or ["no reason given"]
+        raise OSError(f"compaction of {plan.directory} failed: {reason[0]}")
+    result: CompactionResult = pickle.loads(out)
+    return result
