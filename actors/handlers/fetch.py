@@ -28,7 +28,7 @@ _ENDPOINTS_FROM = 16
 _READ_COMMITTED = 1
 
 # Answers that clients have not read yet are memory: beyond this sum, answers become small.
-WAITING_BYTES_MAX = 128 << 20
+WAITING_BYTES_MAX = 64 << 20
 SMALL_ANSWER_BYTES = 64 << 10
 # One answer must not hold up the loop: heartbeats wait behind it. Clients simply ask again.
 ANSWER_BYTES_MAX = 8 << 20
