@@ -77,6 +77,8 @@ class Driver:
         self.config = config
         self.log: list[Record] = [Record(*record) for record in log]
         self.high_watermark = len(self.log)
+        self.batch_ends = [len(self.log)]
+        """Where the high watermark may stand: a batch is replicated whole."""
         self.now = Now(1_000, START_WALL_MS)
         self.holds = False
         self.held: list[Append] = []
@@ -130,13 +132,22 @@ class Driver:
         """The log takes the oldest held append; it does not commit yet."""
         append = self.held.pop(0)
         base = len(self.log)
-        self.log += append.records
+        self.write(append)
         self.shard.appended(append.batch_id, base, len(self.log), self.now)
         self.collect(self.shard)
 
-    def commit(self) -> None:
-        """All of the log commits."""
-        self.high_watermark = len(self.log)
+    def write(self, append: Append) -> None:
+        self.log += append.records
+        self.batch_ends.append(len(self.log))
+
+    def truncate(self, end: int) -> None:
+        """Another leader was elected, which did not have what follows `end`."""
+        del self.log[end:]
+        self.batch_ends = [at for at in self.batch_ends if at <= end]
+
+    def commit(self, end: int | None = None) -> None:
+        """All of the log commits, or what is below `end`."""
+        self.high_watermark = len(self.log) if end is None else end
         self.shard.high_watermark(self.high_watermark, self.now)
         self.collect(self.shard)
 
