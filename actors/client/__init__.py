@@ -1,7 +1,9 @@
 """Kafka clients for any broker: Consumer, Producer, Admin. Nothing here imports ray or knows our own brokers."""
 
+from actors.client.admin import Admin
 from actors.client.consumer import Consumer
 from actors.client.listener import ConsumerRebalanceListener
+from actors.client.producer import Producer
 from actors.client.records import (
     ConsumerGroupMetadata,
     ConsumerRecord,
@@ -12,12 +14,14 @@ from actors.client.records import (
 )
 
 __all__ = [
+    "Admin",
     "Consumer",
     "ConsumerGroupMetadata",
     "ConsumerRebalanceListener",
     "ConsumerRecord",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
+    "Producer",
     "RecordMetadata",
     "TopicPartition",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any
 
 from actors.client.decode import Columns, Deserializer, next_batch, read_batch
@@ -62,6 +63,9 @@ class Drain:
         """Whole batches until there are at least `limit` records."""
         columns = Columns(with_headers)
         for state in self._in_turn():
+            if state.ready is not None and state.position is not None:
+                # poll() stopped within a batch: whole batches begin with the same one, fetched again.
+                state.seek(state.position, state.epoch)
             while len(columns) < limit and (chunk := self._front(state)) is not None:
                 assert state.position is not None
                 batch = next_batch(chunk, state.position, committed=self._committed, check=self._check)
@@ -91,7 +95,12 @@ class Drain:
                 yield state
 
     def _some(self, state: PartitionState, limit: int, *, advance: bool) -> list[ConsumerRecord]:
-        while not state.ready:
+        while True:
+            if state.ready is not None:
+                records = list(islice(state.ready, limit))
+                if records:
+                    return records
+                state.ready = None
             chunk = self._front(state)
             if chunk is None:
                 return []
@@ -101,15 +110,7 @@ class Drain:
                 self._finish(state, chunk, advance=advance)
                 continue
             topic = state.tp.topic
-            records = read_batch(state.tp, *batch, state.position, self._key_of(topic), self._value_of(topic))
-            if records:
-                state.ready.append(records)
-        records = state.ready[0]
-        if len(records) <= limit:
-            state.ready.popleft()
-            return records
-        state.ready[0] = records[limit:]
-        return records[:limit]
+            state.ready = read_batch(state.tp, *batch, state.position, self._key_of(topic), self._value_of(topic))
 
     def _finish(self, state: PartitionState, chunk: Chunk, *, advance: bool = True) -> None:
         """A chunk is used up: what was left at its end (control batches) is passed too."""

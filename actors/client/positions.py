@@ -7,7 +7,7 @@ background thread adds chunks and gives a first position to those that have none
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from actors.client.records import ConsumerRecord, OffsetAndMetadata, TopicPartition
@@ -56,8 +56,8 @@ class PartitionState:
     high_watermark: int = -1
     last_stable_offset: int = -1
     log_start_offset: int = -1
-    # What was decoded of the chunk at the front, not handed out yet.
-    ready: deque[list[ConsumerRecord]] = field(default_factory=deque)
+    # The rest of the batch that is being handed out.
+    ready: Iterator[ConsumerRecord] | None = None
 
     def seek(self, offset: int, epoch: int = -1) -> None:
         self._jump()
@@ -80,7 +80,7 @@ class PartitionState:
     def _jump(self) -> None:
         self.token += 1
         self.chunks.clear()
-        self.ready.clear()
+        self.ready = None
         self.buffered = 0
         self.reset_to = None
         self.from_committed = False

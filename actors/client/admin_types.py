@@ -1,0 +1,116 @@
+"""What `Admin` takes and gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from actors.client.records import Node, TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """A topic to create; -1 = the broker's default. `replica_assignments`: broker ids by partition number."""
+
+    name: str
+    num_partitions: int = -1
+    replication_factor: int = -1
+    replica_assignments: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    topic_configs: Mapping[str, str | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionDescription:
+    """One partition; leader -1 = none just now."""
+
+    partition: int
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    error_code: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDescription:
+    """A topic; `topic_id` is all zeros where the broker does not know ids."""
+
+    name: str
+    topic_id: bytes
+    is_internal: bool
+    partitions: tuple[PartitionDescription, ...]
+
+
+class ConfigResourceType(IntEnum):
+    """Whose settings."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    GROUP = 32
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigResource:
+    """A topic by name, a broker by id ("" = the default of all brokers), a group by id."""
+
+    type: ConfigResourceType
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigEntry:
+    """One setting. `source` is Kafka's: 1 the topic's own, 5 the default, and so on."""
+
+    name: str
+    value: str | None
+    source: int
+    is_default: bool
+    read_only: bool
+    is_sensitive: bool
+
+
+@dataclass(frozen=True, slots=True)
+class GroupListing:
+    """A group in a list; state and type are "" where the broker is too old to say."""
+
+    group_id: str
+    protocol_type: str
+    state: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class MemberDescription:
+    """A member, with the subscription and assignment of consumers decoded; raw bytes beside them."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    topics: tuple[str, ...]
+    assignment: tuple[TopicPartition, ...]
+    metadata: bytes
+    assignment_bytes: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDescription:
+    """A group; one that does not exist has the state Dead and no members."""
+
+    group_id: str
+    state: str
+    protocol_type: str
+    protocol: str
+    members: tuple[MemberDescription, ...]
+    coordinator: Node
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterDescription:
+    """The cluster's brokers; controller -1 = none just now."""
+
+    cluster_id: str | None
+    controller_id: int
+    brokers: tuple[Node, ...]
