@@ -13,7 +13,7 @@ from typing import Any
 import ray
 
 from actors.broker_server import BrokerServer, BrokerSpec
-from actors.process import LoopThread, check_code_version, log_to
+from actors.process import LoopThread, check_code_version, log_to, settle_memory
 
 
 async def _start(spec: BrokerSpec, find_controller: Callable[[], tuple[str, int, bytes]]) -> BrokerServer:
@@ -36,6 +36,7 @@ class Broker:
         log_to(log_dir, f"broker-{spec.broker_id}")
         self._spec = spec
         self._namespace = namespace
+        settle_memory()
         self._thread = LoopThread("coterie-broker")
         self._server: BrokerServer | None = None
 

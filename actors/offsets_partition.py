@@ -11,7 +11,7 @@ from typing import Any
 
 import ray
 
-from actors.process import LoopThread, check_code_version, log_to
+from actors.process import LoopThread, check_code_version, log_to, settle_memory
 from actors.shard_process import ShardProcess
 
 
@@ -30,6 +30,7 @@ class OffsetsPartition:
     def __init__(self, socket_path: str, log_dir: str, name: str, version: str) -> None:
         check_code_version(version)
         log_to(log_dir, name)
+        settle_memory()
         self._thread = LoopThread("coterie-shard")
         self._thread.spawn(_serve(socket_path, version))
 

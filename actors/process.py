@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import faulthandler
+import gc
 import logging
 import threading
 from collections.abc import Coroutine
@@ -38,6 +39,17 @@ class LoopThread:
     def spawn(self, work: Coroutine[Any, Any, Any]) -> None:
         """Run `work` on the loop without waiting."""
         asyncio.run_coroutine_threadsafe(work, self.loop)
+
+
+def settle_memory() -> None:
+    """Have the garbage collector look seldom, and never at what was imported.
+
+    A server's requests make and drop many small containers and hardly ever a cycle: at the default thresholds the
+    collector took two thirds of the time of a commit.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
 
 
 def log_to(folder: str, name: str) -> None:

@@ -113,6 +113,8 @@ class ShardProcess:
         self._partition = -1
         self._said_active = False
         self._hosts.clear()
+        gc.unfreeze()  # what was loaded is garbage now
+        gc.enable()  # a load may have been broken off
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -145,6 +147,7 @@ class ShardProcess:
             self._become(a, b, msgpack.unpackb(payload))
         elif kind == Kind.RESIGN:
             self._forget()
+            self._say_hello()  # after all that was said for the partition
 
     def _with_shard(self, act: Any) -> None:
         if self._shard is not None:
@@ -175,14 +178,15 @@ class ShardProcess:
         shard.finish_loading(self._now(), log_end_offset, 0)
         self._load_seconds = time.perf_counter() - self._load_started
         gc.enable()
-        gc.freeze()
+        gc.freeze()  # what was loaded stays; collections need not walk it
         log.info("offsets partition %d: loaded in %.3f s", self._partition, self._load_seconds)
         if shard.state is ShardState.FAILED:
             log.error("offsets partition %d cannot be loaded: %s", self._partition, shard.failure)
         self._say_if_active(shard)
 
     def _say_if_active(self, shard: Shard) -> None:
-        if not self._said_active and shard.state is ShardState.ACTIVE:
+        # One that could not be loaded serves, too: it says NOT_COORDINATOR to everything.
+        if not self._said_active and shard.state in (ShardState.ACTIVE, ShardState.FAILED):
             self._said_active = True
             self._send(Kind.ACTIVE, self._partition)
 
