@@ -40,6 +40,7 @@ log = logging.getLogger(__name__)
 _HEAD = struct.Struct(">hhih")
 _TICK_SECONDS = 0.25
 _RECONNECT_SECONDS = 0.1
+_UNREAD_SECONDS = 0.005
 _JOIN_SECONDS = 20.0
 _PRODUCE = ProduceRequest.api_key
 _OFFSET_FETCH = 9
@@ -92,7 +93,7 @@ class ControllerLink:
             self._lost(protocol)
 
         _, protocol = await self._server.loop.create_connection(
-            lambda: ControlProtocol(self._secret, on_ready, self._on_message, on_lost), host, port
+            lambda: ControlProtocol("broker", self._secret, on_ready, self._on_message, on_lost), host, port
         )
         self._protocol = protocol
         await asyncio.wait_for(ready, 5)
@@ -166,6 +167,8 @@ class BrokerServer:
         self._last_tick = 0.0
         self._requests = 0
         self._longest_turn = 0.0
+        self._unread = 0
+        self._unread_until = 0.0
         self._background: set[asyncio.Task[None]] = set()
         self.controller: ControllerLink
         self.context: BrokerContext
@@ -323,6 +326,9 @@ class BrokerServer:
         for key in [key for key in context.data_dir.logs if key[0] not in metadata.topics]:
             self._drop_log(*key)
         self._lead()
+        for name, index in list(context.parked_fetches):
+            if older.partition(name, index) != metadata.partition(name, index):
+                context.wake(name, index)
         for name, topic in metadata.topics.items():
             before = older.topics.get(name)
             if before is not None and before.configs != topic.configs:
@@ -373,7 +379,11 @@ class BrokerServer:
         self.shards.disconnected(connection, unanswered)
 
     def _response_bytes_waiting(self) -> int:
-        return sum(connection.write_buffer_size for connection in self._connections)
+        now = self.loop.time()
+        if now > self._unread_until:  # once a while: a broker may have thousands of connections
+            self._unread = sum(connection.write_buffer_size for connection in self._connections)
+            self._unread_until = now + _UNREAD_SECONDS
+        return self._unread
 
     # --- requests ---
 
@@ -438,7 +448,7 @@ class BrokerServer:
         if not first <= version <= last:
             if api_key == API_VERSIONS:
                 slot = self._slot(connection, header.api_key, 0, header.correlation_id)
-                slot.answer = encode_response(api_versions.unsupported(), 0, header.correlation_id)
+                slot.finish(encode_response(api_versions.unsupported(), 0, header.correlation_id))
                 return
             raise WireError(f"{api_name(api_key)} v{version} is not served ({first} to {last} are)")
         message: Any = request_class(api_key).decode(frame, version, header.body_offset)
@@ -454,7 +464,7 @@ class BrokerServer:
                 return
             response = error_response(message, version, ErrorCode.UNKNOWN_SERVER_ERROR)
         if response is not None and slot_or_none is not None and slot_or_none.answer is None:
-            slot_or_none.answer = encode_response(response, version, header.correlation_id)
+            slot_or_none.finish(encode_response(response, version, header.correlation_id))
 
     def _slot(self, connection: Connection, api_key: int, version: int, correlation_id: int) -> Slot:
         return connection.slots.open(0, api_key, version, correlation_id)

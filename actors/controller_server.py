@@ -95,7 +95,9 @@ class ControllerServer:
     async def listen(self, host: str) -> int:
         """Accept brokers on any free port of `host`; returns the port."""
         self._server = await self._loop.create_server(
-            lambda: ControlProtocol(self._secret, self._on_ready, self._on_message, self._on_lost), host, 0
+            lambda: ControlProtocol("controller", self._secret, self._on_ready, self._on_message, self._on_lost),
+            host,
+            0,
         )
         port: int = self._server.sockets[0].getsockname()[1]
         self._loop.call_later(self._lease / 4, self._tick)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import faulthandler
 import gc
 import logging
@@ -17,6 +18,7 @@ from actors import __version__
 
 T = TypeVar("T")
 
+_M_MMAP_THRESHOLD = -3  # of glibc's malloc.h
 _FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
@@ -50,6 +52,10 @@ def settle_memory() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
+    # Large buffers go back to the system when they are freed, instead of staying with the process.
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "mallopt"):
+        libc.mallopt(_M_MMAP_THRESHOLD, 1 << 18)
 
 
 def log_to(folder: str, name: str) -> None:

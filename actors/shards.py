@@ -35,8 +35,11 @@ from placement.metadata import OFFSETS_TOPIC, TopicInfo
 log = logging.getLogger(__name__)
 
 _LOAD_WINDOW = 4  # pieces of log on their way to a shard at once
+_LOAD_ERRORS = (LogError, OSError, RuntimeError)
 _REFUSED_APPEND = 6  # Kafka's NOT_LEADER_OR_FOLLOWER
 _KNOWN_GROUPS_MAX = 100_000
+_KNOWN_GROUP_BYTES = 256  # longer ids are hashed each time: a cache of them would be anyone's way to our memory
+_LOADING_SILENCE = 10  # a shard that loads is busy for longer: so many times the silence of one that serves
 
 
 class Question:
@@ -58,9 +61,8 @@ class ShardLink:
 
     __slots__ = (
         "active",
-        "asked",
+        "epoch",
         "figures",
-        "incarnation",
         "last_heard",
         "load_end",
         "load_offset",
@@ -74,9 +76,9 @@ class ShardLink:
     def __init__(self, protocol: RelayProtocol, now: float) -> None:
         self.protocol = protocol
         self.partition = -1
+        self.epoch = -1
         self.active = False
         self.pid = 0
-        self.incarnation = 0
         self.figures: dict[str, Any] = {}
         self.last_heard = now
         self.load_offset = 0
@@ -130,7 +132,8 @@ class ShardHub:
         found = self._groups.get(group_id)
         if found is None:
             found = partition_for_group(group_id.decode(), count)
-            self._groups[group_id] = found
+            if len(group_id) <= _KNOWN_GROUP_BYTES:
+                self._groups[group_id] = found
         return found
 
     def relay(self, connection: Connection, partition: int, frame: bytes, version: int, api: int, corr: int) -> None:
@@ -139,10 +142,10 @@ class ShardHub:
         link = self._links.get(partition)
         if link is None or not link.active:
             code = self._unavailable(partition)
-            slot.answer = error_answer(decode_request_header(frame), frame, code)
+            slot.finish(error_answer(decode_request_header(frame), frame, code))
             return
         if not self._serves(partition):
-            slot.answer = error_answer(decode_request_header(frame), frame, ErrorCode.NOT_COORDINATOR)
+            slot.finish(error_answer(decode_request_header(frame), frame, ErrorCode.NOT_COORDINATOR))
             return
         protocol = link.protocol
         if connection.id not in link.opened:
@@ -204,7 +207,8 @@ class ShardHub:
             for link in self._links.values():
                 link.protocol.send(Kind.TOPICS, 0, 0, payload)
         for partition, link in list(self._links.items()):
-            if not self._serves(partition):
+            info = self.context.metadata.partition(OFFSETS_TOPIC, partition)
+            if not self._serves(partition) or info is None or info.leader_epoch != link.epoch:
                 self._resign(link)
         for partition in self.led():
             if partition not in self._links:
@@ -257,14 +261,21 @@ class ShardHub:
         if info is None or info.leader != self.context.broker_id:
             self._spares.append(link)
             return
-        link.partition = partition
-        link.incarnation += 1
+        link.partition, link.epoch = partition, info.leader_epoch
+        link.last_heard = self.context.loop.time()
         self._links[partition] = link
+        try:
+            self._begin_load(link, info.leader_epoch)
+        except _LOAD_ERRORS:
+            self._load_failed(link)
+
+    def _begin_load(self, link: ShardLink, epoch: int) -> None:
+        partition = link.partition
         partition_log = self.context.log(OFFSETS_TOPIC, partition)
         link.load_offset = partition_log.log_start_offset
         link.load_end = partition_log.log_end_offset
         settings = {"config": _group_settings(self.context.config), "topics": self._topics_list()}
-        link.protocol.send(Kind.BECOME, partition, info.leader_epoch, msgpack.packb(settings))
+        link.protocol.send(Kind.BECOME, partition, epoch, msgpack.packb(settings))
         for _ in range(_LOAD_WINDOW):
             self._load_piece(link)
 
@@ -283,11 +294,18 @@ class ShardHub:
             link.protocol.send(Kind.LOADED, link.partition, link.load_end)
             link.protocol.send(Kind.HIGH_WATERMARK, 0, partition_log.high_watermark)
 
+    def _load_failed(self, link: ShardLink) -> None:
+        """The log cannot be read now. The next request of a client tries again, not we in a circle."""
+        log.exception("offsets partition %d cannot be loaded", link.partition)
+        self._resign(link)
+
     def _resign(self, link: ShardLink) -> None:
-        """Leadership has gone: the process becomes a spare again, what it owed is answered."""
+        """What the process owed is answered for it; it becomes a spare again once it has said HELLO.
+
+        Until then it may still send what it meant for the partition, and that must not reach another one.
+        """
         self._drop(link)
         link.protocol.send(Kind.RESIGN)
-        self._spares.append(link)
 
     def _drop(self, link: ShardLink) -> None:
         if link.partition >= 0:
@@ -308,7 +326,7 @@ class ShardHub:
         if isinstance(waiter, Question):
             waiter.done(decode_response(waiter.response, waiter.version, answer[4:])[1])
         else:
-            waiter.answer = answer
+            waiter.finish(answer)
             self._dirty.add(waiter.queue.connection)
 
     def _flush(self) -> None:
@@ -339,7 +357,7 @@ class ShardHub:
                 if not payload:  # the shard could not make sense of it
                     slot.queue.connection.close("a malformed group request")
                     return
-                slot.answer = payload
+                slot.finish(payload)
                 self._dirty.add(slot.queue.connection)
             else:
                 slot.done(decode_response(slot.response, slot.version, payload[4:])[1])
@@ -347,7 +365,10 @@ class ShardHub:
             self._append(link, a, b, payload)
         elif kind == Kind.LOAD_MORE:
             if a == link.partition:
-                self._load_piece(link)
+                try:
+                    self._load_piece(link)
+                except _LOAD_ERRORS:
+                    self._load_failed(link)
         elif kind == Kind.ACTIVE:
             if a == link.partition:
                 link.active = True
@@ -362,15 +383,17 @@ class ShardHub:
 
     def _append(self, link: ShardLink, partition: int, number: int, batch: bytes) -> None:
         """The one place where group state reaches the disk. Only the partition's present shard, at its epoch, may."""
+        if link.partition != partition:
+            return  # sent before it heard that it must resign; it has forgotten by now
         info = self.context.metadata.partition(OFFSETS_TOPIC, partition)
-        if link.partition != partition or info is None or not self._serves(partition):
+        if info is None or info.leader_epoch != link.epoch or not self._serves(partition):
             link.protocol.send(Kind.REFUSED, _REFUSED_APPEND, number)
             return
         if len(info.isr) < self.context.min_insync_replicas(OFFSETS_TOPIC):
             link.protocol.send(Kind.REFUSED, ErrorCode.NOT_ENOUGH_REPLICAS, number)
             return
-        partition_log = self.context.log(OFFSETS_TOPIC, partition)
         try:
+            partition_log = self.context.log(OFFSETS_TOPIC, partition)
             result = partition_log.append_as_leader(batch, info.leader_epoch, self.context.now_ms())
         except LogError as error:
             link.protocol.send(Kind.REFUSED, int(error.error_code), number)
@@ -413,13 +436,15 @@ class ShardHub:
         now = self.context.loop.time()
         stalled = now - self._last_tick > self._silence_s / 2  # then it is us who were silent
         self._last_tick = now
-        for link in list(self._links.values()):
-            if link.active and not stalled and now - link.last_heard > self._silence_s:
+        for link in list(self._by_protocol.values()):
+            allowed = self._silence_s * (1 if link.active else _LOADING_SILENCE)
+            if not stalled and now - link.last_heard > allowed:
                 log.warning("offsets partition %d: shard pid %d silent, killed", link.partition, link.pid)
                 link.protocol.close()
                 _kill(link.pid)
             else:
                 link.protocol.send(Kind.PING)
+        self._match()  # also asks again for spares, should the controller not have heard
 
     def _topics_list(self) -> list[list[Any]]:
         return [[t.name, t.id, len(t.partitions)] for t in self.context.metadata.topics.values()]

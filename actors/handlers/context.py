@@ -71,7 +71,7 @@ class Request:
     def reply(self, response: ApiMessage) -> None:
         """Answer a parked request. Its connection may be gone; then nothing happens."""
         if self.slot is not None and self.slot.answer is None:
-            self.slot.answer = encode_response(response, self.header.api_version, self.header.correlation_id)
+            self.slot.finish(encode_response(response, self.header.api_version, self.header.correlation_id))
             self.connection.flush()
 
 

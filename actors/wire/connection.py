@@ -13,9 +13,9 @@ from actors.wire.slots import Slot, SlotQueue
 
 log = logging.getLogger(__name__)
 
-_FLUSH_BYTES = 1 << 20  # answers gathered in one turn beyond this are handed to the socket at once
+_READY_BYTES_MAX = 1 << 20  # answers of one connection beyond this are written, or waited for, before more requests
 MAX_OPEN_SLOTS = 512
-_SMALLEST_REQUEST = 8  # api key, version, correlation id
+_SMALLEST_REQUEST = 10  # api key, version, correlation id, length of the client id
 
 
 class Server(Protocol):
@@ -43,7 +43,6 @@ class Connection(asyncio.Protocol):
         self.transport: asyncio.Transport | None = None
         self.peer = ""
         self.last_active = now
-        self.out_bytes = 0  # an estimate of what waits in the transport, kept by the server's budget
         self._chunks: list[bytes] = []
         self._have = 0
         self._need = 4
@@ -94,10 +93,12 @@ class Connection(asyncio.Protocol):
 
     def _parse(self, data: bytes) -> None:
         position, size = 0, len(data)
-        server = self.server
+        server, slots = self.server, self.slots
         try:
             while size - position >= 4:
-                if self._write_paused or self._holds or len(self.slots) >= MAX_OPEN_SLOTS:
+                if slots.ready_bytes > _READY_BYTES_MAX:
+                    self._write_ready()
+                if self._must_wait():
                     self._held = data[position:]
                     break
                 length = int.from_bytes(data[position : position + 4], "big", signed=True)
@@ -127,11 +128,20 @@ class Connection(asyncio.Protocol):
         self._update_reading()
 
     def _continue(self) -> None:
-        if self._held and not self._write_paused and not self._holds and len(self.slots) < MAX_OPEN_SLOTS:
+        if self._held and not self._must_wait():
             held, self._held = self._held, b""
             self._parse(held)
         else:
             self._update_reading()
+
+    def _must_wait(self) -> bool:
+        slots = self.slots
+        return (
+            self._write_paused
+            or self._holds > 0
+            or len(slots) >= MAX_OPEN_SLOTS
+            or slots.ready_bytes > _READY_BYTES_MAX
+        )
 
     def _update_reading(self) -> None:
         stop = self._write_paused or self._holds > 0 or bool(self._held)
@@ -156,16 +166,19 @@ class Connection(asyncio.Protocol):
 
     def flush(self) -> None:
         """Write the answers whose turn has come, then go on with requests that waited for a free slot."""
+        self._write_ready()
+        if self._held:
+            self._continue()
+
+    def _write_ready(self) -> None:
         out = self.slots.take()
         if out and self.transport is not None:
             self.transport.write(out[0] if len(out) == 1 else b"".join(out))
-        if self._held:
-            self._continue()
 
     @property
     def write_buffer_size(self) -> int:
         """Bytes answered but not yet taken by the kernel."""
-        return 0 if self.transport is None else self.transport.get_write_buffer_size()
+        return 0 if self.transport is None else self.transport.get_write_buffer_size() + self.slots.ready_bytes
 
     def close(self, reason: str = "") -> None:
         """Close now. A reason is logged with the peer."""

@@ -1,6 +1,8 @@
 """Control messages between a controller and its brokers: msgpack maps with a length, over one TCP connection.
 
-Both ends prove that they know the cluster's secret before anything else is said (a challenge each way, HMAC-SHA256).
+Both ends prove that they know the cluster's secret before anything else is said: a challenge each way, answered with
+an HMAC-SHA256 over it and the role of the end that answers. Without the role, an end could be made to answer its own
+challenge, on this connection or on another.
 """
 
 from __future__ import annotations
@@ -9,9 +11,11 @@ import asyncio
 import hmac
 import secrets
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import msgpack
+
+Role = Literal["controller", "broker"]
 
 _LIMIT = 64 << 20
 
@@ -21,11 +25,14 @@ class ControlProtocol(asyncio.Protocol):
 
     def __init__(
         self,
+        role: Role,
         secret: bytes,
         on_ready: Callable[[ControlProtocol], None],
         on_message: Callable[[ControlProtocol, dict[str, Any]], None],
         on_lost: Callable[[ControlProtocol], None],
     ) -> None:
+        self._role: Role = role
+        self._peer: Role = "broker" if role == "controller" else "controller"
         self._secret = secret
         self._on_ready = on_ready
         self._on_message = on_message
@@ -35,6 +42,7 @@ class ControlProtocol(asyncio.Protocol):
         self._proved = False
         self._answered = False
         self._buffer = b""
+        self._closed = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
@@ -47,7 +55,7 @@ class ControlProtocol(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         data = self._buffer + data if self._buffer else data
         position = 0
-        while len(data) - position >= 4:
+        while len(data) - position >= 4 and not self._closed:
             length = int.from_bytes(data[position : position + 4], "big")
             if length > (_LIMIT if self._proved else 4096):
                 self.close()
@@ -70,17 +78,19 @@ class ControlProtocol(asyncio.Protocol):
             self._on_message(self, message)
         elif "challenge" in message and not self._answered:
             self._answered = True
-            self.send({"proof": hmac.digest(self._secret, message["challenge"], "sha256")})
+            self.send({"proof": self._proof(self._role, message["challenge"])})
             self._begin()
         elif "proof" in message and not self._proved:
-            expected = hmac.digest(self._secret, self._challenge, "sha256")
-            if not hmac.compare_digest(expected, message["proof"]):
+            if not hmac.compare_digest(self._proof(self._peer, self._challenge), message["proof"]):
                 self.close()
                 return
             self._proved = True
             self._begin()
         else:
             self.close()
+
+    def _proof(self, role: Role, challenge: bytes) -> bytes:
+        return hmac.digest(self._secret, role.encode() + b":" + challenge, "sha256")
 
     def _begin(self) -> None:
         if self._proved and self._answered:
@@ -93,6 +103,7 @@ class ControlProtocol(asyncio.Protocol):
             self.transport.write(len(body).to_bytes(4, "big") + body)
 
     def close(self) -> None:
-        """End the connection at once."""
+        """End the connection at once; what has been read already is not looked at any more."""
+        self._closed = True
         if self.transport is not None:
             self.transport.abort()

@@ -10,9 +10,9 @@ from typing import Any
 
 
 class Slot:
-    """One request that wants an answer. `owner` is whoever will answer it, so that its death can be answered too."""
+    """One request that wants an answer."""
 
-    __slots__ = ("answer", "api_key", "correlation_id", "id", "owner", "queue", "version")
+    __slots__ = ("answer", "api_key", "correlation_id", "id", "queue", "version")
 
     def __init__(self, queue: SlotQueue, slot_id: int, api_key: int, version: int, correlation_id: int) -> None:
         self.queue = queue
@@ -20,17 +20,23 @@ class Slot:
         self.api_key = api_key
         self.version = version
         self.correlation_id = correlation_id
-        self.owner: Any = None
         self.answer: bytes | None = None
+
+    def finish(self, answer: bytes) -> None:
+        """Set the whole response frame; it leaves once those before it have."""
+        self.answer = answer
+        self.queue.ready_bytes += len(answer)
 
 
 class SlotQueue:
     """The open slots of one connection, in request order."""
 
-    __slots__ = ("_open", "connection")
+    __slots__ = ("_open", "connection", "ready_bytes")
 
     def __init__(self, connection: Any = None) -> None:
         self.connection = connection
+        self.ready_bytes = 0
+        """Answers that are there and not yet taken: written soon, or held back by one before them."""
         self._open: deque[Slot] = deque()
 
     def __len__(self) -> int:
@@ -51,6 +57,7 @@ class SlotQueue:
             if answer is None:
                 break
             out.append(answer)
+            self.ready_bytes -= len(answer)
             waiting.popleft()
         return out
 
@@ -58,4 +65,5 @@ class SlotQueue:
         """Forgets all slots, for the connection is gone; returns those that had no answer yet."""
         unanswered = [slot for slot in self._open if slot.answer is None]
         self._open.clear()
+        self.ready_bytes = 0
         return unanswered
