@@ -1,122 +1,86 @@
-"""What the commands ask of a cluster, in their own small terms. The one module of the command that knows Admin."""
+"""Asking a cluster: an Admin for the length of a command, and the questions several commands have."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Protocol
+import socket
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, Final
 
-from actors.cli.group_rows import Committed, Group, Partition
+from actors.cli.errors import CliError
 from actors.cli.reset import Log
 
+if TYPE_CHECKING:
+    from actors.client import Admin, TopicPartition
+    from actors.client.admin_types import TopicDescription
 
-@dataclass(frozen=True, slots=True)
-class PartitionState:
-    """One partition; leader -1 is none."""
-
-    number: int
-    leader: int
-    replicas: tuple[int, ...]
-    isr: tuple[int, ...]
-
-    @property
-    def under_replicated(self) -> bool:
-        return len(self.isr) < len(self.replicas)
-
-    @property
-    def unavailable(self) -> bool:
-        return self.leader < 0
-
-
-@dataclass(frozen=True, slots=True)
-class Topic:
-    """A topic and its partitions in order."""
-
-    name: str
-    internal: bool
-    topic_id: str | None
-    partitions: tuple[PartitionState, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class NewTopic:
-    """A topic to create; None is the broker's default, `assignment` the replicas of each partition."""
-
-    name: str
-    partitions: int | None
-    replication_factor: int | None
-    assignment: tuple[tuple[int, ...], ...]
-    configs: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class ListedGroup:
-    """A group in a listing."""
-
-    name: str
-    state: str
-    protocol_type: str
-    group_type: str
-
-
-@dataclass(frozen=True, slots=True)
-class Broker:
-    """A broker's address."""
-
-    id: int
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"{self.host}:{self.port} ({self.id})"
-
-
-class Calls(Protocol):
-    """One connection to a cluster. Everything raises the clients' KafkaError.
-
-    Methods on several things answer with an error text for each, None where it went well.
-    """
-
-    def topics(self, names: Sequence[str] | None = None) -> list[Topic]:
-        """These topics, those that exist, or all of them."""
-
-    def topic_configs(self, names: Sequence[str]) -> dict[str, dict[str, str]]:
-        """The settings each topic has of its own."""
-
-    def create_topic(self, topic: NewTopic) -> None: ...
-
-    def add_partitions(self, topic: str, count: int) -> None:
-        """Up to `count` partitions altogether."""
-
-    def alter_topic_configs(self, topic: str, changed: Mapping[str, str], removed: Iterable[str]) -> None: ...
-
-    def delete_topic(self, topic: str) -> None: ...
-
-    def groups(self, states: Sequence[str] = (), types: Sequence[str] = ()) -> list[ListedGroup]: ...
-
-    def describe_groups(self, names: Sequence[str]) -> list[Group]:
-        """A group that does not exist has the state Dead."""
-
-    def committed(self, group: str) -> dict[Partition, Committed]: ...
-
-    def logs(self, partitions: Sequence[Partition]) -> dict[Partition, Log]:
-        """The offsets of those partitions that exist."""
-
-    def offsets_at(self, partitions: Sequence[Partition], time_ms: int) -> dict[Partition, int]:
-        """The first offset at or after a time, for those partitions that have one."""
-
-    def commit(self, group: str, offsets: Mapping[Partition, int]) -> None: ...
-
-    def delete_group(self, group: str) -> None: ...
-
-    def delete_offsets(self, group: str, partitions: Sequence[Partition]) -> dict[Partition, str | None]: ...
-
-    def coordinator(self, group: str) -> Broker: ...
+_OWN_SOURCE: Final = 1  # DYNAMIC_TOPIC_CONFIG (KIP-226)
+_CONNECT_TIMEOUT_S: Final = 5.0
 
 
 @contextmanager
-def connect(bootstrap_server: str, timeout_ms: int) -> Iterator[Calls]:
-    """Calls to the cluster behind these brokers, closed at the end."""
-    raise NotImplementedError
-    yield
+def connect(bootstrap_server: str, timeout_ms: int) -> Iterator[Admin]:
+    """An Admin for these brokers, closed at the end. Raises CliError at once if none of them listens."""
+    from actors.client import Admin
+
+    check_reachable(bootstrap_server)
+    settings = {"default_api_timeout_ms": timeout_ms, "request_timeout_ms": timeout_ms}
+    with closing(Admin(bootstrap_servers=bootstrap_server, client_id="coterie-cli", **settings)) as admin:
+        yield admin
+
+
+def check_reachable(bootstrap_server: str) -> None:
+    """Raise CliError if no broker accepts connections: clients wait for one to appear, people had rather know."""
+    from actors.client.network import parse_bootstrap
+
+    failures = []
+    for host, port in parse_bootstrap(bootstrap_server):
+        try:
+            socket.create_connection((host, port), timeout=_CONNECT_TIMEOUT_S).close()
+        except OSError as error:
+            failures.append(f"{host}:{port} ({error.strerror or error})")
+        else:
+            return
+    raise CliError(f"no broker answers at {', '.join(failures)}: is it running, and is --bootstrap-server right?")
+
+
+def existing_topics(admin: Admin, names: Iterable[str] | None = None) -> list[TopicDescription]:
+    """Those of the named topics that exist, or all of them, by name."""
+    there = admin.list_topics()
+    wanted = there if names is None else sorted(set(names) & set(there))
+    return admin.describe_topics(wanted) if wanted else []
+
+
+def own_configs(admin: Admin, topics: Sequence[str]) -> dict[str, dict[str, str]]:
+    """The settings each topic has of its own."""
+    from actors.client.admin_types import ConfigResource, ConfigResourceType
+
+    if not topics:
+        return {}
+    found = admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic) for topic in topics])
+    return {
+        resource.name: {entry.name: entry.value or "" for entry in entries.values() if entry.source == _OWN_SOURCE}
+        for resource, entries in found.items()
+    }
+
+
+def logs(admin: Admin, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Log]:
+    """The offsets of those partitions that exist."""
+    from actors.client import TopicPartition
+
+    wanted = set(partitions)
+    topics = existing_topics(admin, {topic for topic, _ in wanted}) if wanted else []
+    there = [TopicPartition(topic.name, each.partition) for topic in topics for each in topic.partitions]
+    asked = sorted(set(there) & wanted)
+    if not asked:
+        return {}
+    first = admin.list_offsets(dict.fromkeys(asked, "earliest"))
+    end = admin.list_offsets(dict.fromkeys(asked, "latest"))
+    return {tp: Log(a.offset, z.offset) for tp in asked if (a := first[tp]) and (z := end[tp])}
+
+
+def offsets_at(admin: Admin, partitions: Iterable[TopicPartition], time_ms: int) -> dict[TopicPartition, int]:
+    """The first offset at or after a time, of those partitions that have one. Times are Unix milliseconds."""
+    wanted = dict.fromkeys(partitions, time_ms)
+    found = admin.list_offsets(wanted) if wanted else {}
+    return {partition: at.offset for partition, at in found.items() if at is not None}

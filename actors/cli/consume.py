@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO, NoReturn
 import click
 
 from actors.cli import options, output
+from actors.cli.calls import check_reachable
 from actors.cli.errors import CliError
 from actors.cli.lines import Record, separator_bytes, to_json, to_text
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
 _POLL_MS = 500  # how soon a limit of time is noticed
 _POLL_RECORDS = 500
+_API_TIMEOUT_MS = 30_000
 _TERMINATED = 143  # 128 + SIGTERM
 
 
@@ -61,12 +64,17 @@ def consume(
     def line(record: Record) -> bytes:
         return to_json(record) if line_format == "json" else to_text(record, separator, headers=print_headers)
 
+    check_reachable(bootstrap_server)
     with _terminable(), closing(_consumer(bootstrap_server, group, from_beginning)) as consumer:
+        there = consumer.partitions_for_topic(topic)
+        if not there:
+            raise CliError(f"there is no topic {topic!r}")
         if group:
             consumer.subscribe([topic])
         else:
-            _assign(consumer, topic, partitions, offset or ("earliest" if from_beginning else "latest"))
-        stdout = click.get_binary_stream("stdout")
+            begin = offset or ("earliest" if from_beginning else "latest")
+            _assign(consumer, topic, there, partitions, begin)
+        stdout = sys.stdout.buffer
         count = copy(consumer, stdout, line, commits=bool(group), limit=max_messages, silence_ms=timeout_ms)
     output.note(output.plural(count, "record"))
 
@@ -122,15 +130,13 @@ def _consumer(bootstrap_server: str, group: str | None, from_beginning: bool) ->
         enable_auto_commit=False,
         auto_offset_reset="earliest" if from_beginning else "latest",
         allow_auto_create_topics=False,
+        default_api_timeout_ms=_API_TIMEOUT_MS,
     )
 
 
-def _assign(consumer: Consumer, topic: str, wanted: Sequence[int], offset: str) -> None:
+def _assign(consumer: Consumer, topic: str, there: set[int], wanted: Sequence[int], offset: str) -> None:
     from actors.client import TopicPartition
 
-    there = consumer.partitions_for_topic(topic)
-    if not there:
-        raise CliError(f"there is no topic {topic!r}")
     missing = sorted(set(wanted) - set(there))
     if missing:
         raise CliError(f"topic {topic!r} has partitions 0 to {max(there)}, not {missing[0]}")

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
 from actors.cli import calls, options, output
-from actors.cli.calls import Calls
 from actors.cli.errors import CliError
 from actors.cli.group_rows import (
     OFFSET_COLUMNS,
     STATE_COLUMNS,
     VERBOSE_OFFSET_COLUMNS,
-    Group,
-    Partition,
     Rows,
     member_columns,
     member_rows,
@@ -24,6 +22,10 @@ from actors.cli.group_rows import (
 )
 from actors.cli.reset import parse_topics
 from actors.cli.reset_offsets import reset_offsets
+
+if TYPE_CHECKING:
+    from actors.client import Admin, TopicPartition
+    from actors.client.admin_types import GroupDescription
 
 
 @click.group()
@@ -48,11 +50,11 @@ def list_groups(
     bootstrap_server: str, timeout_ms: int, output_format: str, state: str | None, types: str | None
 ) -> None:
     """List the names of all groups."""
-    with calls.connect(bootstrap_server, timeout_ms) as cluster:
-        found = cluster.groups(_words(state), _words(types))
+    with calls.connect(bootstrap_server, timeout_ms) as admin:
+        found = admin.list_consumer_groups(_words(state), _words(types))
     rows: Rows = [
-        {"group": each.name, "type": each.group_type, "protocol": each.protocol_type, "state": each.state}
-        for each in sorted(found, key=lambda each: each.name)
+        {"group": each.group_id, "type": each.type, "protocol": each.protocol_type, "state": each.state}
+        for each in found
     ]
     if output_format == "json" or state is not None or types is not None:
         output.emit(rows, ("group", *(["type"] if types is not None else []), "state"), output_format)
@@ -80,9 +82,9 @@ def describe(
     verbose: bool,
 ) -> None:
     """Show what groups hold, how far they are, and who is in them."""
-    with calls.connect(bootstrap_server, timeout_ms) as cluster:
-        found = described(cluster, chosen(cluster, group_arguments, group_options, all_groups))
-        rows = [_VIEWS[view](cluster, group) for group in found]
+    with calls.connect(bootstrap_server, timeout_ms) as admin:
+        found = described(admin, chosen(admin, group_arguments, group_options, all_groups))
+        rows = [_VIEWS[view](admin, group) for group in found]
     if output_format == "json":
         output.emit_json([row for each in rows for row in each])
         return
@@ -110,9 +112,9 @@ def delete(
     all_groups: bool,
 ) -> None:
     """Delete groups with their offsets; only groups without members can be."""
-    with calls.connect(bootstrap_server, timeout_ms) as cluster:
-        for name in chosen(cluster, group_arguments, group_options, all_groups):
-            cluster.delete_group(name)
+    with calls.connect(bootstrap_server, timeout_ms) as admin:
+        for name in chosen(admin, group_arguments, group_options, all_groups):
+            admin.delete_consumer_groups([name])
             click.echo(f"Deleted group {output.text(name)}.")
 
 
@@ -132,13 +134,13 @@ def delete_offsets(
     names = options.names(group_arguments, group_options, "group")
     wanted = parse_topics(topics)
     rows: Rows = []
-    with calls.connect(bootstrap_server, timeout_ms) as cluster:
+    with calls.connect(bootstrap_server, timeout_ms) as admin:
         for name in names:
-            partitions = committed_partitions(cluster, name, wanted)
-            failed = cluster.delete_offsets(name, partitions) if partitions else {}
+            partitions = committed_partitions(admin, name, wanted)
+            outcomes = admin.delete_consumer_group_offsets(name, partitions, raise_errors=False) if partitions else {}
             rows += [
-                {"group": name, "topic": topic, "partition": number, "status": error or "Successful"}
-                for (topic, number), error in sorted(failed.items())
+                {"group": name, "topic": topic, "partition": number, "status": str(error or "Successful")}
+                for (topic, number), error in sorted(outcomes.items(), key=lambda outcome: outcome[0])
             ]
     output.emit(rows, ("group", "topic", "partition", "status"), output_format)
     if not rows:
@@ -146,40 +148,42 @@ def delete_offsets(
     return 1 if any(row["status"] != "Successful" for row in rows) else 0
 
 
-def chosen(cluster: Calls, arguments: Iterable[str], given: Iterable[str], all_groups: bool) -> list[str]:
+def chosen(admin: Admin, arguments: Iterable[str], given: Iterable[str], all_groups: bool) -> list[str]:
     """The groups meant. Raises UsageError if that is unclear."""
     named = [*arguments, *given]
     if all_groups and named:
         raise click.UsageError("--all-groups and names contradict each other")
     if all_groups:
-        return sorted(each.name for each in cluster.groups())
+        return [each.group_id for each in admin.list_consumer_groups()]
     return options.names(named, (), "group")
 
 
-def described(cluster: Calls, names: Sequence[str]) -> list[Group]:
+def described(admin: Admin, names: Sequence[str]) -> list[GroupDescription]:
     """The groups, all of which exist. Raises CliError."""
-    found = {group.name: group for group in cluster.describe_groups(names)} if names else {}
+    found = {group.group_id: group for group in admin.describe_consumer_groups(names)} if names else {}
     missing = [name for name in names if name not in found or found[name].state == "Dead"]
     if missing:
         raise CliError(f"Consumer group {', '.join(map(repr, missing))} does not exist.")
     return [found[name] for name in names]
 
 
-def committed_partitions(cluster: Calls, group: str, wanted: dict[str, list[int] | None]) -> list[Partition]:
+def committed_partitions(admin: Admin, group: str, wanted: dict[str, list[int] | None]) -> list[TopicPartition]:
     """The partitions of these topics that a group has offsets for; those that were named, whether or not it has."""
-    named = {(topic, number) for topic, numbers in wanted.items() for number in numbers or ()}
+    from actors.client import TopicPartition
+
+    named = {TopicPartition(topic, number) for topic, numbers in wanted.items() for number in numbers or ()}
     whole = {topic for topic, numbers in wanted.items() if numbers is None}
-    return sorted(named | {each for each in cluster.committed(group) if each[0] in whole})
+    return sorted(named | {each for each in admin.list_consumer_group_offsets(group) if each.topic in whole})
 
 
-def _offsets(cluster: Calls, group: Group) -> Rows:
-    committed = cluster.committed(group.name)
-    held = {partition for member in group.members for partition in member.partitions}
-    logs = cluster.logs(sorted({*committed, *held}))
-    return offset_rows(group, committed, {partition: log.latest for partition, log in logs.items()})
+def _offsets(admin: Admin, group: GroupDescription) -> Rows:
+    committed = admin.list_consumer_group_offsets(group.group_id)
+    held = {partition for member in group.members for partition in member.assignment}
+    found = calls.logs(admin, {*committed, *held})
+    return offset_rows(group, committed, {partition: log.latest for partition, log in found.items()})
 
 
-_VIEWS: dict[str, Callable[[Calls, Group], Rows]] = {
+_VIEWS: dict[str, Callable[[Admin, GroupDescription], Rows]] = {
     "offsets": _offsets,
     "members": lambda _, group: member_rows(group),
     "state": lambda _, group: [state_row(group)],

@@ -8,11 +8,13 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from actors.cli.errors import CliError
 
-Partition = tuple[str, int]
+if TYPE_CHECKING:
+    from actors.client import TopicPartition
+
 _DURATION: Final = re.compile(
     r"P(?:(?P<weeks>\d+)W)?(?:(?P<days>\d+)D)?(?:T(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d+)?)S)?)?"
 )
@@ -30,10 +32,10 @@ class Log:
 class Plan:
     """The offsets to commit, and what had to be bent on the way."""
 
-    offsets: dict[Partition, int] = field(default_factory=dict)
+    offsets: dict[TopicPartition, int] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
 
-    def add(self, partition: Partition, wanted: int, log: Log) -> None:
+    def add(self, partition: TopicPartition, wanted: int, log: Log) -> None:
         """Move to `wanted`, or to the nearest offset the log has."""
         offset = min(max(wanted, log.earliest), log.latest)
         if offset != wanted:
@@ -42,48 +44,48 @@ class Plan:
         self.offsets[partition] = offset
 
 
-def to_earliest(logs: Mapping[Partition, Log]) -> Plan:
+def to_earliest(logs: Mapping[TopicPartition, Log]) -> Plan:
     """Everything the logs still have."""
     return Plan({partition: log.earliest for partition, log in logs.items()})
 
 
-def to_latest(logs: Mapping[Partition, Log]) -> Plan:
+def to_latest(logs: Mapping[TopicPartition, Log]) -> Plan:
     """Only what comes from now on."""
     return Plan({partition: log.latest for partition, log in logs.items()})
 
 
-def to_offset(logs: Mapping[Partition, Log], offset: int) -> Plan:
+def to_offset(logs: Mapping[TopicPartition, Log], offset: int) -> Plan:
     """The same offset everywhere."""
     return _each(logs, lambda _: offset)
 
 
-def shift_by(logs: Mapping[Partition, Log], committed: Mapping[Partition, int], count: int) -> Plan:
+def shift_by(logs: Mapping[TopicPartition, Log], committed: Mapping[TopicPartition, int], count: int) -> Plan:
     """So many records on, or back if negative. Raises CliError where nothing is committed."""
-    missing = sorted(f"{topic}-{number}" for topic, number in logs if (topic, number) not in committed)
+    missing = sorted(f"{topic}-{number}" for topic, number in logs.keys() - committed.keys())
     if missing:
         raise CliError(f"nothing is committed for {', '.join(missing)}: there is no offset to shift")
     return _each(logs, lambda partition: committed[partition] + count)
 
 
-def to_current(logs: Mapping[Partition, Log], committed: Mapping[Partition, int]) -> Plan:
+def to_current(logs: Mapping[TopicPartition, Log], committed: Mapping[TopicPartition, int]) -> Plan:
     """What is committed already; the end where nothing is."""
     return _each(logs, lambda partition: committed.get(partition, logs[partition].latest))
 
 
-def to_times(logs: Mapping[Partition, Log], found: Mapping[Partition, int]) -> Plan:
+def to_times(logs: Mapping[TopicPartition, Log], found: Mapping[TopicPartition, int]) -> Plan:
     """The first record at or after a time, as the brokers found it; the end where there is none."""
     return _each(logs, lambda partition: found.get(partition, logs[partition].latest))
 
 
-def to_given(logs: Mapping[Partition, Log], given: Mapping[Partition, int]) -> Plan:
+def to_given(logs: Mapping[TopicPartition, Log], given: Mapping[TopicPartition, int]) -> Plan:
     """Offsets from a file. Raises CliError for partitions that do not exist."""
-    unknown = sorted(f"{topic}-{number}" for topic, number in given if (topic, number) not in logs)
+    unknown = sorted(f"{topic}-{number}" for topic, number in given.keys() - logs.keys())
     if unknown:
         raise CliError(f"there is no partition {', '.join(unknown)}")
     return _each({partition: logs[partition] for partition in given}, lambda partition: given[partition])
 
 
-def _each(logs: Mapping[Partition, Log], wanted: Callable[[Partition], int]) -> Plan:
+def _each(logs: Mapping[TopicPartition, Log], wanted: Callable[[TopicPartition], int]) -> Plan:
     plan = Plan()
     for partition, log in logs.items():
         plan.add(partition, wanted(partition), log)
@@ -131,13 +133,15 @@ def parse_topics(texts: Iterable[str]) -> dict[str, list[int] | None]:
     return wanted
 
 
-def read_csv(text: str, groups: Iterable[str]) -> dict[str, dict[Partition, int]]:
+def read_csv(text: str, groups: Iterable[str]) -> dict[str, dict[TopicPartition, int]]:
     """Lines of `topic,partition,offset`, or `group,topic,partition,offset`, to offsets by group. Raises CliError.
 
     Lines without a group hold for the only group there is.
     """
+    from actors.client import TopicPartition
+
     known = list(groups)
-    plans: dict[str, dict[Partition, int]] = {}
+    plans: dict[str, dict[TopicPartition, int]] = {}
     for number, fields in enumerate(csv.reader(io.StringIO(text)), 1):
         if not fields:
             continue
@@ -145,11 +149,11 @@ def read_csv(text: str, groups: Iterable[str]) -> dict[str, dict[Partition, int]
         if group not in known or len(rest) != 3 or not all(part.strip().isdecimal() for part in rest[1:]):
             form = "topic,partition,offset" if len(known) == 1 else "group,topic,partition,offset with a group named"
             raise CliError(f"line {number} of the file is not {form}: {','.join(fields)!r}")
-        plans.setdefault(group, {})[rest[0], int(rest[1])] = int(rest[2])
+        plans.setdefault(group, {})[TopicPartition(rest[0], int(rest[1]))] = int(rest[2])
     return plans
 
 
-def write_csv(plans: Mapping[str, Mapping[Partition, int]]) -> str:
+def write_csv(plans: Mapping[str, Mapping[TopicPartition, int]]) -> str:
     """What `read_csv` reads; the group stands in each line if there are several."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")

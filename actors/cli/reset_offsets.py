@@ -6,15 +6,17 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from actors.cli import calls, options, output, reset
-from actors.cli.calls import Calls
 from actors.cli.errors import CliError
-from actors.cli.group_rows import Partition
+from actors.cli.group_rows import ACTIVE_STATES
 from actors.cli.reset import Log, Plan
+
+if TYPE_CHECKING:
+    from actors.client import Admin, TopicPartition
 
 COLUMNS: Final = ("group", "topic", "partition", "new_offset")
 
@@ -23,10 +25,10 @@ COLUMNS: Final = ("group", "topic", "partition", "new_offset")
 class Scope:
     """What a plan of one group starts from."""
 
-    cluster: Calls
+    admin: Admin
     group: str
-    logs: Mapping[Partition, Log]
-    committed: Mapping[Partition, int]
+    logs: Mapping[TopicPartition, Log]
+    committed: Mapping[TopicPartition, int]
 
 
 Planner = Callable[[Scope], Plan]
@@ -73,20 +75,20 @@ def reset_offsets(
     planner = _planner(targets, from_file)
     if bool(topics) + all_topics + bool(from_file) != 1:
         raise click.UsageError("say whose offsets: one of --topic, --all-topics and --from-file")
-    with calls.connect(bootstrap_server, timeout_ms) as cluster:
-        names = _names(cluster, group_arguments, group_options, all_groups)
+    with calls.connect(bootstrap_server, timeout_ms) as admin:
+        names = _names(admin, group_arguments, group_options, all_groups)
         given = reset.read_csv(Path(from_file).read_text(), names) if from_file else None
         plans = {}
         for name in names if given is None else given:
-            _check_inactive(cluster, name)
-            committed = {partition: each.offset for partition, each in cluster.committed(name).items()}
-            wanted = list(given[name]) if given is not None else _partitions(cluster, topics, committed)
-            scope = Scope(cluster, name, _logs(cluster, wanted), committed)
+            _check_inactive(admin, name)
+            committed = {tp: each.offset for tp, each in admin.list_consumer_group_offsets(name).items()}
+            wanted = list(given[name]) if given is not None else _partitions(admin, topics, committed)
+            scope = Scope(admin, name, _logs(admin, wanted), committed)
             plans[name] = planner(scope) if given is None else reset.to_given(scope.logs, given[name])
         _tell(plans, export=export, output_format=output_format, execute=execute, dry_run=dry_run)
         if execute:
-            for name, plan in plans.items():
-                cluster.commit(name, plan.offsets)
+            for name, plan in ((name, plan) for name, plan in plans.items() if plan.offsets):
+                admin.alter_consumer_group_offsets(name, plan.offsets)
 
 
 def _planner(targets: Mapping[str, Any], from_file: str | None) -> Planner:
@@ -101,7 +103,7 @@ def _planner(targets: Mapping[str, Any], from_file: str | None) -> Planner:
     if name in ("to_datetime", "by_duration"):
         now_ms = time.time_ns() // 1_000_000
         moment = reset.parse_time(value) if name == "to_datetime" else now_ms - reset.parse_duration(value)
-        return lambda scope: reset.to_times(scope.logs, scope.cluster.offsets_at(list(scope.logs), moment))
+        return lambda scope: reset.to_times(scope.logs, calls.offsets_at(scope.admin, scope.logs, moment))
     planners: dict[str, Planner] = {
         "to_earliest": lambda scope: reset.to_earliest(scope.logs),
         "to_latest": lambda scope: reset.to_latest(scope.logs),
@@ -112,45 +114,47 @@ def _planner(targets: Mapping[str, Any], from_file: str | None) -> Planner:
     return planners[name]
 
 
-def _names(cluster: Calls, arguments: tuple[str, ...], given: tuple[str, ...], all_groups: bool) -> list[str]:
+def _names(admin: Admin, arguments: tuple[str, ...], given: tuple[str, ...], all_groups: bool) -> list[str]:
     if all_groups:
         if arguments or given:
             raise click.UsageError("--all-groups and names contradict each other")
-        return sorted(each.name for each in cluster.groups())
+        return [each.group_id for each in admin.list_consumer_groups()]
     return options.names(arguments, given, "group")
 
 
-def _check_inactive(cluster: Calls, name: str) -> None:
-    for group in cluster.describe_groups([name]):
-        if group.active:
+def _check_inactive(admin: Admin, name: str) -> None:
+    for group in admin.describe_consumer_groups([name]):
+        if group.state in ACTIVE_STATES:
             raise CliError(
                 f"offsets can only be reset while a group has no members; {name!r} is {group.state} with "
                 f"{output.plural(len(group.members), 'member')}: stop them first"
             )
 
 
-def _partitions(cluster: Calls, topics: tuple[str, ...], committed: Mapping[Partition, int]) -> list[Partition]:
+def _partitions(admin: Admin, topics: tuple[str, ...], committed: Mapping[TopicPartition, int]) -> list[TopicPartition]:
     """The partitions whose offsets are moved. Raises CliError for topics that do not exist."""
+    from actors.client import TopicPartition
+
     if not topics:
         return sorted(committed)
     wanted = reset.parse_topics(topics)
-    found = {topic.name: topic for topic in cluster.topics(list(wanted))}
+    found = {topic.name: topic for topic in calls.existing_topics(admin, wanted)}
     missing = sorted(wanted.keys() - found.keys())
     if missing:
         raise CliError(f"there is no topic {', '.join(missing)}")
     return [
-        (name, number)
+        TopicPartition(name, number)
         for name, numbers in wanted.items()
-        for number in (numbers if numbers is not None else [each.number for each in found[name].partitions])
+        for number in (numbers if numbers is not None else [each.partition for each in found[name].partitions])
     ]
 
 
-def _logs(cluster: Calls, partitions: list[Partition]) -> Mapping[Partition, Log]:
-    logs = cluster.logs(partitions) if partitions else {}
-    missing = [f"{topic}-{number}" for topic, number in partitions if (topic, number) not in logs]
+def _logs(admin: Admin, partitions: list[TopicPartition]) -> Mapping[TopicPartition, Log]:
+    found = calls.logs(admin, partitions)
+    missing = [f"{topic}-{number}" for topic, number in sorted(set(partitions) - found.keys())]
     if missing:
         raise CliError(f"there is no partition {', '.join(missing)}")
-    return logs
+    return found
 
 
 def _tell(plans: Mapping[str, Plan], *, export: bool, output_format: str, execute: bool, dry_run: bool) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from base64 import urlsafe_b64encode
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from actors.cli import calls, options, output
-from actors.cli.calls import NewTopic, Topic
 from actors.cli.errors import CliError
+
+if TYPE_CHECKING:
+    from actors.client.admin_types import PartitionDescription, TopicDescription
 
 COLUMNS: Final = ("topic", "partition", "leader", "replicas", "isr")
 
@@ -24,9 +27,9 @@ def topics() -> None:
 @click.option("--exclude-internal", is_flag=True, help="Leave internal topics out.")
 def list_topics(bootstrap_server: str, timeout_ms: int, output_format: str, exclude_internal: bool) -> None:
     """List the names of all topics."""
-    with calls.connect(bootstrap_server, timeout_ms) as cluster:
-        found = sorted(cluster.topics(), key=lambda topic: topic.name)
-    shown = [topic for topic in found if not (exclude_internal and topic.internal)]
+    with calls.connect(bootstrap_server, timeout_ms) as admin:
+        found = calls.existing_topics(admin)
+    shown = [topic for topic in found if not (exclude_internal and topic.is_internal)]
     if output_format == "json":
         output.emit_json([{"topic": topic.name, "partitions": len(topic.partitions)} for topic in shown])
         return
@@ -52,10 +55,10 @@ def describe(
 ) -> None:
     """Show partitions, leaders, replicas and settings of topics; of all if none is named."""
     wanted = [*topic_arguments, *topic_options]
-    with calls.connect(bootstrap_server, timeout_ms) as cluster:
-        found = _existing(cluster.topics(wanted or None), wanted)
-        found = [topic for topic in found if not (exclude_internal and topic.internal)]
-        configs = cluster.topic_configs([topic.name for topic in found])
+    with calls.connect(bootstrap_server, timeout_ms) as admin:
+        found = _existing(calls.existing_topics(admin, wanted or None), wanted)
+        found = [topic for topic in found if not (exclude_internal and topic.is_internal)]
+        configs = calls.own_configs(admin, [topic.name for topic in found])
     shown = [_described(topic, configs.get(topic.name, {}), lagging, leaderless) for topic in found]
     if lagging or leaderless:
         shown = [topic for topic in shown if topic["partitions"]]
@@ -92,18 +95,22 @@ def create(
     if_not_exists: bool,
 ) -> None:
     """Create topics."""
+    from actors.client.admin_types import NewTopic
+
     names = options.names(topic_arguments, topic_options, "topic")
     if replica_assignment and (partitions or replication_factor):
         raise click.UsageError("--replica-assignment already says --partitions and --replication-factor")
     assignment = parse_assignment(replica_assignment) if replica_assignment else ()
     settings = options.key_values(configs)
-    with calls.connect(bootstrap_server, timeout_ms) as cluster:
-        there = {topic.name for topic in cluster.topics(names)} if if_not_exists else set()
+    with calls.connect(bootstrap_server, timeout_ms) as admin:
+        there = set(admin.list_topics()) if if_not_exists else set()
         for name in names:
             if name in there:
                 click.echo(f"Topic {name} is there already.")
                 continue
-            cluster.create_topic(NewTopic(name, partitions, replication_factor, assignment, settings))
+            admin.create_topics(
+                [NewTopic(name, partitions or -1, replication_factor or -1, dict(enumerate(assignment)), settings)]
+            )
             click.echo(f"Created topic {name}.")
 
 
@@ -126,16 +133,19 @@ def alter(
     if_exists: bool,
 ) -> None:
     """Add partitions to topics, and change their settings."""
+    from actors.client.admin_types import ConfigResource, ConfigResourceType
+
     names = options.names(topic_arguments, topic_options, "topic")
     settings = options.key_values(configs)
     if not (partitions or settings or removed):
         raise click.UsageError("say what to change: --partitions, --config or --delete-config")
-    with calls.connect(bootstrap_server, timeout_ms) as cluster:
-        for topic in _existing(cluster.topics(names), [] if if_exists else names):
+    with calls.connect(bootstrap_server, timeout_ms) as admin:
+        for topic in _existing(calls.existing_topics(admin, names), [] if if_exists else names):
             if settings or removed:
-                cluster.alter_topic_configs(topic.name, settings, removed)
+                resource = ConfigResource(ConfigResourceType.TOPIC, topic.name)
+                admin.incremental_alter_configs({resource: {**settings, **dict.fromkeys(removed)}})
             if partitions:
-                cluster.add_partitions(topic.name, partitions)
+                admin.create_partitions({topic.name: partitions})
             click.echo(f"Altered topic {topic.name}.")
 
 
@@ -153,9 +163,9 @@ def delete(
 ) -> None:
     """Delete topics with all their records."""
     names = options.names(topic_arguments, topic_options, "topic")
-    with calls.connect(bootstrap_server, timeout_ms) as cluster:
-        for topic in _existing(cluster.topics(names), [] if if_exists else names):
-            cluster.delete_topic(topic.name)
+    with calls.connect(bootstrap_server, timeout_ms) as admin:
+        for topic in _existing(calls.existing_topics(admin, names), [] if if_exists else names):
+            admin.delete_topics([topic.name])
             click.echo(f"Deleted topic {topic.name}.")
 
 
@@ -171,30 +181,29 @@ def parse_assignment(text: str) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(map(int, part)) for part in replicas)
 
 
-def _existing(found: Iterable[Topic], wanted: Iterable[str]) -> list[Topic]:
-    there = sorted(found, key=lambda topic: topic.name)
-    missing = sorted(set(wanted) - {topic.name for topic in there})
+def _existing(found: list[TopicDescription], wanted: Iterable[str]) -> list[TopicDescription]:
+    missing = sorted(set(wanted) - {topic.name for topic in found})
     if missing:
         raise CliError(f"there is no topic {', '.join(missing)}")
-    return there
+    return found
 
 
-def _described(topic: Topic, configs: dict[str, str], lagging: bool, leaderless: bool) -> dict[str, Any]:
+def _described(topic: TopicDescription, configs: dict[str, str], lagging: bool, leaderless: bool) -> dict[str, Any]:
     chosen = [
         partition
         for partition in topic.partitions
-        if (partition.under_replicated or not lagging) and (partition.unavailable or not leaderless)
+        if (_lags(partition) or not lagging) and (partition.leader < 0 or not leaderless)
     ]
     return {
         "topic": topic.name,
-        "topic_id": topic.topic_id,
+        "topic_id": _topic_id(topic.topic_id),
         "partition_count": len(topic.partitions),
         "replication_factor": max((len(each.replicas) for each in topic.partitions), default=0),
         "configs": configs,
         "partitions": [
             {
                 "topic": topic.name,
-                "partition": each.number,
+                "partition": each.partition,
                 "leader": each.leader if each.leader >= 0 else None,
                 "replicas": list(each.replicas),
                 "isr": list(each.isr),
@@ -202,6 +211,15 @@ def _described(topic: Topic, configs: dict[str, str], lagging: bool, leaderless:
             for each in chosen
         ],
     }
+
+
+def _lags(partition: PartitionDescription) -> bool:
+    return len(partition.isr) < len(partition.replicas)
+
+
+def _topic_id(raw: bytes) -> str | None:
+    """As Kafka writes it: base64 for addresses, without padding; None where the broker does not know ids."""
+    return urlsafe_b64encode(raw).decode().rstrip("=") if any(raw) else None
 
 
 def _headline(topic: dict[str, Any]) -> str:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from actors.cli import calls, options, output
 from placement.hashing import partition_for_group
+
+if TYPE_CHECKING:
+    from actors.client import Admin
 
 OFFSETS_TOPIC = "__consumer_offsets"
 
@@ -22,10 +27,10 @@ def which(
 ) -> None:
     """Show the offsets partition and the coordinator of groups, which need not exist."""
     rows = []
-    with calls.connect(bootstrap_server, timeout_ms) as cluster:
+    with calls.connect(bootstrap_server, timeout_ms) as admin:
         for name in options.names(group_arguments, group_options, "group"):
-            broker = cluster.coordinator(name)  # the first look-up creates the offsets topic
-            count = _partition_count(cluster)
+            broker = admin.find_coordinator(name)  # the first look-up creates the offsets topic
+            count = _partition_count(admin)
             rows.append(
                 {
                     "group": name,
@@ -38,6 +43,6 @@ def which(
     output.emit(rows, ("group", "partition", "coordinator_id", "host", "port"), output_format)
 
 
-def _partition_count(cluster: calls.Calls) -> int | None:
+def _partition_count(admin: Admin) -> int | None:
     """None where the cluster does not show its offsets topic, as some that speak Kafka's protocol."""
-    return next((len(topic.partitions) for topic in cluster.topics([OFFSETS_TOPIC])), None)
+    return next((len(topic.partitions) for topic in calls.existing_topics(admin, [OFFSETS_TOPIC])), None)

@@ -4,20 +4,28 @@ from __future__ import annotations
 
 from actors.cli.group_rows import (
     OFFSET_COLUMNS,
-    Committed,
-    Group,
-    Member,
     member_columns,
     member_rows,
     offset_rows,
     remarks,
     state_row,
 )
+from actors.client import OffsetAndMetadata, TopicPartition
+from actors.client.admin_types import GroupDescription, MemberDescription
+from actors.client.records import Node
 
-ONE = Member("m-1", None, "c", "/127.0.0.1", (("t", 1), ("a", 0)))
-TWO = Member("m-2", "box-2", "c", "/127.0.0.1", (("t", 0),))
-STABLE = Group("g", "Stable", "consumer", "range", (ONE, TWO), "127.0.0.1:9092 (0)")
-EMPTY = Group("g", "Empty", "consumer", "")
+BROKER = Node(0, "127.0.0.1", 9092)
+
+
+def member(name: str, instance: str | None, *partitions: tuple[str, int]) -> MemberDescription:
+    held = tuple(TopicPartition(*partition) for partition in partitions)
+    return MemberDescription(name, instance, "c", "/127.0.0.1", (), held, b"", b"")
+
+
+ONE, TWO = member("m-1", None, ("t", 1), ("a", 0)), member("m-2", "box-2", ("t", 0))
+STABLE = GroupDescription("g", "Stable", "consumer", "range", (ONE, TWO), BROKER)
+EMPTY = GroupDescription("g", "Empty", "consumer", "", (), BROKER)
+MOVING = GroupDescription("g", "PreparingRebalance", "consumer", "", (), BROKER)
 
 
 def test_columns_are_kafkas() -> None:
@@ -26,8 +34,9 @@ def test_columns_are_kafkas() -> None:
 
 
 def test_held_partitions_come_first_in_order_then_those_nobody_holds() -> None:
-    committed = {("t", 1): Committed(4), ("old", 3): Committed(1, 2, "note")}
-    ends = {("t", 0): 9, ("t", 1): 10, ("old", 3): 1}
+    first, second, old = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("old", 3)
+    committed = {second: OffsetAndMetadata(4), old: OffsetAndMetadata(1, "note", 2)}
+    ends = {first: 9, second: 10, old: 1}
     rows = offset_rows(STABLE, committed, ends)
     assert [(row["topic"], row["partition"], row["consumer_id"]) for row in rows] == [
         ("a", 0, "m-1"),
@@ -71,4 +80,4 @@ def test_state_names_coordinator_assignor_and_size() -> None:
 def test_remarks_are_made_on_groups_without_members_or_in_motion() -> None:
     assert list(remarks(STABLE)) == []
     assert list(remarks(EMPTY)) == ["Consumer group 'g' has no active members."]
-    assert list(remarks(Group("g", "PreparingRebalance", "consumer", ""))) == ["Consumer group 'g' is rebalancing."]
+    assert list(remarks(MOVING)) == ["Consumer group 'g' is rebalancing."]

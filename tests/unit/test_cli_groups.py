@@ -10,25 +10,29 @@ import pytest
 from click.testing import CliRunner, Result
 
 from actors.cli import calls
-from actors.cli.group_rows import Committed, Group, Member
 from actors.cli.main import cli
 from actors.cli.reset import Log
-from tests.unit.fake_calls import FakeCalls
+from actors.client import OffsetAndMetadata, TopicPartition
+from actors.client.admin_types import GroupDescription, MemberDescription
+from tests.unit.fake_admin import HOST, FakeAdmin
 
-MEMBER = Member("m-1", None, "c", "/127.0.0.1", (("t", 0),))
-A, B = ("t", 0), ("t", 1)
+A, B = TopicPartition("t", 0), TopicPartition("t", 1)
+MEMBER = MemberDescription("m-1", None, "c", "/127.0.0.1", ("t",), (A,), b"", b"")
 
 
 @pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeCalls:
-    fake = FakeCalls()
+def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeAdmin:
+    fake = FakeAdmin()
     fake.add_topic("t", 2)
-    fake.log_list = {A: Log(5, 20), B: Log(0, 10)}
-    fake.group_list = {
-        "busy": Group("busy", "Stable", "consumer", "range", (MEMBER,), "host-1:9093 (1)"),
-        "idle": Group("idle", "Empty", "consumer", "", (), "host-1:9093 (1)"),
+    fake.logs = {A: Log(5, 20), B: Log(0, 10)}
+    fake.groups = {
+        "busy": GroupDescription("busy", "Stable", "consumer", "range", (MEMBER,), HOST),
+        "idle": GroupDescription("idle", "Empty", "consumer", "", (), HOST),
     }
-    fake.offsets = {"busy": {A: Committed(12)}, "idle": {A: Committed(7), B: Committed(3, 1, "note")}}
+    fake.offsets = {
+        "busy": {A: OffsetAndMetadata(12)},
+        "idle": {A: OffsetAndMetadata(7), B: OffsetAndMetadata(3, "note", 1)},
+    }
     monkeypatch.setattr(calls, "connect", fake.connect)
     return fake
 
@@ -44,16 +48,16 @@ def reset(*arguments: str) -> Result:
 # --- list, describe ---
 
 
-def test_list_prints_names_alone(cluster: FakeCalls) -> None:
+def test_list_prints_names_alone(cluster: FakeAdmin) -> None:
     assert run("list").stdout == "busy\nidle\n"
 
 
-def test_list_with_states_is_a_table_of_those_named(cluster: FakeCalls) -> None:
+def test_list_with_states_is_a_table_of_those_named(cluster: FakeAdmin) -> None:
     assert run("list", "--state").stdout.splitlines() == ["GROUP  STATE", "busy   Stable", "idle   Empty"]
     assert run("list", "--state", "empty,dead").stdout.splitlines() == ["GROUP  STATE", "idle   Empty"]
 
 
-def test_list_as_json(cluster: FakeCalls) -> None:
+def test_list_as_json(cluster: FakeAdmin) -> None:
     assert json.loads(run("list", "--format", "json").stdout)[0] == {
         "group": "busy",
         "type": "Classic",
@@ -62,20 +66,20 @@ def test_list_as_json(cluster: FakeCalls) -> None:
     }
 
 
-def test_describe_shows_offsets_and_lag(cluster: FakeCalls) -> None:
+def test_describe_shows_offsets_and_lag(cluster: FakeAdmin) -> None:
     assert run("describe", "busy").stdout.splitlines() == [
         "GROUP  TOPIC  PARTITION  CURRENT-OFFSET  LOG-END-OFFSET  LAG  CONSUMER-ID  HOST        CLIENT-ID",
         "busy   t      0          12              20              8    m-1          /127.0.0.1  c",
     ]
 
 
-def test_describe_of_an_empty_group_says_so_beside_the_table(cluster: FakeCalls) -> None:
+def test_describe_of_an_empty_group_says_so_beside_the_table(cluster: FakeAdmin) -> None:
     result = run("describe", "--group", "idle", "--verbose")
     assert result.stderr == "Consumer group 'idle' has no active members.\n"
     assert result.stdout.splitlines()[2].split() == ["idle", "t", "1", "1", "3", "10", "7", "-", "-", "-", "note"]
 
 
-def test_describe_members_and_state(cluster: FakeCalls) -> None:
+def test_describe_members_and_state(cluster: FakeAdmin) -> None:
     assert run("describe", "busy", "--members", "--verbose").stdout.splitlines()[1].split() == [
         *("busy", "m-1", "/127.0.0.1", "c", "1", "t(0)"),
     ]
@@ -86,36 +90,36 @@ def test_describe_members_and_state(cluster: FakeCalls) -> None:
     ]
 
 
-def test_describe_of_a_missing_group_is_an_error(cluster: FakeCalls) -> None:
+def test_describe_of_a_missing_group_is_an_error(cluster: FakeAdmin) -> None:
     result = run("describe", "busy", "ghost")
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == "coterie: Consumer group 'ghost' does not exist.\n"
 
 
 @pytest.mark.parametrize("arguments", [["describe"], ["describe", "a", "--all-groups"], ["delete"], ["delete-offsets"]])
-def test_unclear_group_is_wrong_usage(cluster: FakeCalls, arguments: list[str]) -> None:
+def test_unclear_group_is_wrong_usage(cluster: FakeAdmin, arguments: list[str]) -> None:
     assert run(*arguments).exit_code == 2
 
 
 # --- delete ---
 
 
-def test_delete_of_an_empty_group(cluster: FakeCalls) -> None:
+def test_delete_of_an_empty_group(cluster: FakeAdmin) -> None:
     assert run("delete", "idle").stdout == "Deleted group idle.\n"
-    assert "idle" not in cluster.group_list
+    assert "idle" not in cluster.groups
 
 
-def test_delete_of_a_group_with_members_is_an_error(cluster: FakeCalls) -> None:
+def test_delete_of_a_group_with_members_is_an_error(cluster: FakeAdmin) -> None:
     result = run("delete", "busy")
-    assert (result.exit_code, result.stderr) == (1, "coterie: NON_EMPTY_GROUP (68): the group still has members\n")
+    assert (result.exit_code, result.stderr) == (1, "coterie: the group still has members: stop them first\n")
 
 
-def test_delete_offsets_answers_for_each_partition(cluster: FakeCalls) -> None:
+def test_delete_offsets_answers_for_each_partition(cluster: FakeAdmin) -> None:
     result = run("delete-offsets", "busy", "--topic", "t:0,1")
     assert result.exit_code == 1
     assert result.stdout.splitlines() == [
         "GROUP  TOPIC  PARTITION  STATUS",
-        "busy   t      0          GROUP_SUBSCRIBED_TO_TOPIC",
+        "busy   t      0          the group is subscribed to the topic: stop its members first",
         "busy   t      1          Successful",
     ]
     assert run("delete-offsets", "idle", "--topic", "t").exit_code == 0
@@ -124,7 +128,7 @@ def test_delete_offsets_answers_for_each_partition(cluster: FakeCalls) -> None:
 # --- reset-offsets ---
 
 
-def test_reset_is_a_dry_run_unless_executed(cluster: FakeCalls) -> None:
+def test_reset_is_a_dry_run_unless_executed(cluster: FakeAdmin) -> None:
     result = reset("idle", "--topic", "t", "--to-earliest")
     assert result.stdout.splitlines() == [
         "GROUP  TOPIC  PARTITION  NEW-OFFSET",
@@ -132,7 +136,7 @@ def test_reset_is_a_dry_run_unless_executed(cluster: FakeCalls) -> None:
         "idle   t      1          0",
     ]
     assert "dry run" in result.stderr
-    assert cluster.offsets["idle"][A] == Committed(7)
+    assert cluster.offsets["idle"][A] == OffsetAndMetadata(7)
 
 
 @pytest.mark.parametrize(
@@ -148,38 +152,38 @@ def test_reset_is_a_dry_run_unless_executed(cluster: FakeCalls) -> None:
     ],
 )
 def test_reset_moves_every_topic_of_a_group(
-    cluster: FakeCalls, target: list[str], offsets: dict[tuple[str, int], int]
+    cluster: FakeAdmin, target: list[str], offsets: dict[TopicPartition, int]
 ) -> None:
     cluster.times = {A: 15}
     assert reset("idle", "--all-topics", *target, "--execute").exit_code == 0
     assert {partition: each.offset for partition, each in cluster.offsets["idle"].items()} == offsets
 
 
-def test_reset_asks_for_the_time_that_was_named(cluster: FakeCalls) -> None:
+def test_reset_asks_for_the_time_that_was_named(cluster: FakeAdmin) -> None:
     reset("idle", "--all-topics", "--to-datetime", "1970-01-01T00:00:01")
     assert cluster.asked_time_ms == 1000
     reset("idle", "--all-topics", "--by-duration", "PT1H")
     assert cluster.asked_time_ms == pytest.approx(time.time() * 1000 - 3_600_000, abs=60_000)
 
 
-def test_reset_of_some_partitions_leaves_the_others(cluster: FakeCalls) -> None:
+def test_reset_of_some_partitions_leaves_the_others(cluster: FakeAdmin) -> None:
     assert reset("idle", "--topic", "t:1", "--to-latest", "--execute").exit_code == 0
-    assert cluster.offsets["idle"] == {A: Committed(7), B: Committed(10)}
+    assert cluster.offsets["idle"] == {A: OffsetAndMetadata(7), B: OffsetAndMetadata(10)}
 
 
-def test_reset_outside_the_log_takes_the_nearest_and_warns(cluster: FakeCalls) -> None:
+def test_reset_outside_the_log_takes_the_nearest_and_warns(cluster: FakeAdmin) -> None:
     result = reset("idle", "--topic", "t:0", "--to-offset", "99", "--dry-run")
     assert result.stderr == "warning: t-0 has offsets 5 to 20: 20 instead of 99\n"
 
 
-def test_reset_of_a_group_at_work_is_refused_before_anything_moves(cluster: FakeCalls) -> None:
+def test_reset_of_a_group_at_work_is_refused_before_anything_moves(cluster: FakeAdmin) -> None:
     result = reset("idle", "busy", "--all-topics", "--to-latest", "--execute")
     assert result.exit_code == 1
     assert "'busy' is Stable with 1 member: stop them first" in result.stderr
-    assert cluster.offsets["idle"][A] == Committed(7)
+    assert cluster.offsets["idle"][A] == OffsetAndMetadata(7)
 
 
-def test_export_and_import_are_each_others_inverse(cluster: FakeCalls, tmp_path: Path) -> None:
+def test_export_and_import_are_each_others_inverse(cluster: FakeAdmin, tmp_path: Path) -> None:
     saved = tmp_path / "offsets.csv"
     saved.write_text(reset("idle", "--all-topics", "--to-current", "--export").stdout)
     assert saved.read_text() == "t,0,7\nt,1,3\n"
@@ -200,7 +204,7 @@ def test_export_and_import_are_each_others_inverse(cluster: FakeCalls, tmp_path:
         ["idle", "--all-groups", "--topic", "t", "--to-latest"],
     ],
 )
-def test_unclear_reset_is_wrong_usage(cluster: FakeCalls, arguments: list[str]) -> None:
+def test_unclear_reset_is_wrong_usage(cluster: FakeAdmin, arguments: list[str]) -> None:
     result = reset(*arguments)
     assert (result.exit_code, result.stdout) == (2, "")
 
@@ -208,7 +212,7 @@ def test_unclear_reset_is_wrong_usage(cluster: FakeCalls, arguments: list[str]) 
 @pytest.mark.parametrize(
     ("topic", "words"), [("x", "there is no topic x"), ("t:7", "there is no partition t-7"), ("t:x", "is not TOPIC")]
 )
-def test_reset_of_what_is_not_there_is_an_error(cluster: FakeCalls, topic: str, words: str) -> None:
+def test_reset_of_what_is_not_there_is_an_error(cluster: FakeAdmin, topic: str, words: str) -> None:
     result = reset("idle", "--topic", topic, "--to-latest", "--execute")
     assert (result.exit_code, words in result.stderr) == (1, True)
 
@@ -216,7 +220,7 @@ def test_reset_of_what_is_not_there_is_an_error(cluster: FakeCalls, topic: str, 
 # --- which ---
 
 
-def test_which_names_partition_and_coordinator(cluster: FakeCalls) -> None:
+def test_which_names_partition_and_coordinator(cluster: FakeAdmin) -> None:
     cluster.add_topic("__consumer_offsets", 50, internal=True)
     result = CliRunner().invoke(cli, ["which", "consume_group"])
     assert result.stdout.splitlines() == [
@@ -225,7 +229,7 @@ def test_which_names_partition_and_coordinator(cluster: FakeCalls) -> None:
     ]
 
 
-def test_which_without_a_visible_offsets_topic_names_the_coordinator(cluster: FakeCalls) -> None:
+def test_which_without_a_visible_offsets_topic_names_the_coordinator(cluster: FakeAdmin) -> None:
     result = CliRunner().invoke(cli, ["which", "g", "--format", "json"])
     assert json.loads(result.stdout) == [
         {"group": "g", "partition": None, "coordinator_id": 1, "host": "host-1", "port": 9093}

@@ -21,8 +21,9 @@ from actors.cli.reset import (
     to_times,
     write_csv,
 )
+from actors.client import TopicPartition
 
-A, B = ("t", 0), ("t", 1)
+A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 LOGS = {A: Log(10, 20), B: Log(0, 5)}
 
 
@@ -41,7 +42,7 @@ def test_offset_outside_a_log_is_bent_to_its_ends_and_said() -> None:
 
 
 @pytest.mark.parametrize(("count", "offsets"), [(2, {A: 14, B: 3}), (-100, {A: 10, B: 0}), (100, {A: 20, B: 5})])
-def test_shift_stays_within_the_log(count: int, offsets: dict[tuple[str, int], int]) -> None:
+def test_shift_stays_within_the_log(count: int, offsets: dict[TopicPartition, int]) -> None:
     assert shift_by(LOGS, {A: 12, B: 1}, count).offsets == offsets
 
 
@@ -61,7 +62,7 @@ def test_time_after_the_last_record_is_the_end() -> None:
 def test_given_offsets_move_only_their_partitions() -> None:
     assert to_given(LOGS, {B: 2}).offsets == {B: 2}
     with pytest.raises(CliError, match="there is no partition t-7"):
-        to_given(LOGS, {("t", 7): 2})
+        to_given(LOGS, {TopicPartition("t", 7): 2})
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,137 @@
+"""An Admin over a cluster in memory; it stands for any Kafka. Only what the commands use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+from actors.cli.reset import Log
+from actors.client import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from actors.client.admin_types import (
+    ConfigEntry,
+    ConfigResource,
+    GroupDescription,
+    GroupListing,
+    NewTopic,
+    PartitionDescription,
+    TopicDescription,
+)
+from actors.client.errors import (
+    GroupSubscribedToTopicError,
+    KafkaError,
+    NonEmptyGroupError,
+    TopicAlreadyExistsError,
+)
+from actors.client.records import Node
+
+HOST = Node(1, "host-1", 9093)
+
+
+@dataclass
+class FakeAdmin:
+    """Public fields are the cluster's state; `bootstrap` is what the command connected to."""
+
+    topics: dict[str, TopicDescription] = field(default_factory=dict)
+    configs: dict[str, dict[str, str | None]] = field(default_factory=dict)
+    created: list[NewTopic] = field(default_factory=list)
+    groups: dict[str, GroupDescription] = field(default_factory=dict)
+    offsets: dict[str, dict[TopicPartition, OffsetAndMetadata]] = field(default_factory=dict)
+    logs: dict[TopicPartition, Log] = field(default_factory=dict)
+    times: dict[TopicPartition, int] = field(default_factory=dict)
+    asked_time_ms: int | None = None
+    bootstrap: str = ""
+
+    @contextmanager
+    def connect(self, bootstrap_server: str, timeout_ms: int) -> Iterator[FakeAdmin]:
+        self.bootstrap = bootstrap_server
+        yield self
+
+    def add_topic(self, name: str, partitions: int, *, internal: bool = False, isr: tuple[int, ...] = (0, 1)) -> None:
+        parts = tuple(PartitionDescription(n, isr[0] if isr else -1, 0, (0, 1), isr, 0) for n in range(partitions))
+        self.topics[name] = TopicDescription(name, b"0123456789abcdef", internal, parts)
+
+    def unled(self, topic: str) -> None:
+        """Take the leader of every partition away."""
+        old = self.topics[topic]
+        self.topics[topic] = replace(old, partitions=tuple(replace(p, leader=-1, isr=()) for p in old.partitions))
+
+    def list_topics(self) -> list[str]:
+        return sorted(self.topics)
+
+    def describe_topics(self, topics: Iterable[str]) -> list[TopicDescription]:
+        return [self.topics[name] for name in topics]
+
+    def create_topics(self, topics: Iterable[NewTopic]) -> None:
+        for topic in topics:
+            if topic.name in self.topics:
+                raise TopicAlreadyExistsError(f"creating topic {topic.name}: TOPIC_ALREADY_EXISTS (36)")
+            self.created.append(topic)
+            self.add_topic(topic.name, max(topic.num_partitions, 1))
+
+    def create_partitions(self, counts: Mapping[str, int]) -> None:
+        for topic, count in counts.items():
+            self.add_topic(topic, count)
+
+    def delete_topics(self, topics: Iterable[str]) -> None:
+        for topic in topics:
+            del self.topics[topic]
+
+    def describe_configs(self, resources: Iterable[ConfigResource]) -> dict[ConfigResource, dict[str, ConfigEntry]]:
+        default = ConfigEntry("preallocate", "false", 5, True, False, False)
+        return {
+            resource: {"preallocate": default}
+            | {
+                name: ConfigEntry(name, value, 1, False, False, False)
+                for name, value in self.configs.get(resource.name, {}).items()
+            }
+            for resource in resources
+        }
+
+    def incremental_alter_configs(self, changes: Mapping[ConfigResource, Mapping[str, str | None]]) -> None:
+        for resource, changed in changes.items():
+            own = {**self.configs.get(resource.name, {}), **changed}
+            self.configs[resource.name] = {name: value for name, value in own.items() if value is not None}
+
+    def list_consumer_groups(self, states: Sequence[str] = (), types: Sequence[str] = ()) -> list[GroupListing]:
+        wanted = {state.lower() for state in states}
+        found = [group for group in self.groups.values() if not wanted or group.state.lower() in wanted]
+        return [GroupListing(group.group_id, group.protocol_type, group.state, "Classic") for group in found]
+
+    def describe_consumer_groups(self, group_ids: Iterable[str]) -> list[GroupDescription]:
+        return [self.groups.get(name, GroupDescription(name, "Dead", "", "", (), HOST)) for name in group_ids]
+
+    def delete_consumer_groups(self, group_ids: Iterable[str]) -> None:
+        for group in group_ids:
+            if self.groups[group].members:
+                raise NonEmptyGroupError
+            del self.groups[group]
+
+    def list_consumer_group_offsets(self, group_id: str) -> dict[TopicPartition, OffsetAndMetadata]:
+        return self.offsets.get(group_id, {})
+
+    def alter_consumer_group_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
+        mine = self.offsets.setdefault(group_id, {})
+        mine.update({tp: OffsetAndMetadata(offset) for tp, offset in offsets.items()})
+
+    def delete_consumer_group_offsets(
+        self, group_id: str, partitions: Iterable[TopicPartition], raise_errors: bool
+    ) -> dict[TopicPartition, KafkaError | None]:
+        held = {tp for member in self.groups[group_id].members for tp in member.assignment}
+        return {tp: GroupSubscribedToTopicError() if tp in held else None for tp in partitions}
+
+    def list_offsets(
+        self, wanted: Mapping[TopicPartition, int | str]
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        found: dict[TopicPartition, OffsetAndTimestamp | None] = {}
+        for tp, at in wanted.items():
+            if isinstance(at, int):
+                self.asked_time_ms = at
+                offset = self.times.get(tp)
+            else:
+                offset = self.logs[tp].earliest if at == "earliest" else self.logs[tp].latest
+            found[tp] = None if offset is None else OffsetAndTimestamp(offset, -1)
+        return found
+
+    def find_coordinator(self, group_id: str) -> Node:
+        return HOST
