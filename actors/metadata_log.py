@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import struct
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from placement.metadata import ClusterMetadata
 
 _HEAD = struct.Struct(">II")
 _SNAPSHOT_EVERY = 10_000
+_LOCK_POLL_SECONDS = 0.05
 FORMAT_VERSION = 1
 
 
@@ -22,13 +25,21 @@ class MetadataLogError(Exception):
 
 
 class MetadataLog:
-    """An append-only file. Opening replays it, cuts a torn tail, and rewrites a long one as a snapshot."""
+    """An append-only file. Opening replays it, cuts a torn tail, and rewrites a long one as a snapshot.
 
-    def __init__(self, path: Path) -> None:
+    One process has it at a time; a dying one is waited for, up to `lock_timeout_s`.
+    """
+
+    def __init__(self, path: Path, lock_timeout_s: float = 10.0) -> None:
         self.path = path
         self.metadata = ClusterMetadata()
         path.parent.mkdir(parents=True, exist_ok=True)
-        whole = self._replay()
+        self._lock = _lock(path.parent, lock_timeout_s)
+        try:
+            whole = self._replay()
+        except BaseException:
+            os.close(self._lock)
+            raise
         self._file = open(path, "r+b" if path.exists() else "w+b", buffering=0)  # noqa: SIM115 - lives as long as we do
         self._file.truncate(whole)
         self._file.seek(whole)
@@ -93,8 +104,30 @@ class MetadataLog:
         self._count = 2
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file and let others have it. Closing twice is harmless."""
         self._file.close()
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+
+def _lock(folder: Path, timeout_s: float) -> int:
+    """A descriptor that holds the folder's lock: the end of its process frees it."""
+    descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                os.close(descriptor)
+                raise MetadataLogError(
+                    f"data directory {folder.parent} is in use: another controller holds {folder / '.lock'}; "
+                    "stop that cluster, or choose another --data-dir"
+                ) from None
+            time.sleep(_LOCK_POLL_SECONDS)
+        else:
+            return descriptor
 
 
 def _frame(record: list[Any]) -> bytes:

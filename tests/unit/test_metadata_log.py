@@ -1,0 +1,213 @@
+"""The controller's log: what it said is there again after any crash, and nothing else is."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actors import metadata_log as module
+from actors.metadata_log import FORMAT_VERSION, MetadataLog, MetadataLogError, _frame
+from placement.metadata import BrokerInfo, PartitionInfo, TopicInfo, broker_record, partition_record, topic_record
+
+RECORDS: list[list[Any]] = [
+    ["cluster", "the-cluster-id-of-tests"],
+    ["controller_epoch", 4],
+    broker_record(BrokerInfo(0, "127.0.0.1", 9092, None, 0)),
+    topic_record(TopicInfo("t", b"i" * 16, (PartitionInfo(0, 0, (0,), (0,)),), {"retention.ms": "5"})),
+    partition_record("t", 1, PartitionInfo(0, 3, (0,), (0,))),
+    ["broker_configs", "0", {"message.max.bytes": "1000"}],
+    ["producer_ids", 3000],
+]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "controller" / "metadata.log"
+
+
+def written(path: Path) -> list[Any]:
+    log = MetadataLog(path)
+    for record in RECORDS:
+        log.append([record])
+    log.close()
+    return log.metadata.to_wire()
+
+
+def reopened(path: Path) -> MetadataLog:
+    log = MetadataLog(path)
+    log.close()
+    return log
+
+
+def test_a_new_log_is_empty_and_knows_its_format(path: Path) -> None:
+    log = MetadataLog(path)
+    assert log.metadata.cluster_id == ""
+    assert log.metadata.version == 0
+    log.close()
+    assert path.read_bytes() == _frame(["format", FORMAT_VERSION])
+
+
+def test_everything_appended_is_there_again(path: Path) -> None:
+    expected = written(path)
+    assert reopened(path).metadata.to_wire() == expected
+    assert expected[0] == "the-cluster-id-of-tests"
+    assert expected[4][0][0] == "t"
+    assert reopened(path).metadata.partition("t", 1) == PartitionInfo(0, 3, (0,), (0,))
+
+
+def test_several_records_are_appended_at_once(path: Path) -> None:
+    log = MetadataLog(path)
+    log.append(RECORDS)
+    log.close()
+    assert log.metadata.version == len(RECORDS)
+    assert reopened(path).metadata.to_wire() == log.metadata.to_wire()
+
+
+def test_a_tail_torn_at_any_byte_leaves_the_records_before_it(path: Path) -> None:
+    log = MetadataLog(path)
+    log.append(RECORDS[:-1])
+    before, size = log.metadata.to_wire(), path.stat().st_size
+    log.append(RECORDS[-1:])
+    after = log.metadata.to_wire()
+    log.close()
+    whole = path.read_bytes()
+    for cut in range(size, len(whole)):
+        path.write_bytes(whole[:cut])
+        assert reopened(path).metadata.to_wire() == before, f"cut at {cut}"
+        assert path.stat().st_size == size, "the torn tail is cut off"
+    path.write_bytes(whole)
+    assert reopened(path).metadata.to_wire() == after
+
+
+def test_a_flipped_bit_in_the_last_record_is_a_torn_tail(path: Path) -> None:
+    written(path)
+    whole = bytearray(path.read_bytes())
+    whole[-1] ^= 1
+    path.write_bytes(bytes(whole))
+    assert reopened(path).metadata.next_producer_id == 0
+
+
+def test_appending_goes_on_after_a_torn_tail(path: Path) -> None:
+    written(path)
+    path.write_bytes(path.read_bytes()[:-3])
+    log = MetadataLog(path)
+    log.append([["producer_ids", 9000]])
+    log.close()
+    assert reopened(path).metadata.next_producer_id == 9000
+
+
+def test_a_file_cut_within_its_first_record_begins_anew(path: Path) -> None:
+    MetadataLog(path).close()
+    path.write_bytes(path.read_bytes()[:5])
+    log = MetadataLog(path)
+    log.append(RECORDS)
+    log.close()
+    assert reopened(path).metadata.next_producer_id == 3000
+
+
+def test_a_newer_format_is_refused_by_name_and_left_alone(path: Path) -> None:
+    path.parent.mkdir()
+    content = _frame(["format", FORMAT_VERSION + 1]) + _frame(["something", "new"])
+    path.write_bytes(content)
+    with pytest.raises(MetadataLogError, match=rf"{path}.*format {FORMAT_VERSION + 1}"):
+        MetadataLog(path)
+    assert path.read_bytes() == content
+
+
+def test_a_record_of_unknown_kind_is_refused_not_skipped(path: Path) -> None:
+    MetadataLog(path).close()
+    path.write_bytes(path.read_bytes() + _frame(["from_the_future", 1]))
+    with pytest.raises(ValueError, match="from_the_future"):
+        MetadataLog(path)
+
+
+def test_a_long_log_is_rewritten_as_a_snapshot_that_says_the_same(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = written(path)
+    log = MetadataLog(path)
+    for i in range(200):
+        log.append([["producer_ids", 3000 + i]])
+    expected = log.metadata.to_wire()
+    log.close()
+    long = path.stat().st_size
+    monkeypatch.setattr(module, "_SNAPSHOT_EVERY", 100)
+    log = MetadataLog(path)
+    assert path.stat().st_size < long / 5
+    assert log.metadata.to_wire() == expected
+    log.append([["producer_ids", 7]])
+    log.close()
+    found = reopened(path).metadata
+    assert found.next_producer_id == 7
+    assert found.version == expected[2] + 1
+    assert not path.with_suffix(".new").exists()
+
+
+def test_a_crash_before_the_snapshot_is_in_place_leaves_the_log(path: Path) -> None:
+    expected = written(path)
+    path.with_suffix(".new").write_bytes(b"half a snaps")
+    assert reopened(path).metadata.to_wire() == expected
+
+
+def test_a_write_the_disk_refuses_applies_nothing_and_leaves_no_trace(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written(path)
+    size = path.stat().st_size
+    log = MetadataLog(path)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", _disk_full)
+        with pytest.raises(OSError, match="disk"):
+            log.append([["producer_ids", 1]])
+    assert log.metadata.next_producer_id == 3000
+    assert path.stat().st_size == size
+    log.append([["producer_ids", 2]])
+    log.close()
+    assert reopened(path).metadata.next_producer_id == 2
+
+
+def _disk_full(fd: int) -> None:
+    raise OSError(28, "no space left on this disk")
+
+
+def test_two_controllers_never_write_one_log(path: Path) -> None:
+    log = MetadataLog(path)
+    with pytest.raises(MetadataLogError, match=rf"{path.parent}.*another"):
+        MetadataLog(path, lock_timeout_s=0.1)
+    log.close()
+    reopened(path)
+
+
+def test_a_dying_controller_is_waited_for(path: Path) -> None:
+    first = MetadataLog(path)
+    timer = threading.Timer(0.3, first.close)
+    timer.start()
+    started = time.monotonic()
+    MetadataLog(path, lock_timeout_s=30).close()
+    assert time.monotonic() - started >= 0.2
+    timer.join()
+
+
+def _hold_and_die(path: Path, held: Any) -> None:
+    MetadataLog(path)
+    held.set()
+    threading.Event().wait(60)
+
+
+def test_the_death_of_its_process_frees_the_log(path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    held = context.Event()
+    process = context.Process(target=_hold_and_die, args=(path, held))
+    process.start()
+    try:
+        assert held.wait(60)
+        with pytest.raises(MetadataLogError):
+            MetadataLog(path, lock_timeout_s=0)
+    finally:
+        process.kill()
+        process.join()
+    MetadataLog(path, lock_timeout_s=10).close()
