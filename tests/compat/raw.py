@@ -19,8 +19,10 @@ from actors.wire.messages import (
     ApiMessage,
     ApiVersionsRequest,
     CreateTopicsRequest,
+    DescribeGroupsRequest,
     FindCoordinatorRequest,
     JoinGroupRequest,
+    ListOffsetsRequest,
     MetadataRequest,
     MetadataResponse,
     SyncGroupRequest,
@@ -136,6 +138,37 @@ def controller(address: str) -> str:
     with Raw(address) as raw:
         answer = raw.call(MetadataRequest(topics=[]), 2)
     return next(f"{b.host}:{b.port}" for b in answer.brokers if b.node_id == answer.controller_id)
+
+
+def serving_coordinator(servers: str, group: str, timeout_s: float = TIMEOUT_S) -> str:
+    """ "host:port" of a group's coordinator, once it answers for the group and not that it is loading."""
+    address = find_coordinator(servers, group, timeout_s)
+    deadline = time.monotonic() + timeout_s
+    with Raw(address) as raw:
+        while (code := raw.call(DescribeGroupsRequest(groups=[group]), 0).groups[0].error_code) != 0:
+            assert code in RETRIABLE_JOIN, f"describe answered {code}"
+            assert time.monotonic() < deadline, f"the coordinator of {group!r} still answers {code}"
+            time.sleep(0.02)
+    return address
+
+
+def leader_of(servers: str, topic: str, partition: int = 0, timeout_s: float = TIMEOUT_S) -> str:
+    """ "host:port" of the broker that leads a partition, once it knows that it does."""
+    asked = MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=topic)])
+    with Raw(servers.split(",")[0]) as raw:
+        answer = raw.call(asked, 5)
+    leader = next(p.leader_id for p in answer.topics[0].partitions if p.partition_index == partition)
+    address = next(f"{b.host}:{b.port}" for b in answer.brokers if b.node_id == leader)
+    latest = ListOffsetsRequest.ListOffsetsPartition(partition_index=partition, timestamp=-1)
+    request = ListOffsetsRequest(
+        replica_id=-1, topics=[ListOffsetsRequest.ListOffsetsTopic(name=topic, partitions=[latest])]
+    )
+    deadline = time.monotonic() + timeout_s
+    with Raw(address) as raw:
+        while code := raw.call(request, 1).topics[0].partitions[0].error_code:
+            assert time.monotonic() < deadline, f"{address} still answers {code} for {topic}-{partition}"
+            time.sleep(0.02)
+    return address
 
 
 def _create(address: str, topics: dict[str, int]) -> None:

@@ -17,7 +17,7 @@ from actors.wire.messages import MetadataRequest, OffsetForLeaderEpochRequest
 from tests.compat.drivers import Confluent, all_closed, kafka_python
 from tests.compat.drivers import kafka as kafka_module
 from tests.compat.peers import Peer
-from tests.compat.raw import Raw
+from tests.compat.raw import Raw, leader_of
 from tests.compat.support import against, in_subprocess, numbered_records, wait_until
 
 TIMEOUT_S = 20
@@ -289,7 +289,7 @@ def test_confluent_admin_lists_offsets(kafka: Peer, name: str) -> None:
 @brokers
 def test_the_end_offset_of_a_leader_epoch(kafka: Peer, name: str) -> None:
     _timed_records(kafka.bootstrap_servers, name)
-    address = _leader(kafka.bootstrap_servers, name)
+    address = leader_of(kafka.bootstrap_servers, name)
     with Raw(address) as raw:
         topic = MetadataRequest.MetadataRequestTopic(name=name)
         epoch = raw.call(MetadataRequest(topics=[topic]), 8).topics[0].partitions[0].leader_epoch
@@ -298,11 +298,3 @@ def test_the_end_offset_of_a_leader_epoch(kafka: Peer, name: str) -> None:
         request = cls(replica_id=-2, topics=[cls.OffsetForLeaderTopic(topic=name, partitions=[partition])])
         (answer,) = raw.call(request, 3).topics[0].partitions
         assert (answer.error_code, answer.leader_epoch, answer.end_offset) == (0, epoch, 10)
-
-
-def _leader(servers: str, topic: str) -> str:
-    with Raw(servers.split(",")[0]) as raw:
-        asked = MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=topic)])
-        answer = raw.call(asked, 5)
-    (partition,) = answer.topics[0].partitions
-    return next(f"{b.host}:{b.port}" for b in answer.brokers if b.node_id == partition.leader_id)
