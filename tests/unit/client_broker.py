@@ -55,6 +55,7 @@ class ScriptedBroker:
         self.epoch = 0
         self.committed: dict[TopicPartition, int] = {}
         self.generation = 0
+        self.sequences: dict[tuple[TopicPartition, int], int] = {}
         self.give: Callable[[str], list[TopicPartition]] | None = None
         self.versions = dict(VERSIONS)
         self._received: list[tuple[m.ApiMessage, int]] = []
@@ -342,14 +343,33 @@ class ScriptedBroker:
         self.producer_id = getattr(self, "producer_id", 41) + 1
         return m.InitProducerIdResponse(producer_id=self.producer_id, producer_epoch=0)
 
+    def _in_sequence(self, tp: TopicPartition, records: bytes) -> bool:
+        ((_, _, header),) = iter_batches(records)
+        if header.base_sequence < 0:
+            return True
+        expected = self.sequences.get((tp, header.producer_id), 0)
+        if header.base_sequence != expected:
+            return False
+        self.sequences[(tp, header.producer_id)] = expected + header.record_count
+        return True
+
     def _on_produce(self, request: Any) -> Any:
         part = m.ProduceResponse
         topics = []
         for topic in request.topic_data:
             partitions = []
             for p in topic.partition_data:
-                base = self.append_batch(TopicPartition(topic.name, p.index), p.records)
-                partitions.append(part.PartitionProduceResponse(index=p.index, base_offset=base, log_append_time_ms=-1))
+                tp = TopicPartition(topic.name, p.index)
+                code, base = 0, -1
+                if self._in_sequence(tp, p.records):
+                    base = self.append_batch(tp, p.records)
+                else:
+                    code = 45
+                partitions.append(
+                    part.PartitionProduceResponse(
+                        index=p.index, error_code=code, base_offset=base, log_append_time_ms=-1
+                    )
+                )
             topics.append(part.TopicProduceResponse(name=topic.name, partition_responses=partitions))
         return None if request.acks == 0 else part(responses=topics)
 
