@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Final
 
+import click
+
 from actors.cli.errors import CliError
 from actors.cli.reset import Log
 
@@ -33,8 +35,12 @@ def check_reachable(bootstrap_server: str) -> None:
     """Raise CliError if no broker accepts connections: clients wait for one to appear, people had rather know."""
     from actors.client.network import parse_bootstrap
 
+    try:
+        addresses = parse_bootstrap(bootstrap_server)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--bootstrap-server") from None
     failures = []
-    for host, port in parse_bootstrap(bootstrap_server):
+    for host, port in addresses:
         try:
             socket.create_connection((host, port), timeout=_CONNECT_TIMEOUT_S).close()
         except OSError as error:

@@ -80,8 +80,7 @@ def reset_offsets(
         given = reset.read_csv(Path(from_file).read_text(), names) if from_file else None
         plans = {}
         for name in names if given is None else given:
-            _check_inactive(admin, name)
-            committed = {tp: each.offset for tp, each in admin.list_consumer_group_offsets(name).items()}
+            committed = _committed(admin, name)
             wanted = list(given[name]) if given is not None else _partitions(admin, topics, committed)
             scope = Scope(admin, name, _logs(admin, wanted), committed)
             plans[name] = planner(scope) if given is None else reset.to_given(scope.logs, given[name])
@@ -122,13 +121,17 @@ def _names(admin: Admin, arguments: tuple[str, ...], given: tuple[str, ...], all
     return options.names(arguments, given, "group")
 
 
-def _check_inactive(admin: Admin, name: str) -> None:
-    for group in admin.describe_consumer_groups([name]):
-        if group.state in ACTIVE_STATES:
-            raise CliError(
-                f"offsets can only be reset while a group has no members; {name!r} is {group.state} with "
-                f"{output.plural(len(group.members), 'member')}: stop them first"
-            )
+def _committed(admin: Admin, name: str) -> dict[TopicPartition, int]:
+    """The offsets of a group that has no members now. Raises CliError if it has some."""
+    (group,) = admin.describe_consumer_groups([name])
+    if group.state in ACTIVE_STATES:
+        raise CliError(
+            f"offsets can only be reset while a group has no members; {name!r} is {group.state} with "
+            f"{output.plural(len(group.members), 'member')}: stop them first"
+        )
+    if group.state == "Dead":  # there is none yet: the reset makes it; some brokers answer a fetch with an error
+        return {}
+    return {tp: each.offset for tp, each in admin.list_consumer_group_offsets(name).items()}
 
 
 def _partitions(admin: Admin, topics: tuple[str, ...], committed: Mapping[TopicPartition, int]) -> list[TopicPartition]:
