@@ -1,0 +1,329 @@
+"""Our own Consumer, Producer and Admin against real brokers: franz-go's kfake, Apache Kafka, and Coterie."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from actors.client import Admin, Consumer, ConsumerRebalanceListener, OffsetAndMetadata, Producer, TopicPartition
+from actors.client.admin_types import ConfigResource, ConfigResourceType, NewTopic
+from actors.client.errors import (
+    CommitFailedError,
+    GroupIdNotFoundError,
+    KafkaError,
+    NonEmptyGroupError,
+    TopicAlreadyExistsError,
+)
+from tests.compat.peers import Peer
+from tests.compat.support import against, wait_until
+
+everywhere = against("kfake", "kafka", "coterie")
+COUNT = 12
+
+
+def make_topic(kafka: Peer, name: str, partitions: int = COUNT) -> list[TopicPartition]:
+    with Admin(bootstrap_servers=kafka.bootstrap_servers) as admin:
+        admin.create_topics([NewTopic(name, partitions, 1)])
+    return [TopicPartition(name, n) for n in range(partitions)]
+
+
+def produce(kafka: Peer, topic: str, values: list[bytes], **settings: Any) -> None:
+    with Producer(bootstrap_servers=kafka.bootstrap_servers, linger_ms=5, **settings) as producer:
+        futures = [producer.send(topic, value, key=value) for value in values]
+        producer.flush(30)
+        assert all(future.succeeded() for future in futures)
+
+
+def numbered(count: int, start: int = 0) -> list[bytes]:
+    return [b"value-%06d" % n for n in range(start, start + count)]
+
+
+def consumer(kafka: Peer, *topics: str, **settings: Any) -> Consumer:
+    settings.setdefault("auto_offset_reset", "earliest")
+    settings.setdefault("heartbeat_interval_ms", 300)
+    settings.setdefault("session_timeout_ms", 10_000)
+    return Consumer(*topics, bootstrap_servers=kafka.bootstrap_servers, **settings)
+
+
+def read(reader: Consumer, count: int) -> list[bytes]:
+    found: list[bytes] = []
+
+    def enough() -> bool:
+        for records in reader.poll(100).values():
+            found.extend(record.value for record in records)
+        return len(found) >= count
+
+    wait_until(enough, what=f"{count} records")
+    return found
+
+
+class Worker(threading.Thread):
+    """A consumer that polls in a thread of its own until told to stop."""
+
+    def __init__(self, kafka: Peer, topic: str, group: str, **settings: Any) -> None:
+        super().__init__(daemon=True)
+        self.values: list[bytes] = []
+        self.owned: set[TopicPartition] = set()
+        self.errors: list[Exception] = []
+        self._kafka, self._topic = kafka, topic
+        self._settings = {"group_id": group, **settings}
+        self._stop_now = threading.Event()
+        self.start()
+
+    def run(self) -> None:
+        with consumer(self._kafka, self._topic, **self._settings) as reader:
+            while not self._stop_now.is_set():
+                try:
+                    for records in reader.poll(100).values():
+                        self.values += [record.value for record in records]
+                except KafkaError as error:
+                    self.errors.append(error)
+                self.owned = reader.assignment()
+
+    def end(self) -> None:
+        self._stop_now.set()
+        self.join(30)
+        assert not self.is_alive()
+
+
+@contextmanager
+def workers(kafka: Peer, topic: str, group: str, count: int, **settings: Any) -> Iterator[list[Worker]]:
+    running = [Worker(kafka, topic, group, **settings) for _ in range(count)]
+    try:
+        yield running
+    finally:
+        for worker in running:
+            worker._stop_now.set()
+        for worker in running:
+            worker.join(30)
+
+
+def divided(running: list[Worker], partitions: list[TopicPartition]) -> Callable[[], bool]:
+    def check() -> bool:
+        owned = [tp for worker in running for tp in worker.owned]
+        return sorted(owned) == sorted(partitions) and all(worker.owned for worker in running)
+
+    return check
+
+
+STRATEGIES = [["range"], ["roundrobin"], ["sticky"], ["cooperative-sticky"]]
+
+
+@pytest.mark.conformance("E-29")
+@everywhere
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda names: names[0])
+def test_a_group_splits_a_topic_through_joins_and_leaves(kafka: Peer, name: str, strategy: list[str]) -> None:
+    partitions = make_topic(kafka, name)
+    settings = {"partition_assignment_strategy": strategy, "auto_commit_interval_ms": 200}
+    with workers(kafka, name, name, 2, **settings) as running:
+        wait_until(divided(running, partitions), what="two members with everything between them")
+        produce(kafka, name, numbered(600))
+        wait_until(lambda: len({v for w in running for v in w.values}) == 600, what="all records")
+        running.append(Worker(kafka, name, name, **settings))
+        wait_until(divided(running, partitions), what="three members")
+        assert all(len(worker.owned) == COUNT // 3 for worker in running)
+        running.pop(0).end()
+        wait_until(divided(running, partitions), what="two members again")
+        produce(kafka, name, numbered(100, 600))
+        wait_until(lambda: len({v for w in running for v in w.values if v >= b"value-000600"}) == 100, what="the rest")
+        assert [error for worker in running for error in worker.errors] == []
+
+
+@pytest.mark.conformance("E-29")
+@everywhere
+def test_different_groups_each_get_everything(kafka: Peer, name: str) -> None:
+    make_topic(kafka, name)
+    produce(kafka, name, numbered(300))
+    for group in (f"{name}-a", f"{name}-b"):
+        with consumer(kafka, name, group_id=group) as reader:
+            assert Counter(read(reader, 300)) == Counter(numbered(300))
+
+
+@everywhere
+def test_reading_goes_on_where_the_group_stopped(kafka: Peer, name: str) -> None:
+    make_topic(kafka, name, 3)
+    produce(kafka, name, numbered(100))
+    with consumer(kafka, name, group_id=name) as reader:
+        assert len(read(reader, 100)) == 100
+    produce(kafka, name, numbered(50, 100))
+    with consumer(kafka, name, group_id=name, enable_auto_commit=False) as reader:
+        assert sorted(read(reader, 50)) == numbered(50, 100)
+        reader.commit()
+        committed = reader.committed_offsets(reader.assignment())
+        assert sum(offset.offset for offset in committed.values() if offset) == 150
+
+
+@pytest.mark.conformance("E-25", "B-91")
+@everywhere
+def test_a_static_member_comes_back_to_the_same_partitions(kafka: Peer, name: str) -> None:
+    make_topic(kafka, name, 4)
+    with consumer(kafka, name, group_id=name, group_instance_id="one") as reader:
+        wait_until(lambda: reader.poll(50) is None or reader.assignment(), what="an assignment")
+        before = reader.group_metadata()
+    with Admin(bootstrap_servers=kafka.bootstrap_servers) as admin:
+        (group,) = admin.describe_consumer_groups([name])
+        assert [member.group_instance_id for member in group.members] == ["one"]
+        with consumer(kafka, name, group_id=name, group_instance_id="one") as reader:
+            wait_until(lambda: reader.poll(50) is None or reader.assignment(), what="the assignment")
+            assert len(reader.assignment()) == 4
+            assert reader.group_metadata().member_id != before.member_id
+        outcome = admin.remove_members_from_consumer_group(name, group_instance_ids=["one"])
+        assert outcome == {"one": None}
+        (group,) = admin.describe_consumer_groups([name])
+        assert group.members == ()
+
+
+@everywhere
+@pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_every_compression_there_and_back(kafka: Peer, name: str, compression: str) -> None:
+    partitions = make_topic(kafka, name, 2)
+    produce(kafka, name, numbered(500), compression_type=compression)
+    with consumer(kafka) as reader:
+        reader.assign(partitions)
+        assert sorted(read(reader, 500)) == numbered(500)
+        reader.seek_to_beginning()
+        columns: list[bytes] = []
+        wait_until(lambda: columns.extend(reader.poll_arrow(100).column("value").to_pylist()) or len(columns) >= 500)
+        assert sorted(columns) == numbered(500)
+
+
+@everywhere
+@pytest.mark.parametrize("acks", [0, 1, "all"])
+def test_acks_and_idempotence(kafka: Peer, name: str, acks: int | str) -> None:
+    partitions = make_topic(kafka, name, 1)
+    with Producer(bootstrap_servers=kafka.bootstrap_servers, acks=acks) as producer:
+        assert producer.config["enable_idempotence"] is (acks == "all")
+        futures = [producer.send(name, value) for value in numbered(200)]
+        producer.flush(30)
+        if acks != 0:
+            assert [future.get(0).offset for future in futures] == list(range(200))
+    with consumer(kafka) as reader:
+        reader.assign(partitions)
+        assert read(reader, 200) == numbered(200)
+
+
+@everywhere
+def test_offsets_by_time_and_at_the_ends(kafka: Peer, name: str) -> None:
+    (tp,) = make_topic(kafka, name, 1)
+    with Producer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+        for n in range(10):
+            producer.send(name, b"v", partition=0, timestamp_ms=1_700_000_000_000 + n * 1000)
+            producer.flush(10)
+    with consumer(kafka) as reader:
+        assert reader.beginning_offsets([tp]) == {tp: 0}
+        assert reader.end_offsets([tp]) == {tp: 10}
+        found = reader.offsets_for_times({tp: 1_700_000_004_500})[tp]
+        assert found is not None
+        assert found.offset == 5
+        assert reader.offsets_for_times({tp: 1_800_000_000_000}) == {tp: None}
+
+
+@everywhere
+def test_a_pattern_takes_in_what_is_made_later(kafka: Peer, name: str) -> None:
+    make_topic(kafka, f"{name}-a", 1)
+    with consumer(kafka, group_id=name, metadata_max_age_ms=200) as reader:
+        reader.subscribe(pattern=f"{name}-.*")
+        wait_until(lambda: reader.poll(50) is None or reader.assignment(), what="the first topic")
+        (late,) = make_topic(kafka, f"{name}-b", 1)
+        wait_until(lambda: reader.poll(50) is None or late in reader.assignment(), what="the second topic")
+
+
+@everywhere
+def test_revoked_partitions_can_be_committed_in_the_listener(kafka: Peer, name: str) -> None:
+    make_topic(kafka, name, 4)
+    produce(kafka, name, numbered(100))
+    committed: list[set[TopicPartition]] = []
+
+    class Commits(ConsumerRebalanceListener):
+        def on_partitions_revoked(self, revoked: list[TopicPartition]) -> None:
+            reader.commit()
+            committed.append(set(revoked))
+
+    with consumer(kafka, group_id=name, enable_auto_commit=False) as reader:
+        reader.subscribe([name], listener=Commits())
+        read(reader, 100)
+        with workers(kafka, name, name, 1) as (other,):
+            wait_until(lambda: reader.poll(50) is None or (other.owned and len(reader.assignment()) == 2))
+            assert len(committed[0]) == 4
+            assert other.values == []
+
+
+@everywhere
+def test_a_member_removed_from_outside_is_told_and_joins_again(kafka: Peer, name: str) -> None:
+    partitions = make_topic(kafka, name, 2)
+    events: list[str] = []
+
+    class Watch(ConsumerRebalanceListener):
+        def on_partitions_lost(self, lost: list[TopicPartition]) -> None:
+            events.append("lost")
+
+        def on_partitions_assigned(self, assigned: list[TopicPartition]) -> None:
+            events.append("assigned")
+
+    with consumer(kafka, group_id=name, enable_auto_commit=False) as reader:
+        reader.subscribe([name], listener=Watch())
+        wait_until(lambda: reader.poll(50) is None or reader.assignment())
+        with Admin(bootstrap_servers=kafka.bootstrap_servers) as admin:
+            admin.remove_members_from_consumer_group(name, member_ids=[reader.group_metadata().member_id])
+        with pytest.raises(CommitFailedError):
+            reader.commit({partitions[0]: OffsetAndMetadata(0)})
+        wait_until(lambda: reader.poll(50) is None or events.count("assigned") == 2)
+        assert events == ["assigned", "lost", "assigned"]
+
+
+@everywhere
+def test_admin_topics_settings_and_records(kafka: Peer, name: str) -> None:
+    with Admin(bootstrap_servers=kafka.bootstrap_servers) as admin:
+        admin.create_topics([NewTopic(name, 2, 1, topic_configs={"retention.ms": "3600000"})])
+        wait_until(lambda: name in admin.list_topics())
+        with pytest.raises(TopicAlreadyExistsError, match=name):
+            admin.create_topics([NewTopic(name, 2, 1)])
+        admin.create_partitions({name: 3})
+        wait_until(lambda: len(admin.describe_topics([name])[0].partitions) == 3)
+        resource = ConfigResource(ConfigResourceType.TOPIC, name)
+        assert admin.describe_configs([resource])[resource]["retention.ms"].value == "3600000"
+        admin.incremental_alter_configs({resource: {"retention.ms": "7200000"}})
+        wait_until(lambda: admin.describe_configs([resource])[resource]["retention.ms"].value == "7200000")
+        tp = TopicPartition(name, 0)
+        with Producer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+            for value in numbered(10):
+                producer.send(name, value, partition=0)
+        assert admin.delete_records({tp: 4}) == {tp: 4}
+        first = admin.list_offsets({tp: "earliest"})[tp]
+        assert first is not None
+        assert first.offset == 4
+        assert admin.describe_cluster().brokers
+        admin.delete_topics([name])
+        wait_until(lambda: name not in admin.list_topics())
+
+
+@everywhere
+def test_admin_groups_and_their_offsets(kafka: Peer, name: str) -> None:
+    tp, other = make_topic(kafka, name, 2)
+    with Admin(bootstrap_servers=kafka.bootstrap_servers) as admin:
+        with consumer(kafka, name, group_id=name) as reader:
+            wait_until(lambda: reader.poll(50) is None or reader.assignment())
+            reader.commit({tp: OffsetAndMetadata(0, "note")})
+            (group,) = admin.describe_consumer_groups([name])
+            assert (group.state, group.protocol_type, group.protocol) == ("Stable", "consumer", "range")
+            assert set(group.members[0].assignment) == {tp, other}
+            assert group.members[0].topics == (name,)
+            assert group.coordinator == admin.find_coordinator(name)
+            with pytest.raises(NonEmptyGroupError):
+                admin.delete_consumer_groups([name])
+        assert name in [listing.group_id for listing in admin.list_consumer_groups()]
+        assert admin.list_consumer_group_offsets(name)[tp].metadata in ("", "note")
+        admin.alter_consumer_group_offsets(name, {tp: 5, other: OffsetAndMetadata(6, "here")})
+        offsets = admin.list_consumer_group_offsets(name, [tp, other])
+        assert (offsets[tp].offset, offsets[other]) == (5, OffsetAndMetadata(6, "here"))
+        admin.delete_consumer_group_offsets(name, [tp])
+        assert set(admin.list_consumer_group_offsets(name)) == {other}
+        admin.delete_consumer_groups([name])
+        with pytest.raises(GroupIdNotFoundError):
+            admin.delete_consumer_groups([name])
+        assert admin.describe_consumer_groups([f"{name}-never"])[0].state == "Dead"
