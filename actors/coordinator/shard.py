@@ -334,17 +334,18 @@ class Shard:
         if due_ms is None or due_ms > now.monotonic_ms:
             return
         if now.monotonic_ms - due_ms > LATE_TURN_MS:
-            self._give_back(now.monotonic_ms - due_ms)
+            # and a moment more, or those due first would go in this very turn, unread input or not
+            self._give_back(now.monotonic_ms - due_ms + LATE_TURN_MS)
         for timer in self._runtime.timers.pop_due(now.monotonic_ms):
             timer.action(now)
 
-    def _give_back(self, lateness_ms: int) -> None:
+    def _give_back(self, ms: int) -> None:
         self._runtime.metrics.late_turns += 1
         for group in self._runtime.groups.values():
             sessions = [member.session for member in group.members.values()]
             for timer in (*sessions, *group.pending_joins.values()):
                 if timer.due_ms is not None:
-                    timer.due_ms += lateness_ms
+                    timer.due_ms += ms
 
     # -- to look at
 
