@@ -238,7 +238,7 @@ class CommitWrite(Write):
 
     def committed(self, now: Now) -> None:
         runtime = self._runtime
-        runtime.metrics.offset_commits += len(self._errors)
+        runtime.metrics.offset_commits += self._errors.count(0)  # the others were refused beforehand
         runtime.answer(self._token, OffsetCommitResponse(self._errors))
 
     def failed(self, error: int, now: Now) -> None:

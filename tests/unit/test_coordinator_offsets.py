@@ -136,6 +136,7 @@ def test_metadata_too_large_is_refused_for_its_partition_only() -> None:
     offsets = [("t", 0, 1, -1, "m" * 4_097, -1), ("t", 1, 2, -1, "m" * 4_096, -1)]
     response = driver.call(OffsetCommitRequest("g", -1, "", None, offsets))
     assert response.error_codes == [12, 0]
+    assert driver.shard.metrics.offset_commits == 1
     assert driver.fetch("g") == (FetchedOffset("t", 1, 2, -1, "m" * 4_096),)
 
 
