@@ -348,7 +348,7 @@ def test_an_error_for_a_parked_sync_starts_the_session_anew() -> None:
     assert driver.group().members[b.member_id].session.due_ms == driver.now.monotonic_ms + 10_000
 
 
-def test_moving_a_timer_on_leaves_the_heap_alone() -> None:
+def test_moving_a_timer_on_changes_one_number() -> None:
     timers, fired = Timers(), []
     members = [Timer(lambda now, n=n: fired.append(n)) for n in range(1_000)]
     for timer in members:
@@ -356,7 +356,7 @@ def test_moving_a_timer_on_leaves_the_heap_alone() -> None:
     for now in range(1, 90):
         for timer in members:
             timers.arm(timer, now + 100)
-    assert len(timers._heap) == 1_000
+    assert sum(map(len, timers._buckets.values())) == 1_000
     assert timers.next_due_ms() == 189
     timers.arm(members[5], 50)  # sooner than it was
     assert timers.next_due_ms() == 50
