@@ -116,6 +116,7 @@ class ConsumerCore:
             retry_backoff_ms=config["retry_backoff_ms"],
             retry_backoff_max_ms=config["retry_backoff_max_ms"],
             auto_commit=config["enable_auto_commit"],
+            exclude_internal_topics=config["exclude_internal_topics"],
         )
         _ = made.protocol  # assignors without a common protocol fail here, not in the first poll
         return made
@@ -223,7 +224,9 @@ class ConsumerCore:
             self._raise_fetch_errors()
             if self._may_deliver():
                 taken = take()
-                self._fetcher.soon()
+                if self._drain.drained or not taken:
+                    self._drain.drained = False
+                    self._fetcher.soon()
                 # Decoding takes time: what the session no longer covers is not handed out.
                 if taken and self._may_deliver():
                     return taken

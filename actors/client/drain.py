@@ -41,6 +41,8 @@ class Drain:
         self._check = check_crcs
         self._key_of = key_of
         self._value_of = value_of
+        # Set when a buffer got room or a position jumped: there is something to fetch. Whoever fetches clears it.
+        self.drained = False
 
     def take(self, limit: int, *, advance: bool = True) -> Records:
         """At most `limit` records. Without `advance`, positions stay and the caller moves them record by record."""
@@ -66,6 +68,7 @@ class Drain:
             if state.ready is not None and state.position is not None:
                 # poll() stopped within a batch: whole batches begin with the same one, fetched again.
                 state.seek(state.position, state.epoch)
+                self.drained = True
             while len(columns) < limit and (chunk := self._front(state)) is not None:
                 assert state.position is not None
                 batch = next_batch(chunk, state.position, committed=self._committed, check=self._check)
@@ -116,6 +119,7 @@ class Drain:
         """A chunk is used up: what was left at its end (control batches) is passed too."""
         state.chunks.popleft()
         state.buffered -= len(chunk.data)
+        self.drained = True
         if advance and state.position is not None and chunk.offset > state.position:
             state.position = chunk.offset
 
@@ -133,6 +137,7 @@ class Drain:
     def _trouble(self, state: PartitionState, chunk: Chunk) -> None:
         """An error in place of records: begin elsewhere if there is a policy, else raise."""
         tp = state.tp
+        self.drained = True
         if chunk.code == NO_OFFSET:
             raise NoOffsetForPartitionError(partitions=[tp])
         if chunk.code == TRUNCATED:

@@ -35,7 +35,8 @@ class Driver:
     def pump(self) -> None:
         """Pass on what the machine wants; under the lock, from any thread."""
         effects = self.member.take_effects()
-        self.network.soon(self._perform, effects)
+        if effects:
+            self.network.soon(self._perform, effects)
 
     def tell(self) -> None:
         """Something changed: wake the user's thread and whoever waits on the loop. From the loop."""

@@ -37,6 +37,7 @@ class MembershipConfig:
     retry_backoff_ms: int = 100
     retry_backoff_max_ms: int = 1_000
     auto_commit: bool = True
+    exclude_internal_topics: bool = True
 
     @property
     def protocol(self) -> RebalanceProtocol:

@@ -183,7 +183,8 @@ class Membership(AnswerTables):
 
     def _match(self) -> None:
         if self._pattern is not None:
-            matching = {t for t in self.view.partitions if t not in self.view.internal and self._pattern(t)}
+            hidden = self.view.internal if self.config.exclude_internal_topics else frozenset()
+            matching = {t for t in self.view.partitions if t not in hidden and self._pattern(t)}
             self.topics = frozenset(matching) | self._accepted
 
     # --- the user's thread ----------------------------------------------------------------------------------------
