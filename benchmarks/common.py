@@ -69,8 +69,13 @@ def load_program() -> Path:
     return program
 
 
-def run_load(entries: Sequence[Entry], depth: int, seconds: float, warmup_s: float = 0.5) -> Load:
-    """Keep `depth` requests in flight on each entry's connection. Raises RuntimeError if an answer is bad."""
+def run_load(
+    entries: Sequence[Entry], depth: int, seconds: float, warmup_s: float = 0.5, interval_ms: float | None = None
+) -> Load:
+    """Keep `depth` requests in flight on each entry's connection, or send one every `interval_ms`.
+
+    Raises RuntimeError if an answer is bad.
+    """
     with tempfile.NamedTemporaryFile(suffix=".plan") as plan:
         for entry in entries:
             head = struct.pack(">HH", entry.port, len(entry.positions))
@@ -78,6 +83,7 @@ def run_load(entries: Sequence[Entry], depth: int, seconds: float, warmup_s: flo
             plan.write(head + places + struct.pack(">I", len(entry.frame)) + entry.frame)
         plan.flush()
         command = [str(load_program()), plan.name, str(depth), str(seconds), str(warmup_s)]
+        command += [] if interval_ms is None else [str(interval_ms)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=seconds + 60, check=False)
     if done.returncode:
         raise RuntimeError(f"load generator: {done.stderr.strip()} {done.stdout[:300]}")

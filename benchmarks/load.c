@@ -1,11 +1,12 @@
 /* A load generator for Kafka requests that are made beforehand.
  *
  *   cc -O2 -o load load.c
- *   load PLAN DEPTH SECONDS WARMUP_SECONDS
+ *   load PLAN DEPTH SECONDS WARMUP_SECONDS [INTERVAL_MS]
  *
  * PLAN is a file of entries, one connection each, numbers big-endian:
  *   u16 port, u16 count, count x u32 position, u32 size, then the request frame of `size` bytes, its length first.
- * Each connection keeps DEPTH requests in flight to 127.0.0.1:port. A request is the frame with a fresh correlation
+ * Each connection keeps DEPTH requests in flight to 127.0.0.1:port, or with an interval sends one every so many
+ * milliseconds, which measures the latency of a calm client beside other load. A request is the frame with a fresh correlation
  * id, and with its sequence number (u64) at each of the positions: where a commit keeps its offsets, so that the
  * last ones can be read back.
  *
@@ -41,6 +42,7 @@ typedef struct {
     unsigned char *in;
     size_t in_size, in_used;
     uint64_t sent, answered;
+    uint64_t send_next; /* when, with an interval */
     uint64_t *sent_at; /* nanoseconds, one per request in flight */
 } Connection;
 
@@ -268,6 +270,18 @@ static void open_connection(Connection *c) {
     setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
 }
 
+/* With an interval: send where it is time and the last request was answered; returns how many. */
+static uint64_t send_due(Connection *all, int connections, uint64_t t, uint64_t interval) {
+    uint64_t sent = 0;
+    for (int i = 0; i < connections; i++) {
+        if (t < all[i].send_next || all[i].sent != all[i].answered) continue;
+        send_requests(&all[i], 1, 1);
+        all[i].send_next += interval;
+        sent++;
+    }
+    return sent;
+}
+
 static uint64_t percentile_us(double share) {
     uint64_t rank = (uint64_t)((double)measured * share), seen = 0;
     for (int i = 0; i < BUCKETS; i++)
@@ -294,12 +308,14 @@ static void report(Connection *all, int connections, double seconds, uint64_t mi
 }
 
 int main(int argc, char **argv) {
-    if (argc != 5) {
-        fprintf(stderr, "usage: load PLAN DEPTH SECONDS WARMUP_SECONDS\n");
+    if (argc != 5 && argc != 6) {
+        fprintf(stderr, "usage: load PLAN DEPTH SECONDS WARMUP_SECONDS [INTERVAL_MS]\n");
         return 2;
     }
     int depth = atoi(argv[2]), connections = 0, room = 0;
     double seconds = atof(argv[3]), warmup = atof(argv[4]);
+    uint64_t interval = argc == 6 ? (uint64_t)(atof(argv[5]) * 1e6) : 0;
+    if (interval) depth = 1;
     FILE *f = fopen(argv[1], "rb");
     if (!f || depth < 1) die("cannot read the plan, or no depth");
     Connection *all = NULL;
@@ -317,19 +333,25 @@ int main(int argc, char **argv) {
         struct epoll_event event = {.events = EPOLLIN, .data.ptr = &all[i]};
         epoll_ctl(poll, EPOLL_CTL_ADD, all[i].fd, &event);
     }
-    for (int i = 0; i < connections; i++) send_requests(&all[i], depth, depth);
-
+    uint64_t began = now_ns(), in_flight = 0;
+    for (int i = 0; i < connections; i++) {
+        all[i].send_next = began + (interval ? interval * (uint64_t)i / (uint64_t)connections : 0);
+        if (interval) continue;
+        send_requests(&all[i], depth, depth);
+        in_flight += (uint64_t)depth;
+    }
     uint64_t measure_from = now_ns() + (uint64_t)(warmup * 1e9);
     uint64_t send_until = measure_from + (uint64_t)(seconds * 1e9), wait_until = send_until + 10000000000ull;
-    uint64_t in_flight = (uint64_t)connections * (uint64_t)depth, t;
+    uint64_t t;
     struct epoll_event events[256];
-    while (in_flight && (t = now_ns()) < wait_until) {
-        int n = epoll_wait(poll, events, 256, 100);
+    while ((t = now_ns()) < wait_until && (in_flight || t < send_until)) {
+        if (interval && t < send_until) in_flight += send_due(all, connections, t, interval);
+        int n = epoll_wait(poll, events, 256, interval ? 1 : 100);
         int measuring = t >= measure_from && t < send_until;
         for (int i = 0; i < n; i++) {
             Connection *c = events[i].data.ptr;
             int taken = receive(c, depth, measuring);
-            if (taken && t < send_until) send_requests(c, taken, depth); else in_flight -= (uint64_t)taken;
+            if (taken && t < send_until && !interval) send_requests(c, taken, depth); else in_flight -= (uint64_t)taken;
         }
     }
     report(all, connections, seconds, in_flight);

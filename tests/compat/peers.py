@@ -8,6 +8,7 @@ repository. Here is no client and no test; a peer this machine cannot run raises
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import select
 import shutil
@@ -19,7 +20,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import psutil
 
@@ -298,21 +299,6 @@ def mock_cluster(folder: Path, brokers: int = 3) -> Iterator[Peer]:
 # ------------------------------------------------------------------ Coterie
 
 
-_UP = """
-import argparse, signal, sys, threading
-from actors.cluster import Cluster
-p = argparse.ArgumentParser()
-p.add_argument("verb"); p.add_argument("--brokers", type=int); p.add_argument("--port", type=int)
-p.add_argument("--data-dir"); p.add_argument("--config", action="append", default=[])
-a = p.parse_args()
-stop = threading.Event()
-with Cluster.start(a.brokers, port=a.port, data_dir=a.data_dir, config=dict(c.split("=", 1) for c in a.config)) as c:
-    signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    print("ready bootstrap.servers=" + c.bootstrap_servers, flush=True)
-    stop.wait()
-"""
-
-
 class Coterie:
     """`coterie up` in a process of its own, which tests may kill and start again on the same data.
 
@@ -337,8 +323,7 @@ class Coterie:
     def start(self) -> None:
         """Start and wait for the ready line. Raises RuntimeError with the log's end if it does not come."""
         self.data_dir.parent.mkdir(parents=True, exist_ok=True)
-        program = ["-m", "actors.cli.main"] if (ROOT / "actors/cli/main.py").exists() else ["-c", _UP]
-        command = [sys.executable, *program, "up", "--brokers", str(self._brokers)]
+        command = [sys.executable, "-m", "actors.cli.main", "up", "--brokers", str(self._brokers)]
         command += ["--port", str(self._port), "--data-dir", str(self.data_dir)]
         for key, value in self._config.items():
             command += ["--config", f"{key}={value}"]
@@ -356,6 +341,15 @@ class Coterie:
     def family(self) -> list[psutil.Process]:
         """All processes below `coterie up`."""
         return _tree(self.pid)
+
+    def status(self) -> dict[str, Any]:
+        """What `coterie status` says of the controller, brokers and shards."""
+        command = [sys.executable, "-m", "actors.cli.main", "status", "--data-dir", str(self.data_dir)]
+        done = subprocess.run(
+            [*command, "--format", "json"], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
+        )
+        found: dict[str, Any] = json.loads(done.stdout)
+        return found
 
     def kill(self) -> list[psutil.Process]:
         """SIGKILL to `coterie up` alone, as a crash would; returns the family it leaves behind."""
