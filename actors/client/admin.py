@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ from actors.client.admin_types import (
     PartitionDescription,
     TopicDescription,
 )
-from actors.client.errors import KafkaError, error_for, is_retriable
+from actors.client.errors import KafkaError, LeaderNotAvailableError, error_for, is_retriable
 from actors.client.leaders import by_leader, by_topic, list_offsets
 from actors.client.network import now_ms
 from actors.client.positions import EARLIEST, LATEST
@@ -194,9 +195,17 @@ class Admin(GroupAdmin, AdminCore):
 
         async def work(deadline: int) -> dict[TopicPartition, int | KafkaError]:
             results: dict[TopicPartition, int | KafkaError] = {}
-            await self._know(before, deadline)
-            for node, tps in by_leader(self._network, before).items():
-                results |= await self._delete_records_at(node, {tp: before[tp] for tp in tps}, deadline)
+            left, failures = dict(before), 0
+            while left:
+                await self._know(left, deadline)
+                for node, tps in by_leader(self._network, left).items():
+                    results |= await self._delete_records_at(node, {tp: left[tp] for tp in tps}, deadline)
+                left = {tp: at for tp, at in left.items() if isinstance(e := results[tp], KafkaError) and e.retriable}
+                failures += 1
+                delay = self._backoff.delay_ms(failures)
+                if now_ms() + delay >= deadline:
+                    break
+                await asyncio.sleep(delay / 1000 if left else 0)
             return results
 
         results = self._run(work, timeout_ms)
@@ -209,10 +218,15 @@ class Admin(GroupAdmin, AdminCore):
         def partition(tp: TopicPartition) -> DeleteRecordsRequest.DeleteRecordsPartition:
             return DeleteRecordsRequest.DeleteRecordsPartition(partition_index=tp.partition, offset=before[tp])
 
+        if node is None:
+            return {tp: LeaderNotAvailableError(f"{tp.topic}-{tp.partition} has no leader") for tp in before}
         topic = DeleteRecordsRequest.DeleteRecordsTopic
         topics = [topic(name=name, partitions=parts) for name, parts in by_topic(before, partition).items()]
         timeout = max(1, deadline - now_ms())
-        response = await self._network.ask(node, DeleteRecordsRequest(topics=topics, timeout_ms=timeout))
+        try:
+            response = await self._network.ask(node, DeleteRecordsRequest(topics=topics, timeout_ms=timeout))
+        except KafkaError as failure:
+            return dict.fromkeys(before, failure)
         results: dict[TopicPartition, int | KafkaError] = {}
         for t in response.topics:
             for p in t.partitions:

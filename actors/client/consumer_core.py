@@ -81,6 +81,7 @@ class ConsumerCore:
         self._done_commits: deque[Callable[[], None]] = deque()
         self._fenced: KafkaError | None = None
         self._join_commit: concurrent.futures.Future[None] | None = None
+        self._join_commit_after = 0
         self._auto_commit_due = now_ms() + config["auto_commit_interval_ms"]
         self._auto_commit_running: concurrent.futures.Future[None] | None = None
         self._iterating: deque[tuple[PartitionState, int, ConsumerRecord]] = deque()
@@ -242,6 +243,8 @@ class ConsumerCore:
         """When there may be something to do although nothing arrived."""
         with self._changed:
             times = [self._member.user_deadline()]
+        if self._join_commit_after > now_ms():
+            times.append(self._join_commit_after)
         if self.config["enable_auto_commit"] and self._auto_commit_running is None:
             times.append(self._auto_commit_due)
         floor = now_ms() + 1
@@ -309,6 +312,8 @@ class ConsumerCore:
     def _commit_before_join(self, action: CommitBeforeJoin, deadline: int) -> CommitOutcome:
         if action.stop_all:
             self._positions.stop_all()
+        if now_ms() < self._join_commit_after:
+            return CommitOutcome.LATER
         if self._join_commit is None:
             try:
                 self._join_commit = self._start_commit(self._positions.consumed(), retry=False)
@@ -327,7 +332,10 @@ class ConsumerCore:
             return CommitOutcome.DONE
         log.info("the commit before the rebalance failed: %s", failure)
         retriable = isinstance(failure, KafkaError) and failure.retriable
-        return CommitOutcome.LATER if retriable else CommitOutcome.FAILED
+        if not retriable:
+            return CommitOutcome.FAILED
+        self._join_commit_after = now_ms() + self.config["retry_backoff_ms"]
+        return CommitOutcome.LATER
 
     def _leave(self, reason: str) -> None:
         self._stop_iterating()

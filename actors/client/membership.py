@@ -128,7 +128,7 @@ class Membership(AnswerTables):
 
     def user_deadline(self) -> int | None:
         """When `next_action` may have something new although nothing arrived."""
-        if not self._subscribed:
+        if not self._subscribed or self._actions:
             return None
         if self.coordinator is None:
             return self.lookup.next_ms

@@ -679,3 +679,19 @@ def test_the_join_waits_longer_than_other_requests(kafka):
         release.set()
         poll_until(reader, lambda: reader.assignment())
         assert len(kafka.requests(m.JoinGroupRequest)) == 2
+
+
+@pytest.mark.conformance("E-23")
+def test_a_commit_before_a_rebalance_that_may_pass_is_repeated_after_the_backoff(kafka):
+    kafka.append("t", 0, b"a")
+    settings = {"auto_commit_interval_ms": 60_000, "heartbeat_interval_ms": 50, "retry_backoff_ms": 100}
+    with consumer(kafka, "t", group_id="g", **settings) as reader:
+        read(reader, 1)
+        joins = len(kafka.requests(m.JoinGroupRequest))
+        kafka.script(m.OffsetCommitRequest, *[lambda request: kafka._on_offsetcommit(request, 14)] * 3)
+        begin = time.monotonic()
+        kafka.script(m.HeartbeatRequest, m.HeartbeatResponse(error_code=27))
+        poll_until(reader, lambda: len(kafka.requests(m.JoinGroupRequest)) > joins)
+        assert time.monotonic() - begin >= 0.3
+        assert len(kafka.requests(m.OffsetCommitRequest)) == 4
+        assert kafka.committed[T0] == 1
