@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -33,3 +36,14 @@ def test_importing_it_does_not_import_ray_or_spark(package: str) -> None:
     command = [sys.executable, "-c", PROBE, package, "ray,pyspark,raydp"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_every_module_has_its_floor_in_the_house() -> None:
+    root = Path(__file__).resolve().parents[2]
+    contracts = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    floors = next(contract for contract in contracts if contract["id"] == "house")["layers"]
+    placed = set(re.findall(r"actors\.(\w+)", " ".join(floors)))
+    there = {
+        path.stem for path in (root / "actors").iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()
+    }
+    assert there - {"__init__"} <= placed
