@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 from collections.abc import Mapping
@@ -45,6 +46,7 @@ class Sender:
         # Without sequence numbers only one batch at a time keeps the order.
         self._lane_limit = config["max_in_flight_requests_per_connection"] if self._idempotent else 1
         self._in_flight: dict[int, int] = {}
+        self._turns: dict[int, asyncio.Lock] = {}
         self._producer: tuple[int, int] | None = None
         self._asking_for_id = False
         self._fatal: KafkaError | None = None
@@ -208,11 +210,15 @@ class Sender:
         )
         self.requests += 1
         lowest = 7 if self.config["compression_type"] == "zstd" else 3
-        if self.config["acks"] == 0:
+        # While a connection is being made, requests for it must not overtake one another: the broker would take the
+        # later batch of a new producer for its first, and refuse the real first one. The lock is fair.
+        async with self._turns.setdefault(node.id, asyncio.Lock()):
             connection = await self.network.connection(node)
-            connection.tell(request, lowest)
-            return None
-        response = await self.network.ask(node, request, min_version=lowest)
+            if self.config["acks"] == 0:
+                connection.tell(request, lowest)
+                return None
+            answer = connection.call(request, self.config["request_timeout_ms"], lowest)
+        response = await answer
         return {TopicPartition(t.name, p.index): p for t in response.responses for p in t.partition_responses}
 
     def _answered(self, batch: Batch, answer: Any, *, told: bool) -> None:
