@@ -22,7 +22,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, Self
 
@@ -128,7 +128,8 @@ class _Slot:
 class ConsumerPool:
     """`size` consumer actors in one group, supervised.
 
-    `handler` is a function or a class (made once in each actor, so that it may keep state), sync or async. By
+    `handler` is a function or a class (made once in each actor with `handler_args`, so that it may keep state), sync
+    or async. By
     `batch_format` it gets one ConsumerRecord ("record"), a list of them from one partition ("records"), or an Arrow
     RecordBatch from one partition ("pyarrow"). It may take up to `max_poll_interval_ms`. When it raises, the records
     are tried `max_retries` more times with growing pauses from `retry_backoff_ms` on; after that the record goes to
@@ -150,6 +151,7 @@ class ConsumerPool:
         max_retries: int = 3,
         retry_backoff_ms: int = 100,
         dead_letter_topic: str | None = None,
+        handler_args: Sequence[Any] = (),
         ray_actor_options: dict[str, Any] | None = None,
         **options: Any,
     ) -> None:
@@ -161,7 +163,15 @@ class ConsumerPool:
             raise PoolError(f"max_retries must be at least 0, got {max_retries}")
         names = (topics,) if isinstance(topics, str) else tuple(topics)
         self._spec = MemberSpec(
-            names, group_id, bootstrap_servers, batch_format, max_retries, retry_backoff_ms, dead_letter_topic, options
+            names,
+            group_id,
+            bootstrap_servers,
+            batch_format,
+            max_retries,
+            retry_backoff_ms,
+            dead_letter_topic,
+            tuple(handler_args),
+            options,
         )
         self._handler = handler
         self._actor_options = {"scheduling_strategy": "SPREAD", **(ray_actor_options or {})}
@@ -277,16 +287,7 @@ class ConsumerPool:
         spec = self._spec
         # The group's place is the slot's: a replacement is the same static member, so nothing is rebalanced.
         options = {"group_instance_id": slot.instance_id, "client_id": f"coterie-{slot.number}", **spec.options}
-        member = MemberSpec(
-            spec.topics,
-            spec.group_id,
-            spec.bootstrap_servers,
-            spec.batch_format,
-            spec.max_retries,
-            spec.retry_backoff_ms,
-            spec.dead_letter_topic,
-            options,
-        )
+        member = replace(spec, options=options)
         actor = ConsumerActor.options(**self._actor_options).remote(member, self._handler, code_version())  # type: ignore[attr-defined]
         with self._lock:
             slot.handled_before += slot.report.get("handled", 0)

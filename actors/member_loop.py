@@ -11,11 +11,11 @@ import inspect
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from actors.client import Consumer, ConsumerRebalanceListener, ConsumerRecord, TopicPartition
+from actors.client import Consumer, ConsumerRebalanceListener, ConsumerRecord, Producer, TopicPartition
 from actors.client.errors import CommitFailedError, KafkaError, RebalanceInProgressError
 from actors.client.records import OffsetAndMetadata
 
@@ -35,6 +35,7 @@ class MemberSpec:
     max_retries: int = 3
     retry_backoff_ms: int = 100
     dead_letter_topic: str | None = None
+    handler_args: tuple[Any, ...] = ()
     options: dict[str, Any] = field(default_factory=dict)
 
 
@@ -55,8 +56,8 @@ class Handler:
     A class may have `on_assigned(partitions)`, `on_revoked(partitions)` and `close()` beside `__call__`.
     """
 
-    def __init__(self, given: Any) -> None:
-        self.instance = given() if inspect.isclass(given) else given
+    def __init__(self, given: Any, arguments: tuple[Any, ...] = ()) -> None:
+        self.instance: Any = given(*arguments) if inspect.isclass(given) else given
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def __call__(self, argument: Any) -> None:
@@ -100,11 +101,11 @@ class MemberLoop:
         handler: Any,
         *,
         make_consumer: Callable[..., Any] = Consumer,
-        make_producer: Callable[..., Any] | None = None,
+        make_producer: Callable[..., Any] = Producer,
         sleep: Callable[[float], Any] | None = None,
     ) -> None:
         self.spec = spec
-        self.handler = Handler(handler)
+        self.handler = Handler(handler, spec.handler_args)
         self._make_producer = make_producer
         self._stop = threading.Event()
         self._sleep = sleep or self._stop.wait
@@ -237,9 +238,21 @@ class MemberLoop:
 
     def _commit_later(self) -> None:
         due = self._due()
-        if due:
-            self.consumer.commit_async(due)
-            self._committed.update({p: o.offset for p, o in due.items()})
+        if not due:
+            return
+        self._committed.update({p: o.offset for p, o in due.items()})
+        try:
+            self.consumer.commit_async(due, self._on_commit)
+        except (CommitFailedError, RebalanceInProgressError) as error:
+            self._on_commit(due, error)
+
+    def _on_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], error: Exception | None) -> None:
+        """A commit that did not come about is due again at the next turn, if its partition is still ours."""
+        if error is not None:
+            log.info("group %s: %s", self.spec.group_id, error)
+            for partition, committed in offsets.items():
+                if self._committed.get(partition) == committed.offset:
+                    del self._committed[partition]
 
     def commit_now(self) -> None:
         """Commit all that was handled; called before partitions are given up."""

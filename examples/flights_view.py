@@ -1,0 +1,114 @@
+"""The demo's live view: who owns what, how far behind the group is, and what has happened."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from actors.client import Admin, Consumer, TopicPartition
+from actors.client.errors import KafkaError
+from actors.consumer import ConsumerPool, MemberStatus
+
+_LINES = 8
+_PLAIN_SECONDS = 2.0
+
+
+class View:
+    """Redrawn in place on a terminal; a line every two seconds elsewhere."""
+
+    def __init__(self, console: Console, servers: str, pool: ConsumerPool, topic: str) -> None:
+        self._console = console
+        self._pool = pool
+        self._topic = topic
+        self._begun = time.monotonic()
+        self._events: deque[str] = deque(maxlen=_LINES)
+        self._admin = Admin(bootstrap_servers=servers)
+        self._consumer = Consumer(bootstrap_servers=servers)
+        self._live = Live(console=console, auto_refresh=False) if console.is_terminal else None
+        self._last_plain = 0.0
+        self._state = ""
+        self._lag: int | None = None
+
+    def __enter__(self) -> Self:
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.draw()
+        if self._live is not None:
+            self._live.stop()
+        self._consumer.close()
+        self._admin.close()
+
+    def say(self, event: str) -> None:
+        """Note something that has happened."""
+        line = f"{time.monotonic() - self._begun:5.1f} s  {event}"
+        self._events.append(line)
+        if self._live is None:
+            self._console.print(line, highlight=False)
+        self.draw()
+
+    def lag(self) -> int | None:
+        """Records of the topic that the group has not committed yet; None while that is not known."""
+        try:
+            partitions = [
+                TopicPartition(self._topic, p) for p in self._consumer.partitions_for_topic(self._topic) or ()
+            ]
+            ends = self._consumer.end_offsets(partitions)
+            committed = self._admin.list_consumer_group_offsets(self._pool.group_id)
+        except KafkaError:
+            return None  # a coordinator that is just starting
+        if not partitions:
+            return None
+        return sum(end - (committed[p].offset if p in committed else 0) for p, end in ends.items())
+
+    def draw(self) -> None:
+        """Look at the group and show it."""
+        now = time.monotonic()
+        if self._live is None and now - self._last_plain < _PLAIN_SECONDS:
+            return
+        self._last_plain = now
+        self._look()
+        members = self._pool.status()
+        if self._live is not None:
+            self._live.update(Group(self._table(members), Text("\n".join(self._events))), refresh=True)
+        else:
+            owners = " ".join(f"{m.slot}:{len(m.assignment)}" for m in members)
+            handled = sum(m.handled for m in members)
+            self._console.print(
+                f"{now - self._begun:5.1f} s  {self._state:20} lag {self._lag} · handled {handled:,} · "
+                f"partitions by member {owners}",
+                highlight=False,
+            )
+
+    def _look(self) -> None:
+        self._lag = self.lag()
+        try:
+            state = self._admin.describe_consumer_groups([self._pool.group_id])[0].state
+        except KafkaError:
+            return
+        if state != self._state:
+            self._events.append(f"{time.monotonic() - self._begun:5.1f} s  the group is {state}")
+        self._state = state
+
+    def _table(self, members: list[MemberStatus]) -> Table:
+        title = f"group {self._pool.group_id}: {self._state} · lag {'?' if self._lag is None else f'{self._lag:,}'}"
+        table = Table(title=title)
+        for column in ("member", "pid", "state", "generation", "partitions", "handled", "restarts"):
+            table.add_column(column, justify="right" if column in ("handled", "pid") else "left")
+        for m in members:
+            owned = " ".join(str(partition) for _, partition in m.assignment)
+            table.add_row(
+                str(m.slot), str(m.pid), m.state, str(m.generation_id), owned, f"{m.handled:,}", str(m.restarts)
+            )
+        return table
