@@ -23,7 +23,7 @@ from actors.handlers.fan_out import HANDLERS as FAN_OUT
 from actors.handlers.groups import VERSIONS as GROUP_VERSIONS
 from actors.handlers.registry import HANDLERS, error_response
 from actors.housekeeping import Housekeeper
-from actors.log.data_dir import DataDir, remove_folder
+from actors.log.data_dir import META_NAME, DataDir, remove_folder
 from actors.settings import BrokerConfig
 from actors.shards import ShardHub
 from actors.wire.codec import read_uvarint, skip_tags
@@ -78,6 +78,10 @@ class ControllerLink:
         self._next_call = 0
         self.epoch = -1
         self.last_confirmed = 0.0
+
+    @property
+    def connected(self) -> bool:
+        return self._protocol is not None
 
     async def connect(self, host: str, port: int) -> None:
         """Connect and prove that we know the secret. Raises OSError."""
@@ -135,7 +139,7 @@ class ControllerLink:
         calls, self._calls = self._calls, {}
         for done in calls.values():
             done(None, "the connection to the controller was lost")
-        self._server.on_controller_lost()
+        self._server.on_controller_lost(self)
 
     def close(self) -> None:
         """Hang up."""
@@ -164,6 +168,8 @@ class BrokerServer:
         self._relay_listener: asyncio.AbstractServer | None = None
         self.port = spec.port
         self._stopping = False
+        self._registered = False
+        self._rejoining = False
         self._last_tick = 0.0
         self._requests = 0
         self._longest_turn = 0.0
@@ -191,6 +197,8 @@ class BrokerServer:
         self._relay_listener = await self._listen_for_shards()
         self._listener = await self._listen()
         await self._register()
+        if not self.controller.connected:  # lost again before this was noted
+            self.on_controller_lost(self.controller)
         self._housekeeper = Housekeeper(self.context)
         self._housekeeper.start()
         self._last_tick = self.loop.time()
@@ -208,8 +216,13 @@ class BrokerServer:
 
     async def _join_once(self) -> dict[str, Any]:
         host, port, secret = await self.loop.run_in_executor(None, self._find_controller)
-        self.controller = ControllerLink(self, secret)
-        await self.controller.connect(host, port)
+        link = ControllerLink(self, secret)
+        older = getattr(self, "controller", None)
+        if older is not None:  # the lease and the epoch are the broker's, not the connection's
+            link.last_confirmed, link.epoch = older.last_confirmed, older.epoch
+            older.close()
+        self.controller = link
+        await link.connect(host, port)
         return await self._ask({"type": "join"})
 
     async def _ask(self, message: dict[str, Any]) -> dict[str, Any]:
@@ -219,6 +232,11 @@ class BrokerServer:
 
     def _open_logs(self, cluster_id: str, metadata: ClusterMetadata) -> DataDir:
         path = Path(self.spec.data_dir)
+        if self.spec.broker_id in metadata.brokers and not (path / META_NAME).exists():
+            raise StartError(
+                f"data directory {path} of broker {self.spec.broker_id} is missing or has no {META_NAME}: bring it "
+                "back, or start a new cluster with another --data-dir"
+            )
         data_dir = DataDir.open(path, cluster_id, self.spec.broker_id)
         topics = metadata.topics
 
@@ -230,6 +248,8 @@ class BrokerServer:
         return data_dir
 
     async def _listen_for_shards(self) -> asyncio.AbstractServer:
+        # Made by the driver where it runs; brokers on other nodes of a Ray cluster make their own.
+        os.makedirs(os.path.dirname(self.spec.socket_path), mode=0o700, exist_ok=True)
         with suppress(FileNotFoundError):
             os.unlink(self.spec.socket_path)
         return await self.loop.create_unix_server(self.shards.accept, self.spec.socket_path)
@@ -260,31 +280,35 @@ class BrokerServer:
             }
         )
         self.controller.last_confirmed = self.loop.time()
+        self._registered = True
 
     def on_welcome(self, message: dict[str, Any]) -> None:
         """The controller has answered a join or a hello."""
         if self._waiting_message is not None and not self._waiting_message.done():
             self._waiting_message.set_result(message)
 
-    def on_controller_lost(self) -> None:
+    def on_controller_lost(self, link: ControllerLink) -> None:
         """Go on serving while the lease lasts, and find the controller again."""
-        if not self._stopping and hasattr(self, "shards"):
+        if self._waiting_message is not None and not self._waiting_message.done():
+            self._waiting_message.set_exception(ConnectionError("the controller hung up"))
+        if link is self.controller and self._registered and not self._rejoining and not self._stopping:
             log.warning("the connection to the controller was lost")
+            self._rejoining = True
             self._spawn(self._rejoin())
 
     async def _rejoin(self) -> None:
-        epoch = self.controller.epoch
         while not self._stopping:
             try:
                 await self._join_once()
+                self.context.controller = self.controller
+                await self._register()
             except Exception as error:
                 log.info("the controller cannot be reached yet: %s", error)
                 await asyncio.sleep(_RECONNECT_SECONDS)
                 continue
-            self.controller.epoch = epoch
-            self.context.controller = self.controller
-            await self._register()
-            return
+            if self.controller.connected:
+                self._rejoining = False
+                return
 
     def _spawn(self, work: Any) -> None:
         task = self.loop.create_task(work)
@@ -302,7 +326,9 @@ class BrokerServer:
         self._housekeeper.stop()
         self.shards.close()
         self.controller.close()
+        begun = self.loop.time()
         await self.loop.run_in_executor(None, self.context.data_dir.close)
+        log.info("closed the logs in %.1f s", self.loop.time() - begun)
 
     # --- the lease ---
 
@@ -321,6 +347,12 @@ class BrokerServer:
         if not hasattr(self, "shards"):
             return
         context = self.context
+        if (metadata.controller_epoch, metadata.version) < (
+            context.metadata.controller_epoch,
+            context.metadata.version,
+        ):
+            log.warning("an image of a former controller (epoch %d) is ignored", metadata.controller_epoch)
+            return
         older, context.metadata = context.metadata, metadata
         context.config = self.config = _with_dynamic(self.config, metadata, self.spec.broker_id)
         for key in [key for key in context.data_dir.logs if key[0] not in metadata.topics]:

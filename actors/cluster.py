@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from actors.controller import Controller, ControllerSpec
 from actors.process import code_version
@@ -305,8 +306,10 @@ def _start_controller(
     spec = ControllerSpec(
         name, str(folder), host, brokers, port, str(_socket_dir(folder)), str(folder / "secret"), config, code_version()
     )
+    # Its log is on this node's disk: started anywhere else, now or after a crash, it would find no cluster.
+    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
     controller = Controller.options(  # type: ignore[attr-defined]
-        name="controller", namespace=namespace, lifetime="detached"
+        name="controller", namespace=namespace, lifetime="detached", scheduling_strategy=here
     ).remote(spec)
     try:
         addresses = ray.get(controller.start_brokers.remote(_START_SECONDS))

@@ -11,8 +11,12 @@ import logging
 import os
 import threading
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import ray
@@ -29,6 +33,7 @@ from placement.nodes import alive_nodes, place_brokers
 
 log = logging.getLogger(__name__)
 
+_FAILED_SHARD_SECONDS = 1.0
 _SHARDS_AT_ONCE = 4  # processes being started; more only make each other slow
 
 
@@ -79,11 +84,14 @@ class Listeners:
 
 
 class RayLauncher:
-    """Starts and ends broker and shard actors. Called from the controller's loop; never blocks it."""
+    """Starts and ends broker and shard actors. Called from the controller's loop, which it never blocks.
+
+    All calls to Ray are made in one thread, in the order asked for. None is made, and nothing is waited for, in Ray's
+    own callbacks: those run where Ray takes in its answers, and two of them would wait for each other.
+    """
 
     def __init__(self, spec: ControllerSpec) -> None:
         self._spec = spec
-        self._lock = threading.Lock()
         self._brokers: dict[int, Any] = {}
         self._specs: dict[int, tuple[BrokerSpec, str]] = {}
         self._incarnations: dict[int, int] = {}
@@ -91,8 +99,19 @@ class RayLauncher:
         self._starting: dict[int, int] = {}
         self._owed: dict[int, int] = {}
         self._shard_number = 0
+        self.start_failed: Callable[[int], None] = lambda broker_id: None
         self.errors: dict[int, str] = {}
         self.stopping = False
+        self._work: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        threading.Thread(target=self._run, name="coterie-launcher", daemon=True).start()
+
+    def _run(self) -> None:
+        while True:
+            work = self._work.get()
+            try:
+                work()
+            except Exception:
+                log.exception("starting or ending a process")
 
     def add(self, spec: BrokerSpec, node_id: str) -> None:
         """A broker of this cluster, and the Ray node its data directory is on."""
@@ -104,59 +123,66 @@ class RayLauncher:
             kind, _, rest = entry["name"].partition("-")
             if entry["namespace"] != self._spec.namespace or kind not in ("broker", "shard"):
                 continue
-            actor = ray.get_actor(entry["name"], namespace=self._spec.namespace)
-            broker_id = int(rest.partition("-")[0])
-            if kind == "broker":
-                self._brokers[broker_id] = actor
-            else:
-                self._shards.setdefault(broker_id, []).append(actor)
+            with suppress(ValueError):  # it has died meanwhile
+                actor = ray.get_actor(entry["name"], namespace=self._spec.namespace)
+                broker_id = int(rest.partition("-")[0])
+                if kind == "broker":
+                    self._brokers[broker_id] = actor
+                else:
+                    self._shards.setdefault(broker_id, []).append(actor)
 
     def start_broker(self, broker_id: int) -> None:
         """Start a broker's process; its port stays what it was."""
-        threading.Thread(target=self._start_broker, args=(broker_id,), daemon=True).start()
+        self._work.put(partial(self._start_broker, broker_id))
 
     def _start_broker(self, broker_id: int) -> None:
-        with self._lock:
-            spec, node_id = self._specs[broker_id]
-            number = self._incarnations[broker_id] = self._incarnations.get(broker_id, 0) + 1
-            actor = Broker.options(  # type: ignore[attr-defined]
-                name=f"broker-{broker_id}-{os.getpid()}-{number}",
-                namespace=self._spec.namespace,
-                lifetime="detached",
-                scheduling_strategy=NodeAffinitySchedulingStrategy(node_id, soft=False),
-            ).remote(spec, self._spec.namespace, self._spec.log_dir, self._spec.version)
-            self._brokers[broker_id] = actor
+        if self.stopping:
+            return
+        spec, node_id = self._specs[broker_id]
+        number = self._incarnations[broker_id] = self._incarnations.get(broker_id, 0) + 1
+        actor = Broker.options(  # type: ignore[attr-defined]
+            name=f"broker-{broker_id}-{os.getpid()}-{number}",
+            namespace=self._spec.namespace,
+            lifetime="detached",
+            scheduling_strategy=NodeAffinitySchedulingStrategy(node_id, soft=False),
+        ).remote(spec, self._spec.namespace, self._spec.log_dir, self._spec.version)
+        self._brokers[broker_id] = actor
+        threading.Thread(target=self._await_broker, args=(broker_id, actor), daemon=True).start()
+
+    def _await_broker(self, broker_id: int, actor: Any) -> None:
         try:
             started = ray.get(actor.start.remote())
         except ray.exceptions.RayError as error:
+            if self._brokers.get(broker_id) is not actor:
+                return  # it was ended on purpose
             cause = getattr(error, "cause", None)
             self.errors[broker_id] = str(cause if cause is not None else error).strip().splitlines()[-1]
             log.error("broker %d did not start: %s", broker_id, self.errors[broker_id])
+            self.start_failed(broker_id)
             return
         self.errors.pop(broker_id, None)
+        spec, node_id = self._specs[broker_id]
         self._specs[broker_id] = (replace(spec, port=started["port"]), node_id)
 
     def kill_broker(self, broker_id: int) -> None:
         """End a broker's process, however it is doing."""
-        with self._lock:
-            actor = self._brokers.pop(broker_id, None)
+        actor = self._brokers.pop(broker_id, None)
         if actor is not None:
-            ray.kill(actor)
+            self._work.put(partial(ray.kill, actor))
 
     def start_shards(self, broker_id: int, count: int) -> None:
         """See to it that `count` shard processes are on their way to a broker, a few at a time."""
-        with self._lock:
-            self._owed[broker_id] = count - self._starting.get(broker_id, 0)
+        self._work.put(partial(self._owe, broker_id, count))
+
+    def _owe(self, broker_id: int, count: int) -> None:
+        self._owed[broker_id] = count - self._starting.get(broker_id, 0)
         self._start_more()
 
     def _start_more(self) -> None:
-        with self._lock:
-            for broker_id, owed in self._owed.items():
-                while owed > 0 and sum(self._starting.values()) < _SHARDS_AT_ONCE and not self.stopping:
-                    owed -= 1
-                    self._starting[broker_id] = self._starting.get(broker_id, 0) + 1
-                    self._start_shard(broker_id)
-                self._owed[broker_id] = owed
+        for broker_id in self._owed:
+            while self._owed[broker_id] > 0 and sum(self._starting.values()) < _SHARDS_AT_ONCE and not self.stopping:
+                self._owed[broker_id] -= 1
+                self._start_shard(broker_id)
 
     def _start_shard(self, broker_id: int) -> None:
         spec, node_id = self._specs[broker_id]
@@ -168,35 +194,48 @@ class RayLauncher:
             lifetime="detached",
             scheduling_strategy=NodeAffinitySchedulingStrategy(node_id, soft=False),
         ).remote(spec.socket_path, self._spec.log_dir, f"shards-of-{broker_id}", self._spec.version)
+        self._starting[broker_id] = self._starting.get(broker_id, 0) + 1
         self._shards.setdefault(broker_id, []).append(actor)
-        actor.describe.remote().future().add_done_callback(lambda future: self._shard_started(broker_id, future))
+        actor.describe.remote().future().add_done_callback(
+            lambda future: self._work.put(partial(self._shard_started, broker_id, future))
+        )
 
     def _shard_started(self, broker_id: int, future: Any) -> None:
-        if future.exception() is not None and not self.stopping:
-            log.error("a shard process of broker %d did not start: %s", broker_id, future.exception())
-        with self._lock:
-            self._starting[broker_id] -= 1
+        if future.exception() is None or self.stopping:
+            self._shard_done(broker_id)
+            return
+        log.error("a shard process of broker %d did not start: %s", broker_id, future.exception())
+        # The broker keeps asking: a machine that cannot start processes is not to be kept busy with it.
+        retry = threading.Timer(_FAILED_SHARD_SECONDS, self._work.put, (partial(self._shard_done, broker_id),))
+        retry.daemon = True
+        retry.start()
+
+    def _shard_done(self, broker_id: int) -> None:
+        self._starting[broker_id] -= 1
         self._start_more()
 
     def stop(self, timeout_s: float) -> None:
         """Close all brokers, then end all processes."""
         self.stopping = True
-        with self._lock:
-            brokers, self._brokers = list(self._brokers.values()), {}
-            shards = [actor for actors in self._shards.values() for actor in actors]
-        ray.wait(
-            [actor.stop.remote() for actor in brokers], num_returns=len(brokers), timeout=timeout_s
-        ) if brokers else 0
+        idle = threading.Event()
+        self._work.put(idle.set)  # what is being started is in the tables then
+        idle.wait(1.0)
+        brokers, self._brokers = list(self._brokers.values()), {}
+        shards = [actor for actors in self._shards.values() for actor in actors]
+        if brokers:
+            ray.wait([actor.stop.remote() for actor in brokers], num_returns=len(brokers), timeout=timeout_s)
         for actor in [*brokers, *shards]:
             ray.kill(actor)
 
     def statuses(self) -> list[dict[str, Any]]:
         """What the brokers say of themselves; those that do not answer in 2 s are left out."""
-        with self._lock:
-            brokers = list(self._brokers.values())
-        asked = [actor.status.remote() for actor in brokers]
+        asked = [actor.status.remote() for actor in list(self._brokers.values())]
         found, _ = ray.wait(asked, num_returns=len(asked), timeout=2) if asked else ([], [])
-        return [ray.get(ref) for ref in found]
+        answers = []
+        for ref in found:
+            with suppress(ray.exceptions.RayError):  # it has died since
+                answers.append(ray.get(ref))
+        return answers
 
 
 # No method of an actor class may be a coroutine: Ray would then run all of them on one loop, one at a time.
@@ -215,16 +254,20 @@ class Controller:
         metadata_log = MetadataLog(Path(spec.data_dir) / "controller" / "metadata.log")
         config = BrokerConfig.from_mapping(spec.config)
         self._server = ControllerServer(metadata_log, config, self._secret, self._launcher, self._thread.loop)
+        self._launcher.start_failed = lambda broker_id: self._on_loop(self._server.start_failed, broker_id)
         self._port = self._thread.call(self._server.listen(self._address))
         if ray.get_runtime_context().was_current_actor_reconstructed:
             self._launcher.adopt()
-            self._expect_brokers()
+            self._on_loop(self._server.expect, self._place_brokers())
+
+    def _on_loop(self, call: Callable[..., None], *arguments: Any) -> None:
+        self._thread.loop.call_soon_threadsafe(call, *arguments)
 
     def join_info(self) -> tuple[str, int, bytes]:
         """Where brokers find this controller, and the secret both prove they know."""
         return self._address, self._port, self._secret
 
-    def _expect_brokers(self) -> list[int]:
+    def _place_brokers(self) -> list[int]:
         """Place the brokers on Ray nodes; one with data goes back to where the data is."""
         spec = self._spec
         homes: dict[str, tuple[str, int]] = {}
@@ -237,7 +280,7 @@ class Controller:
         listeners = Listeners.of(BrokerConfig.from_mapping(spec.config))
         for broker_id, node in nodes.items():
             host = spec.host or node.address
-            port = spec.port + broker_id if spec.port else 0
+            port = spec.port + broker_id if spec.port else self._present_port(broker_id)
             self._launcher.add(
                 BrokerSpec(
                     broker_id=broker_id,
@@ -252,17 +295,24 @@ class Controller:
                 ),
                 node.node_id,
             )
-        spec.homes_file.write_text(json.dumps({str(b): [node.address, spec.port] for b, node in nodes.items()}))
-        self._server.expect(list(nodes))
+        text = json.dumps({str(b): [node.address, spec.port] for b, node in nodes.items()})
+        new = spec.homes_file.with_suffix(".new")
+        new.write_text(text)
+        new.replace(spec.homes_file)
         return sorted(nodes)
+
+    def _present_port(self, broker_id: int) -> int:
+        """The port of an adopted broker, so that clients find its successor where they know it; 0 for a new one."""
+        adopted = ray.get_runtime_context().was_current_actor_reconstructed
+        known = self._server.metadata.brokers.get(broker_id) if adopted else None
+        return known.port if known is not None else 0
 
     def start_brokers(self, timeout_s: float) -> list[tuple[str, int]]:
         """Start the cluster's brokers; returns the clients' addresses when all serve.
 
         Raises RuntimeError with the first broker's reason if one does not come up.
         """
-        for broker_id in self._expect_brokers():
-            self._launcher.start_broker(broker_id)
+        self._on_loop(self._server.start, self._place_brokers())
         deadline = time.monotonic() + timeout_s
         while not self._server.ready():
             if self._launcher.errors:

@@ -23,6 +23,7 @@ from placement.metadata import BrokerInfo, broker_record
 
 log = logging.getLogger(__name__)
 
+_RETRY_SECONDS = 0.5  # before a start that failed is tried again
 _ACK_WAIT_SECONDS = 1.0  # a change is answered when all living brokers know it, or after this
 
 
@@ -81,6 +82,7 @@ class ControllerServer:
         self._lease = int(config["broker.session.timeout.ms"]) / 1000
         self._wanted: set[int] = set()
         self._starts: dict[int, list[float]] = {}
+        self._starting: set[int] = set()  # on their way: neither here nor lost
         self._server: asyncio.AbstractServer | None = None
         self.stopping = False
         records: list[list[Any]] = [["controller_epoch", self.metadata.controller_epoch + 1]]
@@ -105,8 +107,22 @@ class ControllerServer:
         return port
 
     def expect(self, broker_ids: list[int]) -> None:
-        """These brokers belong to the cluster: one that dies is started again."""
+        """These brokers belong to the cluster: one that does not register within a lease is started again."""
         self._wanted.update(broker_ids)
+
+    def start(self, broker_ids: list[int]) -> None:
+        """Start a cluster's brokers. Nobody of an earlier run is alive, whatever the log says."""
+        self.expect(broker_ids)
+        for broker_id in broker_ids:
+            self._commit(administration.broker_lost(self.metadata, broker_id))
+            self._starting.add(broker_id)
+            self._launcher.start_broker(broker_id)
+
+    def start_failed(self, broker_id: int) -> None:
+        """A broker's process ended before it registered, or could not begin: try again."""
+        self._starting.discard(broker_id)
+        if not self.stopping and broker_id in self._wanted and broker_id not in self._brokers:
+            self._restart(broker_id, at_least_s=_RETRY_SECONDS)
 
     # --- sessions ---
 
@@ -125,7 +141,7 @@ class ControllerServer:
             case "ack":
                 session.acked_version = message["version"]
                 self._release_acked()
-            case "spares":
+            case "spares" if session.broker_id >= 0:
                 self._launcher.start_shards(session.broker_id, message["count"])
             case "join":
                 image = self.metadata.to_wire()
@@ -144,6 +160,7 @@ class ControllerServer:
         same_process = known is not None and known.alive and hello["epoch"] == known.epoch
         session.epoch = known.epoch if same_process and known else (known.epoch + 1 if known else 0)
         self._brokers[broker_id] = session
+        self._starting.discard(broker_id)
         if not same_process:
             info = BrokerInfo(broker_id, hello["host"], hello["port"], hello["rack"], session.epoch, True)
             self._commit([broker_record(info)], tell=False)
@@ -167,14 +184,15 @@ class ControllerServer:
         if broker_id in self._wanted:
             self._restart(broker_id)
 
-    def _restart(self, broker_id: int) -> None:
+    def _restart(self, broker_id: int, at_least_s: float = 0.0) -> None:
         """Start a broker again; one that keeps dying is started more and more slowly."""
         now = self._loop.time()
         recent = [at for at in self._starts.get(broker_id, []) if now - at < 60.0]
         self._starts[broker_id] = [*recent, now]
         delay = 0.0 if len(recent) < 3 else min(0.5 * 2 ** (len(recent) - 3), 30.0)
+        self._starting.add(broker_id)
         self._launcher.kill_broker(broker_id)
-        self._loop.call_later(delay, self._start_if_wanted, broker_id)
+        self._loop.call_later(max(delay, at_least_s), self._start_if_wanted, broker_id)
 
     def _start_if_wanted(self, broker_id: int) -> None:
         if not self.stopping and broker_id in self._wanted and broker_id not in self._brokers:
@@ -186,11 +204,13 @@ class ControllerServer:
             if now - session.last_heard > self._lease:
                 log.warning("broker %d silent for %.1f s: killed", session.broker_id, now - session.last_heard)
                 session.protocol.close()
-        if now - self._started > self._lease:
-            for info in self.metadata.alive():
-                if info.id not in self._brokers and not self.stopping:
-                    self._broker_lost(info.id)
-        self._loop.call_later(self._lease / 4, self._tick)
+        if now - self._started > self._lease and not self.stopping:
+            belong = self._wanted | {info.id for info in self.metadata.alive()}
+            for broker_id in sorted(belong - self._brokers.keys() - self._starting):
+                log.warning("broker %d has not registered within a lease", broker_id)
+                self._broker_lost(broker_id)
+        if not self.stopping:
+            self._loop.call_later(self._lease / 4, self._tick)
 
     # --- changes ---
 

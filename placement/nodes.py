@@ -36,7 +36,9 @@ def place_brokers(nodes: list[Node], homes: dict[int, str], count: int) -> dict[
     """
     if not nodes:
         raise PlacementError("the Ray cluster has no living node")
-    by_address = {node.address: node for node in nodes}
+    by_address: dict[str, list[Node]] = {}
+    for node in nodes:
+        by_address.setdefault(node.address, []).append(node)
     used = {node.node_id: 0 for node in nodes}
     placed: dict[int, Node] = {}
     for broker_id, address in homes.items():
@@ -45,7 +47,8 @@ def place_brokers(nodes: list[Node], homes: dict[int, str], count: int) -> dict[
                 f"the data of broker {broker_id} is on Ray node {address}, which is not in this Ray cluster "
                 f"(there are {', '.join(sorted(by_address))}): start that node again, or move its data directory"
             )
-        placed[broker_id] = by_address[address]
+        # Several Ray nodes can share a machine, and then they share its files.
+        placed[broker_id] = min(by_address[address], key=lambda n: used[n.node_id])
         used[placed[broker_id].node_id] += 1
     for broker_id in range(count):
         if broker_id not in placed:
