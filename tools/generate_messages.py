@@ -23,7 +23,50 @@ from kio.static.constants import EntityType
 
 WIRE = Path(__file__).resolve().parent.parent / "actors" / "wire"
 
-APIS = ["produce", "fetch", "list_offsets", "metadata", "offset_commit", "offset_fetch", "find_coordinator", "join_group", "heartbeat", "leave_group", "sync_group", "describe_groups", "list_groups", "sasl_handshake", "api_versions", "create_topics", "delete_topics", "delete_records", "init_producer_id", "offset_for_leader_epoch", "add_partitions_to_txn", "add_offsets_to_txn", "end_txn", "write_txn_markers", "txn_offset_commit", "describe_configs", "alter_configs", "describe_log_dirs", "create_partitions", "delete_groups", "elect_leaders", "incremental_alter_configs", "alter_partition_reassignments", "list_partition_reassignments", "offset_delete", "describe_cluster", "describe_producers", "consumer_group_heartbeat", "consumer_group_describe", "get_telemetry_subscriptions", "push_telemetry", "describe_topic_partitions"]
+APIS = [
+    "produce",
+    "fetch",
+    "list_offsets",
+    "metadata",
+    "offset_commit",
+    "offset_fetch",
+    "find_coordinator",
+    "join_group",
+    "heartbeat",
+    "leave_group",
+    "sync_group",
+    "describe_groups",
+    "list_groups",
+    "sasl_handshake",
+    "api_versions",
+    "create_topics",
+    "delete_topics",
+    "delete_records",
+    "init_producer_id",
+    "offset_for_leader_epoch",
+    "add_partitions_to_txn",
+    "add_offsets_to_txn",
+    "end_txn",
+    "write_txn_markers",
+    "txn_offset_commit",
+    "describe_configs",
+    "alter_configs",
+    "describe_log_dirs",
+    "create_partitions",
+    "delete_groups",
+    "elect_leaders",
+    "incremental_alter_configs",
+    "alter_partition_reassignments",
+    "list_partition_reassignments",
+    "offset_delete",
+    "describe_cluster",
+    "describe_producers",
+    "consumer_group_heartbeat",
+    "consumer_group_describe",
+    "get_telemetry_subscriptions",
+    "push_telemetry",
+    "describe_topic_partitions",
+]
 
 # How kio's metadata names a type -> ours, and the type's place in Python.
 _TIMES = {"timedelta_i32": "int32", "timedelta_i64": "int64", "datetime_i64": "int64"}
@@ -54,9 +97,7 @@ class Field:
 
     def row(self) -> list[Any]:
         span = [min(self.versions), max(self.versions)]
-        assert self.versions == list(range(span[0], span[1] + 1)), (
-            f"{self.name} comes and goes: {self.versions}"
-        )
+        assert self.versions == list(range(span[0], span[1] + 1)), f"{self.name} comes and goes: {self.versions}"
         null_span = [min(self.nullable), max(self.nullable)] if self.nullable else None
         return [self.name, self.type, span, null_span, self.default, self.tag]
 
@@ -77,9 +118,7 @@ def _unwrap(annotation: Any) -> tuple[Any, bool, bool]:
 
 def _default(value: Any, type_name: str, nullable: bool) -> Any:
     if value is dataclasses.MISSING:
-        return (
-            [] if type_name.startswith("[]") else _ZERO.get(type_name, None if type_name[0].isupper() else 0)
-        )
+        return [] if type_name.startswith("[]") else _ZERO.get(type_name, None if type_name[0].isupper() else 0)
     if value is None:
         return "0" * 32 if type_name == "uuid" else -1 if type_name in ("int32", "int64") else None
     if isinstance(value, datetime.timedelta):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import click
 
 from actors.cli.errors import CliError, one_line
-from actors.cli.options import key_values, output_format
+from actors.cli.options import F, key_values, output_format
 from actors.cli.output import emit, emit_json, note
 
 DEFAULT_DATA_DIR = "coterie-data"
@@ -23,7 +24,7 @@ ray_address_option = click.option(
 )
 
 
-def _data_dir_option(text: str) -> Any:
+def _data_dir_option(text: str) -> Callable[[F], F]:
     return click.option(
         "--data-dir", type=click.Path(file_okay=False), default=DEFAULT_DATA_DIR, show_default=True, help=text
     )

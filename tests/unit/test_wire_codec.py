@@ -63,9 +63,7 @@ def messages_of_every_version() -> list[tuple[str, str, int]]:
     found = []
     for api in APIS:
         for version, entities in schema_name_map[api].items():
-            found += [
-                (api, entities[e].split(":")[1], version) for e in (EntityType.request, EntityType.response)
-            ]
+            found += [(api, entities[e].split(":")[1], version) for e in (EntityType.request, EntityType.response)]
     return found
 
 
