@@ -13,10 +13,11 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 from actors.client import Consumer, ConsumerRebalanceListener, ConsumerRecord, Producer, TopicPartition
-from actors.client.errors import CommitFailedError, KafkaError, RebalanceInProgressError
+from actors.client.errors import CommitFailedError, RebalanceInProgressError, RetriableError
 from actors.client.records import OffsetAndMetadata
 
 log = logging.getLogger(__name__)
@@ -135,7 +136,7 @@ class MemberLoop:
             while not self._stop.is_set():
                 self._step()
             self._state = "Stopped"
-        except Exception as error:
+        except BaseException as error:  # a handler may well call sys.exit: that, too, must be seen
             self._error = error
             self._state = "Failed"
             log.exception("member of group %s stops", self.spec.group_id)
@@ -186,6 +187,8 @@ class MemberLoop:
                 one = records.slice(i, 1) if self.spec.batch_format == "pyarrow" else records[i : i + 1]
                 offset = _span(one)[0]
                 self._deliver(partition, one, offset, offset + 1)
+                if self._stop.is_set():
+                    return  # what was not handled must not count as done
         else:
             self._give_up(partition, records, first, error)
         self._done[partition] = next_offset
@@ -261,7 +264,7 @@ class MemberLoop:
             return
         try:
             self.consumer.commit(due)
-        except (CommitFailedError, RebalanceInProgressError) as error:
+        except (CommitFailedError, RebalanceInProgressError, RetriableError) as error:
             log.warning("group %s: %s; what was handled since the last commit comes again", self.spec.group_id, error)
         self._done.clear()
         self._committed.clear()
@@ -273,14 +276,14 @@ class MemberLoop:
             self._committed.pop(partition, None)
 
     def _close(self) -> None:
-        try:
-            self.commit_now()
-            self.handler.hook("close")
-            self.consumer.close()
-            if self._producer is not None:
-                self._producer.close()
-        except (KafkaError, OSError):
-            log.exception("closing a member of group %s", self.spec.group_id)
+        steps = [self.commit_now, partial(self.handler.hook, "close"), self.consumer.close]
+        if self._producer is not None:
+            steps.append(self._producer.close)
+        for step in steps:  # each is owed, whatever becomes of the others
+            try:
+                step()
+            except Exception:
+                log.exception("closing a member of group %s", self.spec.group_id)
 
     # --- for other threads ---
 
