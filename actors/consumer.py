@@ -36,6 +36,7 @@ from actors.process import check_code_version, code_version
 log = logging.getLogger(__name__)
 
 _REPORT_SECONDS = 0.2
+_SILENCE_SECONDS = 30.0
 _START_SECONDS = 60.0
 _SLOW_RESTART_SECONDS = 30.0
 
@@ -268,13 +269,15 @@ class ConsumerPool:
             try:
                 connection = self._start(slot)
             except (ray.exceptions.RayError, OSError) as error:
+                if slot.actor is not None:
+                    ray.kill(slot.actor)  # it may well live, and would be the same static member as the next one
                 log.warning("slot %d of group %s could not be started: %s", slot.number, self.group_id, error)
                 pause = min(max(2 * pause, 0.5), _SLOW_RESTART_SECONDS)
                 with self._changed:
                     slot.report = {"state": "Starting", "error": str(error).strip().splitlines()[-1]}
                     self._changed.notify_all()
                 continue
-            with contextlib.suppress(OSError), connection:
+            with contextlib.suppress(OSError, ValueError), connection:  # a last report may be cut short
                 self._read(slot, connection)
             if slot.retiring or slot.report.get("state") == "Failed":
                 return
@@ -288,8 +291,10 @@ class ConsumerPool:
         # The group's place is the slot's: a replacement is the same static member, so nothing is rebalanced.
         options = {"group_instance_id": slot.instance_id, "client_id": f"coterie-{slot.number}", **spec.options}
         member = replace(spec, options=options)
-        actor = ConsumerActor.options(**self._actor_options).remote(member, self._handler, code_version())  # type: ignore[attr-defined]
         with self._lock:
+            if slot.retiring:
+                raise ConnectionError("the pool does not want this member any more")
+            actor = ConsumerActor.options(**self._actor_options).remote(member, self._handler, code_version())  # type: ignore[attr-defined]
             slot.handled_before += slot.report.get("handled", 0)
             slot.dead_letters_before += slot.report.get("dead_letters", 0)
             slot.report = {}
@@ -302,7 +307,7 @@ class ConsumerPool:
         return socket.create_connection((where["host"], where["port"]), timeout=10)
 
     def _read(self, slot: _Slot, connection: socket.socket) -> None:
-        connection.settimeout(None)
+        connection.settimeout(_SILENCE_SECONDS)  # a machine that vanishes sends no end of its connections
         for line in connection.makefile("rb"):
             report = json.loads(line)
             with self._changed:
@@ -321,9 +326,10 @@ class ConsumerPool:
                 return
 
     def _retire(self, slots: list[_Slot], timeout_s: float) -> None:
-        for slot in slots:
-            slot.retiring = True
-        actors = [slot.actor for slot in slots if slot.actor is not None]
+        with self._lock:  # so that no actor is started that nobody would end
+            for slot in slots:
+                slot.retiring = True
+            actors = [slot.actor for slot in slots if slot.actor is not None]
         if actors:
             ray.wait([a.stop.remote(timeout_s) for a in actors], num_returns=len(actors), timeout=timeout_s)
         for actor in actors:
