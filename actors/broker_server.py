@@ -425,23 +425,20 @@ class BrokerServer:
         connection.last_active = self._last_tick
         api_key, version, correlation_id, length = _HEAD.unpack_from(data, start)
         flexible_from = _RELAYED.get(api_key)
-        if flexible_from is not None and (api_key != _OFFSET_FETCH or version < 8):
-            self._relay(connection, data, start, end, api_key, version, correlation_id, length, flexible_from)
-        else:
+        if flexible_from is None:
             self._handle(connection, data[start:end])
+            return
+        group = self._group_of(data, start, end, api_key, version, length, version >= flexible_from)
+        if group is None:
+            self._handle(connection, data[start:end])
+        else:
+            partition = self.shards.partition_of(group)
+            self.shards.relay(connection, partition, data[start:end], version, api_key, correlation_id)
 
-    def _relay(
-        self,
-        connection: Connection,
-        data: bytes,
-        start: int,
-        end: int,
-        api_key: int,
-        version: int,
-        correlation_id: int,
-        length: int,
-        flexible_from: int,
-    ) -> None:
+    def _group_of(
+        self, data: bytes, start: int, end: int, api_key: int, version: int, length: int, flexible: bool
+    ) -> bytes | None:
+        """The group id of a group request, which is its first field; None if it names several groups (KIP-709)."""
         first, last = GROUP_VERSIONS[api_key]
         if not first <= version <= last:
             raise WireError(f"{api_name(api_key)} v{version} is not served ({first} to {last} are)")
@@ -452,8 +449,12 @@ class BrokerServer:
             )
         try:
             at = start + 10 + max(length, 0)
-            if version >= flexible_from:
+            if flexible:
                 at = at + 1 if data[at] == 0 else skip_tags(data, at)
+                if api_key == _OFFSET_FETCH and version >= 8:
+                    count, at = read_uvarint(data, at)
+                    if count != 2:  # a compact array's length is one more than its items
+                        return None
                 size, at = read_uvarint(data, at)
                 size -= 1
             else:
@@ -463,8 +464,7 @@ class BrokerServer:
             raise WireError("the request ends within its header") from error
         if size < 0 or at + size > end:
             raise WireError("the group id is null or reaches beyond the request")
-        partition = self.shards.partition_of(data[at : at + size])
-        self.shards.relay(connection, partition, data[start:end], version, api_key, correlation_id)
+        return data[at : at + size]
 
     def _handle(self, connection: Connection, frame: bytes) -> None:
         header = decode_request_header(frame)

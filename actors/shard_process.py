@@ -31,6 +31,10 @@ log = logging.getLogger(__name__)
 _ORPHAN_SECONDS = 15.0  # how long a process without a broker waits for the broker's successor
 
 
+_OFFSET_COMMIT = 8
+_OFFSET_FETCH = 9
+
+
 class _Asked:
     """A request the shard has yet to answer; the token it knows it by."""
 
@@ -63,6 +67,8 @@ class ShardProcess:
         self._epoch = -1
         self._topics = Topics()
         self._hosts: dict[int, str] = {}
+        self._commits: dict[int, int] = {}  # by connection: commits not answered yet
+        self._after_commits: dict[int, list[tuple[int, bytes]]] = {}  # offset fetches (slot, frame) that wait for them
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due = 0
         self._settings: dict[str, Any] = {}
@@ -113,6 +119,8 @@ class ShardProcess:
         self._partition = -1
         self._said_active = False
         self._hosts.clear()
+        self._commits.clear()
+        self._after_commits.clear()
         gc.unfreeze()  # what was loaded is garbage now
         gc.enable()  # a load may have been broken off
         if self._timer is not None:
@@ -217,6 +225,10 @@ class ShardProcess:
             log.warning("a malformed group request from %s: %s", self._hosts.get(connection, "?"), error)
             self._send(Kind.RESPONSE, 0, slot, b"")  # an empty answer: the broker closes that connection
             return
+        if header.api_key == _OFFSET_FETCH and self._commits.get(connection):
+            # A client that asks after it has committed, without waiting, expects to see what it committed.
+            self._after_commits.setdefault(connection, []).append((slot, frame))
+            return
         module = MODULES[header.api_key]
         request = module.parse(header, message, self._hosts.get(connection, ""), self._topics)
         if request is None:
@@ -224,10 +236,14 @@ class ShardProcess:
             self._send(Kind.RESPONSE, 0, slot, encode_response(answer, header.api_version, header.correlation_id))
             return
         asked = _Asked(connection, slot, header, message)
+        if header.api_key == _OFFSET_COMMIT:
+            self._commits[connection] = self._commits.get(connection, 0) + 1
         shard.handle(asked, request, self._now())
 
     def _close(self, connection: int) -> None:
         self._hosts.pop(connection, None)
+        self._commits.pop(connection, None)
+        self._after_commits.pop(connection, None)
         if self._shard is not None:
             self._shard.drop_connection(lambda token: isinstance(token, _Asked) and token.connection == connection)
 
@@ -247,9 +263,10 @@ class ShardProcess:
         self._arm(shard)
 
     def _flush(self, shard: Shard) -> None:
-        for token, response in shard.take_replies():
-            if isinstance(token, _Asked):
-                self._answer(token, response)
+        while replies := shard.take_replies():
+            for token, response in replies:
+                if isinstance(token, _Asked):
+                    self._answer(token, response)
         while (append := shard.take_records()) is not None:
             now_ms = time.time_ns() // 1_000_000
             batch = build_batch([(key, value, (), now_ms) for key, value in append.records])
@@ -259,6 +276,16 @@ class ShardProcess:
         header = asked.header
         answer = MODULES[header.api_key].answer(asked.message, response, header.api_version, self._topics)
         self._send(Kind.RESPONSE, 0, asked.slot, encode_response(answer, header.api_version, header.correlation_id))
+        if header.api_key == _OFFSET_COMMIT:
+            self._committed(asked.connection)
+
+    def _committed(self, connection: int) -> None:
+        left = self._commits.pop(connection, 0) - 1
+        if left > 0:
+            self._commits[connection] = left
+            return
+        for slot, frame in self._after_commits.pop(connection, ()):
+            self._request(connection, slot, frame)
 
     def _arm(self, shard: Shard) -> None:
         due = shard.next_deadline()
