@@ -24,7 +24,7 @@ setup: .venv/.installed
 demo: setup
 	@$(BIN)/python -m examples.flights
 
-test: setup lint types
+test: setup lint types conformance
 	$(BIN)/python -m pytest
 
 lint: setup

@@ -112,6 +112,8 @@ class BrokerContext:
     producer_id_waiters: list[Callable[[], None]] = field(default_factory=list)
     creating_offsets_topic: bool = False
     response_bytes_waiting: Callable[[], int] = lambda: 0
+    may_describe_group: Callable[[str], bool] = lambda group_id: True
+    """DESCRIBE on a group. There are no ACLs yet, so everybody may; where it is asked is settled all the same."""
 
     # --- partitions ---
 

@@ -33,6 +33,8 @@ def _find(context: BrokerContext, key_type: int, key: str) -> Coordinator:
         return _refused(key, *NO_TRANSACTIONS)
     if key_type != GROUP:
         return _refused(key, ErrorCode.INVALID_REQUEST, f"key type {key_type} has no coordinators here: groups (0) do")
+    if not context.may_describe_group(key):
+        return _refused(key, ErrorCode.GROUP_AUTHORIZATION_FAILED, None)
     if OFFSETS_TOPIC not in context.metadata.topics:
         ensure_offsets_topic(context)
         return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{OFFSETS_TOPIC} is being created")

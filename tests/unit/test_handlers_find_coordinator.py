@@ -148,3 +148,25 @@ def test_a_lookup_of_a_group_led_here_starts_its_shard(tmp_path: Path) -> None:
     found(broker, "consume_group")  # partition 34
     found(broker, "a")  # partition 47, led by broker 1
     assert broker.shards.ensured == [34]
+
+
+@pytest.mark.conformance("A-13")
+@pytest.mark.parametrize("version", VERSIONS)
+def test_who_may_not_describe_a_group_is_not_told_its_coordinator(tmp_path: Path, version: int) -> None:
+    broker = Broker(tmp_path)
+    broker.context.may_describe_group = lambda group_id: False
+    assert found(broker, "g", version) == (ErrorCode.GROUP_AUTHORIZATION_FAILED, -1, "", -1)
+    assert broker.controller.operations == []  # not even the topic is created for a stranger
+
+
+@pytest.mark.conformance("A-14")
+def test_one_forbidden_group_of_three_does_not_spoil_the_others(tmp_path: Path) -> None:
+    broker = Broker(tmp_path)
+    broker.topic(OFFSETS_TOPIC, *[led_by(0)] * 50)
+    broker.context.may_describe_group = lambda group_id: group_id != "secret"
+    answer = broker.ask(FindCoordinatorRequest(coordinator_keys=["a", "secret", "b"], key_type=0), 4)
+    assert [(c.key, c.error_code) for c in answer.coordinators] == [
+        ("a", ErrorCode.NONE),
+        ("secret", ErrorCode.GROUP_AUTHORIZATION_FAILED),
+        ("b", ErrorCode.NONE),
+    ]
