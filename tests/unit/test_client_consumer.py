@@ -473,8 +473,10 @@ def test_a_topic_made_before_joining_is_part_of_the_pattern_and_a_later_one_join
 def test_the_leader_rejoins_when_its_topic_grows(kafka):
     with consumer(kafka, "t", group_id="g", metadata_max_age_ms=100) as reader:
         poll_until(reader, lambda: reader.assignment())
+        joined_before = len(kafka.requests(m.JoinGroupRequest))
         kafka.topic("t", 3)
         poll_until(reader, lambda: len(reader.assignment()) == 3)
+        assert len(kafka.requests(m.JoinGroupRequest)) > joined_before
 
 
 @pytest.mark.conformance("E-15")
