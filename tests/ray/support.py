@@ -1,0 +1,237 @@
+"""What the tests on Ray share: waiting with a deadline, processes that must end, clients, and the command."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import psutil
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+T = TypeVar("T")
+
+ROOT = Path(__file__).parents[2]
+FAST = {"group.initial.rebalance.delay.ms": "0"}
+
+
+def wait_until(condition: Callable[[], T], timeout_s: float = 40.0, what: str = "") -> T:
+    """The first true result of `condition`; fails with its last result when `timeout_s` has passed."""
+    deadline = time.monotonic() + timeout_s
+    while not (result := condition()):
+        assert time.monotonic() < deadline, f"waited {timeout_s:.0f} s for {what or condition}: {result!r}"
+        time.sleep(0.05)
+    return result
+
+
+def patient(call: Callable[[], T], timeout_s: float = 40.0) -> T:
+    """The result of a client's call that may fail while something is being replaced."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            return call()
+        except KafkaException:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+
+
+# --- processes ---
+
+
+def descendants(pid: int) -> list[psutil.Process]:
+    """A process's children, theirs, and so on."""
+    try:
+        return psutil.Process(pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []
+
+
+def assert_gone(processes: Iterable[psutil.Process], timeout_s: float = 30.0) -> None:
+    """All of these have ended, or do so before the deadline."""
+
+    def left() -> list[psutil.Process]:
+        with_state = []
+        for process in processes:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                if process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
+                    with_state.append(process)
+        return with_state
+
+    deadline = time.monotonic() + timeout_s
+    while rest := left():
+        if time.monotonic() > deadline:
+            names = [f"{p.pid} {' '.join(p.cmdline())[:80]}" for p in rest]
+            for process in rest:
+                process.kill()
+            raise AssertionError(f"left behind: {names}")
+        time.sleep(0.05)
+
+
+# --- clients ---
+
+
+def topic(servers: str, name: str, partitions: int = 3) -> str:
+    """Make a topic; its name."""
+    admin = AdminClient({"bootstrap.servers": servers})
+
+    def create() -> None:
+        futures = admin.create_topics([NewTopic(name, partitions, 1)])
+        try:
+            futures[name].result(20)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:  # an attempt before that one was heard
+                raise
+
+    patient(create)
+    return name
+
+
+def produce(servers: str, name: str, values: Iterable[bytes]) -> None:
+    """Produce keyed records; all are acknowledged on return."""
+    failed: list[Any] = []
+    producer = Producer({"bootstrap.servers": servers, "acks": "all", "enable.idempotence": True})
+    for value in values:
+        producer.produce(
+            name, key=value, value=value, on_delivery=lambda error, _: failed.append(error) if error else None
+        )
+    assert producer.flush(60) == 0
+    assert failed == []
+
+
+def consumer(servers: str, group: str, **more: Any) -> Consumer:
+    """A client that reads from the beginning and commits when told to."""
+    settings = {
+        "bootstrap.servers": servers,
+        "group.id": group,
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": False,
+        "log_level": 0,
+    }
+    return Consumer(settings | more)
+
+
+def read_all(servers: str, name: str, count: int, timeout_s: float = 60.0) -> set[bytes]:
+    """The values of a topic's records, once there are `count` of them."""
+    reader = consumer(servers, f"reader-{time.monotonic_ns()}")
+    reader.subscribe([name])
+    values: set[bytes] = set()
+    deadline = time.monotonic() + timeout_s
+    while len(values) < count and time.monotonic() < deadline:
+        for message in reader.consume(1000, 0.5):
+            if message.error() is None:
+                values.add(message.value())
+    reader.close()
+    return values
+
+
+def committed(client: Consumer, name: str, partitions: int = 3) -> list[int]:
+    """The committed offset of each partition of a topic, as the coordinator says."""
+    asked = [TopicPartition(name, i) for i in range(partitions)]
+    return [p.offset for p in patient(lambda: client.committed(asked, timeout=10))]
+
+
+def commit(client: Consumer, name: str, *offsets: int) -> None:
+    """Commit, and return when it is acknowledged for every partition."""
+
+    def once() -> None:
+        answers = client.commit(
+            offsets=[TopicPartition(name, i, offset) for i, offset in enumerate(offsets)], asynchronous=False
+        )
+        for answer in answers:
+            if answer.error is not None:
+                raise KafkaException(answer.error)
+
+    patient(once)
+
+
+# --- the command ---
+
+
+def coterie(*arguments: str, timeout_s: float = 90.0) -> subprocess.CompletedProcess[str]:
+    """Run the command to its end; it must leave no process behind."""
+    command = [sys.executable, "-m", "actors.cli.main", *arguments]
+    process = subprocess.Popen(
+        command, cwd=ROOT, env=_environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    seen: dict[int, psutil.Process] = {}
+    finished = threading.Event()
+
+    def watch() -> None:
+        while not finished.wait(0.1):
+            seen.update({child.pid: child for child in descendants(process.pid)})
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        out, err = process.communicate(timeout=timeout_s)
+    finally:
+        finished.set()
+        watcher.join()
+        process.kill()
+    assert_gone(seen.values())
+    return subprocess.CompletedProcess(command, process.returncode, out, err)
+
+
+class Up:
+    """A `coterie up` in the foreground of a process of its own."""
+
+    def __init__(self, data_dir: Path, *arguments: str, brokers: int = 1, port: int = 0) -> None:
+        command = [sys.executable, "-m", "actors.cli.main", "up", "--brokers", str(brokers), "--port", str(port)]
+        command += ["--data-dir", str(data_dir), "--config", "group.initial.rebalance.delay.ms=0", *arguments]
+        self.process = subprocess.Popen(
+            command, cwd=ROOT, env=_environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        self.lines: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self.errors: list[str] = []
+        for stream, take in ((self.process.stdout, self.lines.put), (self.process.stderr, self.errors.append)):
+            threading.Thread(target=_follow, args=(stream, take), daemon=True).start()
+        self.family: list[psutil.Process] = []
+        try:
+            self.ready = self.lines.get(timeout=90)
+        except queue.Empty:
+            self.process.kill()
+            raise AssertionError(f"not ready: {''.join(self.errors)}") from None
+        assert self.ready.startswith("ready bootstrap.servers="), (self.ready, self.errors)
+        fields = dict(field.split("=", 1) for field in self.ready.split()[1:])
+        self.servers = fields["bootstrap.servers"]
+        self.ray_address = fields["ray.address"]
+
+    def end(self, number: int) -> tuple[int, float]:
+        """Send a signal; the exit code, and how long it took until no process was left."""
+        self.family = descendants(self.process.pid)
+        begun = time.monotonic()
+        os.kill(self.process.pid, number)
+        code = self.process.wait(60)
+        assert_gone(self.family)
+        return code, time.monotonic() - begun
+
+
+def _follow(stream: Any, take: Callable[[str], None]) -> None:
+    for line in stream:
+        take(line)
+
+
+def _environment() -> dict[str, str]:
+    # What this process set up for a Ray of its own is not the command's.
+    return {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+
+
+@contextlib.contextmanager
+def up(data_dir: Path, *arguments: str, brokers: int = 1, port: int = 0) -> Iterator[Up]:
+    """`coterie up`, ended at the latest when the block is left."""
+    running = Up(data_dir, *arguments, brokers=brokers, port=port)
+    try:
+        yield running
+    finally:
+        if running.process.poll() is None:
+            running.end(signal.SIGTERM)

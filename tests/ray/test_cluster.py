@@ -1,0 +1,243 @@
+"""A cluster on Ray: starting, looking at it, stopping, and the deaths of each kind of its processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+import ray
+from confluent_kafka.admin import AdminClient
+
+from actors.cluster import Cluster, ClusterError
+from tests.ray.support import assert_gone, commit, committed, consumer, patient, produce, read_all, topic, wait_until
+
+Start = Callable[..., Cluster]
+
+
+def processes(cluster: Cluster) -> list[psutil.Process]:
+    """All processes of a cluster."""
+    found = cluster.status()
+    pids = [found["controller_pid"]]
+    for broker in found["brokers"]:
+        pids += [broker["pid"], *(shard["pid"] for shard in broker["shards"])]
+    return [psutil.Process(pid) for pid in pids]
+
+
+def settled(cluster: Cluster) -> bool:
+    """Whether every broker has the spare processes it keeps."""
+    return all(
+        sum(shard["state"] == "Spare" for shard in broker.get("shards", ())) >= 1
+        for broker in cluster.status()["brokers"]
+    )
+
+
+def coordinator(cluster: Cluster) -> dict[str, int]:
+    """(broker, partition, pids) of the one partition that serves."""
+    for broker in cluster.status()["brokers"]:
+        for shard in broker.get("shards", ()):
+            if shard["state"] == "Active":
+                return {
+                    "broker": broker["id"],
+                    "broker_pid": broker["pid"],
+                    "partition": shard["partition"],
+                    "shard_pid": shard["pid"],
+                    "epoch": broker["epoch"],
+                }
+    raise AssertionError("no partition serves")
+
+
+def test_a_cluster_is_ready_when_it_has_started_and_leaves_nothing_when_it_has_stopped(start: Start) -> None:
+    cluster = start(brokers=2)
+    addresses = cluster.bootstrap_servers.split(",")
+    assert len(set(addresses)) == 2
+    assert all(address.startswith("127.0.0.1:") for address in addresses)
+    for address in addresses:
+        metadata = AdminClient({"bootstrap.servers": address}).list_topics(timeout=20)
+        assert sorted(metadata.brokers) == [0, 1]
+    wait_until(lambda: settled(cluster))
+    family = processes(cluster)
+    assert len(family) >= 5
+    begun = time.monotonic()
+    cluster.stop()
+    cluster.stop()  # twice is harmless
+    assert time.monotonic() - begun < 20
+    assert_gone(family)
+
+
+def test_status_names_every_process_and_its_ray_node(shared: Cluster, name: str) -> None:
+    client = consumer(shared.bootstrap_servers, name)
+    commit(client, topic(shared.bootstrap_servers, name, 1), 5)
+    client.close()
+    found = shared.status()
+    node = ray.get_runtime_context().get_node_id()
+    assert found["controller_node_id"] == node
+    assert [broker["id"] for broker in found["brokers"]] == [0, 1, 2]
+    assert all(broker["alive"] and broker["node_id"] == node for broker in found["brokers"])
+    names = {psutil.Process(broker["pid"]).cmdline()[0] for broker in found["brokers"]}
+    assert names == {"ray::Broker"}
+    assert all(psutil.Process(pid).cmdline()[0] == "ray::OffsetsPartition" for pid in shared.shard_pids().values())
+    assert len(shared.shard_pids()) >= 1
+
+
+@pytest.mark.conformance("A-10")
+def test_any_broker_names_the_leader_of_a_groups_partition_as_its_coordinator(shared: Cluster, name: str) -> None:
+    commit(consumer(shared.bootstrap_servers, name), topic(shared.bootstrap_servers, name, 1), 1)
+    found = set()
+    for address in shared.bootstrap_servers.split(","):
+        admin = AdminClient({"bootstrap.servers": address})
+        future = patient(lambda admin=admin: admin.describe_consumer_groups([name]))[name]
+        described = future.result(20)
+        found.add((described.coordinator.id, described.coordinator.port))
+    assert len(found) == 1
+    leader = coordinator_of(shared, name)
+    assert found == {(leader["id"], leader["port"])}
+
+
+def coordinator_of(cluster: Cluster, group: str) -> dict[str, int]:
+    from placement.hashing import partition_for_group
+
+    partition = partition_for_group(group, 50)
+    (broker,) = [
+        broker
+        for broker in cluster.status()["brokers"]
+        if any(shard["partition"] == partition for shard in broker["shards"])
+    ]
+    return broker
+
+
+def test_a_second_cluster_of_a_living_name_is_refused_and_harms_nobody(shared: Cluster, tmp_path: Path) -> None:
+    with pytest.raises(ClusterError, match=rf"{shared.name}.*runs on this Ray already.*coterie down {shared.name}"):
+        Cluster.start(1, name=shared.name, data_dir=tmp_path)
+    assert len(shared.broker_pids()) == 3
+
+
+def test_others_connect_to_a_running_cluster_by_name_and_leave_it_running(shared: Cluster) -> None:
+    with Cluster.connect(shared.ray_address, shared.name) as other:
+        assert other.bootstrap_servers == shared.bootstrap_servers
+        assert other.broker_pids() == shared.broker_pids()
+    assert len(shared.broker_pids()) == 3
+    with pytest.raises(ClusterError, match="'nobody'"):
+        Cluster.connect(shared.ray_address, "nobody")
+
+
+# --- deaths ---
+
+
+@pytest.fixture(scope="module")
+def mortal(start: Start) -> Iterator[Cluster]:
+    """Two brokers for the tests that kill."""
+    with start(brokers=2) as cluster:
+        yield cluster
+
+
+class Traffic:
+    """A client that commits rising offsets all the time, and what it was acknowledged."""
+
+    def __init__(self, servers: str, group: str, name: str) -> None:
+        self.client = consumer(servers, group)
+        self.name = name
+        self.acknowledged = 0
+        self.times: list[float] = []
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def _run(self) -> None:
+        while not self._stop.wait(0.005):
+            commit(self.client, self.name, self.acknowledged + 1)
+            self.acknowledged += 1
+            self.times.append(time.monotonic())
+
+    def __enter__(self) -> Traffic:
+        self._thread.start()
+        wait_until(lambda: self.acknowledged >= 5)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join(60)
+        self.client.close()
+
+    def longest_pause(self) -> float:
+        return max(b - a for a, b in zip(self.times, self.times[1:], strict=False))
+
+
+@pytest.mark.parametrize("victim", ["shard", "broker"])
+def test_acknowledged_commits_survive_the_sigkill_of(victim: str, mortal: Cluster, name: str) -> None:
+    servers = mortal.bootstrap_servers
+    topic(servers, name, 1)
+    with Traffic(servers, name, name) as traffic:
+        partition = coordinator_of(mortal, name)
+        before = (
+            next(s["pid"] for s in partition["shards"] if s["state"] == "Active")
+            if victim == "shard"
+            else partition["pid"]
+        )
+        at = traffic.acknowledged
+        os.kill(before, signal.SIGKILL)
+        wait_until(lambda: traffic.acknowledged > at + 10, what="commits after the kill")
+        at = traffic.acknowledged
+    assert traffic.acknowledged >= at
+    reader = consumer(servers, name)
+    assert committed(reader, name, 1) == [traffic.acknowledged]
+    reader.close()
+    assert traffic.longest_pause() < 20  # 3 s on a quiet machine
+    print(f"{victim}: {traffic.longest_pause():.2f} s")  # noqa: T201
+    if victim == "broker":
+        again = next(b for b in mortal.status()["brokers"] if b["id"] == partition["id"])
+        assert again["epoch"] > partition["epoch"]
+        assert again["port"] == partition["port"]
+        assert_gone([])
+
+
+def test_traffic_goes_on_while_the_controller_is_killed_and_comes_back(mortal: Cluster, name: str) -> None:
+    servers = mortal.bootstrap_servers
+    topic(servers, name, 1)
+    produce(servers, name, [b"before"])
+    brokers = mortal.broker_pids()
+    with Traffic(servers, name, name) as traffic:
+        before = mortal.status()["controller_pid"]
+        os.kill(before, signal.SIGKILL)
+        at = traffic.acknowledged
+        wait_until(lambda: traffic.acknowledged > at + 10)
+        produce(servers, name, [b"while it is away"])
+        wait_until(lambda: _controller_pid(mortal) not in (None, before), what="another controller")
+    assert traffic.longest_pause() < 5
+    wait_until(lambda: _pids(mortal) == brokers, what="the same brokers, registered again")
+    topic(servers, f"{name}-after", 2)
+    assert read_all(servers, name, 2) == {b"before", b"while it is away"}
+    epochs = [broker["epoch"] for broker in mortal.status()["brokers"]]
+    # And the new controller looks after brokers as the old one did.
+    os.kill(brokers[1], signal.SIGKILL)
+    wait_until(lambda: _pids(mortal).get(1) not in (None, brokers[1]), what="broker 1 again")
+    assert mortal.status()["brokers"][1]["epoch"] > epochs[1]
+
+
+def _controller_pid(cluster: Cluster) -> int | None:
+    try:
+        return int(cluster.status()["controller_pid"])
+    except ray.exceptions.RayError:
+        return None
+
+
+def _pids(cluster: Cluster) -> dict[int, int]:
+    try:
+        return cluster.broker_pids()
+    except ray.exceptions.RayError:
+        return {}
+
+
+def test_a_stopped_shard_process_is_killed_and_succeeded(mortal: Cluster, name: str) -> None:
+    servers = mortal.bootstrap_servers
+    client = consumer(servers, name)
+    commit(client, topic(servers, name, 1), 7)
+    shard = next(s for s in coordinator_of(mortal, name)["shards"] if s["state"] == "Active")
+    os.kill(shard["pid"], signal.SIGSTOP)
+    assert_gone([psutil.Process(shard["pid"])])
+    assert committed(client, name, 1) == [7]
+    client.close()

@@ -1,0 +1,241 @@
+"""`coterie up`, `down` and `status` as a user has them: signals, a crash, and every error in one line with its fix."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.ray.support import Up, assert_gone, commit, committed, consumer, coterie, produce, read_all, topic, up
+
+
+def refused(*arguments: str, code: int = 1) -> str:
+    """The one line on stderr of a command that must fail."""
+    done = coterie(*arguments)
+    lines = done.stderr.splitlines()
+    assert (done.returncode, len(lines), done.stdout) == (code, 1, ""), done
+    return lines[0]
+
+
+# --- signals ---
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_everything_in_order(number: int, tmp_path: Path) -> None:
+    running = Up(tmp_path / "data", brokers=2)
+    client = consumer(running.servers, "g")
+    commit(client, topic(running.servers, "t", 1), 3)
+    client.close()
+    code, seconds = running.end(number)
+    print(f"{signal.Signals(number).name}: {seconds:.2f} s")  # noqa: T201
+    assert code == 0
+    assert seconds < 15  # 5 s on a quiet machine
+    assert len(running.family) > 5
+    for broker in (0, 1):
+        assert (tmp_path / "data" / f"broker-{broker}" / ".clean_shutdown").exists()
+
+
+def test_a_signal_while_it_starts_leaves_nothing_behind(tmp_path: Path) -> None:
+    import subprocess
+    import sys
+
+    from tests.ray.support import ROOT, descendants
+
+    command = [sys.executable, "-m", "actors.cli.main", "up", "--port", "0", "--data-dir", str(tmp_path / "d")]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    deadline = time.monotonic() + 60
+    while not any("raylet" in " ".join(p.cmdline()[:1]) for p in _living(descendants(process.pid))):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    family = descendants(process.pid)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=60)
+    assert_gone(family)
+
+
+def _living(processes: list[psutil.Process]) -> Iterator[psutil.Process]:
+    for process in processes:
+        try:
+            process.cmdline()
+        except psutil.Error:
+            continue
+        yield process
+
+
+def test_after_sigkill_everything_acknowledged_is_there_again(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    values = {b"value-%d" % i for i in range(500)}
+    first = Up(data)
+    produce(first.servers, topic(first.servers, "t"), values)
+    client = consumer(first.servers, "g")
+    commit(client, "t", 10, 20, 30)
+    client.close()
+    family = _family(first)
+    os.kill(first.process.pid, signal.SIGKILL)
+    first.process.wait()
+    # Not waiting for its actors, which live on for a while: the next one waits for their locks.
+    with up(data) as second:
+        reader = consumer(second.servers, "g")
+        assert committed(reader, "t") == [10, 20, 30]
+        reader.close()
+        assert read_all(second.servers, "t", len(values)) == values
+    assert_gone(family)
+
+
+def _family(running: Up) -> list[psutil.Process]:
+    return psutil.Process(running.process.pid).children(recursive=True)
+
+
+# --- errors before anything is started ---
+
+
+def test_a_port_that_is_taken_is_named_with_the_way_out(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        line = refused("up", "--port", str(port), "--data-dir", str(tmp_path / "d"))
+    assert f"127.0.0.1:{port}" in line
+    assert "--port" in line
+
+
+@pytest.mark.parametrize(
+    ("setting", "says"),
+    [
+        ("ofsets.retention.minutes=5", "offsets.retention.minutes"),
+        ("group.max.size=-3", "group.max.size"),
+        ("group.max.size=many", "group.max.size"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_named(setting: str, says: str, tmp_path: Path) -> None:
+    line = refused("up", "--port", "0", "--data-dir", str(tmp_path / "d"), "--config", setting)
+    assert says in line
+
+
+def test_a_directory_that_cannot_be_made_is_named() -> None:
+    assert "/proc/coterie-data" in refused("up", "--port", "0", "--data-dir", "/proc/coterie-data")
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--brokers", "0"], ["--port", "70000"], ["--nonsense"], ["--config", "novalue"]]
+)
+def test_wrong_usage_is_exit_code_2(arguments: list[str], tmp_path: Path) -> None:
+    line = refused("up", "--data-dir", str(tmp_path / "d"), *arguments, code=2)
+    assert "--help" in line
+
+
+# --- errors of the data directory ---
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The data of a cluster that was started and stopped once."""
+    data = tmp_path_factory.mktemp("stopped") / "data"
+    with up(data):
+        pass
+    return data
+
+
+def test_a_brokers_directory_of_a_newer_format_is_named(stopped: Path) -> None:
+    meta = stopped / "broker-0" / "meta.properties"
+    text = meta.read_text()
+    try:
+        meta.write_text(text.replace("version=1", "version=99"))
+        line = refused("up", "--port", "0", "--data-dir", str(stopped))
+    finally:
+        meta.write_text(text)
+    assert str(stopped / "broker-0") in line
+    assert "version 99" in line
+
+
+def test_a_brokers_directory_of_another_cluster_is_named(stopped: Path) -> None:
+    meta = stopped / "broker-0" / "meta.properties"
+    text = meta.read_text()
+    try:
+        lines = ["cluster.id=of-somebody-else" if x.startswith("cluster.id") else x for x in text.splitlines()]
+        meta.write_text("\n".join(lines) + "\n")
+        line = refused("up", "--port", "0", "--data-dir", str(stopped))
+    finally:
+        meta.write_text(text)
+    assert str(stopped / "broker-0") in line
+    assert "of-somebody-else" in line
+
+
+def test_a_brokers_directory_that_is_missing_is_named_not_made_anew(stopped: Path) -> None:
+    folder, aside = stopped / "broker-0", stopped / "aside"
+    folder.rename(aside)
+    try:
+        line = refused("up", "--port", "0", "--data-dir", str(stopped))
+        assert not (folder / "meta.properties").exists()
+    finally:
+        if folder.exists():
+            folder.rmdir()
+        aside.rename(folder)
+    assert str(folder) in line
+    assert "missing" in line
+
+
+# --- a second command beside a running cluster ---
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Up, Path]]:
+    data = tmp_path_factory.mktemp("running") / "data"
+    with up(data) as cluster:
+        yield cluster, data
+
+
+def test_a_data_directory_in_use_is_refused_and_its_cluster_goes_on(running: tuple[Up, Path]) -> None:
+    cluster, data = running
+    topic(cluster.servers, "precious", 1)
+    line = refused("up", "--port", "0", "--data-dir", str(data))
+    assert str(data) in line
+    assert "in use" in line
+    produce(cluster.servers, "precious", [b"x"])
+    assert read_all(cluster.servers, "precious", 1) == {b"x"}
+
+
+def test_status_finds_a_running_cluster_by_its_directory(running: tuple[Up, Path]) -> None:
+    cluster, data = running
+    done = coterie("status", "--data-dir", str(data), "--format", "json")
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)
+    assert {row["role"] for row in rows} >= {"controller", "broker"}
+    (broker,) = [row for row in rows if row["role"] == "broker"]
+    assert broker["address"] == cluster.servers
+    assert psutil.pid_exists(broker["pid"])
+
+
+def test_a_second_cluster_of_the_same_name_on_its_ray_is_refused_and_another_name_is_not(
+    running: tuple[Up, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster, data = running
+    token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(data / "ray-token")}
+    monkeypatch.setattr("tests.ray.support._environment", lambda: os.environ | token)
+    address = ["--ray-address", cluster.ray_address]
+    line = refused("up", *address, "--host", "127.0.0.1", "--port", "0", "--data-dir", str(tmp_path / "a"))
+    assert "'default'" in line
+    assert "coterie down default" in line
+    # Actors of a running Ray outlive the command, and `coterie down` ends them.
+    second = ["--name", "second", "--host", "127.0.0.1", "--port", "0", "--data-dir", str(tmp_path / "b")]
+    done = coterie("up", *address, *second)
+    assert done.returncode == 0, done.stderr
+    servers = done.stdout.split()[1].partition("=")[2]
+    produce(servers, topic(servers, "t", 1), [b"outlived"])
+    assert read_all(servers, "t", 1) == {b"outlived"}
+    status = json.loads(coterie("status", *address, "--name", "second", "--format", "json").stdout)
+    family = [psutil.Process(row["pid"]) for row in status if row["pid"]]
+    done = coterie("down", "second", *address)
+    assert (done.returncode, done.stdout) == (0, "stopped second\n"), done.stderr
+    assert_gone(family)
+    assert "second" in refused("down", "second", *address)
+
+
+def test_down_without_a_cluster_says_so(stopped: Path, tmp_path: Path) -> None:
+    assert str(tmp_path) in refused("down", "--data-dir", str(tmp_path))
+    refused("down", "--data-dir", str(stopped))  # it ran once, and does not any more
