@@ -19,10 +19,10 @@ import msgpack
 from actors.coordinator.config import CoordinatorConfig
 from actors.coordinator.messages import DeleteTopicOffsetsRequest, Now, Response
 from actors.coordinator.shard import Shard, ShardState
-from actors.handlers.groups import MODULES, Topics, decode
+from actors.handlers.groups import MODULES, Topics, decode, heartbeat
 from actors.log.batch import build_batch, iter_key_values
 from actors.wire.errors import WireError
-from actors.wire.framing import RequestHeader, decode_request_header, encode_response
+from actors.wire.framing import RequestHeader, decode_request_header, encode_response, frame_response
 from actors.wire.messages import ApiMessage
 from actors.wire.relay import Kind, RelayProtocol
 
@@ -33,6 +33,7 @@ _ORPHAN_SECONDS = 15.0  # how long a process without a broker waits for the brok
 
 _OFFSET_COMMIT = 8
 _OFFSET_FETCH = 9
+_HEARTBEAT = 12
 
 
 class _Asked:
@@ -71,6 +72,7 @@ class ShardProcess:
         self._after_commits: dict[int, list[tuple[int, bytes]]] = {}  # offset fetches (slot, frame) that wait for them
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due = 0
+        self._turn_time: Now | None = None
         self._settings: dict[str, Any] = {}
         self._requests = 0
         self._said_active = False
@@ -105,7 +107,11 @@ class ShardProcess:
             self._protocol.send(kind, a, b, payload)
 
     def _now(self) -> Now:
-        return Now(time.monotonic_ns() // 1_000_000, time.time_ns() // 1_000_000)
+        """The time of this turn of the loop: the same for all that came in together."""
+        now = self._turn_time
+        if now is None:
+            now = self._turn_time = Now(time.monotonic_ns() // 1_000_000, time.time_ns() // 1_000_000)
+        return now
 
     # --- the relay ---
 
@@ -183,6 +189,7 @@ class ShardProcess:
         shard = self._shard
         if shard is None:
             return
+        self._turn_time = None  # loading took its time
         shard.finish_loading(self._now(), log_end_offset, 0)
         self._load_seconds = time.perf_counter() - self._load_started
         gc.enable()
@@ -253,8 +260,10 @@ class ShardProcess:
         """What has been read is handled: let answers and records leave, and arm the one timer."""
         shard = self._shard
         if shard is None:
+            self._turn_time = None
             return
         self._flush(shard)
+        self._turn_time = None
         if shard.needs_reload and self._protocol is not None:
             log.error("offsets partition %d: its log and its state disagree, loading again", self._partition)
             self._protocol.flush()
@@ -274,8 +283,13 @@ class ShardProcess:
 
     def _answer(self, asked: _Asked, response: Response) -> None:
         header = asked.header
-        answer = MODULES[header.api_key].answer(asked.message, response, header.api_version, self._topics)
-        self._send(Kind.RESPONSE, 0, asked.slot, encode_response(answer, header.api_version, header.correlation_id))
+        if header.api_key == _HEARTBEAT:
+            body = heartbeat.body(response.error_code, header.api_version)  # type: ignore[union-attr]
+        else:
+            module = MODULES[header.api_key]
+            body = module.answer(asked.message, response, header.api_version, self._topics).encode(header.api_version)
+        frame = frame_response(body, header.api_key, header.api_version, header.correlation_id)
+        self._send(Kind.RESPONSE, 0, asked.slot, frame)
         if header.api_key == _OFFSET_COMMIT:
             self._committed(asked.connection)
 
@@ -304,6 +318,7 @@ class ShardProcess:
 
     def _fire(self) -> None:
         shard = self._shard
+        self._turn_time = None
         if shard is not None:
             shard.on_time(self._now())
             self._turn()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from functools import cache
 from typing import NamedTuple, TypeVar
 
 from actors.wire.codec import ApiMessage, read_uvarint, skip_tags
@@ -15,6 +16,11 @@ _head = struct.Struct(">hhih")
 _response_head = struct.Struct(">ii")
 _flexible_response_head = struct.Struct(">iib")
 M = TypeVar("M", bound=ApiMessage)
+
+
+@cache
+def _flexible_from(api_key: int) -> int:
+    return request_class(api_key).flexible_from
 
 
 class RequestHeader(NamedTuple):
@@ -44,8 +50,12 @@ def encode_request(message: ApiMessage, version: int, correlation_id: int, clien
 
 def encode_response(message: ApiMessage, version: int, correlation_id: int) -> bytes:
     """A whole response frame, its length first. ApiVersions has the plain header in every version (KIP-511)."""
-    body = message.encode(version)
-    if version >= message.flexible_from and message.api_key != API_VERSIONS:
+    return frame_response(message.encode(version), message.api_key, version, correlation_id)
+
+
+def frame_response(body: bytes, api_key: int, version: int, correlation_id: int) -> bytes:
+    """The frame around a response body that is encoded already."""
+    if version >= _flexible_from(api_key) and api_key != API_VERSIONS:
         return _flexible_response_head.pack(5 + len(body), correlation_id, 0) + body
     return _response_head.pack(4 + len(body), correlation_id) + body
 
@@ -61,8 +71,8 @@ def decode_request_header(frame: bytes, offset: int = 0) -> RequestHeader:
             pos += length
             if pos > len(frame):
                 raise WireError("the client id reaches beyond the frame")
-        if version >= request_class(api_key).flexible_from:
-            pos = skip_tags(frame, pos)
+        if version >= _flexible_from(api_key):
+            pos = pos + 1 if frame[pos] == 0 else skip_tags(frame, pos)
     except (struct.error, IndexError, KeyError, ValueError) as error:
         raise WireError(f"malformed request header: {error}") from error
     return RequestHeader(api_key, version, correlation_id, client_id, pos)
@@ -89,5 +99,6 @@ __all__ = [
     "decode_response",
     "encode_request",
     "encode_response",
+    "frame_response",
     "read_uvarint",
 ]

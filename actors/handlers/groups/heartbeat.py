@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from actors.coordinator import messages as core
 from actors.handlers.groups.topics import Topics
 from actors.wire.framing import RequestHeader
@@ -17,3 +19,9 @@ def parse(header: RequestHeader, m: HeartbeatRequest, host: str, topics: Topics)
 
 def answer(m: HeartbeatRequest, r: core.HeartbeatResponse, version: int, topics: Topics) -> HeartbeatResponse:
     return HeartbeatResponse(error_code=r.error_code)
+
+
+@cache
+def body(error_code: int, version: int) -> bytes:
+    """The encoded answer: there are few, and a broker sends nothing as often."""
+    return HeartbeatResponse(error_code=error_code).encode(version)
