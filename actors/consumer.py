@@ -156,6 +156,9 @@ class ConsumerPool:
         ray_actor_options: dict[str, Any] | None = None,
         **options: Any,
     ) -> None:
+        if not ray.is_initialized():
+            # Ray would start, or join, whatever it finds on this machine.
+            raise PoolError("this process is not connected to Ray: call ray.init(address=...) or Cluster.connect first")
         if size < 1:
             raise PoolError(f"size must be at least 1, got {size}")
         if batch_format not in ("record", "records", "pyarrow"):
