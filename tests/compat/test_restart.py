@@ -24,6 +24,7 @@ from actors.wire.messages import (
     OffsetFetchRequest,
     ProduceRequest,
 )
+from placement.hashing import partition_for_group
 from tests.compat import peers
 from tests.compat.drivers import DRIVERS, Confluent, Driver, Member, Records, all_closed
 from tests.compat.peers import Coterie
@@ -145,11 +146,13 @@ def _broker_of(cluster: Coterie, group: str) -> list[int]:
     return [_owner(cluster, _listens_on(int(address.rpartition(":")[2])))]
 
 
-def _shards(cluster: Coterie, group: str) -> list[int]:
-    return cluster.peer().shard_pids()
+def _shard_of(cluster: Coterie, group: str) -> list[int]:
+    home = partition_for_group(group, 50)
+    shards = [shard for broker in cluster.status()["brokers"] for shard in broker["shards"]]
+    return [shard["pid"] for shard in shards if shard["partition"] == home]
 
 
-@pytest.mark.parametrize("victims", [_broker_of, _shards], ids=["broker", "shards"])
+@pytest.mark.parametrize("victims", [_broker_of, _shard_of], ids=["broker", "shard"])
 def test_acknowledged_commits_are_back_within_three_seconds(
     cluster: Coterie, name: str, victims: Callable[[Coterie, str], list[int]]
 ) -> None:
@@ -158,8 +161,8 @@ def test_acknowledged_commits_are_back_within_three_seconds(
     (member,) = form_group(servers, name, 1)
     for offset in range(1, 200):
         _commit(member, name, offset)
-    for pid in victims(cluster, name):
-        os.kill(pid, signal.SIGKILL)
+    (pid,) = victims(cluster, name)
+    os.kill(pid, signal.SIGKILL)
     killed = time.monotonic()
     found = wait_until(lambda: _committed_or_none(servers, name), 20, "commits to be back")
     took = time.monotonic() - killed
