@@ -273,11 +273,23 @@ def _connect(folder: Path | None, ray_address: str | None) -> bool:
         return True
     if ray_address is None:
         raise ClusterError("no Ray to connect to: give the address that `coterie up` printed as ray.address")
+    _check_reachable(ray_address)
     try:
         ray.init(address=ray_address, **quiet)
     except (ConnectionError, ValueError, RuntimeError) as error:
         raise ClusterError(f"cannot connect to Ray at {ray_address}: {str(error).splitlines()[0]}") from error
     return True
+
+
+def _check_reachable(ray_address: str) -> None:
+    """Ray itself takes a minute and a half to find out that nobody is there."""
+    host, _, port = ray_address.rpartition(":")
+    if not host or "://" in host or not port.isdigit():
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=5).close()
+    except OSError as error:
+        raise ClusterError(f"no Ray answers at {ray_address} ({error.strerror or error}): is it running?") from error
 
 
 def _protect_ray(token: Path) -> None:

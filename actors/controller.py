@@ -313,6 +313,14 @@ class Controller:
         Raises RuntimeError with the first broker's reason if one does not come up.
         """
         self._on_loop(self._server.start, self._place_brokers())
+        try:
+            self._wait_for_brokers(timeout_s)
+        except RuntimeError:
+            self._server.stopping = True  # what has failed is not tried again while it is being taken down
+            raise
+        return self.addresses()
+
+    def _wait_for_brokers(self, timeout_s: float) -> None:
         deadline = time.monotonic() + timeout_s
         while not self._server.ready():
             if self._launcher.errors:
@@ -320,7 +328,6 @@ class Controller:
             if time.monotonic() > deadline:
                 raise RuntimeError(f"the brokers did not come up within {timeout_s:.0f} s; see {self._spec.log_dir}")
             time.sleep(0.02)
-        return self.addresses()
 
     def addresses(self) -> list[tuple[str, int]]:
         """(host, port) of each broker, by id."""
