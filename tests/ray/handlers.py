@@ -1,0 +1,58 @@
+"""Handlers for the tests of pools: they leave what they did in a folder, one file a process."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+
+class Recorder:
+    """Writes down each value it has handled; keeps a count as its state."""
+
+    def __init__(self, folder: str, slow_s: float = 0.0) -> None:
+        self.folder = Path(folder)
+        self.slow_s = slow_s
+        self.seen = 0
+        self.revoked = 0
+
+    def __call__(self, record: Any) -> None:
+        time.sleep(self.slow_s)
+        with open(self.folder / f"{os.getpid()}.log", "ab") as file:
+            file.write(record.value + b"\n")
+        self.seen += 1
+
+    def on_revoked(self, partitions: list[Any]) -> None:
+        self.revoked += len(partitions)
+
+    def count(self) -> int:
+        return self.seen
+
+
+class Poisoned(Recorder):
+    """Cannot handle one value."""
+
+    def __call__(self, record: Any) -> None:
+        if record.value == b"poison":
+            raise ValueError("this one is bad")
+        super().__call__(record)
+
+
+class Stuck(Recorder):
+    """Sleeps for ever over one value, the first time anyone meets it."""
+
+    def __call__(self, record: Any) -> None:
+        if record.value == b"trap":
+            try:
+                (self.folder / "trapped").touch(exist_ok=False)
+            except FileExistsError:
+                pass
+            else:
+                time.sleep(3600)
+        super().__call__(record)
+
+
+def handled(folder: Path) -> list[bytes]:
+    """All values handled so far, repeats included."""
+    return [line for file in sorted(folder.glob("*.log")) for line in file.read_bytes().splitlines()]

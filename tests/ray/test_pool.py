@@ -1,0 +1,203 @@
+"""Consumer pools: every partition owned once, nothing lost when members die, hang, fail, come and go."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from actors.cluster import Cluster
+from actors.consumer import ConsumerPool, PoolError
+from tests.ray.handlers import Poisoned, Recorder, Stuck, handled
+from tests.ray.support import assert_gone, committed, consumer, produce, read_all, topic
+
+PARTITIONS = 6
+
+
+@pytest.fixture
+def servers(shared: Cluster) -> str:
+    return shared.bootstrap_servers
+
+
+@pytest.fixture
+def feed(servers: str, name: str) -> Iterator[Callable[[int], set[bytes]]]:
+    """Produce so many new values to the topic `name`; returns all there are by now."""
+    topic(servers, name, PARTITIONS)
+    values: set[bytes] = set()
+
+    def more(count: int) -> set[bytes]:
+        new = {b"v%05d" % i for i in range(len(values), len(values) + count)}
+        produce(servers, name, sorted(new))
+        values.update(new)
+        return set(values)
+
+    return more
+
+
+def owned(pool: ConsumerPool) -> list[tuple[str, int]]:
+    return sorted(partition for status in pool.status() for partition in status.assignment)
+
+
+def all_owned_once(pool: ConsumerPool, name: str, size: int) -> bool:
+    members = pool.status()
+    return (
+        len(members) == size
+        and all(member.assignment for member in members)
+        and owned(pool) == [(name, i) for i in range(PARTITIONS)]
+    )
+
+
+def members_of(servers: str, group: str) -> int:
+    admin = AdminClient({"bootstrap.servers": servers})
+    futures = admin.describe_consumer_groups([group])
+    return len(futures[group].result(20).members)
+
+
+def test_a_pool_divides_the_partitions_handles_everything_and_leaves_the_group_empty_at_once(
+    servers: str, name: str, feed: Callable[[int], set[bytes]], tmp_path: Path
+) -> None:
+    feed(100)
+    with ConsumerPool(name, name, Recorder, 3, bootstrap_servers=servers, handler_args=(str(tmp_path),)) as pool:
+        assert pool.wait(lambda: all_owned_once(pool, name, 3), 60), pool.status()
+        values = feed(500)
+        assert pool.wait(lambda: pool.handled() >= len(values), 60), pool.status()
+        counts = pool.call("count")  # each member's own state
+        assert sum(counts) == len(values)
+        assert len([count for count in counts if count]) >= 2
+        family = [psutil.Process(member.pid) for member in pool.status()]
+        assert len({process.pid for process in family}) == 3
+    assert members_of(servers, name) == 0
+    assert_gone(family)
+    assert sorted(handled(tmp_path)) == sorted(values), "each once: nobody died"
+    reader = consumer(servers, name)
+    assert sum(committed(reader, name, PARTITIONS)) == len(values)
+    reader.close()
+
+
+def test_a_killed_actor_is_replaced_and_no_record_is_lost(
+    servers: str, name: str, feed: Callable[[int], set[bytes]], tmp_path: Path
+) -> None:
+    values = feed(300)
+    with ConsumerPool(name, name, Recorder, 2, bootstrap_servers=servers, handler_args=(str(tmp_path), 0.002)) as pool:
+        assert pool.wait(lambda: all_owned_once(pool, name, 2) and pool.handled() > 20, 60), pool.status()
+        victim = pool.status()[0]
+        stop = threading.Event()
+
+        def keep_feeding() -> None:
+            while not stop.is_set():
+                values.update(feed(50))
+
+        feeder = threading.Thread(target=keep_feeding)
+        feeder.start()
+        begun = time.monotonic()
+        os.kill(victim.pid, signal.SIGKILL)
+
+        def replaced() -> bool:
+            slot = pool.status()[0]
+            return slot.pid != victim.pid and slot.restarts == 1 and all_owned_once(pool, name, 2)
+
+        assert pool.wait(replaced, 60), pool.status()
+        print(f"replaced after {time.monotonic() - begun:.2f} s")  # noqa: T201
+        stop.set()
+        feeder.join(60)
+        assert pool.wait(lambda: set(handled(tmp_path)) == values, 90), len(values - set(handled(tmp_path)))
+    assert len(handled(tmp_path)) >= len(values)
+
+
+def test_members_come_and_go_when_a_pool_is_resized(
+    servers: str, name: str, feed: Callable[[int], set[bytes]], tmp_path: Path
+) -> None:
+    values = feed(100)
+    with ConsumerPool(name, name, Recorder, 1, bootstrap_servers=servers, handler_args=(str(tmp_path),)) as pool:
+        assert pool.wait(lambda: all_owned_once(pool, name, 1), 60), pool.status()
+        pool.resize(3)
+        assert pool.wait(lambda: all_owned_once(pool, name, 3), 60), pool.status()
+        pids = [member.pid for member in pool.status()]
+        values |= feed(100)
+        pool.resize(1)
+        assert len(pool.status()) == 1
+        assert_gone([psutil.Process(pid) for pid in pids[1:] if psutil.pid_exists(pid)])
+        assert pool.wait(lambda: all_owned_once(pool, name, 1), 60), pool.status()
+        values |= feed(100)
+        assert pool.wait(lambda: set(handled(tmp_path)) == values, 60)
+    with pytest.raises(PoolError, match="stopped"):
+        pool.resize(2)
+
+
+def test_a_record_that_cannot_be_handled_stops_its_member_and_says_which(
+    servers: str, name: str, tmp_path: Path
+) -> None:
+    topic(servers, name, 1)
+    produce(servers, name, [b"good", b"poison", b"after"])
+    with ConsumerPool(
+        name,
+        name,
+        Poisoned,
+        1,
+        bootstrap_servers=servers,
+        handler_args=(str(tmp_path),),
+        max_retries=1,
+        retry_backoff_ms=10,
+    ) as pool:
+        with pytest.raises(PoolError, match=rf"{name}-0 offset 1: ValueError: this one is bad"):
+            pool.wait(lambda: False, 60)
+        assert pool.status()[0].state == "Failed"
+    assert handled(tmp_path) == [b"good"]
+    reader = consumer(servers, name)
+    assert committed(reader, name, 1) == [1], "the bad one is the first to come again"
+    reader.close()
+
+
+def test_with_a_dead_letter_topic_the_others_go_on(servers: str, name: str, tmp_path: Path) -> None:
+    topic(servers, name, 1)
+    dead = topic(servers, f"{name}-dead", 1)
+    produce(servers, name, [b"good", b"poison", b"after"])
+    with ConsumerPool(
+        name,
+        name,
+        Poisoned,
+        1,
+        bootstrap_servers=servers,
+        handler_args=(str(tmp_path),),
+        max_retries=1,
+        retry_backoff_ms=10,
+        dead_letter_topic=dead,
+    ) as pool:
+        assert pool.wait(lambda: pool.handled() == 2 and pool.status()[0].dead_letters == 1, 60), pool.status()
+    assert handled(tmp_path) == [b"good", b"after"]
+    assert read_all(servers, dead, 1) == {b"poison"}
+    reader = consumer(servers, name)
+    assert committed(reader, name, 1) == [3]
+    reader.close()
+
+
+def test_a_handler_that_hangs_beyond_max_poll_interval_is_replaced(servers: str, name: str, tmp_path: Path) -> None:
+    topic(servers, name, 1)
+    produce(servers, name, [b"good", b"trap", b"after"])
+    with ConsumerPool(
+        name,
+        name,
+        Stuck,
+        1,
+        bootstrap_servers=servers,
+        handler_args=(str(tmp_path),),
+        max_poll_interval_ms=2000,
+        session_timeout_ms=6000,
+        heartbeat_interval_ms=500,
+    ) as pool:
+        assert pool.wait(lambda: set(handled(tmp_path)) == {b"good", b"trap", b"after"}, 90), pool.status()
+        assert pool.status()[0].restarts >= 1
+
+
+def test_a_pool_that_makes_no_sense_is_refused(servers: str) -> None:
+    with pytest.raises(PoolError, match="size"):
+        ConsumerPool("t", "g", print, 0, bootstrap_servers=servers)
+    with pytest.raises(PoolError, match="batch_format"):
+        ConsumerPool("t", "g", print, 1, bootstrap_servers=servers, batch_format="csv")  # type: ignore[arg-type]
