@@ -200,7 +200,8 @@ class Lane:
     """One partition: batches not sent yet, those in flight, and those that came back, each in their order.
 
     What came back goes out again before anything new, and not while something later is in flight: so the order
-    stays. `poisoned`: the sequence has a hole, and everything waits for a new identity.
+    stays. `poisoned`: the sequence has a hole, and everything waits for a new identity. `node_id`: where the last one
+    went.
     """
 
     tp: TopicPartition
@@ -210,6 +211,7 @@ class Lane:
     identity: Identity | None = None
     not_before_ms: int = 0
     poisoned: bool = False
+    node_id: int = -1
     _last_order: int = 0
 
     def next(self, now_ms: int, linger_ms: int, batch_size: int, limit: int, *, flush: bool) -> Batch | None:

@@ -97,6 +97,14 @@ class Connection(asyncio.BufferedProtocol):
         """Send what has no answer (Produce with acks=0)."""
         self._write(request, choose_version(type(request), self.versions, min_version))
 
+    async def written(self) -> None:
+        """Wait until what was told has left this process. Raises KafkaConnectionError if the connection ends first."""
+        while not self._lost and self._transport is not None:
+            if not self._transport.get_write_buffer_size():
+                return
+            await asyncio.sleep(0.001)
+        raise KafkaConnectionError
+
     def _call(self, request: ApiMessage, version: int, timeout_ms: int) -> asyncio.Future[Any]:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()

@@ -11,6 +11,7 @@ from typing import Any
 from actors.client.accumulator import Batch, Identity, Lane, codec_of
 from actors.client.backoff import Backoff
 from actors.client.errors import (
+    KafkaConnectionError,
     KafkaError,
     KafkaTimeoutError,
     OutOfOrderSequenceNumberError,
@@ -115,6 +116,9 @@ class Sender:
             if node is None:
                 homeless = True
                 continue
+            if lane.in_flight and lane.node_id != node.id:
+                # A new leader must not get a later batch before it is known what became of the earlier ones.
+                continue
             if self._in_flight.get(node.id, 0) >= self.config["max_in_flight_requests_per_connection"]:
                 continue
             if self._idempotent and not self._identify(lane):
@@ -130,6 +134,7 @@ class Sender:
             )
             if batch is not None:
                 batch.close(lane.identity)
+                lane.node_id = node.id
                 sizes[node.id] = sizes.get(node.id, 0) + batch.size
                 plans.setdefault(node, []).append(batch)
         if homeless:
@@ -214,12 +219,22 @@ class Sender:
         # later batch of a new producer for its first, and refuse the real first one. The lock is fair.
         async with self._turns.setdefault(node.id, asyncio.Lock()):
             connection = await self.network.connection(node)
+            self._stay_in_line(batches)
             if self.config["acks"] == 0:
                 connection.tell(request, lowest)
+                # Nobody will answer: the buffer's limit, and close(), go by what has left.
+                await connection.written()
                 return None
             answer = connection.call(request, self.config["request_timeout_ms"], lowest)
         response = await answer
         return {TopicPartition(t.name, p.index): p for t in response.responses for p in t.partition_responses}
+
+    def _stay_in_line(self, batches: list[Batch]) -> None:
+        """Raise KafkaConnectionError if one before these came back unsent while they waited: it goes first again."""
+        with self.room:
+            for batch in batches:
+                if any(earlier.order < batch.order for earlier in self.lanes[batch.tp].retry):
+                    raise KafkaConnectionError("what was to be sent before this came back")
 
     def _answered(self, batch: Batch, answer: Any, *, told: bool) -> None:
         if not told:
