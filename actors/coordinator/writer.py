@@ -67,23 +67,23 @@ class Write:
 class Batch:
     __slots__ = (
         "batch_id",
+        "deadline_ms",
         "has_timed_out",
         "next_offset",
         "records",
         "size_bytes",
-        "timer",
         "writes",
         "written_ms",
     )
 
-    def __init__(self, batch_id: int, timer: Timer, now: Now) -> None:
+    def __init__(self, batch_id: int, deadline_ms: int, now: Now) -> None:
         self.batch_id = batch_id
         self.records: list[Record] = []
         self.writes: list[Write] = []
         self.size_bytes = BATCH_OVERHEAD_BYTES
         self.next_offset: int | None = None
         """Set once the log has taken it."""
-        self.timer = timer
+        self.deadline_ms = deadline_ms
         self.has_timed_out = False
         self.written_ms = now.monotonic_ms
 
@@ -94,6 +94,7 @@ class Writer:
         self._durable = durable
         self._timers = timers
         self._metrics = metrics
+        self._timer = Timer(self._time_out)
         self._open: deque[Batch] = deque()
         """Not yet taken by the driver."""
         self._sent: deque[Batch] = deque()
@@ -117,11 +118,12 @@ class Writer:
         batch.writes.append(write)
 
     def _start_batch(self, now: Now) -> Batch:
-        timer = Timer(lambda now: self._time_out(batch, now))
-        batch = Batch(self._next_batch_id, timer, now)
+        due_ms = now.monotonic_ms + self._config.offsets_commit_timeout_ms
+        batch = Batch(self._next_batch_id, due_ms, now)
         self._next_batch_id += 1
         self._open.append(batch)
-        self._timers.arm(timer, now.monotonic_ms + self._config.offsets_commit_timeout_ms)
+        if self._timer.due_ms is None:
+            self._timers.arm(self._timer, due_ms)
         return batch
 
     def _batches(self) -> Iterator[Batch]:
@@ -186,10 +188,10 @@ class Writer:
             raise UnexpectedLogEndError(f"append {batch_id} was refused out of turn")
         self._metrics.appends_refused += 1
         self._sent.remove(batch)
-        batch.timer.cancel()
         error = client_error(error_code)
         for write in batch.writes:
             write.failed(error, now)
+        self._arm_timer()
 
     def high_watermark(self, offset: int, now: Now) -> None:
         self._high_watermark = max(self._high_watermark, offset)
@@ -199,7 +201,6 @@ class Writer:
         sent = self._sent
         while sent and sent[0].next_offset is not None and sent[0].next_offset <= self._high_watermark:
             batch = sent.popleft()
-            batch.timer.cancel()
             self._measure(now.monotonic_ms - batch.written_ms)
             replay = self._durable.replay
             for write in batch.writes:
@@ -207,6 +208,7 @@ class Writer:
                     replay(change)
             for write in batch.writes:
                 write.committed(now)
+        self._arm_timer()
 
     def _measure(self, waited_ms: int) -> None:
         metrics = self._metrics
@@ -214,15 +216,27 @@ class Writer:
         metrics.replication_wait_ms += waited_ms
         metrics.replication_wait_max_ms = max(metrics.replication_wait_max_ms, waited_ms)
 
-    def _time_out(self, batch: Batch, now: Now) -> None:
-        self._metrics.appends_timed_out += 1
-        batch.has_timed_out = True
-        for write in batch.writes:
-            write.timed_out(now)
+    def _time_out(self, now: Now) -> None:
+        """Batches are written in the order of their deadlines, so one timer does for all, and none holds a batch."""
+        for batch in list(self._batches()):
+            if batch.deadline_ms > now.monotonic_ms:
+                break
+            if not batch.has_timed_out:
+                batch.has_timed_out = True
+                self._metrics.appends_timed_out += 1
+                for write in batch.writes:
+                    write.timed_out(now)
+        self._arm_timer()
+
+    def _arm_timer(self) -> None:
+        for batch in self._batches():
+            if not batch.has_timed_out:
+                self._timers.arm(self._timer, batch.deadline_ms)
+                return
+        self._timer.cancel()
 
     def forget(self) -> None:
         """Nothing is known any more of what was written. The shard has to be loaded again."""
-        for batch in self._batches():
-            batch.timer.cancel()
+        self._timer.cancel()
         self._open.clear()
         self._sent.clear()
