@@ -17,9 +17,9 @@ from typing import Any
 import msgpack
 
 from actors.coordinator.config import CoordinatorConfig
-from actors.coordinator.messages import DeleteTopicOffsetsRequest, Now, Response
+from actors.coordinator.messages import DeleteTopicOffsetsRequest, Now, OffsetCommitRequest, Response
 from actors.coordinator.shard import Shard, ShardState
-from actors.handlers.groups import MODULES, Topics, decode, heartbeat
+from actors.handlers.groups import MODULES, Topics, decode, heartbeat, offset_commit
 from actors.log.batch import build_batch, iter_key_values
 from actors.wire.errors import WireError
 from actors.wire.framing import RequestHeader, decode_request_header, encode_response, frame_response
@@ -41,7 +41,9 @@ class _Asked:
 
     __slots__ = ("connection", "header", "message", "slot")
 
-    def __init__(self, connection: int, slot: int, header: RequestHeader, message: ApiMessage) -> None:
+    def __init__(
+        self, connection: int, slot: int, header: RequestHeader, message: ApiMessage | offset_commit.Layout
+    ) -> None:
         self.connection = connection
         self.slot = slot
         self.header = header
@@ -227,6 +229,11 @@ class ShardProcess:
         self._requests += 1
         try:
             header = decode_request_header(frame)
+            if header.api_key == _OFFSET_COMMIT and header.api_version in offset_commit.COMPACT_VERSIONS:
+                parsed = offset_commit.parse_compact(frame, header.body_offset, header.api_version, self._topics)
+                if parsed is not None:
+                    self._commit(shard, _Asked(connection, slot, header, parsed[1]), parsed[0])
+                    return
             message = decode(header, frame)
         except WireError as error:
             log.warning("a malformed group request from %s: %s", self._hosts.get(connection, "?"), error)
@@ -244,7 +251,13 @@ class ShardProcess:
             return
         asked = _Asked(connection, slot, header, message)
         if header.api_key == _OFFSET_COMMIT:
-            self._commits[connection] = self._commits.get(connection, 0) + 1
+            self._commit(shard, asked, request)
+        else:
+            shard.handle(asked, request, self._now())
+
+    def _commit(self, shard: Shard, asked: _Asked, request: OffsetCommitRequest) -> None:
+        connection = asked.connection
+        self._commits[connection] = self._commits.get(connection, 0) + 1
         shard.handle(asked, request, self._now())
 
     def _close(self, connection: int) -> None:
@@ -285,6 +298,8 @@ class ShardProcess:
         header = asked.header
         if header.api_key == _HEARTBEAT:
             body = heartbeat.body(response.error_code, header.api_version)  # type: ignore[union-attr]
+        elif isinstance(asked.message, list):
+            body = offset_commit.encode_compact(asked.message, response.error_codes)  # type: ignore[union-attr]
         else:
             module = MODULES[header.api_key]
             body = module.answer(asked.message, response, header.api_version, self._topics).encode(header.api_version)

@@ -22,7 +22,7 @@ from actors.wire.errors import ErrorCode, WireError
 from actors.wire.framing import RequestHeader, encode_response
 from actors.wire.messages import ApiMessage, HeartbeatRequest, SyncGroupRequest
 
-__all__ = ["MODULES", "VERSIONS", "Topics", "decode", "error_answer", "heartbeat"]
+__all__ = ["MODULES", "VERSIONS", "Topics", "decode", "error_answer", "heartbeat", "offset_commit"]
 
 MODULES: dict[int, ModuleType] = {
     module.API.api_key: module
