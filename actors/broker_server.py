@@ -11,6 +11,7 @@ import os
 import socket
 import struct
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -159,7 +160,7 @@ class BrokerServer:
         self._group_request_max_bytes = self.config.integer("coterie.group.request.max.bytes")
         self._find_controller = find_controller
         self._connections: set[Connection] = set()
-        self._max_connections = self.config.integer("max.connections")
+        self._per_address: Counter[str] = Counter()
         self._idle_seconds = self.config.integer("connections.max.idle.ms") / 1000
         self._lease_seconds = self.config.integer("broker.session.timeout.ms") / 1000
         self._next_connection = 0
@@ -257,7 +258,11 @@ class BrokerServer:
     async def _listen(self) -> asyncio.AbstractServer:
         try:
             server = await self.loop.create_server(
-                self._new_connection, self.spec.bind_host, self.port, backlog=1024, reuse_address=True
+                self._new_connection,
+                self.spec.bind_host,
+                self.port,
+                backlog=1024,
+                reuse_address=True,
             )
         except OSError as error:
             raise StartError(
@@ -395,18 +400,28 @@ class BrokerServer:
 
     def on_connect(self, connection: Connection) -> bool:
         """A client has come."""
-        if len(self._connections) >= self._max_connections:
-            log.warning("refusing a connection from %s: max.connections=%d", connection.peer, self._max_connections)
-            return False
+        taken = {
+            "max.connections": len(self._connections),
+            "max.connections.per.ip": self._per_address[connection.peer],
+        }
+        for setting, count in taken.items():
+            if count >= self.config.integer(setting):
+                log.warning("refusing a connection from %s: %s=%d", connection.peer, setting, count)
+                return False
         if connection.transport is not None:
             sock = connection.transport.get_extra_info("socket")
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._connections.add(connection)
+        self._per_address[connection.peer] += 1
         return True
 
     def on_disconnect(self, connection: Connection, unanswered: list[Slot]) -> None:
         """A client has gone."""
-        self._connections.discard(connection)
+        if connection in self._connections:  # else it was refused
+            self._connections.remove(connection)
+            self._per_address[connection.peer] -= 1
+            if not self._per_address[connection.peer]:
+                del self._per_address[connection.peer]
         self.context.forget(connection)
         self.shards.disconnected(connection, unanswered)
 

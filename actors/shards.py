@@ -342,7 +342,14 @@ class ShardHub:
 
     def accept(self) -> RelayProtocol:
         """A protocol for a process that connects; the Unix server's factory."""
-        protocol = RelayProtocol(self.context.loop, self._on_message, self._on_turn, self._on_lost, self._on_backlog)
+        protocol = RelayProtocol(
+            self.context.loop,
+            self._on_message,
+            self._on_turn,
+            self._on_lost,
+            self._on_backlog,
+            self.context.config.integer("coterie.relay.queue.max.bytes"),
+        )
         self._by_protocol[protocol] = ShardLink(protocol, self.context.loop.time())
         return protocol
 

@@ -50,7 +50,9 @@ class RelayProtocol(asyncio.Protocol):
         on_turn: Callable[[RelayProtocol], None],
         on_lost: Callable[[RelayProtocol], None],
         on_backlog: Callable[[RelayProtocol, bool], None] | None = None,
+        queue_max_bytes: int = RELAY_QUEUE_MAX_BYTES,
     ) -> None:
+        self._queue_max_bytes = queue_max_bytes
         self._loop = loop
         self._on_message = on_message
         self._on_turn = on_turn
@@ -65,7 +67,7 @@ class RelayProtocol(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
-        self.transport.set_write_buffer_limits(high=RELAY_QUEUE_MAX_BYTES, low=RELAY_QUEUE_MAX_BYTES // 4)
+        self.transport.set_write_buffer_limits(high=self._queue_max_bytes, low=self._queue_max_bytes // 4)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.transport = None

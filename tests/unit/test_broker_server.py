@@ -1,0 +1,346 @@
+"""A broker without Ray beside a real controller, on one loop: joining, limits, and a controller that comes back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from runtime_helpers import SECRET, run, until
+
+from actors.broker_server import BrokerServer, BrokerSpec, StartError
+from actors.controller_server import ControllerServer
+from actors.metadata_log import MetadataLog
+from actors.settings import BrokerConfig
+from actors.wire import messages
+from actors.wire.framing import decode_response, encode_request
+from actors.wire.messages import ApiMessage, response_class
+
+
+class NoProcesses:
+    """A launcher whose processes are the test's own objects."""
+
+    def __init__(self) -> None:
+        self.started: list[int] = []
+
+    def start_broker(self, broker_id: int) -> None:
+        self.started.append(broker_id)
+
+    def kill_broker(self, broker_id: int) -> None: ...
+
+    def start_shards(self, broker_id: int, count: int) -> None: ...
+
+
+class World:
+    """A controller that can be replaced, and broker 0."""
+
+    def __init__(self, path: Path, **settings: str) -> None:
+        self.path = path
+        self.settings = {name.replace("_", "."): value for name, value in settings.items()}
+        self.launcher = NoProcesses()
+        self.controller: ControllerServer | None = None
+        self.port = 0
+        self.server: BrokerServer
+
+    async def start_controller(self) -> ControllerServer:
+        log = MetadataLog(self.path / "metadata.log")
+        config = BrokerConfig.from_mapping(self.settings)
+        self.controller = ControllerServer(log, config, SECRET, self.launcher, asyncio.get_running_loop())
+        self.port = await self.controller.listen("127.0.0.1")
+        self.controller.expect([0])
+        return self.controller
+
+    def stop_controller(self) -> None:
+        if self.controller is not None:
+            self.controller.close()
+            self.controller = None
+
+    def find_controller(self) -> tuple[str, int, bytes]:
+        if self.controller is None:
+            raise ConnectionError("there is none now")
+        return "127.0.0.1", self.port, SECRET
+
+    async def start_broker(self) -> BrokerServer:
+        spec = BrokerSpec(
+            broker_id=0,
+            bind_host="127.0.0.1",
+            advertised_host="127.0.0.1",
+            port=0,
+            advertised_port=0,
+            data_dir=str(self.path / "broker-0"),
+            socket_path=str(self.path / "sockets" / "0"),
+            rack=None,
+            config=self.settings,
+        )
+        self.server = BrokerServer(spec, self.find_controller)
+        await self.server.start()
+        return self.server
+
+    async def client(self) -> Client:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.server.port)
+        return Client(reader, writer)
+
+    @property
+    def metadata(self) -> Any:
+        assert self.controller is not None
+        return self.controller.metadata
+
+
+class Client:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+        self._sent: list[tuple[type[ApiMessage], int]] = []
+
+    def send(self, *requests: tuple[ApiMessage, int]) -> None:
+        data = b""
+        for message, version in requests:
+            self._sent.append((response_class(message.api_key), version))
+            data += encode_request(message, version, len(self._sent), "tests")
+        self.writer.write(data)
+
+    async def answer(self) -> Any:
+        length = int.from_bytes(await self.reader.readexactly(4), "big")
+        frame = await self.reader.readexactly(length)
+        cls, version = self._sent[int.from_bytes(frame[:4], "big") - 1]
+        return decode_response(cls, version, frame)[1]
+
+    async def closed(self) -> bool:
+        try:
+            return await self.reader.read() == b""
+        except ConnectionResetError:
+            return True
+
+
+@asynccontextmanager
+async def world(path: Path, **settings: str) -> AsyncIterator[World]:
+    made = World(path, **settings)
+    await made.start_controller()
+    await made.start_broker()
+    try:
+        yield made
+    finally:
+        await made.server.stop()
+        made.stop_controller()
+
+
+VERSIONS: tuple[ApiMessage, int] = (messages.ApiVersionsRequest(), 2)
+
+
+def create(name: str) -> tuple[ApiMessage, int]:
+    topic = messages.CreateTopicsRequest.CreatableTopic(name=name, num_partitions=1, replication_factor=1)
+    return messages.CreateTopicsRequest(topics=[topic], timeout_ms=5000), 5
+
+
+def test_a_started_broker_is_registered_and_answers(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with world(tmp_path) as w:
+            assert [(b.id, b.port) for b in w.metadata.alive()] == [(0, w.server.port)]
+            client = await w.client()
+            client.send(VERSIONS)
+            assert (await client.answer()).error_code == 0
+
+    run(test())
+
+
+@pytest.mark.conformance("A-06", "A-07")
+def test_lookups_of_many_clients_make_the_offsets_topic_once(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with world(tmp_path, offsets_topic_replication_factor="1") as w:
+            lookup = (messages.FindCoordinatorRequest(key="g", key_type=0), 2)
+            clients = [await w.client() for _ in range(3)]
+            for client in clients:
+                client.send(lookup)
+            assert [(await client.answer()).error_code for client in clients] == [15, 15, 15]
+            await until(lambda: "__consumer_offsets" in w.server.context.metadata.topics)
+            made = w.metadata.topics["__consumer_offsets"].id
+            clients[0].send(lookup)
+            answer = await clients[0].answer()
+            assert (answer.error_code, answer.node_id, answer.port) == (0, 0, w.server.port)
+            assert w.metadata.topics["__consumer_offsets"].id == made
+
+    run(test())
+
+
+def test_requests_pipelined_on_one_socket_are_answered_in_order(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with world(tmp_path) as w:
+            client = await w.client()
+            heartbeat = messages.HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+            # The second waits for the controller; what comes after it must wait as well.
+            client.send(VERSIONS, create("slow"), (heartbeat, 3), (messages.MetadataRequest(topics=[]), 5))
+            kinds = [type(await client.answer()).__name__ for _ in range(4)]
+            assert kinds == [
+                "ApiVersionsResponse",
+                "CreateTopicsResponse",
+                "HeartbeatResponse",
+                "MetadataResponse",
+            ]
+
+    run(test())
+
+
+@pytest.mark.parametrize("setting", ["max_connections", "max_connections_per_ip"])
+def test_connections_beyond_the_limit_are_refused_and_a_place_that_is_free_is_given_again(
+    tmp_path: Path, setting: str
+) -> None:
+    async def test() -> None:
+        async with world(tmp_path, **{setting: "2"}) as w:
+            first, second = await w.client(), await w.client()
+            for client in (first, second):
+                client.send(VERSIONS)
+                await client.answer()
+            third = await w.client()
+            assert await third.closed()
+            first.writer.close()
+            await until(lambda: len(w.server._connections) == 1)
+            fourth = await w.client()
+            fourth.send(VERSIONS)
+            assert (await fourth.answer()).error_code == 0
+            assert sum(w.server._per_address.values()) == 2
+
+    run(test())
+
+
+def test_an_idle_connection_is_closed_one_that_waits_for_its_answer_is_not(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with world(tmp_path, connections_max_idle_ms="500") as w:
+            idle, waiting = await w.client(), await w.client()
+            waiting.send(create("t"))
+            await waiting.answer()
+            part = messages.FetchRequest.FetchPartition
+            topic = messages.FetchRequest.FetchTopic(
+                topic="t", partitions=[part(partition=0, fetch_offset=0, partition_max_bytes=1000)]
+            )
+            fetch = messages.FetchRequest(max_wait_ms=2000, min_bytes=1, max_bytes=1000, topics=[topic])
+            waiting.send((fetch, 11))
+            assert await idle.closed()
+            assert (await waiting.answer()).error_code == 0
+
+    run(test())
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        b"\x7f\xff\x00\x00\x00\x00\x00\x01\xff\xff",  # no such API
+        b"\x00\x0c\x00\x63\x00\x00\x00\x01\xff\xff\x00\x01g",  # a version of Heartbeat nobody has
+        b"\x00\x0c\x00\x03\x00\x00\x00\x01\xff\xff\x7f\xff",  # a group id longer than the request
+        b"\x00\x0c\x00\x03\x00\x00\x00\x01\xff\xff\xff\xff",  # none at all
+        b"\x00\x0c\x00\x04\x00\x00\x00\x01\xff\xff",  # ends within its header
+        b"\x00\x0c\x00\x03\x00\x00\x00\x01\xff\xff\x00\x02\xff\xfe",  # no UTF-8
+        b"\x00\x0c\x00\x03\x00\x00\x00\x01",  # not even a client id
+    ],
+)
+def test_a_request_that_makes_no_sense_closes_its_connection_alone(tmp_path: Path, frame: bytes) -> None:
+    async def test() -> None:
+        async with world(tmp_path) as w:
+            good, bad = await w.client(), await w.client()
+            bad.writer.write(len(frame).to_bytes(4, "big") + frame)
+            assert await bad.closed()
+            good.send(VERSIONS)
+            assert (await good.answer()).error_code == 0
+
+    run(test())
+
+
+def test_a_group_request_has_a_limit_of_its_own(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with world(tmp_path, coterie_group_request_max_bytes="1000") as w:
+            client = await w.client()
+            client.send((messages.HeartbeatRequest(group_id="g" * 1500, generation_id=1, member_id="m"), 3))
+            assert await client.closed()
+
+    run(test())
+
+
+# --- the controller ---
+
+
+def test_a_broker_outlives_its_controller_and_registers_with_the_next_one_as_it_was(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with world(tmp_path) as w:
+            client = await w.client()
+            client.send(create("before"))
+            assert (await client.answer()).topics[0].error_code == 0
+            epochs = (w.server.controller.epoch, w.metadata.partition("before", 0).leader_epoch)
+            w.stop_controller()
+            await until(lambda: not w.server.controller.connected)
+            client.send(VERSIONS)
+            assert (await client.answer()).error_code == 0, "clients are served meanwhile"
+            client.send(create("nobody decides"))
+            assert (await client.answer()).topics[0].error_code in (7, 17)
+            await w.start_controller()
+            await until(lambda: w.controller is not None and w.controller.ready(), what="registered again")
+            assert (w.server.controller.epoch, w.metadata.partition("before", 0).leader_epoch) == epochs
+            client.send(create("after"))
+            assert (await client.answer()).topics[0].error_code == 0
+            assert w.server.context.metadata.controller_epoch == 2
+
+    run(test())
+
+
+def test_a_controller_that_dies_again_and_again_leaves_one_connection_not_several(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with world(tmp_path) as w:
+            for round_ in range(4):
+                w.stop_controller()
+                if round_ % 2:
+                    await until(lambda: not w.server.controller.connected)
+                controller = await w.start_controller()
+                await until(controller.ready, what="registered again")
+            await asyncio.sleep(0.3)
+            assert len(controller._sessions) == 1
+            assert controller.ready()
+            assert w.server.controller.epoch == 0
+            assert w.launcher.started == []
+
+    run(test())
+
+
+def test_an_image_of_a_former_controller_is_ignored(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with world(tmp_path) as w:
+            present = w.server.context.metadata
+            stale = type(present).from_wire(present.to_wire())
+            stale.controller_epoch -= 1
+            stale.version += 100
+            w.server.apply_image(stale)
+            assert w.server.context.metadata is present
+
+    run(test())
+
+
+def test_a_directory_the_cluster_knows_and_that_is_gone_is_not_made_anew(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with world(tmp_path):
+            pass
+        (tmp_path / "broker-0").rename(tmp_path / "moved")
+        w = World(tmp_path)
+        await w.start_controller()
+        try:
+            with pytest.raises(StartError, match=rf"{tmp_path / 'broker-0'}.*missing"):
+                await w.start_broker()
+            assert not (tmp_path / "broker-0").exists()
+        finally:
+            w.server.controller.close()
+            w.stop_controller()
+
+    run(test())
+
+
+def test_a_port_that_is_taken_is_said_to_be(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with world(tmp_path) as w:
+            spec = BrokerSpec(
+                1, "127.0.0.1", "127.0.0.1", w.server.port, 0, str(tmp_path / "b1"), str(tmp_path / "s1"), None, {}
+            )
+            second = BrokerServer(spec, w.find_controller)
+            with pytest.raises(StartError, match=rf"127\.0\.0\.1:{w.server.port}.*--port"):
+                await second.start()
+            second.controller.close()
+
+    run(test())
