@@ -94,6 +94,7 @@ class ConsumerCore:
         self._fetcher = self._make_fetcher()
         self._drain = Drain(
             self._positions,
+            lock=self._changed,
             reset_to=_RESET[config["auto_offset_reset"]],
             committed=config["isolation_level"] == "read_committed",
             check_crcs=config["check_crcs"],
@@ -224,13 +225,19 @@ class ConsumerCore:
             self._turn(deadline)
             self._raise_fetch_errors()
             if self._may_deliver():
-                taken = take()
+                try:
+                    taken = take()
+                except BaseException:
+                    self._drain.undo()
+                    raise
                 if self._drain.drained or not taken:
                     self._drain.drained = False
                     self._fetcher.soon()
                 # Decoding takes time: what the session no longer covers is not handed out.
                 if taken and self._may_deliver():
                     return taken
+                if taken:
+                    self._drain.undo()
             if now_ms() >= deadline:
                 return None
             self._wait(before, min(deadline, self._next_turn()))

@@ -25,21 +25,22 @@ _new = tuple.__new__
 def next_batch(chunk: Chunk, position: int, *, committed: bool, check: bool) -> tuple[memoryview, BatchHeader] | None:
     """The next batch with something to hand out from `position` on; None when the chunk is used up.
 
+    It stays the chunk's first until `position` has passed it, so that nobody gets past one that cannot be read.
     Control batches are passed over and, with `committed`, those of aborted transactions (KIP-98).
     Raises CorruptMessageError on a wrong checksum.
     """
     view = memoryview(chunk.data)
     while chunk.batches:
-        start, end, header = chunk.batches.popleft()
-        if header.next_offset <= position:
-            continue
-        batch = view[start:end]
-        if check and not crc_matches(batch, header.crc):
-            raise CorruptMessageError(f"the batch at offset {header.base_offset} fails its checksum")
-        if header.is_control:
-            _end_transaction(chunk, batch, header)
-        elif not (committed and header.is_transactional and _aborted(chunk, header)):
-            return batch, header
+        start, end, header = chunk.batches[0]
+        if header.next_offset > position:
+            batch = view[start:end]
+            if check and not crc_matches(batch, header.crc):
+                raise CorruptMessageError(f"the batch at offset {header.base_offset} fails its checksum")
+            if header.is_control:
+                _end_transaction(chunk, batch, header)
+            elif not (committed and header.is_transactional and _aborted(chunk, header)):
+                return batch, header
+        chunk.batches.popleft()
     return None
 
 
@@ -138,12 +139,20 @@ class Columns:
         return self.count
 
     def add(self, tp: TopicPartition, batch: memoryview, header: BatchHeader, position: int) -> None:
-        """All records of a batch from offset `position` on."""
-        for records in _slices(tp, batch, header):
-            if header.base_offset < position:
-                records = [r for r in records if r.offset >= position]
-            if records:
-                self._add(tp, records)
+        """All records of a batch from offset `position` on, or none if it cannot be read."""
+        before = self.count, list(self.runs), len(self.offsets)
+        try:
+            for records in _slices(tp, batch, header):
+                if header.base_offset < position:
+                    records = [r for r in records if r.offset >= position]
+                if records:
+                    self._add(tp, records)
+        except BaseException:
+            self.count, self.runs = before[:2]
+            del self.offsets[before[2] :]
+            for column in (self.timestamps, self.keys, self.values, self.headers):
+                del column[self.count :]
+            raise
 
     def _add(self, tp: TopicPartition, records: list[Any]) -> None:
         count = len(records)

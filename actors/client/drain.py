@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from itertools import islice
 from typing import Any
 
 from actors.client.decode import Columns, Deserializer, next_batch, read_batch
 from actors.client.errors import (
+    KafkaError,
     LogTruncationError,
     NoOffsetForPartitionError,
     OffsetOutOfRangeError,
@@ -29,6 +31,7 @@ class Drain:
         self,
         positions: Positions,
         *,
+        lock: AbstractContextManager[Any],
         reset_to: int | None,
         committed: bool,
         check_crcs: bool,
@@ -36,51 +39,81 @@ class Drain:
         value_of: Callable[[str], Deserializer | None],
     ) -> None:
         self._positions = positions
+        # Held where a position jumps: the background thread must not add what was asked for before.
+        self._lock = lock
         self._reset_to = reset_to
         self._committed = committed
         self._check = check_crcs
         self._key_of = key_of
         self._value_of = value_of
+        self._before: list[tuple[PartitionState, int, int, int]] = []
         # Set when a buffer got room or a position jumped: there is something to fetch. Whoever fetches clears it.
         self.drained = False
 
     def take(self, limit: int, *, advance: bool = True) -> Records:
-        """At most `limit` records. Without `advance`, positions stay and the caller moves them record by record."""
+        """At most `limit` records. Without `advance`, positions stay and the caller moves them record by record.
+
+        An error waits for a call in which nothing comes before it: what is taken is handed out.
+        """
         found: Records = {}
         left = limit
         for state in self._in_turn():
             while left > 0:
-                some = self._some(state, left, advance=advance)
+                try:
+                    some = self._some(state, left, advance=advance, quiet=bool(found))
+                except KafkaError:
+                    if found:
+                        return found
+                    raise
                 if not some:
                     break
                 found.setdefault(state.tp, []).extend(some)
                 left -= len(some)
                 if advance:
                     self.advance(state, some[-1])
+                if state.ready is None:
+                    return found  # the next record cannot be read
             if left <= 0:
                 break
         return found
 
     def take_columns(self, limit: int, *, with_headers: bool) -> Columns:
-        """Whole batches until there are at least `limit` records."""
+        """Whole batches until there are at least `limit` records. Errors wait as in `take`."""
         columns = Columns(with_headers)
         for state in self._in_turn():
             if state.ready is not None and state.position is not None:
                 # poll() stopped within a batch: whole batches begin with the same one, fetched again.
-                state.seek(state.position, state.epoch)
-                self.drained = True
-            while len(columns) < limit and (chunk := self._front(state)) is not None:
+                self._jump(state, state.position, state.epoch)
+            while len(columns) < limit and (chunk := self._front(state, quiet=len(columns) > 0)) is not None:
                 assert state.position is not None
-                batch = next_batch(chunk, state.position, committed=self._committed, check=self._check)
-                if batch is None:
-                    self._finish(state, chunk)
-                    continue
-                columns.add(state.tp, *batch, state.position)
+                try:
+                    batch = next_batch(chunk, state.position, committed=self._committed, check=self._check)
+                    if batch is None:
+                        self._finish(state, chunk)
+                        continue
+                    columns.add(state.tp, *batch, state.position)
+                except KafkaError:
+                    if len(columns):
+                        return columns
+                    raise
+                chunk.batches.popleft()
                 state.position = batch[1].next_offset
                 state.epoch = batch[1].leader_epoch
             if len(columns) >= limit:
                 break
         return columns
+
+    def undo(self) -> None:
+        """What the last call took is not handed out after all: those partitions are read again from where they were."""
+        for state, token, position, epoch in self._before:
+            if state.token == token:
+                self._jump(state, position, epoch)
+        self._before = []
+
+    def _jump(self, state: PartitionState, position: int, epoch: int = -1) -> None:
+        with self._lock:
+            state.seek(position, epoch)
+        self.drained = True
 
     @staticmethod
     def advance(state: PartitionState, record: ConsumerRecord) -> None:
@@ -92,19 +125,23 @@ class Drain:
         turn = self._positions.turn
         if turn:
             turn.rotate(-1)
+        self._before = []
         for tp in list(turn):
             state = self._positions.states.get(tp)
             if state is not None and state.deliverable:
+                if state.position is not None and (state.chunks or state.ready is not None):
+                    self._before.append((state, state.token, state.position, state.epoch))
                 yield state
 
-    def _some(self, state: PartitionState, limit: int, *, advance: bool) -> list[ConsumerRecord]:
+    def _some(self, state: PartitionState, limit: int, *, advance: bool, quiet: bool) -> list[ConsumerRecord]:
         while True:
             if state.ready is not None:
-                records = list(islice(state.ready, limit))
+                records = self._read_on(state, state.ready, limit)
                 if records:
                     return records
                 state.ready = None
-            chunk = self._front(state)
+                state.chunks[0].batches.popleft()
+            chunk = self._front(state, quiet=quiet)
             if chunk is None:
                 return []
             assert state.position is not None
@@ -115,23 +152,37 @@ class Drain:
             topic = state.tp.topic
             state.ready = read_batch(state.tp, *batch, state.position, self._key_of(topic), self._value_of(topic))
 
+    @staticmethod
+    def _read_on(state: PartitionState, ready: Iterator[ConsumerRecord], limit: int) -> list[ConsumerRecord]:
+        """The next records of a batch. Those before one that cannot be read come first; it is met again after them."""
+        records: list[ConsumerRecord] = []
+        try:
+            records.extend(islice(ready, limit))
+        except BaseException as error:
+            state.ready = None
+            if not (records and isinstance(error, KafkaError)):
+                raise
+        return records
+
     def _finish(self, state: PartitionState, chunk: Chunk, *, advance: bool = True) -> None:
         """A chunk is used up: what was left at its end (control batches) is passed too."""
         state.chunks.popleft()
-        state.buffered -= len(chunk.data)
+        state.used += len(chunk.data)
         self.drained = True
         if advance and state.position is not None and chunk.offset > state.position:
             state.position = chunk.offset
 
-    def _front(self, state: PartitionState) -> Chunk | None:
+    def _front(self, state: PartitionState, *, quiet: bool = False) -> Chunk | None:
         while state.chunks:
             chunk = state.chunks[0]
             if chunk.token != state.token:
                 state.chunks.popleft()
-            elif chunk.code:
-                self._trouble(state, chunk)
-            else:
+            elif not chunk.code:
                 return chunk
+            elif quiet:
+                return None
+            else:
+                self._trouble(state, chunk)
         return None
 
     def _trouble(self, state: PartitionState, chunk: Chunk) -> None:
@@ -143,11 +194,12 @@ class Drain:
         if chunk.code == TRUNCATED:
             if self._reset_to is None:
                 raise LogTruncationError(offsets={tp: chunk.offset})
-            state.seek(chunk.offset)
+            self._jump(state, chunk.offset)
         elif chunk.code == Code.OFFSET_OUT_OF_RANGE:
             if self._reset_to is None:
                 raise OffsetOutOfRangeError(offsets={tp: chunk.offset})
-            state.reset(self._reset_to)
+            with self._lock:
+                state.reset(self._reset_to)
         else:
             # Another try with the next poll: the program may seek past it, or the permission may be given.
             state.chunks.popleft()

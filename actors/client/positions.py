@@ -51,7 +51,9 @@ class PartitionState:
     retry_ms: int = 0
     busy: bool = False
     chunks: deque[Chunk] = field(default_factory=deque)
-    buffered: int = 0
+    # Each has one thread that counts it up; a single number for both would lose updates.
+    added: int = 0
+    used: int = 0
     preferred: tuple[int, int] = (-1, 0)
     high_watermark: int = -1
     last_stable_offset: int = -1
@@ -81,7 +83,7 @@ class PartitionState:
         self.token += 1
         self.chunks.clear()
         self.ready = None
-        self.buffered = 0
+        self.added = self.used = 0
         self.reset_to = None
         self.from_committed = False
         self.halted = False
@@ -92,9 +94,14 @@ class PartitionState:
     def deliverable(self) -> bool:
         return not (self.paused or self.stopped)
 
+    @property
+    def buffered(self) -> int:
+        """Bytes fetched and not used up."""
+        return self.added - self.used
+
     def add(self, chunk: Chunk) -> None:
+        self.added += len(chunk.data)
         self.chunks.append(chunk)
-        self.buffered += len(chunk.data)
 
 
 class Positions:

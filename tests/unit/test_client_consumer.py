@@ -15,6 +15,7 @@ from actors.client import (
     OffsetAndMetadata,
     TopicPartition,
 )
+from actors.client.drain import Drain
 from actors.client.errors import (
     ClosedError,
     CommitFailedError,
@@ -32,6 +33,7 @@ from actors.client.errors import (
     TopicAuthorizationFailedError,
     WakeupError,
 )
+from actors.client.positions import Chunk, PartitionState, Positions
 from actors.wire import messages as m
 from tests.unit.client_broker import DROP, SILENCE, ScriptedBroker, broker
 
@@ -365,6 +367,113 @@ def test_a_damaged_batch_is_an_error_until_it_is_passed(kafka):
             reader.poll(5000)
         reader.seek(T0, 1)
         assert [r.value for r in read(reader, 1)] == [b"b"]
+
+
+# --- what cannot be read --------------------------------------------------------------------------------------------
+
+
+def test_a_bad_record_keeps_no_record_before_or_beside_it_and_is_not_passed_unseen(kafka):
+    kafka.append("t", 0, b"0", b"1", b"x", b"3")
+    kafka.append("t", 0, b"4")
+    kafka.append("t", 1, b"10", b"11")
+    with consumer(kafka, value_deserializer=int) as reader:
+        reader.assign([T0, T1])
+        seen: list[tuple[TopicPartition, int]] = []
+        failures = 0
+        deadline = time.monotonic() + 10
+        while failures < 3:
+            assert time.monotonic() < deadline
+            try:
+                taken = reader.poll(200)
+            except SerializationError:
+                failures += 1
+            else:
+                seen += [(tp, r.value) for tp, some in taken.items() for r in some]
+        assert sorted(seen) == [(T0, 0), (T0, 1), (T1, 10), (T1, 11)]
+        assert (reader.position(T0), reader.position(T1)) == (2, 2)
+        reader.seek(T0, 3)
+        assert [r.value for r in read(reader, 2)] == [3, 4]
+
+
+def test_iteration_meets_a_bad_record_after_those_before_it(kafka):
+    kafka.append("t", 0, b"0", b"1", b"x", b"3")
+    with consumer(kafka, value_deserializer=int) as reader:
+        reader.assign([T0])
+        assert [next(reader).value, next(reader).value] == [0, 1]
+        for _ in range(2):
+            with pytest.raises(SerializationError):
+                next(reader)
+        reader.seek(T0, 3)
+        assert next(reader).value == 3
+
+
+@pytest.mark.parametrize("arrow", [False, True])
+def test_a_damaged_batch_stays_in_the_way_and_loses_nothing_beside_it(kafka, arrow):
+    kafka.append("t", 0, b"a")
+    kafka.append("t", 0, b"bad")
+    kafka.logs[T0][-3] ^= 0xFF
+    kafka.append("t", 0, b"c")
+    kafka.append("t", 1, b"d")
+    with consumer(kafka) as reader:
+        reader.assign([T0, T1])
+        seen: list[bytes] = []
+        failures = 0
+        deadline = time.monotonic() + 10
+        while failures < 3:
+            assert time.monotonic() < deadline
+            try:
+                if arrow:
+                    seen += reader.poll_arrow(200).column("value").to_pylist()
+                else:
+                    seen += [r.value for some in reader.poll(200).values() for r in some]
+            except CorruptMessageError:
+                failures += 1
+        assert sorted(seen) == [b"a", b"d"]
+        reader.seek(T0, 2)
+        assert [r.value for r in read(reader, 1)] == [b"c"]
+
+
+@pytest.mark.parametrize("arrow", [False, True])
+def test_what_a_lapsed_session_holds_back_is_read_again_and_not_counted_as_consumed(kafka, monkeypatch, arrow):
+    kafka.append("t", 0, b"a", b"b")
+    with consumer(kafka) as reader:
+        reader.assign([T0])
+        wait_for(lambda: reader.poll(0, max_records=1) != {})
+        reader.seek(T0, 0)
+        wait_for(lambda: reader._positions.states[T0].chunks)
+        answers = [True, False]  # the session ends while records are being decoded
+        monkeypatch.setattr(reader, "_may_deliver", lambda: answers.pop(0) if answers else True)
+        if arrow:
+            assert reader.poll_arrow(0).num_rows == 0
+        else:
+            assert reader.poll(0) == {}
+        assert reader.position(T0) == 0
+        assert [r.value for r in read(reader, 2)] == [b"a", b"b"]
+
+
+def test_what_arrives_while_a_chunk_is_used_up_is_counted():
+    """A number that two threads change loses updates; too high a one would stop the fetching of its partition."""
+    state = PartitionState(T0, position=0)
+
+    class Arriving(bytes):
+        def __len__(self) -> int:
+            if state.added == 10:
+                state.add(Chunk(state.token, bytes(100)))
+            return 10
+
+    state.add(Chunk(state.token, bytes(10)))
+    state.chunks[0].data = Arriving(10)
+    drain = Drain(
+        Positions(),
+        lock=threading.Lock(),
+        reset_to=None,
+        committed=False,
+        check_crcs=True,
+        key_of=lambda _: None,
+        value_of=lambda _: None,
+    )
+    drain._finish(state, state.chunks[0])
+    assert state.buffered == 100
 
 
 def test_a_forbidden_topic_is_raised_by_name(kafka):

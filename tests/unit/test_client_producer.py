@@ -386,7 +386,7 @@ def put(into: Sender, count: int) -> None:
 
 async def turns(until: Callable[[], bool]) -> None:
     async with asyncio.timeout(5):
-        while not until():
+        while not until():  # noqa: ASYNC110
             await asyncio.sleep(0.001)
 
 
