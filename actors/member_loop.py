@@ -85,7 +85,7 @@ class _Listener(ConsumerRebalanceListener):
         self._member.handler.hook("on_assigned", assigned)
 
     def on_partitions_revoked(self, revoked: list[TopicPartition]) -> None:
-        self._member.commit_now()
+        self._member.commit_now(revoked)
         self._member.handler.hook("on_revoked", revoked)
 
     def on_partitions_lost(self, lost: list[TopicPartition]) -> None:
@@ -149,12 +149,28 @@ class MemberLoop:
             parts: list[Any] = _by_partition(batch) if len(batch) else []
         else:
             parts = list(self.consumer.poll(timeout_ms=200).items())
-        for partition, records in parts:
+        fresh = True
+        for number, (partition, records) in enumerate(parts):
             if self._stop.is_set():
                 break
-            self._handle(partition, records)
+            left = self._handle(partition, records, fresh=fresh)
+            if left is not None:
+                self._put_back([(partition, left), *((p, _span(some)[0]) for p, some in parts[number + 1 :])])
+                break
+            fresh = False
         self._commit_later()
         self._look()
+
+    def _must_poll(self, *, fresh: bool) -> bool:
+        """Whether what is in hand has to wait: the group waits for us, or the records may not be ours any more.
+
+        A rebalance lets the first record after a poll pass, so that a member gets on whatever the group does.
+        """
+        return self.consumer.session_lapsed() or (not fresh and self.consumer.rebalance_due())
+
+    def _put_back(self, parts: list[tuple[TopicPartition, int]]) -> None:
+        for partition, offset in parts:
+            self.consumer.seek(partition, offset)
 
     def _look(self) -> None:
         """Note what `report` says of the membership; the consumer itself is for this thread alone."""
@@ -165,15 +181,22 @@ class MemberLoop:
             "assignment": sorted([p.topic, p.partition] for p in self.consumer.assignment()),
         }
 
-    def _handle(self, partition: TopicPartition, records: Any) -> None:
+    def _handle(self, partition: TopicPartition, records: Any, *, fresh: bool) -> int | None:
+        """The offset of the first record that has to wait for another poll; None if none has."""
         if self.spec.batch_format == "record":
             for record in records:
                 if self._stop.is_set():
-                    return
+                    return None
+                if self._must_poll(fresh=fresh):
+                    return int(record.offset)
                 self._deliver(partition, [record], record.offset, record.offset + 1)
-            return
+                fresh = False
+            return None
         first, last = _span(records)
+        if self._must_poll(fresh=fresh):
+            return first
         self._deliver(partition, records, first, last + 1)
+        return None
 
     def _deliver(self, partition: TopicPartition, records: Any, first: int, next_offset: int) -> None:
         """Hand records to the handler. A batch that keeps failing is handed over one by one, to find the bad record."""
@@ -257,8 +280,8 @@ class MemberLoop:
                 if self._committed.get(partition) == committed.offset:
                     del self._committed[partition]
 
-    def commit_now(self) -> None:
-        """Commit all that was handled; called before partitions are given up."""
+    def commit_now(self, giving_up: Sequence[TopicPartition] | None = None) -> None:
+        """Commit all that was handled; called before these partitions, or all, are given up."""
         due = {p: OffsetAndMetadata(o) for p, o in self._done.items()}
         if not due:
             return
@@ -266,11 +289,13 @@ class MemberLoop:
             self.consumer.commit(due)
         except (CommitFailedError, RebalanceInProgressError, RetriableError) as error:
             log.warning("group %s: %s; what was handled since the last commit comes again", self.spec.group_id, error)
-        self._done.clear()
-        self._committed.clear()
+            self._committed.clear()  # due again, for what we keep
+        else:
+            self._committed.update(self._done)
+        self.forget(list(due) if giving_up is None else giving_up)
 
     def forget(self, partitions: Sequence[TopicPartition]) -> None:
-        """These have other owners already: nothing of them may be committed any more."""
+        """These have, or will have, other owners: nothing of them may be committed any more."""
         for partition in partitions:
             self._done.pop(partition, None)
             self._committed.pop(partition, None)

@@ -130,6 +130,18 @@ class Consumer(ConsumerCore):
         with self._using():
             return self._next_record()
 
+    def rebalance_due(self) -> bool:
+        """Whether the group waits for this consumer's next poll.
+
+        Nothing is given up before that. A program that takes long over what a poll returned may look between two
+        records, `seek` back to the first it has not handled, and poll.
+        """
+        return self._member.awaits_poll(now_ms())
+
+    def session_lapsed(self) -> bool:
+        """Whether no heartbeat has been answered for session_timeout_ms: what poll returned may have other owners."""
+        return not self._member.may_deliver(now_ms())
+
     def wakeup(self) -> None:
         """From another thread: the poll that runs now, or the next one, raises WakeupError."""
         self._wakeup = True

@@ -126,6 +126,14 @@ class Membership(AnswerTables):
         """Nothing left to do for the user's thread but read records."""
         return not (self.rejoin_needed or self.join or self._actions)
 
+    def awaits_poll(self, now_ms: int) -> bool:
+        """Whether the next poll would take the group a step further: joining again, or taking over an assignment."""
+        if not self._subscribed:
+            return False
+        if self.join is not None:
+            return self.join.assignment is not None
+        return self.rejoin_needed and self.coordinator is not None and now_ms >= self.join_not_before_ms
+
     def user_deadline(self) -> int | None:
         """When `next_action` may have something new although nothing arrived."""
         if not self._subscribed or self._actions:

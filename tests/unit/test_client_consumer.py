@@ -369,6 +369,20 @@ def test_a_damaged_batch_is_an_error_until_it_is_passed(kafka):
         assert [r.value for r in read(reader, 1)] == [b"b"]
 
 
+def test_a_busy_program_can_see_that_the_group_waits_for_its_poll(kafka):
+    settings = {"heartbeat_interval_ms": 50, "session_timeout_ms": 10_000}
+    with consumer(kafka, "t", group_id="g", **settings) as reader:
+        poll_until(reader, reader.assignment)
+        assert not reader.rebalance_due()
+        assert not reader.session_lapsed()
+        kafka.script(m.HeartbeatRequest, m.HeartbeatResponse(error_code=27))
+        wait_for(reader.rebalance_due)
+        joins = len(kafka.requests(m.JoinGroupRequest))
+        poll_until(reader, lambda: len(kafka.requests(m.JoinGroupRequest)) > joins)
+        poll_until(reader, lambda: not reader.rebalance_due() and reader._member.settled)
+        assert not reader.rebalance_due()
+
+
 # --- what cannot be read --------------------------------------------------------------------------------------------
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from actors.client import ConsumerRecord, OffsetAndMetadata, TopicPartition
-from actors.client.errors import CommitFailedError, KafkaTimeoutError
+from actors.client.errors import CommitFailedError, KafkaTimeoutError, RebalanceInProgressError
 from actors.member_loop import HandlerFailedError, MemberLoop, MemberSpec
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -51,6 +51,17 @@ class FakeConsumer:
         self.async_error: Exception | None = None
         self.options: dict[str, Any] = {}
         self.closed = 0
+        self.due = False
+        self.lapsed = False
+
+    def rebalance_due(self) -> bool:
+        return self.due
+
+    def session_lapsed(self) -> bool:
+        return self.lapsed
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        self.log.append(("seek", partition, offset))
 
     def subscribe(self, topics: list[str], listener: Any) -> None:
         self.log.append(("subscribe", topics))
@@ -251,6 +262,66 @@ def test_what_was_handled_is_committed_before_its_partition_is_given_up() -> Non
     member.run()
     after = member.log[member.log.index("revoking") + 1]
     assert after == ("commit", {T0: 2, T1: 2})
+
+
+def test_a_rebalance_does_not_wait_until_all_that_a_poll_returned_is_handled() -> None:
+    """500 records of 0.1 s each held a group up for 50 s: nobody joins between two polls."""
+    member = Member(Flaky().one, [])
+    member.consumer.due = True  # all the time: a poll's first record is handled nevertheless
+    member.consumer.polls += [
+        {T0: [record(0), record(1)], T1: [record(5, 1), record(6, 1)]},
+        {T1: [record(5, 1)]},
+    ]
+    member.run()
+    assert member.log[1:6] == [
+        ("seek", T0, 1),
+        ("seek", T1, 5),
+        ("commit_async", {T0: 1}),
+        ("commit_async", {T1: 6}),
+        ("commit", {T0: 1, T1: 6}),
+    ]
+
+
+def test_a_rebalance_does_not_wait_for_the_other_partitions_of_a_batch_handler() -> None:
+    handler = Flaky()
+    member = Member(handler.many, [{T0: [record(0), record(1)], T1: [record(5, 1)]}], batch_format="records")
+    member.consumer.due = True
+    member.run()
+    assert handler.handled == [b"v0", b"v1"]
+    assert ("seek", T1, 5) in member.log
+    assert member.committed == {T0: 2}
+
+
+def test_no_record_is_handed_over_past_the_session() -> None:
+    handled: list[int] = []
+
+    def handle(each: ConsumerRecord) -> None:
+        handled.append(each.offset)
+        member.consumer.lapsed = True
+
+    def recover() -> None:
+        member.consumer.lapsed = False
+
+    member = Member(handle, [])
+    member.consumer.polls += [{T0: [record(0), record(1)]}, recover, {T0: [record(1)]}]
+    member.run()
+    assert handled == [0, 1]
+    assert ("seek", T0, 1) in member.log
+
+
+def test_a_kept_partition_is_committed_later_when_the_commit_at_a_revocation_fails() -> None:
+    member = Member(Flaky().one, [])
+    member.consumer.async_error = RebalanceInProgressError()
+
+    def revoke() -> None:
+        member.consumer.commit_error = RebalanceInProgressError()
+        member.consumer.listener.on_partitions_revoked([T0])
+        member.consumer.commit_error = member.consumer.async_error = None
+        member.log.clear()
+
+    member.consumer.polls += [{T0: [record(1)], T1: [record(1, 1)]}, revoke, {}]
+    member.run()
+    assert member.committed == {T1: 2}
 
 
 def test_offsets_of_lost_partitions_are_never_committed() -> None:
