@@ -79,6 +79,7 @@ class ConsumerCore:
         self._wakeup = False
         self._closed = False
         self._done_commits: deque[Callable[[], None]] = deque()
+        self._open_commits: set[concurrent.futures.Future[None]] = set()
         self._fenced: KafkaError | None = None
         self._join_commit: concurrent.futures.Future[None] | None = None
         self._join_commit_after = 0
@@ -415,8 +416,12 @@ class ConsumerCore:
                 self._fenced = error
             if callback is not None:
                 self._done_commits.append(lambda: callback(dict(offsets), error))
+            self._open_commits.discard(future)
+            self._network.soon(self._driver.tell)
 
-        self._start_commit(offsets, retry=False).add_done_callback(done)
+        future = self._start_commit(offsets, retry=False)
+        self._open_commits.add(future)
+        future.add_done_callback(done)
 
     def _run_commit_callbacks(self) -> None:
         while self._done_commits:
@@ -591,6 +596,7 @@ class ConsumerCore:
         while now_ms() < deadline:
             before = self._driver.changes
             with self._changed:
-                if not any(p.node is not None for p in self._member.pending().values()):
-                    return
+                leaving = any(p.node is not None for p in self._member.pending().values())
+            if not leaving and not self._open_commits:
+                return
             self._wait(before, min(deadline, now_ms() + 100))

@@ -196,7 +196,11 @@ class Fetcher:
         wanted = {state.tp: at for state, _, at in find}
         # One round only: what has no leader now must not hold up the others.
         offsets = await list_offsets(
-            self._network, wanted, isolation=self._settings.isolation, timeout_ms=self._settings.retry_ms * 10
+            self._network,
+            wanted,
+            isolation=self._settings.isolation,
+            timeout_ms=self._settings.retry_ms * 10,
+            partial=True,
         )
         with self._lock:
             for state, token, _ in find:

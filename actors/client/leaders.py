@@ -36,10 +36,12 @@ async def list_offsets(
     *,
     isolation: int = 0,
     timeout_ms: int = 60_000,
+    partial: bool = False,
 ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
     """The offset of each partition at a time (-1 = end, -2 = beginning); None where no record is that young.
 
-    Tries again until every leader has answered. Raises KafkaTimeoutError, or what a leader says for good.
+    Tries again until every leader has answered. Raises KafkaTimeoutError, or what a leader says for good. `partial`:
+    instead of the timeout's error, what was found until then, if anything.
     """
     backoff = Backoff(network.settings.retry_backoff_ms, network.settings.retry_backoff_max_ms, jitter)
     deadline, attempt = now_ms() + timeout_ms, 0
@@ -69,6 +71,8 @@ async def list_offsets(
             attempt += 1
             left = deadline - now_ms()
             if left <= 0:
+                if partial and found:
+                    return found
                 raise KafkaTimeoutError(f"offsets of {sorted(missing)[:5]} not known within {timeout_ms} ms: {last}")
             network.refresh()
             delay = 20 if orphans and attempt == 1 else backoff.delay_ms(attempt)

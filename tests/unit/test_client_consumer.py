@@ -503,6 +503,22 @@ def test_a_forbidden_topic_is_raised_by_name(kafka):
         assert raised.value.topics == ["t"]
 
 
+def test_a_partition_whose_leader_does_not_answer_keeps_no_other_from_its_first_position(kafka):
+    kafka.append("t", 0, b"a")
+
+    def one_only(request: Any) -> Any:
+        response = kafka._on_listoffsets(request)
+        for partition in response.topics[0].partitions:
+            if partition.partition_index == 1:
+                partition.error_code = 6
+        return response
+
+    kafka.script(m.ListOffsetsRequest, *[one_only] * 1000)
+    with consumer(kafka) as reader:
+        reader.assign([T0, T1])
+        assert [r.value for r in read(reader, 1)] == [b"a"]
+
+
 def test_a_moved_leader_is_found_again(kafka):
     kafka.append("t", 0, b"a")
 
@@ -753,6 +769,17 @@ def test_a_commit_is_tried_again_while_that_may_help(kafka):
         kafka.script(m.OffsetCommitRequest, *[SILENCE] * 5)
         with pytest.raises(KafkaTimeoutError):
             reader.commit({T0: OffsetAndMetadata(8)}, timeout_ms=300)
+
+
+def test_close_waits_for_commits_that_were_begun(kafka):
+    heard: list[Any] = []
+    with consumer(kafka, group_id="g", enable_auto_commit=False) as reader:
+        reader.assign([T0])
+        reader.commit_async(
+            {T0: OffsetAndMetadata(7)}, lambda offsets, error: heard.append((offsets[T0].offset, error))
+        )
+    assert heard == [(7, None)]
+    assert len(kafka.requests(m.OffsetCommitRequest)) == 1
 
 
 def test_a_negative_offset_is_refused(kafka):
