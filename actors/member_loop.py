@@ -22,6 +22,9 @@ from actors.client.records import OffsetAndMetadata
 
 log = logging.getLogger(__name__)
 
+# The whole group waits for who gives partitions up; a commit that nobody takes (a deleted topic's) must not hold it up.
+_REVOKE_COMMIT_MS = 10_000
+
 BatchFormat = Literal["record", "records", "pyarrow"]
 
 
@@ -286,7 +289,7 @@ class MemberLoop:
         if not due:
             return
         try:
-            self.consumer.commit(due)
+            self.consumer.commit(due, timeout_ms=None if giving_up is None else _REVOKE_COMMIT_MS)
         except (CommitFailedError, RebalanceInProgressError, RetriableError) as error:
             log.warning("group %s: %s; what was handled since the last commit comes again", self.spec.group_id, error)
             self._committed.clear()  # due again, for what we keep

@@ -51,6 +51,7 @@ class FakeConsumer:
         self.async_error: Exception | None = None
         self.options: dict[str, Any] = {}
         self.closed = 0
+        self.commit_timeouts: list[int | None] = []
         self.due = False
         self.lapsed = False
 
@@ -83,7 +84,8 @@ class FakeConsumer:
         found = self._next()
         return arrow([]) if found is None else found
 
-    def commit(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
+    def commit(self, offsets: dict[TopicPartition, OffsetAndMetadata], timeout_ms: int | None = None) -> None:
+        self.commit_timeouts.append(timeout_ms)
         self.log.append(("commit", {p: o.offset for p, o in offsets.items()}))
         if self.commit_error is not None:
             raise self.commit_error
@@ -290,6 +292,13 @@ def test_a_rebalance_does_not_wait_for_the_other_partitions_of_a_batch_handler()
     assert handler.handled == [b"v0", b"v1"]
     assert ("seek", T1, 5) in member.log
     assert member.committed == {T0: 2}
+
+
+def test_a_commit_nobody_takes_does_not_hold_up_the_group_for_the_whole_api_timeout() -> None:
+    member = Member(Flaky().one, [])
+    member.consumer.polls += [{T0: [record(1)]}, lambda: member.consumer.listener.on_partitions_revoked([T0]), {}]
+    member.run()
+    assert member.consumer.commit_timeouts == [10_000]
 
 
 def test_no_record_is_handed_over_past_the_session() -> None:
