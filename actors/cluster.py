@@ -6,6 +6,7 @@ with Cluster.start(brokers=3, data_dir="data") as cluster:
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import secrets
@@ -17,6 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import psutil
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -29,6 +31,7 @@ __all__ = ["Cluster", "ClusterError"]
 DEFAULT_NAME = "default"
 _OBJECT_STORE_BYTES = 80 << 20
 _START_SECONDS = 60.0
+_AGENTS_SECONDS = 1.5
 _SOCKET_PATH_MAX = 107
 _ADDRESS_FILE = "ray-address"
 
@@ -92,7 +95,7 @@ class Cluster:
             controller, addresses = _start_controller(name, folder, bind, brokers, port, settings)
         except BaseException:
             if owns_ray:
-                ray.shutdown()
+                _end_ray()
             raise
         cluster = cls(name, controller, addresses, owns_ray=owns_ray, owner=True, notes=notes)
         if owns_ray and embedded:
@@ -119,7 +122,7 @@ class Cluster:
             addresses = ray.get(controller.addresses.remote(), timeout=10)
         except (ValueError, ray.exceptions.RayError) as error:
             if owns_ray:
-                ray.shutdown()
+                _end_ray()
             raise ClusterError(
                 f"no cluster called {name!r} runs on this Ray ({error.__class__.__name__}); start one with "
                 f"`coterie up --ray-address ... --name {name}`"
@@ -170,14 +173,14 @@ class Cluster:
             ray.kill(controller)
         if self._owns_ray:
             self._owns_ray = False
-            ray.shutdown()
+            _end_ray()
 
     def disconnect(self) -> None:
         """Leave a cluster that others use running."""
         self._controller = None
         if self._owns_ray:
             self._owns_ray = False
-            ray.shutdown()
+            _end_ray()
 
     def __enter__(self) -> Self:
         return self
@@ -269,7 +272,11 @@ def _connect(folder: Path | None, ray_address: str | None) -> bool:
         _protect_ray(folder / "ray-token")
         # Ray runs workers at niceness 15; a broker that waits behind every other process is no broker.
         os.environ.setdefault("RAY_worker_niceness", "0")
-        ray.init(address="local", include_dashboard=False, object_store_memory=_OBJECT_STORE_BYTES, **quiet)
+        try:
+            ray.init(address="local", include_dashboard=False, object_store_memory=_OBJECT_STORE_BYTES, **quiet)
+        except BaseException:
+            _end_ray()  # a part of it may run already
+            raise
         return True
     if ray_address is None:
         raise ClusterError("no Ray to connect to: give the address that `coterie up` printed as ray.address")
@@ -290,6 +297,19 @@ def _check_reachable(ray_address: str) -> None:
         socket.create_connection((host.strip("[]"), int(port)), timeout=5).close()
     except OSError as error:
         raise ClusterError(f"no Ray answers at {ray_address} ({error.strerror or error}): is it running?") from error
+
+
+def _end_ray() -> None:
+    """Leave Ray; one that this process has started ends, its agents included, which outlive a raylet cut short."""
+    agents: list[psutil.Process] = []
+    for child in psutil.Process().children():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            agents += child.children(recursive=True) if child.name() == "raylet" else []
+    ray.shutdown()
+    _, left = psutil.wait_procs(agents, timeout=_AGENTS_SECONDS)
+    for process in left:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
 
 
 def _protect_ray(token: Path) -> None:

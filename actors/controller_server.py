@@ -279,7 +279,7 @@ class ControllerServer:
                     "pid": self._brokers[b.id].pid if b.id in self._brokers else None,
                     "load": self._brokers[b.id].load if b.id in self._brokers else {},
                 }
-                for b in self.metadata.brokers.values()
+                for _, b in sorted(self.metadata.brokers.items())
             ],
         }
 

@@ -69,6 +69,7 @@ def up(
     settings |= {"listeners": listeners} if listeners else {}
     settings |= {"advertised.listeners": advertised_listeners} if advertised_listeners else {}
     stop = threading.Event()
+    signal.signal(signal.SIGTERM, _interrupt)  # as Ctrl-C: what has been started by then is ended
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, *rest, **more: note(f"warning: {one_line(message)}")
         warnings.simplefilter("always", UserWarning)
@@ -86,6 +87,10 @@ def up(
                 return
             while not stop.wait(1.0):
                 cluster.check()
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
 
 
 def _stop(stop: threading.Event, frame: FrameType | None = None) -> None:
