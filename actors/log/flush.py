@@ -20,11 +20,14 @@ class FlushJob:
     sealed: list[Segment] = field(default_factory=list)
     files: list[tuple[Path, bytes]] = field(default_factory=list)
     error: OSError | None = None
+    lost: bool = False
+    """Whether the error leaves open what is on the disk. A full disk that takes no index file does not."""
 
     def run(self) -> None:
         """Do it. An error is kept in `error`."""
         try:
-            self._run()
+            self._sync()
+            self._write()
         except OSError as error:
             self.error = error
         finally:
@@ -32,12 +35,16 @@ class FlushJob:
                 os.close(self.active_fd)
                 self.active_fd = -1
 
-    def _run(self) -> None:
+    def _sync(self) -> None:
+        self.lost = True
         for segment in self.sealed:
             if segment.path.exists():
                 fsync_file(segment.path)
-        for path, content in self.files:
-            write_atomically(path, content, durable=False)
         if self.active_fd >= 0:
             self.writer.fsync(self.active_fd)
+        self.lost = False
+
+    def _write(self) -> None:
+        for path, content in self.files:
+            write_atomically(path, content, durable=False)
         fsync_directory(self.directory)

@@ -134,14 +134,16 @@ class StoredLog:
         return job
 
     def finish_flush(self, job: FlushJob) -> None:
-        """Account for a job that has run. StorageError if it failed: the log then takes no more appends.
+        """Account for a job that has run. StorageError if it failed; the next one tries again.
 
-        After a failed fsync the kernel may have dropped the data while a later one succeeds, so only
-        opening the log again, which reads it, tells what is there.
+        After a failed fsync the log takes no more appends: the kernel may have dropped the data while a later
+        one succeeds, so only opening the log again, which reads it, tells what is there.
         """
         if job.error is not None:
-            self._failure = f"flush failed: {job.error}"
-            raise StorageError(f"{self.directory}: {self._failure}") from job.error
+            reason = f"flush failed: {job.error}"
+            if job.lost:
+                self._failure = reason
+            raise StorageError(f"{self.directory}: {reason}") from job.error
         if job.generation != self._generation:
             return
         for segment in job.sealed:
@@ -200,4 +202,8 @@ class StoredLog:
     def _flush_if_due(self, records: int) -> None:
         self._unflushed_records += records
         if self._unflushed_records >= self.config.flush_messages:
-            self.flush()
+            try:
+                self.flush()
+            except StorageError:
+                if self._failure is not None:  # else the records are durable, only an index is not
+                    raise
