@@ -24,6 +24,8 @@ log = logging.getLogger(__name__)
 _CHECKPOINT_SECONDS = 5.0
 _FLUSH_SECONDS = 2.0
 
+Job = Callable[[PartitionLog], Coroutine[Any, Any, None]]
+
 
 class Housekeeper:
     """Four endless jobs on the broker's loop."""
@@ -37,7 +39,7 @@ class Housekeeper:
         """Begin."""
         config = self._context.config
         retention_seconds = config.integer("log.retention.check.interval.ms") / 1000
-        jobs: list[tuple[float, Callable[[], Coroutine[Any, Any, None]]]] = [
+        jobs: list[tuple[float, Job]] = [
             (_CHECKPOINT_SECONDS, self._checkpoint),
             (_FLUSH_SECONDS, self._flush),
             (retention_seconds, self._retain),
@@ -51,47 +53,39 @@ class Housekeeper:
         for task in self._tasks:
             task.cancel()
 
-    async def _repeat(self, seconds: float, job: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def _repeat(self, seconds: float, job: Job) -> None:
         while True:
             await asyncio.sleep(seconds)
-            try:
-                await job()
-            except (LogError, OSError):
-                log.exception("housekeeping")
+            for each in list(self._context.data_dir.logs.values()):
+                try:
+                    await job(each)
+                except (LogError, OSError):  # one log's trouble is not the others'
+                    log.exception("housekeeping of %s", each.directory.name)
+                await asyncio.sleep(0)  # one log a turn: clients come in between
 
-    def _logs(self) -> list[PartitionLog]:
-        return list(self._context.data_dir.logs.values())
+    async def _checkpoint(self, each: PartitionLog) -> None:
+        each.write_checkpoint()
 
-    async def _checkpoint(self) -> None:
-        for each in self._logs():
-            each.write_checkpoint()
-            await asyncio.sleep(0)  # one log a turn: clients come in between
+    async def _flush(self, each: PartitionLog) -> None:
+        if each.failure is None and each.needs_flush:
+            job = each.begin_flush()
+            if job is not None:
+                await self._context.loop.run_in_executor(None, job.run)
+                each.finish_flush(job)
 
-    async def _flush(self) -> None:
-        for each in self._logs():
-            if each.failure is None and each.needs_flush:
-                job = each.begin_flush()
-                if job is not None:
-                    await self._context.loop.run_in_executor(None, job.run)
-                    each.finish_flush(job)
+    async def _retain(self, each: PartitionLog) -> None:
+        paths = each.apply_retention(self._context.now_ms())
+        if paths:
+            await self._context.loop.run_in_executor(None, remove_files, paths)
 
-    async def _retain(self) -> None:
-        for each in self._logs():
-            paths = each.apply_retention(self._context.now_ms())
-            if paths:
-                await self._context.loop.run_in_executor(None, remove_files, paths)
-            await asyncio.sleep(0)
-
-    async def _compact(self) -> None:
-        for each in self._logs():
-            plan = each.plan_compaction(self._context.now_ms()) if each.config.compacts else None
-            if plan is not None:
-                result = await _in_process(plan)
-                paths = each.swap(result, self._context.now_ms())
-                self.compactions += 1
-                log.info("%s: compacted up to offset %d", each.directory.name, result.cleaned_to)
-                await self._context.loop.run_in_executor(None, remove_files, paths)
-            await asyncio.sleep(0)
+    async def _compact(self, each: PartitionLog) -> None:
+        plan = each.plan_compaction(self._context.now_ms()) if each.config.compacts else None
+        if plan is not None:
+            result = await _in_process(plan)
+            paths = each.swap(result, self._context.now_ms())
+            self.compactions += 1
+            log.info("%s: compacted up to offset %d", each.directory.name, result.cleaned_to)
+            await self._context.loop.run_in_executor(None, remove_files, paths)
 
 
 async def _in_process(plan: CompactionPlan) -> CompactionResult:
