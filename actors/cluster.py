@@ -84,7 +84,8 @@ class Cluster:
             raise ClusterError(f"brokers must be at least 1, got {brokers}")
         settings, notes = _effective_config(dict(config or {}), brokers)
         folder = Path(data_dir or tempfile.mkdtemp(prefix="coterie-")).resolve()
-        embedded = ray_address is None
+        # In a process that is connected to a Ray of several nodes, brokers elsewhere must be reachable from here.
+        embedded = ray_address is None and (not ray.is_initialized() or len(ray.nodes()) == 1)
         bind = host or ("127.0.0.1" if embedded else None)
         if bind is not None:
             _warn_if_open(bind)

@@ -39,6 +39,7 @@ _REPORT_SECONDS = 0.2
 _SILENCE_SECONDS = 30.0
 _START_SECONDS = 60.0
 _SLOW_RESTART_SECONDS = 30.0
+_STARTS_MAX = 4  # in a row that fail, until the slot is given up
 
 
 class PoolError(RuntimeError):
@@ -267,6 +268,7 @@ class ConsumerPool:
     def _supervise(self, slot: _Slot) -> None:
         """One thread a slot: start an actor, read its reports until the socket ends, start the next."""
         pause = 0.0
+        failed_starts = 0
         while not slot.retiring:
             time.sleep(pause)
             try:
@@ -276,10 +278,16 @@ class ConsumerPool:
                     ray.kill(slot.actor)  # it may well live, and would be the same static member as the next one
                 log.warning("slot %d of group %s could not be started: %s", slot.number, self.group_id, error)
                 pause = min(max(2 * pause, 0.5), _SLOW_RESTART_SECONDS)
+                failed_starts += 1
+                given_up = failed_starts >= _STARTS_MAX
                 with self._changed:
-                    slot.report = {"state": "Starting", "error": str(error).strip().splitlines()[-1]}
+                    reason = str(error).strip().splitlines()[-1]
+                    slot.report = {"state": "Failed" if given_up else "Starting", "error": reason}
                     self._changed.notify_all()
+                if given_up:  # a handler that cannot even be made, most likely: `wait` says so
+                    return
                 continue
+            failed_starts = 0
             with contextlib.suppress(OSError, ValueError), connection:  # a last report may be cut short
                 self._read(slot, connection)
             if slot.retiring or slot.report.get("state") == "Failed":
