@@ -14,6 +14,7 @@ import signal
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Any
 
 import msgpack
@@ -39,7 +40,7 @@ _LOAD_ERRORS = (LogError, OSError, RuntimeError)
 _REFUSED_APPEND = 6  # Kafka's NOT_LEADER_OR_FOLLOWER
 _KNOWN_GROUPS_MAX = 100_000
 _KNOWN_GROUP_BYTES = 256  # longer ids are hashed each time: a cache of them would be anyone's way to our memory
-_LOADING_SILENCE = 10  # a shard that loads is busy for longer: so many times the silence of one that serves
+_PATIENCE = 10  # so many times the silence are allowed to a shard that loads, or that waits for a CPU
 
 
 class Question:
@@ -444,8 +445,13 @@ class ShardHub:
         stalled = now - self._last_tick > self._silence_s / 2  # then it is us who were silent
         self._last_tick = now
         for link in list(self._by_protocol.values()):
-            allowed = self._silence_s * (1 if link.active else _LOADING_SILENCE)
-            if not stalled and now - link.last_heard > allowed:
+            silent = now - link.last_heard
+            # One that loads is busy, one that is starved of CPU is not hung: killing it would only cost more CPU.
+            if stalled or silent <= self._silence_s:
+                patient = True
+            else:
+                patient = silent <= _PATIENCE * self._silence_s and (not link.active or _wants_cpu(link.pid))
+            if not patient:
                 log.warning("offsets partition %d: shard pid %d silent, killed", link.partition, link.pid)
                 link.protocol.close()
                 _kill(link.pid)
@@ -481,6 +487,15 @@ def _group_settings(config: BrokerConfig) -> dict[str, int]:
     """The settings a shard goes by, named as in CoordinatorConfig."""
     keys = {"max_message_bytes": "message.max.bytes"}
     return {f.name: config.integer(keys.get(f.name, f.name.replace("_", "."))) for f in fields(CoordinatorConfig)}
+
+
+def _wants_cpu(pid: int) -> bool:
+    """Whether any thread of a process is runnable, or waits for a disk, rather than asleep or stopped (proc(5))."""
+    try:
+        stats = [(task / "stat").read_text() for task in Path(f"/proc/{pid}/task").iterdir()]
+    except OSError:
+        return False
+    return any(stat.rpartition(")")[2].split()[0] in ("R", "D") for stat in stats)
 
 
 def _kill(pid: int) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -19,7 +22,7 @@ from actors.log.batch import build_batch, iter_key_values
 from actors.log.data_dir import DataDir
 from actors.log.errors import StorageError
 from actors.settings import BrokerConfig
-from actors.shards import ShardHub
+from actors.shards import ShardHub, _wants_cpu
 from actors.wire import messages
 from actors.wire.connection import Connection
 from actors.wire.errors import ErrorCode
@@ -863,3 +866,18 @@ def test_closing_hangs_up_on_every_shard_and_asks_for_no_more(tmp_path: Path) ->
             assert len(w.asked) == asked
 
     run(test())
+
+
+def test_a_process_that_waits_for_a_cpu_is_told_from_one_that_hangs() -> None:
+    busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        deadline = time.monotonic() + 20
+        while not _wants_cpu(busy.pid):
+            assert time.monotonic() < deadline
+        busy.send_signal(signal.SIGSTOP)
+        while _wants_cpu(busy.pid):
+            assert time.monotonic() < deadline
+    finally:
+        busy.kill()
+        busy.wait()
+    assert not _wants_cpu(busy.pid)
