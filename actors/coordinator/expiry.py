@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 
 from actors.coordinator.admin import bury, revive
@@ -19,28 +20,46 @@ from actors.coordinator.runtime import Runtime
 from actors.coordinator.timers import Timer
 from actors.coordinator.writer import Write
 
+_OFFSETS_A_TURN = 5_000
+_PAUSE_MS = 10
+
 Base = Callable[[str, OffsetAndMetadata], int | None]
 """(topic, offset) -> the time retention is counted from, or None for one that is in use."""
 
 
 class Expiry:
+    """Looks at a share of all offsets in a turn: a shard that looked at a million at once would seem dead."""
+
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self._timer = Timer(self.run)
+        self._left: deque[str] = deque()
+        """Groups this run has not looked at yet."""
 
     def schedule(self, now: Now) -> None:
+        """Run when the interval is over; what was under way is forgotten."""
+        self._left.clear()
         interval_ms = self._runtime.config.offsets_retention_check_interval_ms
         self._runtime.timers.arm(self._timer, now.monotonic_ms + interval_ms)
 
     def run(self, now: Now) -> None:
         """Write tombstones for what has expired, a write for each group. Groups with writes under way are
         in use, and looked at next time."""
-        self.schedule(now)
-        busy = self._runtime.writer.pending_groups()
-        for group_id, group in list(self._runtime.groups.items()):
-            durable = self._runtime.durable.get(group_id)
-            if durable is not None and group_id not in busy:
+        runtime, left = self._runtime, self._left
+        if not left:
+            left.extend(runtime.groups)
+        busy = runtime.writer.pending_groups()
+        seen = 0
+        while left and seen < _OFFSETS_A_TURN:
+            group_id = left.popleft()
+            group, durable = runtime.groups.get(group_id), runtime.durable.get(group_id)
+            if group is not None and durable is not None and group_id not in busy:
+                seen += len(durable.offsets) + 1
                 self._expire(group, durable, now)
+        if left:
+            runtime.timers.arm(self._timer, now.monotonic_ms + _PAUSE_MS)
+        else:
+            self.schedule(now)
 
     def _expire(self, group: Group, durable: DurableGroup, now: Now) -> None:
         base = self._base(group)
@@ -50,8 +69,10 @@ class Expiry:
         expired = [
             at
             for at, value in durable.offsets.items()
-            if _is_over(value, base(at[0], value), retention_ms, now.wall_ms) and not durable.is_unstable(at)
+            if _is_over(value, base(at[0], value), retention_ms, now.wall_ms)
         ]
+        if durable.pending:
+            expired = [at for at in expired if not durable.is_unstable(at)]
         changes: list[Change] = [OffsetsDeleted(group.group_id, expired)] if expired else []
         nothing_left = len(expired) == len(durable.offsets) and not durable.pending
         ends = group.state is GroupState.EMPTY and group.is_vacant and nothing_left

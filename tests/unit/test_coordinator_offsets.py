@@ -398,6 +398,18 @@ def test_an_empty_group_expires_after_seven_days() -> None:
     assert driver.shard.metrics.group_expirations == 1
 
 
+def test_expiry_looks_at_a_share_of_the_offsets_in_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half a million in one turn took over a second: the broker took the shard for dead and killed it."""
+    monkeypatch.setattr("actors.coordinator.expiry._OFFSETS_A_TURN", 2)
+    driver = Driver(MINUTELY)
+    for name in ("a", "b", "c", "d"):
+        driver.commit_offset(name, 7)
+    wait(driver, 8 * DAY)
+    assert len(driver.list_groups()) == 3
+    driver.advance(1000)
+    assert driver.list_groups() == ()
+
+
 def test_expiry_runs_first_after_one_interval() -> None:
     driver = Driver()
     driver.commit_offset("g", 1, timestamp=0)
