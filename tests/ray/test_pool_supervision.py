@@ -1,0 +1,42 @@
+"""What a pool does about a member's reports. No Ray is started: the actor is a socket."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from typing import Any
+
+from actors.consumer import ConsumerPool, _Slot
+from actors.member_loop import MemberSpec
+
+
+class Pool(ConsumerPool):
+    """A pool whose one actor is a socket that says what the test wants."""
+
+    def __init__(self, *reports: dict[str, Any]) -> None:
+        self._spec = MemberSpec(("t",), "g", "host:1")
+        self._max_poll_interval_ms = 300_000
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
+        self.removed: list[str] = []
+        self._reports = reports
+
+    def _start(self, slot: _Slot) -> socket.socket:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            for report in self._reports:
+                theirs.sendall(json.dumps({"handling_ms": 0, **report}).encode() + b"\n")
+        return ours
+
+    def _remove_members(self, instance_ids: list[str]) -> None:
+        self.removed += instance_ids
+
+
+def test_a_member_that_failed_for_good_leaves_the_group() -> None:
+    """As a static member it would keep its partitions, and every rebalance waiting, until its session ends."""
+    pool = Pool({"state": "Running"}, {"state": "Failed", "error": "bad record"})
+    slot = _Slot(0, "g-1-0")
+    pool._supervise(slot)
+    assert pool.removed == ["g-1-0"]
+    assert slot.report["state"] == "Failed"
