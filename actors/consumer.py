@@ -290,11 +290,11 @@ class ConsumerPool:
             failed_starts = 0
             with contextlib.suppress(OSError, ValueError), connection:  # a last report may be cut short
                 self._read(slot, connection)
-            if slot.retiring:
-                return
-            if slot.report.get("state") == "Failed":
+            failed = slot.report.get("state") == "Failed"
+            if failed and not slot.retiring:
                 # Nobody comes back under this name: the others would wait for it as long as its session lasts.
                 self._remove_members([slot.instance_id])
+            if slot.retiring or failed:
                 return
             log.warning("slot %d of group %s: actor with pid %d has died", slot.number, self.group_id, slot.pid)
             ray.kill(slot.actor)
