@@ -166,15 +166,20 @@ class Network:
     async def _connect(self, peer: _Peer) -> Connection:
         settings = self.settings
         try:
-            peer.connection = await Connection.open(
+            connection = await Connection.open(
                 peer.node.host,
                 peer.node.port,
                 settings.client_id,
                 lambda connection, error: self._lost(peer, connection, error),
                 settings.connect_timeout_ms,
             )
+            if not any(peer is known for known in self._peers.values()):
+                # The broker has moved while we connected: nobody would ever close this.
+                connection.close()
+                raise KafkaConnectionError(f"{peer.node.host}:{peer.node.port} is not where the broker is any more")
+            peer.connection = connection
             peer.failures = 0
-            return peer.connection
+            return connection
         except KafkaError:
             self._failed(peer)
             raise

@@ -11,15 +11,18 @@ import pytest
 
 from actors.client.backoff import Backoff
 from actors.client.config import consumer_config, make_assignors, producer_config
+from actors.client.connection import Connection
 from actors.client.errors import (
     ConfigurationError,
     IllegalStateError,
+    KafkaConnectionError,
     RebalanceInProgressError,
     UnsupportedVersionError,
     error_for,
 )
-from actors.client.network import parse_bootstrap
+from actors.client.network import Network, NetworkSettings, parse_bootstrap
 from actors.client.nodes import NodeLoad, least_loaded
+from actors.client.records import Node
 from actors.client.versions import choose_version
 from actors.wire.messages import FetchRequest, JoinGroupRequest
 
@@ -180,3 +183,28 @@ def test_errors_carry_kafkas_names_and_codes():
 def test_importing_the_clients_does_not_import_ray():
     code = "import sys, actors.client, actors.client.membership; sys.exit('ray' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_connection_to_where_a_broker_was_is_closed_when_it_comes_about(monkeypatch):
+    """The broker came back on another port meanwhile; nobody would ever use the connection, or close it."""
+    network = Network(NetworkSettings(bootstrap=(("h", 1),)))
+    closed: list[Connection] = []
+
+    class Made(Connection):
+        def close(self, error: Exception | None = None) -> None:
+            closed.append(self)
+
+    async def main() -> None:
+        async def open_(host: str, port: int, *_: object) -> Connection:
+            network._peer(Node(1, "h", 1002), coordinator=False)
+            return Made("c", lambda *_: None)
+
+        monkeypatch.setattr(Connection, "open", open_)
+        with pytest.raises(KafkaConnectionError, match="h:1001"):
+            await network.connection(Node(1, "h", 1001))
+
+    try:
+        network.loop.run_until_complete(main())
+    finally:
+        network.loop.close()
+    assert len(closed) == 1
