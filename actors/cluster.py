@@ -23,7 +23,7 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from actors.controller import Controller, ControllerSpec
-from actors.process import code_version
+from actors.process import code_version, last_line
 from actors.settings import BrokerConfig
 
 __all__ = ["Cluster", "ClusterError"]
@@ -158,8 +158,13 @@ class Cluster:
         """Raises ClusterError if the controller is gone for good."""
         try:
             ray.get(self._controller.addresses.remote(), timeout=30)
-        except (ray.exceptions.ActorDiedError, ray.exceptions.GetTimeoutError) as error:
-            raise ClusterError(f"the controller of cluster {self.name!r} is gone: {type(error).__name__}") from error
+        except ray.exceptions.ActorDiedError as error:
+            self._controller = None
+            raise ClusterError(
+                f"cluster {self.name!r} has been ended by `coterie down`, or its controller's node is gone"
+            ) from error
+        except ray.exceptions.GetTimeoutError as error:
+            raise ClusterError(f"the controller of cluster {self.name!r} has not answered for 30 s") from error
         except ray.exceptions.RayError:
             return  # it is being restarted
 
@@ -349,7 +354,7 @@ def _start_controller(
     except ray.exceptions.RayError as error:
         cause = getattr(error, "cause", None)
         _stop_quietly(controller)
-        raise ClusterError(str(cause if cause is not None else error).strip().splitlines()[-1]) from error
+        raise ClusterError(last_line(cause if cause is not None else error)) from error
     except BaseException:
         _stop_quietly(controller)
         raise

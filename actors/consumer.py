@@ -31,7 +31,7 @@ import ray
 from actors.client import Admin
 from actors.client.errors import KafkaError
 from actors.member_loop import BatchFormat, MemberLoop, MemberSpec
-from actors.process import check_code_version, code_version
+from actors.process import check_code_version, code_version, last_line
 
 log = logging.getLogger(__name__)
 
@@ -281,7 +281,7 @@ class ConsumerPool:
                 failed_starts += 1
                 given_up = failed_starts >= _STARTS_MAX
                 with self._changed:
-                    reason = str(error).strip().splitlines()[-1]
+                    reason = last_line(error)
                     slot.report = {"state": "Failed" if given_up else "Starting", "error": reason}
                     self._changed.notify_all()
                 if given_up:  # a handler that cannot even be made, most likely: `wait` says so
@@ -290,11 +290,11 @@ class ConsumerPool:
             failed_starts = 0
             with contextlib.suppress(OSError, ValueError), connection:  # a last report may be cut short
                 self._read(slot, connection)
-            failed = slot.report.get("state") == "Failed"
-            if failed and not slot.retiring:
+            if slot.report.get("state") == "Failed":
                 # Nobody comes back under this name: the others would wait for it as long as its session lasts.
                 self._remove_members([slot.instance_id])
-            if slot.retiring or failed:
+                return
+            if slot.retiring:
                 return
             log.warning("slot %d of group %s: actor with pid %d has died", slot.number, self.group_id, slot.pid)
             ray.kill(slot.actor)

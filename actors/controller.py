@@ -27,13 +27,14 @@ from actors.broker_server import BrokerSpec
 from actors.controller_server import ControllerServer
 from actors.metadata_log import MetadataLog
 from actors.offsets_partition import OffsetsPartition
-from actors.process import LoopThread, check_code_version, log_to
+from actors.process import LoopThread, check_code_version, last_line, log_to
 from actors.settings import BrokerConfig
 from placement.nodes import alive_nodes, place_brokers
 
 log = logging.getLogger(__name__)
 
 _FAILED_SHARD_SECONDS = 1.0
+_ANY_HOST = ("0.0.0.0", "::")  # to listen on; nobody can be told to connect there
 _SHARDS_AT_ONCE = 4  # processes being started; more only make each other slow
 
 
@@ -156,7 +157,7 @@ class RayLauncher:
             if self._brokers.get(broker_id) is not actor:
                 return  # it was ended on purpose
             cause = getattr(error, "cause", None)
-            self.errors[broker_id] = str(cause if cause is not None else error).strip().splitlines()[-1]
+            self.errors[broker_id] = last_line(cause if cause is not None else error)
             log.error("broker %d did not start: %s", broker_id, self.errors[broker_id])
             self.start_failed(broker_id)
             return
@@ -285,7 +286,7 @@ class Controller:
                 BrokerSpec(
                     broker_id=broker_id,
                     bind_host=listeners.bind_host or host,
-                    advertised_host=listeners.advertised_host or host,
+                    advertised_host=listeners.advertised_host or (node.address if host in _ANY_HOST else host),
                     port=port,
                     advertised_port=0,
                     data_dir=str(Path(spec.data_dir) / f"broker-{broker_id}"),

@@ -304,7 +304,8 @@ class MemberLoop:
             self._committed.pop(partition, None)
 
     def _close(self) -> None:
-        steps = [self.commit_now, partial(self.handler.hook, "close"), self.consumer.close]
+        # Closing the consumer gives the partitions up, of which the handler hears before it is closed itself.
+        steps = [self.commit_now, self.consumer.close, partial(self.handler.hook, "close")]
         if self._producer is not None:
             steps.append(self._producer.close)
         for step in steps:  # each is owed, whatever becomes of the others

@@ -7,6 +7,7 @@ import ctypes
 import faulthandler
 import gc
 import logging
+import re
 import threading
 from collections.abc import Coroutine
 from pathlib import Path
@@ -19,6 +20,7 @@ from actors import __version__
 T = TypeVar("T")
 
 _M_MMAP_THRESHOLD = -3  # of glibc's malloc.h
+_CLASS_NAME = re.compile(r"^(?:\w+\.)+\w+: ")
 _FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
@@ -85,3 +87,9 @@ def check_code_version(expected: str) -> None:
             f"({expected}): install the same version on every Ray node, and keep packages called 'actors' out of "
             "the job's working_dir"
         )
+
+
+def last_line(error: BaseException) -> str:
+    """What an error from another process says at its end, without the traceback and the class's name."""
+    line = str(error).strip().splitlines()[-1]
+    return _CLASS_NAME.sub("", line)
