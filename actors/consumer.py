@@ -123,7 +123,7 @@ class _Slot:
     dead_letters_before: int = 0
     restarts: int = -1
     started_at: float = 0.0
-    retiring: bool = False
+    retiring: threading.Event = field(default_factory=threading.Event)
     thread: threading.Thread | None = None
 
 
@@ -269,8 +269,8 @@ class ConsumerPool:
         """One thread a slot: start an actor, read its reports until the socket ends, start the next."""
         pause = 0.0
         failed_starts = 0
-        while not slot.retiring:
-            time.sleep(pause)
+        while not slot.retiring.is_set():
+            slot.retiring.wait(pause)
             try:
                 connection = self._start(slot)
             except (ray.exceptions.RayError, OSError) as error:
@@ -294,7 +294,7 @@ class ConsumerPool:
                 # Nobody comes back under this name: the others would wait for it as long as its session lasts.
                 self._remove_members([slot.instance_id])
                 return
-            if slot.retiring:
+            if slot.retiring.is_set():
                 return
             log.warning("slot %d of group %s: actor with pid %d has died", slot.number, self.group_id, slot.pid)
             ray.kill(slot.actor)
@@ -307,7 +307,7 @@ class ConsumerPool:
         options = {"group_instance_id": slot.instance_id, "client_id": f"coterie-{slot.number}", **spec.options}
         member = replace(spec, options=options)
         with self._lock:
-            if slot.retiring:
+            if slot.retiring.is_set():
                 raise ConnectionError("the pool does not want this member any more")
             actor = ConsumerActor.options(**self._actor_options).remote(member, self._handler, code_version())  # type: ignore[attr-defined]
             slot.handled_before += slot.report.get("handled", 0)
@@ -343,7 +343,7 @@ class ConsumerPool:
     def _retire(self, slots: list[_Slot], timeout_s: float) -> None:
         with self._lock:  # so that no actor is started that nobody would end
             for slot in slots:
-                slot.retiring = True
+                slot.retiring.set()
             actors = [slot.actor for slot in slots if slot.actor is not None]
         if actors:
             ray.wait([a.stop.remote(timeout_s) for a in actors], num_returns=len(actors), timeout=timeout_s)
