@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import importlib
 import platform
+import signal
 import sys
 import time
+from types import FrameType
 
 from benchmarks.common import Row, note, print_rows
 
 ALL = ["startup", "formation", "groups", "records", "stalls"]
 
 
+def _stop(number: int, _: FrameType | None) -> None:
+    """SIGTERM unwinds like Ctrl-C, so that peers are ended and folders removed."""
+    sys.exit(128 + number)
+
+
 def main() -> int:
+    signal.signal(signal.SIGTERM, _stop)
     chosen = [a for a in sys.argv[1:] if not a.startswith("-")] or ALL
     unknown = set(chosen) - set(ALL)
     if unknown:

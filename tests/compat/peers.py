@@ -8,6 +8,7 @@ repository. Here is no client and no test; a peer this machine cannot run raises
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import select
@@ -133,6 +134,12 @@ def _read_ready_line(process: subprocess.Popen[bytes], log: Path, timeout_s: flo
     raise RuntimeError(f"{process.args!r} did not become ready in {timeout_s:.0f} s: {buffered[-500:]!r}\n{tail}")
 
 
+def _end_with_parent() -> None:
+    """In the child: be told to stop when the process that started us is gone, however it went (Linux)."""
+    pr_set_pdeathsig = 1
+    ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGTERM)
+
+
 def _spawn(command: list[str], log: IO[bytes], cwd: Path | None = None) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         command,
@@ -141,6 +148,7 @@ def _spawn(command: list[str], log: IO[bytes], cwd: Path | None = None) -> subpr
         stderr=log,
         cwd=cwd,
         start_new_session=True,
+        preexec_fn=_end_with_parent,
     )
 
 
