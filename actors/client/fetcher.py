@@ -259,6 +259,8 @@ class Fetcher:
                 for topic in response.topics:
                     for p in topic.partitions:
                         tp = TopicPartition(topic.topic, p.partition)
+                        if tp not in by_tp:
+                            continue
                         state, token = by_tp[tp]
                         if p.error_code == 0:
                             retry.discard(tp)
@@ -323,7 +325,10 @@ class Fetcher:
             with self._lock:
                 for topic in response.responses:
                     for data in topic.partitions:
-                        state, token, offset = asked[TopicPartition(topic.topic, data.partition_index)]
+                        found = asked.get(TopicPartition(topic.topic, data.partition_index))
+                        if found is None:
+                            raise KafkaError(f"{node} answers for {topic.topic}-{data.partition_index}, unasked")
+                        state, token, offset = found
                         if state.token == token and state.fetch_at == offset:
                             self._take(state, data)
         except KafkaError as error:

@@ -272,8 +272,12 @@ class Network:
                 await self._metadata_pause()
                 self._refresh.set()
                 continue
-            self.cluster.update(response, wanted)
-            self.on_metadata()
+            try:
+                self.cluster.update(response, wanted)
+                self.on_metadata()
+            except Exception:
+                # Without this task a client would never learn of another leader.
+                log.exception("metadata could not be taken over")
             for done in waiting:
                 if not done.done():
                     done.set_result(None)

@@ -490,6 +490,40 @@ def test_what_arrives_while_a_chunk_is_used_up_is_counted():
     assert state.buffered == 100
 
 
+def test_an_answer_for_a_partition_nobody_asked_for_does_not_spin_or_stop_the_fetching(kafka):
+    kafka.append("t", 0, b"a")
+
+    def unasked(request: Any) -> Any:
+        topic = m.FetchResponse.FetchableTopicResponse(
+            topic="t", partitions=[m.FetchResponse.PartitionData(partition_index=77)]
+        )
+        return m.FetchResponse(responses=[topic])
+
+    kafka.script(m.FetchRequest, *[unasked] * 3)
+    with consumer(kafka, retry_backoff_ms=50) as reader:
+        reader.assign([T0])
+        started = time.monotonic()
+        assert [r.value for r in read(reader, 1)] == [b"a"]
+        assert time.monotonic() - started > 0.1
+
+
+def test_metadata_is_kept_fresh_after_a_callback_failed(kafka):
+    with consumer(kafka) as reader:
+        network, original = reader._network, reader._network.on_metadata
+
+        def fail() -> None:
+            network.on_metadata = original
+            raise ValueError
+
+        network.on_metadata = fail
+        reader.assign([T0])
+        before = network.cluster.version
+        wait_for(lambda: network.on_metadata is original)
+        network.soon(network.refresh)
+        wait_for(lambda: network.cluster.version > before + 1)
+        assert network.cluster.version > before + 1
+
+
 def test_a_forbidden_topic_is_raised_by_name(kafka):
     def forbidden(request: Any) -> Any:
         data = m.FetchResponse.PartitionData(partition_index=0, error_code=29)
