@@ -406,6 +406,11 @@ class ShardHub:
         except LogError as error:
             link.protocol.send(Kind.REFUSED, int(error.error_code), number)
             return
+        except OSError as error:
+            # Out of here it would end the relay: the shard would load again and run into it again, in a circle.
+            log.error("%s-%d: %s", OFFSETS_TOPIC, partition, error)
+            link.protocol.send(Kind.REFUSED, ErrorCode.KAFKA_STORAGE_ERROR, number)
+            return
         next_offset = result.last_offset + 1
         payload = result.base_offset.to_bytes(8, "big") + next_offset.to_bytes(8, "big")
         link.protocol.send(Kind.APPENDED, partition, number, payload)

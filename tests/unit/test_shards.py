@@ -714,14 +714,15 @@ def test_too_few_in_sync_replicas_refuse_an_append_and_nothing_is_written(tmp_pa
     run(test())
 
 
-def test_a_full_disk_refuses_an_append(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("trouble", [StorageError("no space left"), OSError(24, "Too many open files")])
+def test_a_full_disk_refuses_an_append(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trouble: Exception) -> None:
     async def test() -> None:
         async with world(tmp_path) as w:
             shard = await w.serving(1)
             log = w.context.log(OFFSETS_TOPIC, 1)
 
             def full(*_: Any) -> None:
-                raise StorageError("no space left")
+                raise trouble
 
             monkeypatch.setattr(log, "append_as_leader", full)
             shard.protocol.send(Kind.APPEND, 1, 3, batch(b"x"))
