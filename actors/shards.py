@@ -325,7 +325,7 @@ class ShardHub:
     def _answer(self, waiter: Slot | Question, frame: bytes, code: ErrorCode) -> None:
         answer = error_answer(decode_request_header(frame), frame, code)
         if isinstance(waiter, Question):
-            waiter.done(decode_response(waiter.response, waiter.version, answer[4:])[1])
+            _tell(waiter, answer)
         else:
             waiter.finish(answer)
             self._dirty.add(waiter.queue.connection)
@@ -368,7 +368,7 @@ class ShardHub:
                 slot.finish(payload)
                 self._dirty.add(slot.queue.connection)
             else:
-                slot.done(decode_response(slot.response, slot.version, payload[4:])[1])
+                _tell(slot, payload)
         elif kind == Kind.APPEND:
             self._append(link, a, b, payload)
         elif kind == Kind.LOAD_MORE:
@@ -492,6 +492,14 @@ def _group_settings(config: BrokerConfig) -> dict[str, int]:
     """The settings a shard goes by, named as in CoordinatorConfig."""
     keys = {"max_message_bytes": "message.max.bytes"}
     return {f.name: config.integer(keys.get(f.name, f.name.replace("_", "."))) for f in fields(CoordinatorConfig)}
+
+
+def _tell(question: Question, frame: bytes) -> None:
+    """Hand an answer to whoever asked. What goes wrong there is not the shard's fault: its link stays."""
+    try:
+        question.done(decode_response(question.response, question.version, frame[4:])[1])
+    except Exception:
+        log.exception("an answer to %s could not be used", question.response.__name__)
 
 
 def _wants_cpu(pid: int) -> bool:
