@@ -31,7 +31,7 @@ _READ_COMMITTED = 1
 WAITING_BYTES_MAX = 64 << 20
 SMALL_ANSWER_BYTES = 64 << 10
 # One answer must not hold up the loop: heartbeats wait behind it. Clients simply ask again.
-ANSWER_BYTES_MAX = 8 << 20
+ANSWER_BYTES_MAX = 2 << 20
 
 
 def handle(context: BrokerContext, request: Request) -> FetchResponse | None:

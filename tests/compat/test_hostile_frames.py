@@ -37,7 +37,7 @@ GROWTH_LIMIT_BYTES = 128 << 20
 # Valid requests of these kinds change what the rest of the run stands on.
 LEFT_WHOLE = {"CreateTopics", "DeleteTopics", "CreatePartitions", "AlterConfigs", "IncrementalAlterConfigs"}
 
-brokers = against("kafka", "coterie")
+brokers = against("coterie")
 
 
 def _requests() -> Iterator[tuple[type[ApiMessage], int]]:
