@@ -63,7 +63,7 @@ def assert_gone(processes: Iterable[psutil.Process], timeout_s: float = 30.0) ->
         with_state = []
         for process in processes:
             with contextlib.suppress(psutil.NoSuchProcess):
-                # The tracker is the test process's own, made by whichever test first spawned a process; it ends with it.
+                # The tracker is the test process's own, made by the first test that spawned a process; it ends with it.
                 tracker = "multiprocessing.resource_tracker" in " ".join(process.cmdline())
                 if process.is_running() and process.status() != psutil.STATUS_ZOMBIE and not tracker:
                     with_state.append(process)
