@@ -12,7 +12,8 @@ import logging
 import os
 import time
 import uuid
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, cast
 
 import msgpack
 
@@ -184,7 +185,8 @@ class ShardProcess:
 
     def _load(self, piece: bytes) -> None:
         if self._shard is not None:
-            self._shard.load((key or b"", value) for key, value in iter_key_values(piece))
+            # The topic is compacted, so every record has a key.
+            self._shard.load(cast("Iterable[tuple[bytes, bytes | None]]", iter_key_values(piece)))
             self._send(Kind.LOAD_MORE, self._partition)
 
     def _loaded(self, log_end_offset: int) -> None:
