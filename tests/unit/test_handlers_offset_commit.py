@@ -38,6 +38,8 @@ requests = st.builds(
 
 def ordinary(message: OffsetCommitRequest) -> bool:
     """What the short way must not step aside for."""
+    if message.topics and not any(t.partitions for t in message.topics):
+        return False
     texts = [message.group_id, message.member_id, message.group_instance_id or ""]
     texts += [p.committed_metadata or "" for t in message.topics for p in t.partitions]
     return all(len(text.encode()) < 127 for text in texts) and all(

@@ -91,7 +91,7 @@ def parse_compact(
 ) -> tuple[core.OffsetCommitRequest, Layout] | None:
     """The request whose body begins at `position`; None sends the caller the long way.
 
-    None for tagged fields, long strings, unknown partitions and anything malformed.
+    None for tagged fields, long strings, unknown partitions, topics without partitions and anything malformed.
     """
     try:
         return _parse_compact(frame, position, version, topics)
@@ -151,7 +151,7 @@ def _parse_compact(
             return None
         at += 1
         layout.append((raw, indexes))
-    if frame[at]:
+    if frame[at] or (layout and not offsets):
         return None
     return core.OffsetCommitRequest(group_id, generation_id, member_id, instance_id, offsets, version, -1), layout
 
