@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from typing import Any
 
 NO_LEADER = -1
@@ -41,16 +41,23 @@ class BrokerInfo:
     rack: str | None
     epoch: int
     alive: bool = True
+    replica_host: str = ""
+    """Where it takes what leaders push, for other brokers only; port 0 where nothing does."""
+    replica_port: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionInfo:
-    """Who holds a partition. `leader` is NO_LEADER while no in-sync replica is alive."""
+    """Who holds a partition. `leader` is NO_LEADER while no in-sync replica is alive.
+
+    `leader_epoch` rises with each election, `partition_epoch` with every change (KIP-497).
+    """
 
     leader: int
     leader_epoch: int
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
+    partition_epoch: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,13 +160,13 @@ class ClusterMetadata:
 
 
 def _partition(fields: list[Any]) -> PartitionInfo:
-    leader, epoch, replicas, isr = fields
-    return PartitionInfo(leader, epoch, tuple(replicas), tuple(isr))
+    leader, epoch, replicas, isr, *later = fields  # logs of before replication have no partition epoch
+    return PartitionInfo(leader, epoch, tuple(replicas), tuple(isr), *later)
 
 
 def partition_fields(p: PartitionInfo) -> list[Any]:
     """A partition as records carry it."""
-    return [p.leader, p.leader_epoch, list(p.replicas), list(p.isr)]
+    return [p.leader, p.leader_epoch, list(p.replicas), list(p.isr), p.partition_epoch]
 
 
 def partition_record(topic: str, index: int, p: PartitionInfo) -> list[Any]:
@@ -174,15 +181,24 @@ def topic_record(topic: TopicInfo) -> list[Any]:
 
 def broker_record(broker: BrokerInfo) -> list[Any]:
     """The record that adds or changes a broker."""
-    return ["broker", broker.id, broker.host, broker.port, broker.rack, broker.epoch, broker.alive]
+    return ["broker", *astuple(broker)]
 
 
-def elect(partition: PartitionInfo, alive: frozenset[int]) -> PartitionInfo:
+def elect(partition: PartitionInfo, alive: frozenset[int], *, unclean: bool = False) -> PartitionInfo:
     """The partition after an election: the first living in-sync replica leads, else nobody.
 
     The epoch rises whenever the leader changes or its process was replaced; the in-sync set never becomes empty,
-    so that the last member can come back with what it has.
+    so that the last member can come back with what it has. `unclean`: if no member lives, any living replica leads,
+    alone in sync; what only the others had is lost.
     """
     leader = next((r for r in partition.replicas if r in alive and r in partition.isr), NO_LEADER)
     isr = tuple(r for r in partition.isr if r in alive) or partition.isr
-    return PartitionInfo(leader, partition.leader_epoch + 1, partition.replicas, isr)
+    if leader == NO_LEADER and unclean:
+        leader = next((r for r in partition.replicas if r in alive), NO_LEADER)
+        isr = isr if leader == NO_LEADER else (leader,)
+    return changed(partition, leader=leader, leader_epoch=partition.leader_epoch + 1, isr=isr)
+
+
+def changed(partition: PartitionInfo, **changes: Any) -> PartitionInfo:
+    """The partition after a change, and so at its next partition epoch."""
+    return replace(partition, partition_epoch=partition.partition_epoch + 1, **changes)
