@@ -217,10 +217,10 @@ class StoredLog:
         """Keep start, watermark and recovery point for the next opening. Costs a file only if they moved."""
         self.checkpoint = replace(self.checkpoint, log_start_offset=self._start, high_watermark=self._watermark)
         try:
+            self._epochs.save()  # first: recovery looks for epochs only behind the recovery point
             if durable or self.checkpoint != self._saved:
                 save_checkpoint(self.directory, self.checkpoint, durable=durable)
                 self._saved = self.checkpoint
-            self._epochs.save()
         except OSError as error:
             raise StorageError(f"cannot write the checkpoint of {self.directory}: {error}") from error
 
