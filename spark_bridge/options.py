@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
-from actors.client.config import CONSUMER_SETTINGS, PRODUCER_SETTINGS, Setting
+from actors.client.config import ADMIN_SETTINGS, CONSUMER_SETTINGS, PRODUCER_SETTINGS, Setting, problem_of
 from spark_bridge.bounds import EARLIEST, LATEST, Bound, Partition
 
 BATCH_TIMEOUT_MS: Final = 3_600_000
@@ -47,6 +47,7 @@ _REFUSED: Final = {
     "kafka.allow.auto.create.topics": "a missing topic is an error",
     "kafka.exclude.internal.topics": "internal topics are read if they are named",
 }
+_OF_MEMBERS: Final = ("group_instance_id", "session_timeout_ms", "heartbeat_interval_ms")
 _TRANSPORT: Final = "kafka.security.protocol"
 
 
@@ -76,6 +77,20 @@ class SourceOptions:
     revoke_wait_ms: int = REVOKE_WAIT_MS
     client: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def admin_settings(self) -> dict[str, Any]:
+        """The part of `client` that Admin knows."""
+        return {name: value for name, value in self.client.items() if name in ADMIN_SETTINGS}
+
+    @property
+    def reader_settings(self) -> dict[str, Any]:
+        """The part of `client` that means something without a group."""
+        return {name: value for name, value in self.client.items() if name not in _OF_MEMBERS}
+
+    @property
+    def read_committed(self) -> bool:
+        return bool(self.client.get("isolation_level") == "read_committed")
+
 
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
@@ -83,7 +98,6 @@ class SinkOptions:
 
     topic: str | None = None
     bootstrap_servers: str | None = None
-    include_headers: bool = True
     client: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -151,7 +165,7 @@ def _client(given: Given, table: Mapping[str, Setting], known: Sequence[str]) ->
             found[setting] = _checked(name, value, partial(_setting, table[setting]))
             continue
         names = [_WRITTEN.get(each, each) for each in known]
-        names += ["kafka." + each.replace("_", ".") for each in table]
+        names += [full for each in table if (full := "kafka." + each.replace("_", ".")) not in _REFUSED]
         close = {each.lower(): each for each in names}
         near = difflib.get_close_matches(key, close, n=1)
         hint = f"; did you mean {close[near[0]]}?" if near else ""
@@ -279,11 +293,13 @@ def _by_partition(value: Any, example: str, low: int) -> dict[Partition, int]:
 
 
 def _setting(setting: Setting, value: Any) -> Any:
-    """A `kafka.*` value as the client's setting has it. Its range is the client's own check."""
+    """A `kafka.*` value as the client's setting has it, within its range."""
     if setting.kind is int:
-        return _whole(value)
-    if setting.kind is bool:
-        return _boolean(value)
+        value = _whole(value)
+    elif setting.kind is bool:
+        value = _boolean(value)
+    if problem := problem_of(setting, value):
+        raise ValueError(problem)
     return value
 
 
@@ -372,7 +388,6 @@ _BOUNDS: Final = (
 )
 _SINK: Final[dict[str, tuple[str, _Reader]]] = {
     "topic": ("topic", _text),
-    "includeheaders": ("include_headers", _boolean),
 }
 _WRITTEN: Final = {
     each.lower(): each
