@@ -24,19 +24,21 @@ import threading
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from actors.client import Consumer, ConsumerRebalanceListener, OffsetAndMetadata, TopicPartition
+from actors.client import Admin, Consumer, ConsumerRebalanceListener, OffsetAndMetadata, TopicPartition
 from actors.client.errors import (
     CommitFailedError,
     KafkaError,
+    KafkaTimeoutError,
     RebalanceInProgressError,
     RetriableError,
     WakeupError,
 )
+from actors.client.ranges import DataLossError
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -86,6 +88,57 @@ class Holding:
     partitions: tuple[Held, ...]
 
 
+def await_settled(
+    look: Callable[[], Iterable[Holding]],
+    spec: RangeMemberSpec,
+    partitions: Collection[TopicPartition],
+    timeout_s: float,
+    give_up: Callable[[], bool] = lambda: False,
+) -> None:
+    """Wait until these partitions are divided in the group, and every member has its share.
+
+    An assignment alone does not say so: in a cooperative rebalance a newcomer has nothing at first, until the others
+    have let go. Raises KafkaTimeoutError naming group and servers.
+    """
+    deadline = time.monotonic() + timeout_s
+    pause = 0.02
+    with Admin(bootstrap_servers=spec.bootstrap_servers) as admin:
+        while not give_up() and not (all(each.settled for each in look()) and _divided(admin, spec, partitions)):
+            if time.monotonic() > deadline:
+                raise KafkaTimeoutError(
+                    f"group {spec.group_id!r} gave no assignment within {timeout_s:.0f} s: is its coordinator "
+                    f"reachable at bootstrap_servers={spec.bootstrap_servers!r}?"
+                )
+            time.sleep(pause)
+            pause = min(2 * pause, 0.25)
+
+
+def _divided(admin: Admin, spec: RangeMemberSpec, partitions: Collection[TopicPartition]) -> bool:
+    try:
+        (group,) = admin.describe_consumer_groups([spec.group_id])
+    except RetriableError:
+        return False
+    owned = {tp for member in group.members for tp in member.assignment}
+    return group.state == "Stable" and owned.issuperset(partitions)
+
+
+def present(held: Held, begin: int, end: int, *, fail: bool, setting: str) -> int:
+    """The position, if the log (of `begin` to `end`) has it; else where the log begins, or DataLossError with `fail`.
+
+    `setting` is what the user calls the choice.
+    """
+    if begin <= held.position <= end:
+        return held.position
+    lost = f"{held.topic}-{held.partition}: the group goes on at offset {held.position}, the log has {begin} to {end}"
+    if fail:
+        raise DataLossError(
+            f"{lost}. Records were deleted before they were read, or the topic was made anew; set {setting} to false "
+            "to go on with what is there"
+        )
+    log.warning("%s; going on at %d, since %s is false", lost, begin, setting)
+    return begin
+
+
 class _Listener(ConsumerRebalanceListener):
     def __init__(self, member: RangeMember) -> None:
         self._member = member
@@ -111,6 +164,8 @@ class RangeMember:
         self._consumer = make_consumer(
             **{
                 "heartbeat_interval_ms": 1000,
+                # How long the group waits for this member to join again, which it may put off for a batch.
+                "max_poll_interval_ms": max(300_000, spec.revoke_wait_ms + 60_000),
                 "allow_auto_create_topics": False,
                 **spec.options,
                 "bootstrap_servers": spec.bootstrap_servers,
