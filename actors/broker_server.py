@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from actors.handlers.fan_out import HANDLERS as FAN_OUT
 from actors.handlers.groups import VERSIONS as GROUP_VERSIONS
 from actors.handlers.registry import HANDLERS, error_response
 from actors.housekeeping import Housekeeper
-from actors.log.data_dir import META_NAME, DataDir, remove_folder
+from actors.log.data_dir import META_NAME, DataDir, remove_folders
 from actors.settings import BrokerConfig
 from actors.shards import ShardHub
 from actors.wire.codec import read_uvarint, skip_tags
@@ -42,6 +43,7 @@ _HEAD = struct.Struct(">hhih")
 _TICK_SECONDS = 0.25
 _RECONNECT_SECONDS = 0.1
 _UNREAD_SECONDS = 0.005
+_DROPS_A_TURN = 50
 _JOIN_SECONDS = 20.0
 _PRODUCE = ProduceRequest.api_key
 _OFFSET_FETCH = 9
@@ -177,6 +179,7 @@ class BrokerServer:
         self._unread = 0
         self._unread_until = 0.0
         self._background: set[asyncio.Task[None]] = set()
+        self._doomed: dict[tuple[str, int], None] = {}  # logs of deleted topics that are still here
         self.controller: ControllerLink
         self.context: BrokerContext
         self.shards: ShardHub
@@ -360,8 +363,7 @@ class BrokerServer:
             return
         older, context.metadata = context.metadata, metadata
         context.config = self.config = _with_dynamic(self.config, metadata, self.spec.broker_id)
-        for key in [key for key in context.data_dir.logs if key[0] not in metadata.topics]:
-            self._drop_log(*key)
+        self._drop_logs(metadata)
         self._lead()
         for name, index in list(context.parked_fetches):
             if older.partition(name, index) != metadata.partition(name, index):
@@ -384,10 +386,30 @@ class BrokerServer:
                 found.assign_leader_epoch(partition.leader_epoch)
                 found.advance_high_watermark(found.log_end_offset)
 
-    def _drop_log(self, topic: str, index: int) -> None:
-        folder = self.context.data_dir.delete(topic, index)
-        if folder is not None:
-            self.loop.run_in_executor(None, remove_folder, folder)
+    def _drop_logs(self, metadata: ClusterMetadata) -> None:
+        """Have the logs of deleted topics go, some in each turn. At once where a new topic wants their place."""
+        back = [key for key in self._doomed if key[0] in metadata.topics]
+        if back:
+            self.loop.run_in_executor(None, remove_folders, self._drop(back))
+        idle = not self._doomed
+        self._doomed.update((key, None) for key in self.context.data_dir.logs if key[0] not in metadata.topics)
+        if self._doomed and idle:
+            self._spawn(self._drop_doomed())
+
+    async def _drop_doomed(self) -> None:
+        while self._doomed and not self._stopping:
+            folders = self._drop(list(islice(self._doomed, _DROPS_A_TURN)))
+            await self.loop.run_in_executor(None, remove_folders, folders)
+
+    def _drop(self, keys: list[tuple[str, int]]) -> list[Path]:
+        folders = []
+        for key in keys:
+            del self._doomed[key]
+            try:
+                folders.append(self.context.data_dir.delete(*key))
+            except OSError as error:
+                log.error("the log of %s-%d cannot be dropped: %s", *key, error)
+        return [folder for folder in folders if folder is not None]
 
     def _want_spares(self, count: int) -> None:
         self.controller.send({"type": "spares", "count": count})

@@ -6,7 +6,6 @@ with Cluster.start(brokers=3, data_dir="data") as cluster:
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import secrets
@@ -18,12 +17,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import psutil
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from actors import ray_runtime
 from actors.controller import Controller, ControllerSpec
 from actors.process import code_version, last_line
+from actors.ray_runtime import ClusterError, write_private
 from actors.settings import BrokerConfig
 
 __all__ = ["Cluster", "ClusterError"]
@@ -31,13 +31,8 @@ __all__ = ["Cluster", "ClusterError"]
 DEFAULT_NAME = "default"
 _OBJECT_STORE_BYTES = 80 << 20
 _START_SECONDS = 60.0
-_AGENTS_SECONDS = 1.5
 _SOCKET_PATH_MAX = 107
 _ADDRESS_FILE = "ray-address"
-
-
-class ClusterError(RuntimeError):
-    """A cluster cannot be started, found or stopped; the text says why and what to do."""
 
 
 class Cluster:
@@ -96,7 +91,7 @@ class Cluster:
             controller, addresses = _start_controller(name, folder, bind, brokers, port, settings)
         except BaseException:
             if owns_ray:
-                _end_ray()
+                ray_runtime.end()
             raise
         cluster = cls(name, controller, addresses, owns_ray=owns_ray, owner=True, notes=notes)
         if owns_ray and embedded:
@@ -123,7 +118,7 @@ class Cluster:
             addresses = ray.get(controller.addresses.remote(), timeout=10)
         except (ValueError, ray.exceptions.RayError) as error:
             if owns_ray:
-                _end_ray()
+                ray_runtime.end()
             raise ClusterError(
                 f"no cluster called {name!r} runs on this Ray ({error.__class__.__name__}); start one with "
                 f"`coterie up --ray-address ... --name {name}`"
@@ -179,14 +174,14 @@ class Cluster:
             ray.kill(controller)
         if self._owns_ray:
             self._owns_ray = False
-            _end_ray()
+            ray_runtime.end()
 
     def disconnect(self) -> None:
         """Leave a cluster that others use running."""
         self._controller = None
         if self._owns_ray:
             self._owns_ray = False
-            _end_ray()
+            ray_runtime.end()
 
     def __enter__(self) -> Self:
         return self
@@ -214,7 +209,7 @@ def _embedded_address(folder: Path) -> str:
     address = folder / _ADDRESS_FILE
     if not address.exists():
         raise ClusterError(f"no cluster has been started on data directory {folder}: see `coterie up --help`")
-    _protect_ray(folder / "ray-token")
+    ray_runtime.protect(folder / "ray-token")
     return address.read_text()
 
 
@@ -246,14 +241,9 @@ def _prepare_folder(folder: Path) -> None:
         (folder / "controller").mkdir(parents=True, exist_ok=True)
         secret = folder / "secret"
         if not secret.exists():
-            _write_private(secret, secrets.token_hex(32))
+            write_private(secret, secrets.token_hex(32))
     except OSError as error:
         raise ClusterError(f"data directory {folder} cannot be used: {error.strerror or error}") from error
-
-
-def _write_private(path: Path, text: str) -> None:
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(text)
 
 
 def _socket_dir(folder: Path) -> Path:
@@ -273,62 +263,13 @@ def _connect(folder: Path | None, ray_address: str | None) -> bool:
     """Connect this process to Ray; whether that has to be undone later."""
     if ray.is_initialized():
         return False
-    quiet: dict[str, Any] = {"logging_level": "ERROR", "log_to_driver": False}
     if ray_address is None and folder is not None:
-        _protect_ray(folder / "ray-token")
-        # Ray runs workers at niceness 15; a broker that waits behind every other process is no broker.
-        os.environ.setdefault("RAY_worker_niceness", "0")
-        try:
-            ray.init(address="local", include_dashboard=False, object_store_memory=_OBJECT_STORE_BYTES, **quiet)
-        except BaseException:
-            _end_ray()  # a part of it may run already
-            raise
+        ray_runtime.start_embedded(folder / "ray-token", object_store_memory=_OBJECT_STORE_BYTES)
         return True
     if ray_address is None:
         raise ClusterError("no Ray to connect to: give the address that `coterie up` printed as ray.address")
-    _check_reachable(ray_address)
-    try:
-        ray.init(address=ray_address, **quiet)
-    except (ConnectionError, ValueError, RuntimeError) as error:
-        raise ClusterError(f"cannot connect to Ray at {ray_address}: {str(error).splitlines()[0]}") from error
+    ray_runtime.connect(ray_address)
     return True
-
-
-def _check_reachable(ray_address: str) -> None:
-    """Ray itself takes a minute and a half to find out that nobody is there."""
-    host, _, port = ray_address.rpartition(":")
-    if not host or "://" in host or not port.isdigit():
-        return
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=5).close()
-    except OSError as error:
-        raise ClusterError(f"no Ray answers at {ray_address} ({error.strerror or error}): is it running?") from error
-
-
-def _end_ray() -> None:
-    """Leave Ray; one that this process has started ends, its agents included, which outlive a raylet cut short."""
-    agents: list[psutil.Process] = []
-    for child in psutil.Process().children():
-        with contextlib.suppress(psutil.NoSuchProcess):
-            agents += child.children(recursive=True) if child.name() == "raylet" else []
-    ray.shutdown()
-    _, left = psutil.wait_procs(agents, timeout=_AGENTS_SECONDS)
-    for process in left:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            process.kill()
-
-
-def _protect_ray(token: Path) -> None:
-    """Embedded Ray listens on all interfaces: have it ask for a token. A mode the user has set stays as it is."""
-    if os.environ.get("RAY_AUTH_MODE", "token") != "token" or "RAY_AUTH_TOKEN" in os.environ:
-        return
-    if not token.exists():
-        _write_private(token, secrets.token_hex(32))
-    os.environ["RAY_AUTH_MODE"] = "token"
-    os.environ["RAY_AUTH_TOKEN_PATH"] = str(token)
-    # Ray read its environment when it was imported: have it look again.
-    ray._raylet.Config.initialize("")
-    ray._raylet.AuthenticationTokenLoader.instance().reset_cache()
 
 
 def _start_controller(

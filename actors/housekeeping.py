@@ -1,4 +1,4 @@
-"""What a broker does to its logs in the background: checkpoints, flushing, retention, compaction.
+"""What a broker does to its logs in the background: checkpoints, flushing, repair, retention, compaction.
 
 Everything that blocks runs in an executor or in a process of its own; the loop only plans and swaps. At most one flush
 and one compaction are under way.
@@ -15,20 +15,22 @@ from typing import Any
 
 from actors.handlers.context import BrokerContext
 from actors.log.compaction import CompactionPlan, CompactionResult
-from actors.log.errors import LogError
+from actors.log.errors import LogError, StorageError
 from actors.log.files import remove_files
 from actors.log.partition_log import PartitionLog
+from placement.metadata import OFFSETS_TOPIC
 
 log = logging.getLogger(__name__)
 
 _CHECKPOINT_SECONDS = 5.0
 _FLUSH_SECONDS = 2.0
+_REPAIR_SECONDS = 5.0
 
 Job = Callable[[PartitionLog], Coroutine[Any, Any, None]]
 
 
 class Housekeeper:
-    """Four endless jobs on the broker's loop."""
+    """Five endless jobs on the broker's loop."""
 
     def __init__(self, context: BrokerContext) -> None:
         self._context = context
@@ -42,6 +44,7 @@ class Housekeeper:
         jobs: list[tuple[float, Job]] = [
             (_CHECKPOINT_SECONDS, self._checkpoint),
             (_FLUSH_SECONDS, self._flush),
+            (_REPAIR_SECONDS, self._repair),
             (retention_seconds, self._retain),
         ]
         if config.boolean("log.cleaner.enable"):
@@ -72,6 +75,24 @@ class Housekeeper:
             if job is not None:
                 await self._context.loop.run_in_executor(None, job.run)
                 each.finish_flush(job)
+
+    async def _repair(self, each: PartitionLog) -> None:
+        """Have a log that failed take appends again, as soon as the disk lets it."""
+        reason, job = each.failure, each.begin_repair(self._context.now_ms())
+        if job is None:
+            return
+        await self._context.loop.run_in_executor(None, job.run)
+        try:
+            lost = each.finish_repair(job)
+        except StorageError as error:
+            log.error("%s", error)
+            return
+        log.warning("%s takes appends again after: %s", each.directory.name, reason)
+        if lost:
+            log.error("%s: the disk has lost the last %d records", each.directory.name, lost)
+        topic, _, partition = each.directory.name.rpartition("-")
+        if topic == OFFSETS_TOPIC:  # its shard was told of refusals that may stand in the log, or knows what is lost
+            self._context.shards.reload(int(partition))
 
     async def _retain(self, each: PartitionLog) -> None:
         paths = each.apply_retention(self._context.now_ms())

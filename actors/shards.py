@@ -186,6 +186,13 @@ class ShardHub:
         """Whether the shard of a partition led here serves; starts it if it does not."""
         return self._unavailable(partition) is ErrorCode.NONE
 
+    def reload(self, partition: int) -> None:
+        """The log is not what the shard of a partition knew: another process loads it."""
+        link = self._links.get(partition)
+        if link is not None:
+            self._resign(link)
+            self._want(partition, urgent=True)
+
     def led(self) -> list[int]:
         """Offsets partitions led here that have a shard, or records to have one for."""
         topic = self.context.metadata.topics.get(OFFSETS_TOPIC)

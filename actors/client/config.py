@@ -145,7 +145,7 @@ def resolve(table: Mapping[str, Setting], given: Mapping[str, Any]) -> dict[str,
             raise ConfigurationError(_unknown(name, table))
     values = {name: given.get(name, setting.default) for name, setting in table.items()}
     for name, value in values.items():
-        problem = _problem(table[name], value)
+        problem = problem_of(table[name], value)
         if problem:
             raise ConfigurationError(f"{name}={value!r}: {problem}")
     return values
@@ -156,7 +156,8 @@ def _unknown(name: str, table: Mapping[str, Setting]) -> str:
     return f"unknown setting {name!r}" + (f"; did you mean {close[0]!r}?" if close else "")
 
 
-def _problem(setting: Setting, value: Any) -> str | None:
+def problem_of(setting: Setting, value: Any) -> str | None:
+    """What is wrong with a value of this setting, in words; None if it will do."""
     if setting.choices:
         if value not in setting.choices:
             return f"must be one of {', '.join(map(str, setting.choices))}"

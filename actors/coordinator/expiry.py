@@ -17,11 +17,9 @@ from actors.coordinator.records import (
     OffsetsDeleted,
 )
 from actors.coordinator.runtime import Runtime
+from actors.coordinator.sweep import PAUSE_MS, share, tombstones_a_write
 from actors.coordinator.timers import Timer
 from actors.coordinator.writer import Write
-
-_OFFSETS_A_TURN = 5_000
-_PAUSE_MS = 10
 
 Base = Callable[[str, OffsetAndMetadata], int | None]
 """(topic, offset) -> the time retention is counted from, or None for one that is in use."""
@@ -49,15 +47,11 @@ class Expiry:
         if not left:
             left.extend(runtime.groups)
         busy = runtime.writer.pending_groups()
-        seen = 0
-        while left and seen < _OFFSETS_A_TURN:
-            group_id = left.popleft()
-            group, durable = runtime.groups.get(group_id), runtime.durable.get(group_id)
-            if group is not None and durable is not None and group_id not in busy:
-                seen += len(durable.offsets) + 1
+        for group, durable in share(left, runtime):
+            if group.group_id not in busy:
                 self._expire(group, durable, now)
         if left:
-            runtime.timers.arm(self._timer, now.monotonic_ms + _PAUSE_MS)
+            runtime.timers.arm(self._timer, now.monotonic_ms + PAUSE_MS)
         else:
             self.schedule(now)
 
@@ -73,6 +67,8 @@ class Expiry:
         ]
         if durable.pending:
             expired = [at for at in expired if not durable.is_unstable(at)]
+        # A larger append is refused as a whole; the rest goes at the next run.
+        expired = expired[: tombstones_a_write(group.group_id, self._runtime.config)]
         changes: list[Change] = [OffsetsDeleted(group.group_id, expired)] if expired else []
         nothing_left = len(expired) == len(durable.offsets) and not durable.pending
         ends = group.state is GroupState.EMPTY and group.is_vacant and nothing_left

@@ -1,6 +1,7 @@
-"""OffsetCommit, OffsetFetch, OffsetDelete, and what the deletion of a topic does to offsets.
+"""OffsetCommit, OffsetFetch, OffsetDelete.
 
-Reads see what has committed; validation of a write also sees what is under way. Expiry is in expiry.py.
+Reads see what has committed; validation of a write also sees what is under way. Expiry is in expiry.py, the end of
+topics in topic_deletion.py.
 """
 
 from __future__ import annotations
@@ -11,8 +12,6 @@ from actors.coordinator.durable import DurableGroup
 from actors.coordinator.errors import Error
 from actors.coordinator.group import Group, GroupState
 from actors.coordinator.messages import (
-    DeleteTopicOffsetsRequest,
-    DeleteTopicOffsetsResponse,
     FetchedOffset,
     Now,
     OffsetCommitRequest,
@@ -36,6 +35,7 @@ from actors.coordinator.records import (
     fits,
 )
 from actors.coordinator.runtime import Runtime
+from actors.coordinator.topic_deletion import TopicDeletions
 from actors.coordinator.writer import Write
 
 NO_RETENTION = -1
@@ -43,8 +43,9 @@ END_OF_TIME_MS = 2**63 - 1
 
 
 class Offsets:
-    def __init__(self, runtime: Runtime) -> None:
+    def __init__(self, runtime: Runtime, deletions: TopicDeletions) -> None:
         self._runtime = runtime
+        self._deletions = deletions
 
     # -- OffsetCommit, versions 0 to 9
 
@@ -63,6 +64,8 @@ class Offsets:
         assert group_id is not None
         if group is None:
             group = runtime.groups[group_id] = Group(group_id, now.wall_ms)
+        if self._deletions.under_way:
+            self._deletions.before_commit(group_id, {topic for (topic, _), _ in entries}, now)
         records = encode_offsets(group_id, entries, group.key_prefixes)
         runtime.unanswered[token] = request
         runtime.writer.submit(CommitWrite(runtime, token, errors, OffsetsPut(group_id, entries)), records, now)
@@ -161,7 +164,7 @@ class Offsets:
     def answer(self, token: Token, response: OffsetFetchResponse) -> None:
         self._runtime.answer(token, response)
 
-    # -- OffsetDelete, version 0, and deleted topics
+    # -- OffsetDelete, version 0
 
     def stored(self, group_id: str) -> set[TopicPartition]:
         """Every partition that has an offset, or may have one when what is under way commits."""
@@ -211,21 +214,6 @@ class Offsets:
         topics = group.subscribed_topics
         return lambda topic: topics is None or topic in topics
 
-    def topics_deleted(self, token: Token, request: DeleteTopicOffsetsRequest, now: Now) -> None:
-        """Offsets of topics that are gone go as well, whatever their group is doing."""
-        runtime = self._runtime
-        runtime.park(token, request)
-        changes: list[Change] = []
-        for group_id in list(runtime.groups):
-            gone = [at for at in self.stored(group_id) if at[0] in request.topics]
-            if gone:
-                changes.append(OffsetsDeleted(group_id, sorted(gone)))
-        response = DeleteTopicOffsetsResponse(Error.NONE)
-        if changes:
-            runtime.write(OffsetDeleteWrite(runtime, token, response, changes), now)
-        else:
-            runtime.answer(token, response)
-
 
 class CommitWrite(Write):
     __slots__ = ("_errors", "_runtime", "_token")
@@ -259,7 +247,7 @@ class OffsetDeleteWrite(Write):
         self,
         runtime: Runtime,
         token: Token,
-        response: OffsetDeleteResponse | DeleteTopicOffsetsResponse,
+        response: OffsetDeleteResponse,
         changes: list[Change],
     ) -> None:
         super().__init__(changes)

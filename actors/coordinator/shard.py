@@ -15,7 +15,7 @@ and reports each append's outcome, in their order, by `appended` or `append_refu
 high watermark. When an outcome is unknown it calls `forget`. Whenever `needs_reload` is set, after any call,
 it starts loading again. Every token is answered exactly once, unless it is dropped.
 
-What each request does is in join.py, sync.py, membership.py, offsets.py and admin.py.
+What each request does is in join.py, sync.py, membership.py, offsets.py, topic_deletion.py and admin.py.
 """
 
 from __future__ import annotations
@@ -58,6 +58,7 @@ from actors.coordinator.rebalance import Rebalancer
 from actors.coordinator.records import CorruptRecordError
 from actors.coordinator.runtime import Runtime
 from actors.coordinator.sync import Sync
+from actors.coordinator.topic_deletion import TopicDeletions
 from actors.coordinator.writer import Append, UnexpectedLogEndError
 
 
@@ -100,7 +101,8 @@ class Shard:
         self._join = join = Join(runtime, rebalancer)
         self._sync = sync = Sync(runtime, rebalancer)
         self._membership = membership = Membership(runtime, rebalancer)
-        offsets = Offsets(runtime)
+        self._deletions = deletions = TopicDeletions(runtime)
+        offsets = Offsets(runtime, deletions)
         admin = Admin(runtime, offsets)
         self._expiry = Expiry(runtime)
         self._loader = Loader()
@@ -116,7 +118,7 @@ class Shard:
             LeaveGroupRequest: membership.leave,
             OffsetFetchRequest: offsets.fetch,
             OffsetDeleteRequest: offsets.delete,
-            DeleteTopicOffsetsRequest: offsets.topics_deleted,
+            DeleteTopicOffsetsRequest: deletions.handle,
             ListGroupsRequest: admin.list_groups,
             DescribeGroupsRequest: admin.describe_groups,
             DeleteGroupsRequest: admin.delete_groups,
@@ -227,6 +229,7 @@ class Shard:
         runtime.answer_all(error)
         runtime.timers.clear()
         runtime.writer.forget()
+        self._deletions.forget()
         runtime.groups.clear()
         runtime.durable = DurableState()
         self._active_from = None

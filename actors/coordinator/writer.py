@@ -132,16 +132,16 @@ class Writer:
 
     def pending_changes(self, group_id: str) -> list[Change]:
         """What has been written about a group and not yet committed, oldest first."""
-        return [
-            change
-            for batch in self._batches()
-            for write in batch.writes
-            for change in write.changes
-            if change.group_id == group_id
-        ]
+        return [change for change in self.all_pending_changes() if change.group_id == group_id]
+
+    def all_pending_changes(self) -> Iterator[Change]:
+        """What has been written and not yet committed, oldest first."""
+        for batch in self._batches():
+            for write in batch.writes:
+                yield from write.changes
 
     def pending_groups(self) -> set[str]:
-        return {c.group_id for batch in self._batches() for write in batch.writes for c in write.changes}
+        return {change.group_id for change in self.all_pending_changes()}
 
     @property
     def last_batch_id(self) -> int:

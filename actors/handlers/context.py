@@ -43,6 +43,9 @@ class Shards(Protocol):
     def led(self) -> list[int]:
         """Offsets partitions led by this broker which have a shard or records for one."""
 
+    def reload(self, partition: int) -> None:
+        """Have the shard, if it is here, forget what it knows and read its log again."""
+
     def note_topics(self) -> None:
         """Topics have come or gone."""
 

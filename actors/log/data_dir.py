@@ -17,7 +17,7 @@ import re
 import shutil
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -133,12 +133,17 @@ class DataDir:
         return self.logs.get((topic, partition))
 
     def delete(self, topic: str, partition: int) -> Path | None:
-        """Drop a log: its folder is renamed at once; `remove_folder` of the returned path may take its time."""
+        """Drop a log: its folder is renamed at once; `remove_folder` of the returned path may take its time.
+
+        A crash may undo the renaming. The folder is then one of a topic nobody knows, and dropped again.
+        """
         return self._rename_away(topic, partition, DELETE_SUFFIX)
 
     def set_aside(self, topic: str, partition: int) -> Path | None:
         """Drop a log that should not be here, keeping its files in a folder whose name ends in .stray."""
-        return self._rename_away(topic, partition, STRAY_SUFFIX)
+        renamed = self._rename_away(topic, partition, STRAY_SUFFIX)
+        fsync_directory(self.path)
+        return renamed
 
     def strays(self, known: Mapping[TopicPartition, bytes]) -> list[TopicPartition]:
         """Loaded logs of partitions not in `known`, or known under another topic id."""
@@ -168,9 +173,7 @@ class DataDir:
         log.abandon()
         # A topic's name may fill what a file system allows for one: keep only its beginning.
         name = f"{log.directory.name[:200]}.{uuid.uuid4().hex}{suffix}"
-        renamed = log.directory.rename(self.path / name)
-        fsync_directory(self.path)
-        return renamed
+        return log.directory.rename(self.path / name)
 
     # -- the end
 
@@ -205,6 +208,12 @@ class DataDir:
 def remove_folder(path: Path) -> None:
     """Remove a folder that `DataDir.delete` renamed; safe in another thread, safe to repeat."""
     shutil.rmtree(path, ignore_errors=True)
+
+
+def remove_folders(paths: Iterable[Path]) -> None:
+    """`remove_folder` of each."""
+    for path in paths:
+        remove_folder(path)
 
 
 def _locked(path: Path, timeout_s: float) -> int:

@@ -102,12 +102,12 @@ class PartitionLog(UpkeptLog):
         return True
 
     def assign_leader_epoch(self, epoch: int) -> None:
-        """A leader of `epoch` begins at the log end (KIP-101). StorageError when it cannot be kept."""
+        """A leader of `epoch` begins at the log end (KIP-101).
+
+        Costs no file: the next checkpoint writes it down, and until then recovery finds it in the epoch's batches.
+        One that has none is of no use to anybody after a crash.
+        """
         self._epochs.assign(epoch, self._end)
-        try:
-            self._epochs.save()
-        except OSError as error:
-            raise StorageError(f"{self.directory}: cannot save the leader epoch: {error}") from error
 
     def epoch_entries(self) -> list[tuple[int, int]]:
         """(epoch, start offset) of all known epochs, ascending."""
@@ -226,10 +226,7 @@ class PartitionLog(UpkeptLog):
 
     def _added(self, header: BatchHeader, base_offset: int, leader_epoch: int, now_ms: int) -> None:
         """Account for a batch that has been written."""
-        if leader_epoch > self._epochs.latest:
-            self._epochs.assign(leader_epoch, base_offset)
-            with contextlib.suppress(OSError):  # recovery finds the epoch in the batch
-                self._epochs.save()
+        self._epochs.assign(leader_epoch, base_offset)
         self.segments.active.added(
             base_offset, header.size_bytes, header.max_timestamp, self.config.index_interval_bytes
         )

@@ -32,10 +32,13 @@ class OpenedLog:
     log_end_offset: int
 
 
-def open_directory(directory: Path, config: LogConfig, *, clean_shutdown: bool, now_ms: int) -> OpenedLog:
-    """Read a log's folder, making it if it is missing. StorageError when the disk refuses."""
+def open_directory(
+    directory: Path, config: LogConfig, *, clean_shutdown: bool, now_ms: int, create: bool = True
+) -> OpenedLog:
+    """Read a log's folder, making it if it is missing and `create`. StorageError when the disk refuses."""
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        if create:
+            directory.mkdir(parents=True, exist_ok=True)
         return _Opening(directory, config, clean_shutdown, now_ms).run()
     except OSError as error:
         raise StorageError(f"cannot open the log in {directory}: {error}") from error

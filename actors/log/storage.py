@@ -1,4 +1,4 @@
-"""The storage side of a log: its segments on disk, rolling, flushing, closing.
+"""The storage side of a log: its segments on disk, rolling, flushing, coming back after a failure, closing.
 
 Producing and fetching are partition_log.py's, removing records is upkeep.py's. Opening stands in recovery.py.
 """
@@ -13,6 +13,7 @@ from actors.log.errors import StorageError
 from actors.log.files import FileWriter
 from actors.log.flush import FlushJob
 from actors.log.recovery import OpenedLog
+from actors.log.repair import RepairJob
 from actors.log.segment import MAX_RELATIVE_OFFSET, SNAPSHOT_SUFFIX, Segment, file_name
 from actors.log.segments import Segments
 
@@ -37,6 +38,7 @@ class StoredLog:
         # Counts the times the end moved back: a flush begun before that has proved nothing.
         self._generation = 0
         self._failure: str | None = None
+        self._in_repair = False
 
     @property
     def log_start_offset(self) -> int:
@@ -67,7 +69,7 @@ class StoredLog:
 
     @property
     def failure(self) -> str | None:
-        """Why the log takes no appends until it is opened again, or None."""
+        """Why the log takes no appends until it is repaired or opened again, or None."""
         return self._failure
 
     def _must_be_usable(self) -> None:
@@ -137,7 +139,7 @@ class StoredLog:
         """Account for a job that has run. StorageError if it failed; the next one tries again.
 
         After a failed fsync the log takes no more appends: the kernel may have dropped the data while a later
-        one succeeds, so only opening the log again, which reads it, tells what is there.
+        one succeeds, so only a repair, or opening the log again, tells what is there.
         """
         if job.error is not None:
             reason = f"flush failed: {job.error}"
@@ -161,14 +163,64 @@ class StoredLog:
             job.run()
             self.finish_flush(job)
 
+    def begin_repair(self, now_ms: int) -> RepairJob | None:
+        """A job that may end the log's failure; None without one. Run it, then `finish_repair`.
+
+        Reads go on meanwhile. Segments are neither deleted nor cut until it is finished.
+        """
+        if self._failure is None or self._in_repair or self.segments.active.fd < 0:
+            return None
+        self._in_repair = True
+        return RepairJob(self.directory, self.config, self._generation, now_ms, self._writer)
+
+    def finish_repair(self, job: RepairJob) -> int:
+        """Take over what a job that has run made of the log; how many records at its end were lost.
+
+        StorageError if it failed: the log stays as it is, and the next job tries again.
+        """
+        self._in_repair = False
+        if job.error is not None:
+            raise job.error
+        opened = job.opened
+        assert opened is not None, "run() sets one of the two"
+        if job.generation != self._generation or self.segments.active.fd < 0:
+            job.give_up()
+            return 0
+        lost = max(self._end - opened.log_end_offset, 0)
+        self._adopt(opened)
+        self._failure = None
+        self.write_checkpoint()
+        return lost
+
+    def _adopt(self, opened: OpenedLog) -> None:
+        """Go on with another reading of our own folder. What is known here, and not yet on disk, stays."""
+        for segment in self.segments:
+            segment.close()
+        self.segments.replace(opened.segments)
+        self._generation += 1
+        self._snapshots = []
+        self._unflushed_records = 0
+        self._end = opened.log_end_offset
+        self._start = min(max(self._start, opened.checkpoint.log_start_offset), self._end)
+        self._watermark = min(self._watermark, self._end)
+        self._producers = opened.producers
+        for epoch, start in self._epochs.entries():
+            opened.epochs.assign(epoch, min(start, self._end))
+        self._epochs = opened.epochs
+        self.checkpoint = replace(opened.checkpoint, recovery_point=self._end)
+
+    def _must_not_be_in_repair(self) -> None:
+        if self._in_repair:
+            raise StorageError(f"{self.directory} is being repaired: {self._failure}")
+
     def write_checkpoint(self, *, durable: bool = False) -> None:
         """Keep start, watermark and recovery point for the next opening. Costs a file only if they moved."""
         self.checkpoint = replace(self.checkpoint, log_start_offset=self._start, high_watermark=self._watermark)
         try:
+            self._epochs.save()  # first: recovery looks for epochs only behind the recovery point
             if durable or self.checkpoint != self._saved:
                 save_checkpoint(self.directory, self.checkpoint, durable=durable)
                 self._saved = self.checkpoint
-            self._epochs.save()
         except OSError as error:
             raise StorageError(f"cannot write the checkpoint of {self.directory}: {error}") from error
 

@@ -49,6 +49,8 @@ class UpkeptLog(StoredLog):
 
         They are already out of the log under another name: `files.remove_files` may take its time.
         """
+        if self._in_repair:
+            return []
         self._producers.expire(now_ms, self.config.producer_id_expiration_ms)
         if self._failure is None:
             self._roll_expired(now_ms)
@@ -173,6 +175,7 @@ class UpkeptLog(StoredLog):
 
     def _forget_after(self, end: int) -> None:
         """Before files change: a crash in between must check everything from `end` on."""
+        self._must_not_be_in_repair()
         self._generation += 1
         point = min(self.recovery_point, end)
         cleaned_to = min(self.checkpoint.cleaned_to, end)
@@ -231,10 +234,11 @@ class UpkeptLog(StoredLog):
         """Put compacted segments in place; the old files, renamed, for `files.remove_files`.
 
         A result the log has moved past (truncated, segments deleted meanwhile) is dropped. StorageError when
-        the disk refuses; once files have moved, the log takes no more appends until it is opened again.
+        the disk refuses; once files have moved, the log takes no more appends until it is repaired.
         """
         count = len(result.old_bases)
-        if result.generation != self._generation or self.segments.bases()[:count] != result.old_bases:
+        moved_past = result.generation != self._generation or self.segments.bases()[:count] != result.old_bases
+        if moved_past or self._in_repair:
             return [cleaned(path) for base in result.new_bases for path in self._segment(base).paths()]
         try:
             commit(self.directory, result.old_bases, result.new_bases)

@@ -10,7 +10,8 @@ import psutil
 import pytest
 import ray
 
-from actors.cluster import Cluster, _protect_ray
+from actors import ray_runtime
+from actors.cluster import Cluster
 from tests.ray.support import FAST, assert_gone
 
 _numbers = itertools.count(1)
@@ -19,7 +20,7 @@ _numbers = itertools.count(1)
 @pytest.fixture(scope="package")
 def embedded_ray(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Ray in this process; every process it has started is gone afterwards."""
-    _protect_ray(tmp_path_factory.mktemp("ray") / "ray-token")
+    ray_runtime.protect(tmp_path_factory.mktemp("ray") / "ray-token")
     ray.init(
         address="local",
         num_cpus=4,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
@@ -247,7 +248,8 @@ class ShardMachine(RuleBasedStateMachine):
         assert driver.shard._runtime.unanswered == {}
 
 
-def test_random_histories() -> None:
+def test_random_histories(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("actors.coordinator.sweep.OFFSETS_A_TURN", 1)  # things happen between the turns of a sweep
     run_state_machine_as_test(
         ShardMachine,
         settings=settings(

@@ -13,11 +13,13 @@ from runtime_helpers import SECRET, run, until
 
 from actors.broker_server import BrokerServer, BrokerSpec, StartError
 from actors.controller_server import ControllerServer
+from actors.log.batch import build_batch
 from actors.metadata_log import MetadataLog
 from actors.settings import BrokerConfig
 from actors.wire import messages
 from actors.wire.framing import decode_response, encode_request
 from actors.wire.messages import ApiMessage, response_class
+from placement.metadata import PartitionInfo, partition_record
 
 
 class NoProcesses:
@@ -130,8 +132,8 @@ async def world(path: Path, **settings: str) -> AsyncIterator[World]:
 VERSIONS: tuple[ApiMessage, int] = (messages.ApiVersionsRequest(), 2)
 
 
-def create(name: str) -> tuple[ApiMessage, int]:
-    topic = messages.CreateTopicsRequest.CreatableTopic(name=name, num_partitions=1, replication_factor=1)
+def create(name: str, partitions: int = 1) -> tuple[ApiMessage, int]:
+    topic = messages.CreateTopicsRequest.CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
     return messages.CreateTopicsRequest(topics=[topic], timeout_ms=5000), 5
 
 
@@ -310,6 +312,88 @@ def test_an_image_of_a_former_controller_is_ignored(tmp_path: Path) -> None:
             stale.version += 100
             w.server.apply_image(stale)
             assert w.server.context.metadata is present
+
+    run(test())
+
+
+def delete(name: str) -> tuple[ApiMessage, int]:
+    return messages.DeleteTopicsRequest(topic_names=[name], timeout_ms=5000), 4
+
+
+def test_the_logs_of_a_large_topic_are_dropped_some_in_a_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thousands of folders renamed and flushed in one turn held up every client."""
+    monkeypatch.setattr("actors.broker_server._DROPS_A_TURN", 5)
+
+    async def test() -> None:
+        async with world(tmp_path) as w:
+            loop, client, data_dir = asyncio.get_running_loop(), await w.client(), w.server.context.data_dir
+            client.send(create("large", 23), create("kept"))
+            assert [(await client.answer()).topics[0].error_code for _ in range(2)] == [0, 0]
+            for index in range(23):
+                w.server.context.log("large", index)
+            w.server.context.log("kept", 0)
+            turns: list[int] = [0]
+
+            def turn() -> None:
+                turns.append(0)
+                loop.call_soon(turn)
+
+            def count(topic: str, partition: int, drop: Any = data_dir.delete) -> Any:
+                turns[-1] += 1
+                return drop(topic, partition)
+
+            monkeypatch.setattr(data_dir, "delete", count)
+            turn()
+            client.send(delete("large"))
+            assert (await client.answer()).responses[0].error_code == 0
+            await until(lambda: list(data_dir.logs) == [("kept", 0)])
+            assert sum(turns) == 23
+            assert max(turns) == 5
+            await until(lambda: not list((tmp_path / "broker-0").glob("large-*")))
+
+    run(test())
+
+
+def test_a_new_topic_finds_its_place_free_of_the_deleted_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("actors.broker_server._DROPS_A_TURN", 1)
+
+    async def test() -> None:
+        async with world(tmp_path) as w:
+            client, context = await w.client(), w.server.context
+            client.send(create("t", 9))
+            await client.answer()
+            for index in range(9):
+                context.log("t", index).append_as_leader(build_batch([(b"k", b"v", None, 0)]), 9, 0)
+            client.send(delete("t"), create("t", 9))
+            assert (await client.answer()).responses[0].error_code == 0
+            assert (await client.answer()).topics[0].error_code == 0
+            assert [context.log("t", index).log_end_offset for index in range(9)] == [0] * 9
+            await until(lambda: len(list((tmp_path / "broker-0").glob("t-*"))) == 9)
+            assert not list((tmp_path / "broker-0").glob("*.stray"))
+
+    run(test())
+
+
+def test_an_image_that_raises_the_epochs_of_many_partitions_writes_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test() -> None:
+        async with world(tmp_path) as w:
+            client, context = await w.client(), w.server.context
+            client.send(create("t", 20))
+            await client.answer()
+            logs = [context.log("t", index) for index in range(20)]
+            image = type(context.metadata).from_wire(context.metadata.to_wire())
+            for index in range(20):
+                image.apply(partition_record("t", index, PartitionInfo(0, 7, (0,), (0,))))
+
+            def refuse(*_: Any, **__: Any) -> None:
+                raise AssertionError("a file is written in the loop's turn")
+
+            with monkeypatch.context() as patch:
+                patch.setattr("actors.log.epochs.write_atomically", refuse)
+                w.server.apply_image(image)
+            assert [each.leader_epoch for each in logs] == [7] * 20
 
     run(test())
 

@@ -197,8 +197,27 @@ def test_a_lost_checkpoint_costs_only_time(tmp_path, content_of_file):
     log.abandon()
 
 
+def test_an_epoch_no_file_knows_yet_is_found_in_its_batches_wherever_the_log_is_flushed(tmp_path):
+    log = open_log(tmp_path)
+    append(log, values(b"a"), epoch=1)
+    log.flush()
+    log.assign_leader_epoch(4)
+    append(log, values(b"b"), epoch=4)
+    log.abandon()
+    log = open_log(tmp_path)
+    assert log.epoch_entries() == [(1, 0), (4, 1)]
+    log.assign_leader_epoch(5)
+    append(log, values(b"c"), epoch=5)
+    log.flush()
+    log.abandon()
+    log = open_log(tmp_path)
+    assert (log.epoch_entries(), log.recovery_point) == ([(1, 0), (4, 1), (5, 2)], 3)
+    log.abandon()
+
+
 def test_epochs_of_cut_batches_are_forgotten(tmp_path):
     log = filled(tmp_path)
+    log.write_checkpoint()
     log.abandon()
     with log_file(tmp_path).open("r+b") as file:
         file.truncate(len(BATCHES[0]) + len(BATCHES[1]) + 5)

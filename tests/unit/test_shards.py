@@ -787,6 +787,20 @@ def test_a_new_epoch_of_the_same_leader_loads_the_shard_again(tmp_path: Path) ->
     run(test())
 
 
+def test_a_shard_whose_log_was_repaired_loads_it_again(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with world(tmp_path) as w:
+            w.write(1, 1)
+            shard = await w.serving(1)
+            spare = await w.spare()
+            w.hub.reload(2)  # which has none
+            w.hub.reload(1)
+            await shard.hear(Kind.RESIGN)
+            assert (await spare.hear(Kind.BECOME))[:2] == (1, 5)
+
+    run(test())
+
+
 def test_shards_are_told_which_topics_there_are(tmp_path: Path) -> None:
     async def test() -> None:
         async with world(tmp_path) as w:

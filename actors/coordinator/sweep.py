@@ -1,0 +1,46 @@
+"""Looking at every group without seeming dead meanwhile: a share of all offsets in a turn.
+
+What is looked for stands in expiry.py and topic_deletion.py.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Final
+
+from actors.coordinator.config import CoordinatorConfig
+from actors.coordinator.durable import DurableGroup
+from actors.coordinator.group import Group
+from actors.coordinator.records import OffsetsDeleted
+from actors.coordinator.runtime import Runtime
+from actors.coordinator.writer import BATCH_OVERHEAD_BYTES, RECORD_OVERHEAD_BYTES
+
+OFFSETS_A_TURN = 5_000
+PAUSE_MS: Final = 10
+_TOPIC_NAME_MAX_BYTES: Final = 249
+_KEY_OVERHEAD_BYTES: Final = 10
+
+
+def share(left: deque[str], runtime: Runtime) -> Iterator[tuple[Group, DurableGroup]]:
+    """The groups of this turn, taken out of `left`: as many as hold some 5,000 offsets, or one that holds more."""
+    seen = 0
+    while left and seen < OFFSETS_A_TURN:
+        group_id = left.popleft()
+        group, durable = runtime.groups.get(group_id), runtime.durable.get(group_id)
+        if group is not None and durable is not None:
+            seen += len(durable.offsets) + 1
+            yield group, durable
+
+
+def tombstones_a_write(group_id: str, config: CoordinatorConfig) -> int:
+    """How many offset tombstones of a group certainly fit into one append: the log refuses a larger one."""
+    key = len(group_id.encode()) + _TOPIC_NAME_MAX_BYTES + _KEY_OVERHEAD_BYTES
+    return max((config.max_message_bytes - BATCH_OVERHEAD_BYTES) // (key + RECORD_OVERHEAD_BYTES), 1)
+
+
+def in_writes(deleted: OffsetsDeleted, config: CoordinatorConfig) -> Iterator[OffsetsDeleted]:
+    """The same deletion in pieces, each of which fits into one append."""
+    step = tombstones_a_write(deleted.group_id, config)
+    for first in range(0, len(deleted.partitions), step):
+        yield OffsetsDeleted(deleted.group_id, deleted.partitions[first : first + step])

@@ -1,0 +1,70 @@
+"""Bringing back a log that takes no appends, because an fsync or the swap of compacted segments failed.
+
+After a failed fsync the kernel may call pages clean that never reached the disk, and the next fsync then succeeds
+without them. So what is not known to be durable is read, checked, written once more, and only then flushed.
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from actors.log.config import LogConfig
+from actors.log.errors import StorageError
+from actors.log.files import FileWriter, fsync_directory, read_exactly
+from actors.log.recovery import OpenedLog, open_directory
+from actors.log.segment import Segment
+
+_CHUNK_BYTES: Final = 1 << 20
+
+
+@dataclass(slots=True)
+class RepairJob:
+    """The log's folder read anew, its tail rewritten. `run` in any thread, then `PartitionLog.finish_repair`."""
+
+    directory: Path
+    config: LogConfig
+    generation: int
+    now_ms: int
+    writer: FileWriter
+    opened: OpenedLog | None = None
+    error: StorageError | None = None
+
+    def run(self) -> None:
+        """Do it. What the disk says against it is kept in `error`."""
+        try:
+            self.opened = opened = open_directory(
+                self.directory, self.config, clean_shutdown=False, now_ms=self.now_ms, create=False
+            )
+            self._rewrite(opened)
+        except Exception as error:  # whatever it is, the log stays as it was, and the next job tries again
+            self.give_up()
+            self.error = StorageError(f"{self.directory} cannot be repaired: {error}")
+
+    def give_up(self) -> None:
+        """Close what `run` opened."""
+        opened, self.opened = self.opened, None
+        for segment in opened.segments if opened is not None else ():
+            segment.close()
+
+    def _rewrite(self, opened: OpenedLog) -> None:
+        point = opened.checkpoint.recovery_point
+        ends = [segment.base_offset for segment in opened.segments[1:]] + [opened.log_end_offset]
+        for segment, end in zip(opened.segments, ends, strict=True):
+            if end > point or not segment.flushed:
+                self._rewrite_from(segment, point)
+        fsync_directory(self.directory)
+
+    def _rewrite_from(self, segment: Segment, offset: int) -> None:
+        found = segment.find(offset)
+        position = found.position if found is not None else segment.size_bytes
+        fd = os.open(segment.path, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            while position < segment.size_bytes:
+                data = read_exactly(fd, min(_CHUNK_BYTES, segment.size_bytes - position), position)
+                if not data:
+                    raise OSError(f"{segment.path} ends at byte {position}")
+                position += self.writer.write(fd, (data,), position)
+            self.writer.fsync(fd)
+        finally:
+            os.close(fd)

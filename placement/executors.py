@@ -1,0 +1,55 @@
+"""Which Ray node a Spark executor runs on: beside the brokers it reads from, as far as these have room. Rules only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What a living Ray node has free for executors. `brokers` is how many brokers run there."""
+
+    node_id: str
+    address: str
+    cpus: float
+    memory_bytes: float
+    brokers: int = 0
+
+
+class NoRoomError(RuntimeError):
+    """The executors do not fit; the text is one line, says what was asked for and what there is."""
+
+
+def place_executors(rooms: Sequence[Room], count: int, cores: float, memory_bytes: int) -> list[str]:
+    """The id of the node for each of `count` executors of `cores` CPUs and `memory_bytes` bytes.
+
+    Nodes with brokers come first, in turns, so that each executor has a broker's records at hand and none has to
+    share its machine more than necessary; then the nodes without. Raises NoRoomError if some do not fit.
+    """
+    used = {room.node_id: 0 for room in rooms}
+    placed: list[str] = []
+    for _ in range(count):
+        free = [room for room in rooms if _fits(room, used[room.node_id] + 1, cores, memory_bytes)]
+        if not free:
+            raise NoRoomError(_why(rooms, count, cores, memory_bytes, len(placed)))
+        node = min(free, key=lambda room: (not room.brokers, used[room.node_id], -room.brokers, -room.cpus))
+        used[node.node_id] += 1
+        placed.append(node.node_id)
+    return placed
+
+
+def _fits(room: Room, count: int, cores: float, memory_bytes: int) -> bool:
+    return count * cores <= room.cpus and count * memory_bytes <= room.memory_bytes
+
+
+def _why(rooms: Sequence[Room], count: int, cores: float, memory_bytes: int, fitting: int) -> str:
+    nodes = (f"{room.address} has {room.cpus:g} CPU(s) and {_mib(room.memory_bytes)} free" for room in rooms)
+    return (
+        f"num_executors={count} with executor_cores={cores:g} and executor_memory={_mib(memory_bytes)} do not fit: "
+        f"there is room for {fitting} ({'; '.join(nodes) or 'no living Ray node'})"
+    )
+
+
+def _mib(size_bytes: float) -> str:
+    return f"{size_bytes / (1 << 20):.0f}m"

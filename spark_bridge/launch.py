@@ -1,0 +1,181 @@
+"""Start and end RayDP's application and the JVM of this process. Imported only when a session is asked for."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import ray
+
+from spark_bridge.executors import executor_count
+from spark_bridge.spark_config import Application, SessionError
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # of packages that RayDP imports
+    import raydp
+    import raydp.spark.ray_cluster
+    from pyspark import SparkContext
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+START_SECONDS: Final = 180.0
+_EXECUTORS_SECONDS: Final = 120.0
+_JVM_EXIT_SECONDS: Final = 10.0
+_POLL_SECONDS: Final = 0.05
+
+
+def refuse_running_session() -> None:
+    """Raises SessionError if this process runs a SparkSession; PySpark would silently go on with that one."""
+    context = SparkContext._active_spark_context
+    if context is not None:
+        raise SessionError(
+            f"this process runs a SparkSession already ({context.appName!r} on {context.master}): use it as it is, "
+            "or call its stop() before a session on RayDP"
+        )
+    _end_jvm()  # PySpark keeps the JVM of a stopped session, which has none of the options of a new one
+
+
+def start(app: Application, configs: dict[str, str], group: Any, java_env: Mapping[str, str], log: str) -> SparkSession:
+    """RayDP's application, all its executors up; `configs` is RayDP's to change. Raises SessionError naming `log`."""
+    overdue = _Watchdog(app)
+    try:
+        with overdue, _output_to(log), _master_environment(java_env), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            spark = raydp.init_spark(
+                app.name,
+                app.num_executors,
+                app.executor_cores,
+                app.executor_memory,
+                placement_group=group,
+                configs=configs,
+            )
+            _wait_for_executors(spark, app)
+    except SessionError as error:
+        raise SessionError(f"{error}; the log is {log}") from error
+    except Exception as error:
+        why = f"not within {START_SECONDS:.0f} s" if overdue.bitten else _first_line(error)
+        raise SessionError(f"Spark session {app.name!r} did not start: {why}; the log is {log}") from error
+    return spark
+
+
+def stop() -> None:
+    """End RayDP's application, if any, and the JVM of this process."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            raydp.stop_spark()
+    except Exception as error:  # of a JVM or a Ray that died before: there is nothing left to end
+        warnings.warn(f"the Spark session did not stop in order: {_first_line(error)}", stacklevel=2)
+    finally:
+        _end_jvm()
+
+
+def _wait_for_executors(spark: SparkSession, app: Application) -> None:
+    deadline = time.monotonic() + _EXECUTORS_SECONDS
+    while (count := executor_count(spark)) < app.num_executors:
+        if time.monotonic() > deadline:
+            raise SessionError(
+                f"{count} of num_executors={app.num_executors} executors of Spark session {app.name!r} have come up "
+                f"within {_EXECUTORS_SECONDS:.0f} s: is the Ray cluster out of CPUs or memory (`ray status`)?"
+            )
+        time.sleep(_POLL_SECONDS)
+
+
+def _end_jvm() -> None:
+    """PySpark's JVM outlives its sessions; it ends when its standard input is closed."""
+    gateway, SparkContext._gateway, SparkContext._jvm = SparkContext._gateway, None, None
+    if gateway is None:
+        return
+    with contextlib.suppress(Exception):  # py4j's errors have no common class; a dead JVM is what we want
+        gateway.shutdown()
+    process = getattr(gateway, "proc", None)
+    if process is not None:
+        process.stdin.close()
+        try:
+            process.wait(_JVM_EXIT_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+@contextlib.contextmanager
+def _output_to(path: str) -> Iterator[None]:
+    """Standard output and error in a file: JVMs started meanwhile inherit them, and talk a lot."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    saved = os.dup(1), os.dup(2)
+    log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        yield
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        for descriptor, target in zip(saved, (1, 2), strict=True):
+            os.dup2(descriptor, target)
+            os.close(descriptor)
+        os.close(log)
+
+
+@contextlib.contextmanager
+def _master_environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Have RayDP's master, which starts `java` by name, run with these variables; RayDP has no option for it."""
+    if not variables:
+        yield
+        return
+    module = raydp.spark.ray_cluster
+    original = module.RayDPSparkMaster
+    module.RayDPSparkMaster = _WithEnvironment(original, dict(variables))
+    try:
+        yield
+    finally:
+        module.RayDPSparkMaster = original
+
+
+class _WithEnvironment:
+    """An actor class whose `options` always has a runtime environment."""
+
+    def __init__(self, actor_class: Any, variables: dict[str, str]) -> None:
+        self._actor_class = actor_class
+        self._variables = variables
+
+    def options(self, **options: Any) -> Any:
+        return self._actor_class.options(runtime_env={"env_vars": self._variables}, **options)
+
+
+class _Watchdog:
+    """`init_spark` waits forever for a JVM that does not come: end what it waits for when it is overdue."""
+
+    def __init__(self, app: Application) -> None:
+        self.bitten = False
+        self._master = app.name + "_SPARK_MASTER"
+        self._timer = threading.Timer(START_SECONDS, self._bite)
+        self._timer.daemon = True
+
+    def _bite(self) -> None:
+        self.bitten = True
+        with contextlib.suppress(ValueError):
+            ray.kill(ray.get_actor(self._master))
+        gateway = SparkContext._gateway
+        if gateway is not None and getattr(gateway, "proc", None) is not None:
+            gateway.proc.kill()
+
+    def __enter__(self) -> None:
+        self._timer.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.cancel()
+
+
+def _first_line(error: BaseException) -> str:
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__

@@ -1,0 +1,189 @@
+"""Where a query's group members live: Ray actors beside the executors, or threads of the driver where there is no Ray.
+
+A member that dies is replaced under its `group.instance.id`: the successor has the same partitions at once, and the
+other members of the group notice nothing. What the dead one held of a running batch is not committed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+import ray
+from ray.exceptions import RayActorError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from actors.client import Admin, TopicPartition
+from actors.client.errors import KafkaError
+from actors.process import check_code_version, code_version
+from actors.range_member import Done, Held, Holding, RangeMember, RangeMemberSpec, await_settled
+from placement.nodes import alive_nodes
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
+
+_STOP_SECONDS = 30.0
+_NOTHING = Holding("", -1, False, ())
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A partition of a batch: which member holds it, from where, and under which tenure."""
+
+    member: int
+    held: Held
+
+
+class _Host(Protocol):
+    """One member, wherever it lives. What dies with it is reported as nothing held."""
+
+    def begin(self) -> Holding: ...
+    def holding(self) -> Holding: ...
+    def finish(self, done: Done) -> list[tuple[str, int]]: ...
+    def stop(self) -> None: ...
+
+
+@ray.remote(num_cpus=0, max_restarts=0, max_concurrency=8)
+class GroupMember:
+    """One member of a Spark job's group. Nothing survives its death but what it committed."""
+
+    def __init__(self, spec: RangeMemberSpec, version: str) -> None:
+        check_code_version(version)
+        self._member = RangeMember(spec)
+
+    def call(self, method: str, *arguments: Any) -> Any:
+        """A method of the member."""
+        return getattr(self._member, method)(*arguments)
+
+
+class _InThread:
+    """A member in a thread of the driver; it ends with the driver."""
+
+    def __init__(self, spec: RangeMemberSpec) -> None:
+        member = RangeMember(spec)
+        self.begin, self.holding, self.finish = member.begin, member.holding, member.finish
+        self._member = member
+
+    def stop(self) -> None:
+        self._member.stop(_STOP_SECONDS)
+
+
+class _OnRay:
+    """A member in a Ray actor, replaced when it dies."""
+
+    def __init__(self, spec: RangeMemberSpec, node_id: str | None) -> None:
+        self._spec = spec
+        where = "SPREAD" if node_id is None else NodeAffinitySchedulingStrategy(node_id, soft=True)
+        self._make = GroupMember.options(scheduling_strategy=where)  # type: ignore[attr-defined]
+        self.actor = self._make.remote(spec, code_version())
+
+    def begin(self) -> Holding:
+        found: Holding = self._call(_NOTHING, "begin")
+        return found
+
+    def holding(self) -> Holding:
+        found: Holding = self._call(_NOTHING, "holding")
+        return found
+
+    def finish(self, done: Done) -> list[tuple[str, int]]:
+        found: list[tuple[str, int]] = self._call([], "finish", done)
+        return found
+
+    def stop(self) -> None:
+        try:
+            ray.get(self.actor.call.remote("stop", _STOP_SECONDS), timeout=_STOP_SECONDS + 5)
+        except (RayActorError, TimeoutError) as error:
+            log.warning("a member of group %s did not stop by itself: %s", self._spec.group_id, error)
+        ray.kill(self.actor)
+
+    def _call(self, instead: Any, method: str, *arguments: Any) -> Any:
+        try:
+            return ray.get(self.actor.call.remote(method, *arguments))
+        except RayActorError as error:
+            log.warning("a member of group %s has died and is replaced: %s", self._spec.group_id, error)
+            ray.kill(self.actor)  # where only the way to it is broken, it must not stay beside its successor
+            self.actor = self._make.remote(self._spec, code_version())
+            return instead
+
+
+def executor_nodes(spark: SparkSession) -> list[str | None] | None:
+    """The Ray nodes where the session's executors are, each as often as it has some; None without Ray."""
+    if not ray.is_initialized():
+        return None
+    hosts = [info.host() for info in spark.sparkContext._jsc.sc().statusTracker().getExecutorInfos()]
+    by_address = {node.address: node.node_id for node in alive_nodes()}
+    return [by_address.get(host) for host in hosts if host in by_address] or [None]
+
+
+class Members:
+    """The members of one query, asked all at once.
+
+    `nodes` are the Ray nodes to place them on, in turn; None makes them threads of this process. `instance_prefix`
+    names them in the group. Raises what the client's options raise, once `begin` is called.
+    """
+
+    def __init__(
+        self, spec: RangeMemberSpec, count: int, nodes: Sequence[str | None] | None, instance_prefix: str
+    ) -> None:
+        self._spec = spec
+        self._static: list[str] = []
+        self._hosts: list[_Host] = []
+        self._pool = ThreadPoolExecutor(count, thread_name_prefix="coterie-members")
+        for number in range(count):
+            options = {"client_id": f"{instance_prefix}-{number}"[:249], **spec.options}
+            if nodes is None:
+                self._hosts.append(_InThread(replace(spec, options=options)))
+                continue
+            options["group_instance_id"] = options["client_id"]
+            self._static.append(options["group_instance_id"])
+            self._hosts.append(_OnRay(replace(spec, options=options), nodes[number % len(nodes)]))
+
+    def __len__(self) -> int:
+        return len(self._hosts)
+
+    def holding(self) -> list[Holding]:
+        """What each member has now."""
+        return list(self._pool.map(lambda host: host.holding(), self._hosts))
+
+    def begin(self) -> dict[tuple[str, int], Share]:
+        """Begin a batch over everything the members hold."""
+        found = self._pool.map(lambda host: host.begin(), self._hosts)
+        return {
+            (held.topic, held.partition): Share(member, held)
+            for member, holding in enumerate(found)
+            for held in holding.partitions
+        }
+
+    def finish(
+        self, until: Mapping[tuple[str, int], int], shares: Mapping[tuple[str, int], Share]
+    ) -> set[tuple[str, int]]:
+        """End the batch and commit these offsets; the partitions for which it counted. {} commits nothing."""
+        done: list[dict[tuple[str, int], tuple[int, str]]] = [{} for _ in self._hosts]
+        for partition, offset in until.items():
+            share = shares[partition]
+            done[share.member][partition] = (offset, share.held.tenure)
+        counted = self._pool.map(lambda pair: pair[0].finish(pair[1]), zip(self._hosts, done, strict=True))
+        return {(topic, partition) for some in counted for topic, partition in some}
+
+    def await_settled(
+        self, partitions: Collection[TopicPartition], give_up: Callable[[], bool], timeout_s: float
+    ) -> None:
+        """Wait until every member has its share of the group. Raises KafkaTimeoutError naming the group."""
+        await_settled(self.holding, self._spec, partitions, timeout_s, give_up)
+
+    def stop(self) -> None:
+        """Every member leaves; nothing is committed."""
+        list(self._pool.map(lambda host: host.stop(), self._hosts))
+        self._pool.shutdown()
+        if not self._static:
+            return
+        try:  # static members do not leave by themselves
+            with Admin(bootstrap_servers=self._spec.bootstrap_servers) as admin:
+                admin.remove_members_from_consumer_group(self._spec.group_id, group_instance_ids=self._static)
+        except (KafkaError, OSError) as error:
+            log.warning("group %s: its members stay until their session ends: %s", self._spec.group_id, error)

@@ -1,0 +1,400 @@
+"""The options of Spark's Kafka source and sink under Spark's names, and our own two: from words to typed values.
+
+Names are case-insensitive, values may be text as Spark has them or Python's own. `kafka.*` are settings of
+`actors.client` with dots for underscores. Nothing is asked of a broker here.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final
+
+from actors.client.config import ADMIN_SETTINGS, CONSUMER_SETTINGS, PRODUCER_SETTINGS, Setting, problem_of
+from spark_bridge.bounds import EARLIEST, LATEST, Bound, Partition
+
+BATCH_TIMEOUT_MS: Final = 3_600_000
+"""Long, because a batch that takes longer is given up and comes again, and would take as long again."""
+REVOKE_WAIT_MS: Final = 10_000
+POLL_TIMEOUT_MS: Final = 120_000
+MAX_TRIGGER_DELAY_MS: Final = 900_000
+
+_ENDS: Final = {"earliest": EARLIEST, "latest": LATEST}
+_DURATION: Final = re.compile(r"(\d+)\s*(us|ms|s|m|min|h|d)?")
+_UNITS: Final = {"us": 0.001, "ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+# Spark refuses these too, or they would mean nothing here; the right way is said instead.
+_REFUSED: Final = {
+    "groupidprefix": "give the group its id: group_id",
+    "fetchoffset.numretries": "offsets are asked for until kafka.default.api.timeout.ms",
+    "fetchoffset.retryintervalms": "the pause is kafka.retry.backoff.ms",
+    "kafka.auto.offset.reset": "where to begin is startingOffsets",
+    "kafka.enable.auto.commit": "offsets are committed with the batches",
+    "kafka.auto.commit.interval.ms": "offsets are committed with the batches",
+    "kafka.key.deserializer": "keys are binary: cast the column",
+    "kafka.value.deserializer": "values are binary: cast the column",
+    "kafka.key.serializer": "keys are binary or string columns",
+    "kafka.value.serializer": "values are binary or string columns",
+    "kafka.partitioner": "give the partition in a column of that name",
+    "kafka.partition.assignment.strategy": "it is always cooperative-sticky",
+    "kafka.max.poll.interval.ms": "how long a batch may take is batch.timeout.ms",
+    "kafka.max.poll.records": "how much a batch takes is maxOffsetsPerTrigger",
+    "kafka.group.protocol": "it is always classic",
+    "kafka.allow.auto.create.topics": "a missing topic is an error",
+    "kafka.exclude.internal.topics": "internal topics are read if they are named",
+}
+_OF_MEMBERS: Final = ("group_instance_id", "session_timeout_ms", "heartbeat_interval_ms")
+_TRANSPORT: Final = "kafka.security.protocol"
+
+
+class OptionError(ValueError):
+    """An option that does not exist, or a value it cannot have; the message is one line and names both."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """What to read and how. None = not given. `client` are settings of Consumer and Admin (group settings too)."""
+
+    starting: Bound
+    ending: Bound | None = None
+    subscribe: tuple[str, ...] = ()
+    subscribe_pattern: str | None = None
+    assign: tuple[Partition, ...] = ()
+    bootstrap_servers: str | None = None
+    group_id: str | None = None
+    include_headers: bool = False
+    fail_on_data_loss: bool = True
+    min_partitions: int | None = None
+    max_offsets_per_trigger: int | None = None
+    min_offsets_per_trigger: int | None = None
+    max_trigger_delay_ms: int = MAX_TRIGGER_DELAY_MS
+    poll_timeout_ms: int = POLL_TIMEOUT_MS
+    batch_timeout_ms: int = BATCH_TIMEOUT_MS
+    revoke_wait_ms: int = REVOKE_WAIT_MS
+    client: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def admin_settings(self) -> dict[str, Any]:
+        """The part of `client` that Admin knows."""
+        return {name: value for name, value in self.client.items() if name in ADMIN_SETTINGS}
+
+    @property
+    def reader_settings(self) -> dict[str, Any]:
+        """The part of `client` that means something without a group."""
+        return {name: value for name, value in self.client.items() if name not in _OF_MEMBERS}
+
+    @property
+    def read_committed(self) -> bool:
+        return bool(self.client.get("isolation_level") == "read_committed")
+
+
+@dataclass(frozen=True, slots=True)
+class SinkOptions:
+    """Where and how to write. `client` are settings of Producer."""
+
+    topic: str | None = None
+    bootstrap_servers: str | None = None
+    client: Mapping[str, Any] = field(default_factory=dict)
+
+
+def source_options(options: Mapping[str, Any] | None = None, *, streaming: bool) -> SourceOptions:
+    """Read the options of a source. A stream begins at the latest records, a bounded read at the earliest.
+
+    Raises OptionError.
+    """
+    given = _given(options)
+    values: dict[str, Any] = {}
+    for key, (attribute, read) in _SOURCE.items():
+        if key in given:
+            name, value = given.pop(key)
+            values[attribute] = _checked(name, value, read)
+    starting = _starting(given, streaming)
+    ending = _ending(given, streaming)
+    _one_of_three(values)
+    client = _client(given, CONSUMER_SETTINGS, [*_SOURCE, *_BOUNDS])
+    taken = {name: client.pop(name) for name in ("bootstrap_servers", "group_id") if name in client}
+    return SourceOptions(starting=starting, ending=ending, client=client, **values, **taken)
+
+
+def sink_options(options: Mapping[str, Any] | None = None) -> SinkOptions:
+    """Read the options of a sink. Raises OptionError."""
+    given = _given(options)
+    values: dict[str, Any] = {}
+    for key, (attribute, read) in _SINK.items():
+        if key in given:
+            name, value = given.pop(key)
+            values[attribute] = _checked(name, value, read)
+    client = _client(given, PRODUCER_SETTINGS, list(_SINK))
+    for name, only in (("acks", (-1, "all", "-1")), ("enable_idempotence", (True,))):
+        if client.get(name, only[0]) not in only:
+            raise OptionError(f"kafka.{name.replace('_', '.')}={client[name]}: writing is always acks=all, idempotent")
+    taken = {"bootstrap_servers": client.pop("bootstrap_servers")} if "bootstrap_servers" in client else {}
+    return SinkOptions(client=client, **values, **taken)
+
+
+# --- names ----------------------------------------------------------------------------------------------------------
+
+Given = dict[str, tuple[str, Any]]
+
+
+def _given(options: Mapping[str, Any] | None) -> Given:
+    """By lower-case name: the name as it was written, and the value. None counts as not given."""
+    found: Given = {}
+    for name, value in (options or {}).items():
+        if value is None:
+            continue
+        key = name.lower()
+        if key in _REFUSED:
+            raise OptionError(f"{name}={value}: not an option here; {_REFUSED[key]}")
+        if key == _TRANSPORT and str(value).upper() == "PLAINTEXT":
+            continue
+        found[key] = (name, value)
+    return found
+
+
+def _client(given: Given, table: Mapping[str, Setting], known: Sequence[str]) -> dict[str, Any]:
+    """What is left must be `kafka.*` settings of our clients."""
+    found = {}
+    for key, (name, value) in given.items():
+        setting = key.removeprefix("kafka.").replace(".", "_")
+        if key.startswith("kafka.") and setting in table:
+            found[setting] = _checked(name, value, partial(_setting, table[setting]))
+            continue
+        names = [_WRITTEN.get(each, each) for each in known]
+        names += [full for each in table if (full := "kafka." + each.replace("_", ".")) not in _REFUSED]
+        close = {each.lower(): each for each in names}
+        near = difflib.get_close_matches(key, close, n=1)
+        hint = f"; did you mean {close[near[0]]}?" if near else ""
+        raise OptionError(f"{name}={value}: there is no such option{hint}")
+    return found
+
+
+def _checked(name: str, value: Any, read: Callable[[Any], Any]) -> Any:
+    try:
+        return read(value)
+    except OptionError:
+        raise
+    except (ValueError, TypeError) as error:
+        raise OptionError(f"{name}={_short(value)}: {error}") from None
+
+
+def _short(value: Any) -> str:
+    text = value if isinstance(value, str) else repr(value)
+    return text if len(text) <= 100 else f"{text[:97]}..."
+
+
+def _one_of_three(values: Mapping[str, Any]) -> None:
+    given = [name for name in ("subscribe", "subscribe_pattern", "assign") if values.get(name)]
+    if len(given) > 1:
+        names = [{"subscribe_pattern": "subscribePattern"}.get(name, name) for name in given]
+        raise OptionError(f"{' and '.join(names)} are given: only one of subscribe, subscribePattern and assign may be")
+
+
+# --- values ---------------------------------------------------------------------------------------------------------
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError("must be a text that is not empty")
+    return value.strip()
+
+
+def _boolean(value: Any) -> bool:
+    word = str(value).lower()
+    if word not in ("true", "false"):
+        raise ValueError("must be true or false")
+    return word == "true"
+
+
+def _number(low: int) -> Callable[[Any], int]:
+    def read(value: Any) -> int:
+        number = _whole(value)
+        if number < low:
+            raise ValueError(f"must be at least {low}")
+        return number
+
+    return read
+
+
+def _whole(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise ValueError("must be a whole number")
+    try:
+        return int(value)
+    except ValueError:
+        raise ValueError("must be a whole number") from None
+
+
+def _duration_ms(value: Any) -> int:
+    """Spark's "15m", "10s", "500"; a bare number is milliseconds."""
+    match = _DURATION.fullmatch(str(value).strip().lower())
+    if match is None:
+        raise ValueError('must be a time such as "500ms", "10s", "15m"; a bare number is milliseconds')
+    return int(int(match[1]) * _UNITS[match[2] or "ms"])
+
+
+def _topics(value: Any) -> tuple[str, ...]:
+    names = value.split(",") if isinstance(value, str) else list(value)
+    found = tuple(dict.fromkeys(name.strip() for name in names if name.strip()))
+    if not found:
+        raise ValueError("must be topics, separated by commas")
+    return found
+
+
+def _pattern(value: Any) -> str:
+    text = value.pattern if isinstance(value, re.Pattern) else _text(value)
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ValueError(f"is no regular expression: {error}") from None
+    return text
+
+
+def _assigned(value: Any) -> tuple[Partition, ...]:
+    found = _json(value, 'must be JSON such as {"topic":[0,1]}')
+    partitions = []
+    for topic, numbers in found.items():
+        if not isinstance(numbers, list | tuple) or not all(type(n) is int and n >= 0 for n in numbers):
+            raise ValueError('must be JSON such as {"topic":[0,1]}')
+        partitions += [(topic, number) for number in numbers]
+    if not partitions:
+        raise ValueError("names no partition")
+    return tuple(dict.fromkeys(partitions))
+
+
+def _json(value: Any, otherwise: str) -> Mapping[str, Any]:
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            raise ValueError(otherwise) from None
+    if not isinstance(value, Mapping) or not value:
+        raise ValueError(otherwise)
+    return value
+
+
+def _by_partition(value: Any, example: str, low: int) -> dict[Partition, int]:
+    """Spark's {"topic":{"0":23,"1":-2}}."""
+    found = {}
+    for topic, numbers in _json(value, f"must be JSON such as {example}").items():
+        if not isinstance(numbers, Mapping) or not numbers:
+            raise ValueError(f"must be JSON such as {example}")
+        for partition, number in numbers.items():
+            if not str(partition).isdecimal() or type(number) is not int:
+                raise ValueError(f"must be JSON such as {example}")
+            if number < low:
+                raise ValueError(f"{topic}-{partition} has {number}, must be at least {low}")
+            found[topic, int(partition)] = number
+    return found
+
+
+def _setting(setting: Setting, value: Any) -> Any:
+    """A `kafka.*` value as the client's setting has it, within its range."""
+    if setting.kind is int:
+        value = _whole(value)
+    elif setting.kind is bool:
+        value = _boolean(value)
+    if problem := problem_of(setting, value):
+        raise ValueError(problem)
+    return value
+
+
+# --- where to begin and end -----------------------------------------------------------------------------------------
+
+_OFFSETS_EXAMPLE: Final = '{"topic":{"0":23,"1":-2}}'
+_TIMES_EXAMPLE: Final = '{"topic":{"0":1700000000000}}'
+
+
+def _starting(given: Given, streaming: bool) -> Bound:
+    strategy = "error"
+    if "startingoffsetsbytimestampstrategy" in given:
+        name, strategy = given.pop("startingoffsetsbytimestampstrategy")
+        strategy = str(strategy).lower()
+        if strategy not in ("error", "latest"):
+            raise OptionError(f"{name}={strategy}: must be error or latest")
+    forbidden = None if streaming else LATEST
+    bound = _bound(given, "starting", latest_if_none=strategy == "latest", forbidden=forbidden)
+    if bound is None:
+        return Bound("startingOffsets", everywhere=LATEST if streaming else EARLIEST, is_default=True)
+    return bound
+
+
+def _ending(given: Given, streaming: bool) -> Bound | None:
+    if not streaming:
+        bound = _bound(given, "ending", latest_if_none=True, forbidden=EARLIEST)
+        return bound or Bound("endingOffsets", everywhere=LATEST, is_default=True)
+    for key in ("endingoffsets", "endingoffsetsbytimestamp", "endingtimestamp"):
+        if key in given:
+            name, value = given[key]
+            raise OptionError(f"{name}={_short(value)}: a stream has no end; it is an option of bounded reads")
+    return None
+
+
+def _bound(given: Given, side: str, *, latest_if_none: bool, forbidden: int | None) -> Bound | None:
+    """Spark's order: one time for all goes before times by partition, and these before offsets. All are checked."""
+    found = []
+    if f"{side}timestamp" in given:
+        name, value = given.pop(f"{side}timestamp")
+        found.append(Bound(name, timestamp_ms=_checked(name, value, _number(0)), latest_if_none=latest_if_none))
+    if f"{side}offsetsbytimestamp" in given:
+        name, value = given.pop(f"{side}offsetsbytimestamp")
+        times = _checked(name, value, lambda v: _by_partition(v, _TIMES_EXAMPLE, 0))
+        found.append(Bound(name, timestamps_ms=times, latest_if_none=latest_if_none))
+    if f"{side}offsets" in given:
+        name, value = given.pop(f"{side}offsets")
+        found.append(_checked(name, value, lambda v: _offsets(name, v, forbidden)))
+    return found[0] if found else None
+
+
+def _offsets(name: str, value: Any, forbidden: int | None) -> Bound:
+    word = value.strip().lower() if isinstance(value, str) else None
+    if word in _ENDS:
+        if _ENDS[word] == forbidden:
+            raise ValueError("a bounded read cannot begin at the latest or end at the earliest offset")
+        return Bound(name, everywhere=_ENDS[word])
+    try:
+        offsets = _by_partition(value, _OFFSETS_EXAMPLE, -2)
+    except ValueError as error:
+        choice = "" if "must be JSON" not in str(error) else "earliest, latest or "
+        raise ValueError(str(error).replace("must be JSON", f"must be {choice}JSON")) from None
+    for (topic, partition), offset in offsets.items():
+        if offset == forbidden:
+            raise ValueError(f"{topic}-{partition} has {offset}: a bounded read cannot have that there")
+    return Bound(name, offsets=offsets)
+
+
+_Reader = Callable[[Any], Any]
+_SOURCE: Final[dict[str, tuple[str, _Reader]]] = {
+    "subscribe": ("subscribe", _topics),
+    "subscribepattern": ("subscribe_pattern", _pattern),
+    "assign": ("assign", _assigned),
+    "includeheaders": ("include_headers", _boolean),
+    "failondataloss": ("fail_on_data_loss", _boolean),
+    "minpartitions": ("min_partitions", _number(1)),
+    "maxoffsetspertrigger": ("max_offsets_per_trigger", _number(1)),
+    "minoffsetspertrigger": ("min_offsets_per_trigger", _number(1)),
+    "maxtriggerdelay": ("max_trigger_delay_ms", _duration_ms),
+    "kafkaconsumer.polltimeoutms": ("poll_timeout_ms", _number(1)),
+    "batch.timeout.ms": ("batch_timeout_ms", _number(1)),
+    "revoke.wait.ms": ("revoke_wait_ms", _number(0)),
+}
+_BOUNDS: Final = (
+    *("startingoffsets", "startingoffsetsbytimestamp", "startingtimestamp", "startingoffsetsbytimestampstrategy"),
+    *("endingoffsets", "endingoffsetsbytimestamp", "endingtimestamp"),
+)
+_SINK: Final[dict[str, tuple[str, _Reader]]] = {
+    "topic": ("topic", _text),
+}
+_WRITTEN: Final = {
+    each.lower(): each
+    for each in (
+        *("subscribePattern", "includeHeaders", "failOnDataLoss", "minPartitions", "maxOffsetsPerTrigger"),
+        *("minOffsetsPerTrigger", "maxTriggerDelay", "kafkaConsumer.pollTimeoutMs", "startingOffsets"),
+        *("startingOffsetsByTimestamp", "startingTimestamp", "startingOffsetsByTimestampStrategy", "endingOffsets"),
+        *("endingOffsetsByTimestamp", "endingTimestamp"),
+    )
+}

@@ -1,0 +1,299 @@
+"""A running `GroupStream`: the thread that makes micro-batches of what its members hold, and the handle to it.
+
+One turn: the members say what they hold and from where, the ends are asked for, the ranges are fixed, the user's
+function gets them as a DataFrame, and when it has returned the ends are committed by the members that still hold
+them. Nothing is kept but in the group itself: a query that starts goes on where the group's offsets are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from actors.client import Consumer, TopicPartition
+from actors.client.ranges import OffsetRange
+from actors.range_member import present
+from spark_bridge.batch import Batch, limited
+from spark_bridge.members import Members, Share
+from spark_bridge.source import Reading, ranges_dataframe, split_ranges
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+log = logging.getLogger(__name__)
+
+BatchFunction = Callable[["DataFrame", Batch], Any]
+Key = tuple[str, int]
+
+_IDLE_SECONDS = 0.1  # between two looks for new records, when there were none
+_CANCEL_SECONDS = 0.5
+_RECENT = 100  # progresses kept, as in Spark's spark.sql.streaming.numRecentProgressUpdates
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a query does. `interval_s` is the time between two triggers; None: take what there is now, then end."""
+
+    group_id: str
+    function: BatchFunction
+    reading: Reading
+    interval_s: float | None
+    partitions: tuple[TopicPartition, ...] = ()
+    max_offsets_per_trigger: int | None = None
+    min_offsets_per_trigger: int | None = None
+    max_trigger_delay_s: float = 900.0
+    min_partitions: int | None = None
+    settle_timeout_s: float = 60.0
+    name: str | None = None
+
+
+class GroupQuery:
+    """A query that `GroupStream.start` began; the names are those of Spark's StreamingQuery, in Python's spelling."""
+
+    def __init__(self, spark: SparkSession, plan: Plan, members: Members, client: Consumer, run_id: str) -> None:
+        from pyspark import InheritableThread
+
+        self.name = plan.name
+        self.id = str(uuid.uuid5(uuid.NAMESPACE_URL, f"coterie:{plan.group_id}"))
+        self.run_id = run_id
+        self._spark, self._plan, self._members, self._client = spark, plan, members, client
+        self._stopping = threading.Event()
+        self._ended = threading.Event()
+        self._exception: BaseException | None = None
+        self._progress: deque[dict[str, Any]] = deque(maxlen=_RECENT)
+        self._batches = 0
+        self._last_batch = time.monotonic()
+        self._reported_at: float | None = None
+        self._message, self._available, self._triggered = "Joining the group", False, False
+        self._thread = InheritableThread(target=self._run, name=f"coterie-query-{plan.group_id}", daemon=True)
+        self._thread.start()
+
+    # --- the handle -----------------------------------------------------------------------------------------------
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the query runs."""
+        return not self._ended.is_set()
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """`message`, `isDataAvailable` and `isTriggerActive`, as Spark says them."""
+        return {
+            "message": self._message,
+            "isDataAvailable": self._available,
+            "isTriggerActive": self._triggered,
+        }
+
+    @property
+    def last_progress(self) -> dict[str, Any] | None:
+        """What the last batch did, in Spark's words; None before the first. Times in ms, rates in records/s.
+
+        `numInputRows` counts offsets: in compacted or transactional topics fewer records may stand behind them.
+        `sources[0]["notCommitted"]` names the partitions that were taken away in the middle of the batch.
+        """
+        return self._progress[-1] if self._progress else None
+
+    @property
+    def recent_progress(self) -> list[dict[str, Any]]:
+        """The last hundred of them."""
+        return list(self._progress)
+
+    def exception(self) -> BaseException | None:
+        """What ended the query, if it was an error."""
+        return self._exception if self._ended.is_set() else None
+
+    def await_termination(self, timeout_s: float | None = None) -> bool:
+        """Wait for the end; False when `timeout_s` seconds have passed first.
+
+        Raises what ended the query: the error of the batch function itself, KafkaError, DataLossError.
+        """
+        if not self._ended.wait(timeout_s):
+            return False
+        if self._exception is not None:
+            raise self._exception
+        return True
+
+    def stop(self) -> None:
+        """End the query: a running batch is cancelled and commits nothing. Returns when the members have left."""
+        self._stopping.set()
+        if threading.current_thread() is self._thread:
+            return  # a batch function stops its own query
+        while not self._ended.is_set():
+            self._spark.sparkContext.cancelJobGroup(self.run_id)  # again: the function may begin another job
+            self._ended.wait(_CANCEL_SECONDS)
+
+    # --- the thread -----------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            context = self._spark.sparkContext
+            context.setJobGroup(self.run_id, f"group {self._plan.group_id}", interruptOnCancel=True)
+            plan = self._plan
+            self._members.await_settled(plan.partitions, self._stopping.is_set, plan.settle_timeout_s)
+            self._turns()
+        except BaseException as error:
+            if not self._stopping.is_set():
+                log.warning("the query of group %s has ended: %s", self._plan.group_id, error)
+                self._exception = error
+        finally:
+            self._message, self._triggered = "Stopped", False
+            try:
+                self._members.stop()
+                self._client.close()
+            except Exception:
+                log.exception("closing the query of group %s", self._plan.group_id)
+            self._ended.set()
+
+    def _turns(self) -> None:
+        goal: dict[Key, int] = {}
+        while not self._stopping.is_set():
+            begun = time.monotonic()
+            self._triggered = True
+            busy = self._turn(goal if self._plan.interval_s is None else None)
+            self._triggered = False
+            if self._plan.interval_s is None:
+                if not busy:
+                    return
+                continue
+            pause = self._plan.interval_s - (time.monotonic() - begun)
+            if not busy:
+                self._message = "Waiting for data to arrive"
+                pause = max(pause, _IDLE_SECONDS)
+            elif pause > 0:
+                self._message = "Waiting for next trigger"
+            if pause > 0:
+                self._stopping.wait(pause)
+
+    def _turn(self, goal: dict[Key, int] | None) -> bool:
+        """One micro-batch; False if there is nothing to read. `goal`: these ends only, each fixed when first seen."""
+        watch = _Watch()
+        self._message = "Getting offsets"
+        shares = self._members.begin()
+        try:
+            ranges, ends = self._fix(shares, goal, watch)
+            self._available = bool(ranges)
+            if ranges:
+                self._process(ranges, shares, watch)
+        except BaseException:
+            with contextlib.suppress(Exception):  # what went wrong first is what is told
+                self._members.finish({}, shares)
+            raise
+        done = bool(ranges) and not self._stopping.is_set()
+        with watch.measure("commitOffsets"):
+            until = {(r.topic, r.partition): r.until_offset for r in ranges} if done else {}
+            counted = self._members.finish(until, shares)
+        if done:
+            self._progress.append(self._report(ranges, ends, counted, watch))
+            self._batches += 1
+            self._last_batch = time.monotonic()
+        return done
+
+    def _process(self, ranges: list[OffsetRange], shares: Mapping[Key, Share], watch: _Watch) -> None:
+        batch = Batch(self._batches, tuple(ranges), lambda: self._still_held(shares))
+        self._message = f"Processing batch {self._batches}"
+        with watch.measure("addBatch"):
+            self._plan.function(self._dataframe(ranges), batch)
+
+    def _still_held(self, shares: Mapping[Key, Share]) -> frozenset[Key]:
+        tenures = {held.tenure for holding in self._members.holding() for held in holding.partitions}
+        return frozenset(key for key, share in shares.items() if share.held.tenure in tenures)
+
+    def _dataframe(self, ranges: list[OffsetRange]) -> DataFrame:
+        return ranges_dataframe(self._spark, split_ranges(ranges, self._plan.min_partitions), self._plan.reading)
+
+    def _fix(
+        self, shares: Mapping[Key, Share], goal: dict[Key, int] | None, watch: _Watch
+    ) -> tuple[list[OffsetRange], dict[Key, int]]:
+        """The ranges of the next batch, and where the partitions end now."""
+        if not shares:
+            return [], {}
+        asked = [TopicPartition(*key) for key in shares]
+        with watch.measure("latestOffset"):
+            ends: dict[Key, int] = {(tp.topic, tp.partition): at for tp, at in self._client.end_offsets(asked).items()}
+            begins: dict[Key, int] = {
+                (tp.topic, tp.partition): at for tp, at in self._client.beginning_offsets(asked).items()
+            }
+        fail = self._plan.reading.fail_on_data_loss
+        positions = {
+            key: present(share.held, begins[key], ends[key], fail=fail, setting="failOnDataLoss")
+            for key, share in shares.items()
+        }
+        if goal is None:
+            targets = ends
+        else:
+            targets = {key: goal.setdefault(key, end) for key, end in ends.items()}
+        ranges = limited(positions, targets, self._plan.max_offsets_per_trigger)
+        return ([] if goal is None and self._too_few(ranges) else ranges), ends
+
+    def _too_few(self, ranges: list[OffsetRange]) -> bool:
+        """Whether the batch is to wait for more records (minOffsetsPerTrigger), and may (maxTriggerDelay)."""
+        least = self._plan.min_offsets_per_trigger
+        if least is None or sum(r.size for r in ranges) >= least:
+            return False
+        return time.monotonic() - self._last_batch < self._plan.max_trigger_delay_s
+
+    def _report(
+        self, ranges: list[OffsetRange], ends: Mapping[Key, int], counted: set[Key], watch: _Watch
+    ) -> dict[str, Any]:
+        rows = sum(r.until_offset - r.from_offset for r in ranges)
+        took = watch.total_s()
+        now = time.monotonic()
+        since, self._reported_at = now - (self._reported_at or now - took), now
+        return {
+            "id": self.id,
+            "runId": self.run_id,
+            "name": self.name,
+            "timestamp": watch.started.strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z",
+            "batchId": self._batches,
+            "numInputRows": rows,
+            "inputRowsPerSecond": rows / max(since, 1e-3),
+            "processedRowsPerSecond": rows / max(took, 1e-3),
+            "durationMs": {**watch.durations_ms, "triggerExecution": int(took * 1000)},
+            "sources": [
+                {
+                    "description": f"GroupStream[{self._plan.group_id}]",
+                    "startOffset": _by_topic({(r.topic, r.partition): r.from_offset for r in ranges}),
+                    "endOffset": _by_topic({(r.topic, r.partition): r.until_offset for r in ranges}),
+                    "latestOffset": _by_topic(ends),
+                    "notCommitted": sorted({(r.topic, r.partition) for r in ranges} - counted),
+                    "numInputRows": rows,
+                }
+            ],
+            "sink": {"description": "ForeachBatch"},
+        }
+
+
+class _Watch:
+    """How long the parts of one turn take."""
+
+    def __init__(self) -> None:
+        self.started = datetime.now(UTC)
+        self.durations_ms: dict[str, int] = {}
+        self._begun = time.monotonic()
+
+    @contextlib.contextmanager
+    def measure(self, name: str) -> Iterator[None]:
+        begun = time.monotonic()
+        try:
+            yield
+        finally:
+            self.durations_ms[name] = int((time.monotonic() - begun) * 1000)
+
+    def total_s(self) -> float:
+        return time.monotonic() - self._begun
+
+
+def _by_topic(offsets: Mapping[Key, int]) -> dict[str, dict[str, int]]:
+    """Spark's form: {"topic": {"0": 23}}."""
+    found: dict[str, dict[str, int]] = {}
+    for (topic, partition), offset in sorted(offsets.items()):
+        found.setdefault(topic, {})[str(partition)] = offset
+    return found

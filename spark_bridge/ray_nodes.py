@@ -1,0 +1,207 @@
+"""Where on Ray a session's executors run, and what the nodes have: room, brokers, Java. Imported only for a session."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from placement.executors import NoRoomError, Room, place_executors
+from spark_bridge.java import WANTED, JavaError, find_java
+from spark_bridge.spark_config import Application, SessionError
+
+_MASTER: Final = "RAY_APP_MASTER"  # the fixed name of RayDP's actor
+_NODE_LABEL: Final = "ray.io/node-id"
+_ANSWER_SECONDS: Final = 30.0
+_PLACE_SECONDS: Final = 60.0
+_GONE_SECONDS: Final = 30.0
+_POLL_SECONDS: Final = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class NodeJava:
+    """What a Ray node says of itself. `home` is a Java 17's, None if there is none, and then `why` says what is."""
+
+    address: str
+    on_path: bool
+    """Whether `java` is on the PATH of Ray's processes at all: without, Ray starts no Java actors."""
+    needs_home: bool
+    """Whether the Java on PATH will not do, so that actors must be started with `home`."""
+    home: str | None
+    why: str
+    has_python: bool
+
+
+def refuse_taken_namespace() -> None:
+    """Raises SessionError if another application of RayDP has this Ray namespace; its actors' names are fixed."""
+    if _named(_MASTER):
+        raise SessionError(
+            f"Ray namespace {ray.get_runtime_context().namespace!r} has an application of RayDP already: connect with "
+            "a namespace of its own, ray.init(namespace=...), or without any"
+        )
+
+
+def on_this_machine_only() -> bool:
+    """Whether no Ray node has an address other than this machine's, so that loopback would do. Never yet."""
+    return all(node["NodeManagerAddress"] == "127.0.0.1" for node in ray.nodes() if node["Alive"])
+
+
+@contextlib.contextmanager
+def placed(app: Application) -> Iterator[Any]:
+    """A placement group with a bundle for each executor on the node placement chose; None on a single node.
+
+    Raises SessionError if they do not fit.
+    """
+    rooms = _rooms()
+    try:
+        nodes = place_executors(rooms, app.num_executors, app.executor_cpus, app.executor_memory_bytes)
+    except NoRoomError as error:
+        raise SessionError(
+            f"{error}: ask for less, end what else runs there, or give Ray more (ray start --num-cpus)"
+        ) from error
+    if len(rooms) == 1:
+        yield None
+        return
+    group = _group(app, nodes)
+    try:
+        yield group
+    finally:
+        ray.util.remove_placement_group(group)
+
+
+def wait_until_gone(app: Application) -> None:
+    """Return when the actors of this application are gone, so that their names are free for the next."""
+    deadline = time.monotonic() + _GONE_SECONDS
+    names = {_MASTER, app.name + "_SPARK_MASTER"}
+    while ray.is_initialized() and (left := [n for n in _names() if n in names or n.startswith("raydp-executor-")]):
+        if time.monotonic() > deadline:
+            raise SessionError(
+                f"Spark session {app.name!r} has left {', '.join(left)} behind after {_GONE_SECONDS:.0f} s"
+            )
+        time.sleep(_POLL_SECONDS)
+
+
+def java_env_of_nodes(python: str) -> dict[str, str]:
+    """What the JVMs that Ray's nodes start need in their environment; empty if the nodes' own Java will do.
+
+    Raises SessionError naming the node and what it has.
+    """
+    return choose_java([node for node in _ask_nodes(python) if node is not None], python)
+
+
+def choose_java(nodes: Sequence[NodeJava], python: str) -> dict[str, str]:
+    """The environment for all nodes, from what each says. Raises SessionError."""
+    for node in nodes:
+        if not node.has_python:
+            raise SessionError(f"Ray node {node.address} has no {python}: install the same Python on every Ray node")
+        if node.home is None:
+            raise SessionError(f"Ray node {node.address}: {node.why}")
+        if not node.on_path:
+            raise SessionError(
+                f"Ray on node {node.address} was started without a java on PATH, so that it starts no Java actors: "
+                f"set JAVA_HOME={node.home} and PATH={node.home}/bin:$PATH before `ray start`"
+            )
+    homes = {node.home for node in nodes if node.needs_home}
+    if not homes:
+        return {}
+    unlike = [f"{node.address} has {node.home}" for node in nodes if node.home not in homes] if len(homes) == 1 else []
+    if len(homes) > 1 or unlike:
+        each = "; ".join(f"{node.address}: {node.home}" for node in nodes)
+        raise SessionError(
+            f"the Java on PATH of Ray's nodes is not {WANTED} everywhere, and no Java {WANTED} has the same path on "
+            f"all of them ({each}): put one first on PATH before `ray start`"
+        )
+    home = homes.pop()
+    # Ray fills in ${PATH} from each node's own environment.
+    return {"JAVA_HOME": str(home), "PATH": f"{home}/bin:${{PATH}}"}
+
+
+def _probe(python: str) -> tuple[bool, bool, str | None, str, bool]:
+    """Runs on the node: (java on PATH, needs home, home, why not, has the Python)."""
+    path = os.environ.get("PATH", os.defpath)
+    has_python = os.path.exists(python)
+    on_path = shutil.which("java", path=path) is not None
+    try:
+        first = find_java({"PATH": path})
+        if first.source != "PATH":
+            first = find_java()
+    except JavaError as error:
+        return on_path, False, None, str(error), has_python
+    return on_path, first.source != "PATH", str(first.home), "", has_python
+
+
+def _ask_nodes(python: str) -> Iterator[NodeJava]:
+    nodes = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
+    probe = ray.remote(num_cpus=0, max_retries=0)(_probe)
+    asked = [
+        probe.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)).remote(python)
+        for node in nodes
+    ]
+    for node, answer in zip(nodes, asked, strict=True):
+        address = node["NodeManagerAddress"]
+        try:
+            yield NodeJava(address, *ray.get(answer, timeout=_ANSWER_SECONDS))
+        except ray.exceptions.RayError as error:
+            line = str(error).strip().splitlines()[-1]
+            raise SessionError(f"Ray node {address} cannot be asked for its Java: {line}") from error
+
+
+def _rooms() -> list[Room]:
+    brokers = _brokers_by_node()
+    free = ray._private.state.available_resources_per_node()
+    return [
+        Room(
+            node["NodeID"],
+            node["NodeManagerAddress"],
+            free.get(node["NodeID"], {}).get("CPU", 0.0),
+            free.get(node["NodeID"], {}).get("memory", 0.0),
+            brokers[node["NodeID"]],
+        )
+        for node in ray.nodes()
+        if node["Alive"]
+    ]
+
+
+def _brokers_by_node() -> Counter[str]:
+    """How many brokers of Coterie's clusters run on each Ray node, as their controllers say."""
+    found: Counter[str] = Counter()
+    for entry in ray.util.list_named_actors(all_namespaces=True):
+        if entry["name"] != "controller" or not entry["namespace"].startswith("coterie-"):
+            continue
+        # A controller that is being replaced costs its brokers' nodes their preference, not the session.
+        with contextlib.suppress(ValueError, ray.exceptions.RayError):
+            controller = ray.get_actor(entry["name"], namespace=entry["namespace"])
+            status = ray.get(controller.status.remote(), timeout=5)
+            found.update(broker["node_id"] for broker in status["brokers"] if broker.get("node_id"))
+    return found
+
+
+def _group(app: Application, nodes: Sequence[str]) -> Any:
+    group = ray.util.placement_group(
+        [{"CPU": app.executor_cpus, "memory": app.executor_memory_bytes} for _ in nodes],
+        strategy="PACK",
+        bundle_label_selector=[{_NODE_LABEL: node} for node in nodes],
+    )
+    if group.wait(_PLACE_SECONDS):
+        return group
+    ray.util.remove_placement_group(group)
+    raise SessionError(
+        f"Ray has not given num_executors={app.num_executors} executors their places within {_PLACE_SECONDS:.0f} s: "
+        "something else took the room meanwhile (`ray status`)"
+    )
+
+
+def _names() -> list[str]:
+    return [name for name in ray.util.list_named_actors() if isinstance(name, str)]
+
+
+def _named(name: str) -> bool:
+    return name in _names()

@@ -1,0 +1,138 @@
+"""`session`: a SparkSession on RayDP, with everything set that PySpark on Ray needs, and stopped cleanly.
+
+What it is configured with is in spark_config, where its executors run in ray_nodes, how its JVMs are started and
+ended in launch. Nothing here imports Ray or Spark before a session is asked for: `import spark_bridge` is cheap.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import secrets
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from spark_bridge.java import Java, JavaError, find_java, java_environment
+from spark_bridge.spark_config import Application, SessionError, application, spark_configs
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["SessionError", "session"]
+
+_one_at_a_time: Final = threading.Lock()  # RayDP keeps its application in a global
+
+
+@contextlib.contextmanager
+def session(
+    app_name: str,
+    num_executors: int = 2,
+    executor_cores: int = 1,
+    executor_memory: str | int = "1g",
+    configs: Mapping[str, Any] | None = None,
+    ray_address: str | None = None,
+) -> Iterator[SparkSession]:
+    """A SparkSession whose executors are actors on Ray, beside the brokers of Coterie's clusters there.
+
+    On the Ray this process is connected to; else on the one at `ray_address`; else on an embedded one, which ends
+    with the session. `executor_memory` is as Spark writes it ("512m", "2g"), `configs` are Spark's settings and are
+    not changed. One session at a time in a process; a next one can follow. While it starts, which takes 10 to 25
+    seconds, file descriptors 1 and 2 point at the log file that errors name and that `spark.coterie.driver.log` says.
+
+    Raises SessionError, in one line, for arguments that cannot work, too few resources, the wrong Java, or a start
+    that fails.
+    """
+    app = application(app_name, num_executors, executor_cores, executor_memory, configs)
+    if not _one_at_a_time.acquire(blocking=False):
+        raise SessionError("this process has a Spark session on RayDP already: leave its `with` block first")
+    try:
+        java = _java()
+        with _ray(app, java, ray_address) as owned:
+            yield from _run(app, java, owned)
+    finally:
+        _one_at_a_time.release()
+
+
+def _run(app: Application, java: Java, owned: bool) -> Iterator[SparkSession]:
+    from actors.ray_runtime import process_environment
+    from spark_bridge import launch, ray_nodes
+
+    launch.refuse_running_session()
+    ray_nodes.refuse_taken_namespace()
+    java_env = {} if owned else ray_nodes.java_env_of_nodes(sys.executable)
+    log = _log_file(app)
+    with ray_nodes.placed(app) as group:
+        configs = spark_configs(app, log, java_env, ray_nodes.on_this_machine_only())
+        try:
+            with process_environment(_environment(java)):
+                spark = launch.start(app, configs, group, java_env, log)
+            yield spark
+        finally:
+            launch.stop()
+            ray_nodes.wait_until_gone(app)
+    with contextlib.suppress(OSError):
+        os.unlink(log)  # kept when there was an error to look for
+
+
+def _environment(java: Java) -> dict[str, str]:
+    # PySpark asks for the interpreter by name otherwise, and gets the first python3 on PATH.
+    return {**java_environment(java), "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+
+
+def _java() -> Java:
+    try:
+        return find_java()
+    except JavaError as error:
+        raise SessionError(str(error)) from error
+
+
+@contextlib.contextmanager
+def _ray(app: Application, java: Java, ray_address: str | None) -> Iterator[bool]:
+    """Connected to a Ray; yields whether this session has started it."""
+    import ray
+
+    from actors import ray_runtime
+
+    if ray.is_initialized():
+        _check_address(ray.get_runtime_context().gcs_address, ray_address)
+        yield False
+        return
+    # RayDP's actors have fixed names: every application needs a namespace of its own.
+    namespace = f"spark-{app.name}-{secrets.token_hex(4)}"
+    with tempfile.TemporaryDirectory(prefix="coterie-spark-") as folder:
+        try:
+            if ray_address is None:
+                # Executors of a Ray that is there for them alone may be more than the machine has cores.
+                cpus = max(os.cpu_count() or 1, math.ceil(app.num_executors * app.executor_cpus))
+                ray_runtime.start_embedded(
+                    Path(folder) / "ray-token", java_environment(java), namespace=namespace, num_cpus=cpus
+                )
+            else:
+                ray_runtime.connect(ray_address, namespace=namespace)
+        except ray_runtime.ClusterError as error:
+            raise SessionError(str(error)) from error
+        try:
+            yield ray_address is None
+        finally:
+            ray_runtime.end()
+
+
+def _check_address(connected: str, wanted: str | None) -> None:
+    """A machine has several addresses, but a Ray has one port."""
+    if wanted is not None and connected.rpartition(":")[2] != wanted.rpartition(":")[2]:
+        raise SessionError(
+            f"ray_address={wanted!r}, but this process is connected to the Ray at {connected}: leave ray_address out, "
+            "or call ray.shutdown() first"
+        )
+
+
+def _log_file(app: Application) -> str:
+    name = "".join(c if c.isalnum() else "-" for c in app.name)
+    handle, path = tempfile.mkstemp(prefix=f"coterie-spark-{name}-", suffix=".log")
+    os.close(handle)
+    return path

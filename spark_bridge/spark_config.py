@@ -1,0 +1,142 @@
+"""What a Spark session on RayDP is configured with, and which arguments make none. No Spark, no Ray, no I/O."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+# Spark's own launcher has this list for Java 17, but RayDP starts its JVMs without it. java.sql is for from_spark.
+_OPENED: Final = (
+    "java.base/java.lang",
+    "java.base/java.lang.invoke",
+    "java.base/java.lang.reflect",
+    "java.base/java.io",
+    "java.base/java.net",
+    "java.base/java.nio",
+    "java.base/java.util",
+    "java.base/java.util.concurrent",
+    "java.base/java.util.concurrent.atomic",
+    "java.base/jdk.internal.ref",
+    "java.base/sun.nio.ch",
+    "java.base/sun.nio.cs",
+    "java.base/sun.security.action",
+    "java.base/sun.util.calendar",
+    "java.security.jgss/sun.security.krb5",
+    "java.sql/java.sql",
+)
+MODULE_FLAGS: Final = " ".join(
+    [
+        "-XX:+IgnoreUnrecognizedVMOptions",
+        *(f"--add-opens={each}=ALL-UNNAMED" for each in _OPENED),
+        "-Djdk.reflect.useDirectMethodHandle=false",
+    ]
+)
+MASTER_OPTIONS: Final = "spark.ray.raydp_app_master.extraJavaOptions"
+JVM_OPTIONS: Final = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions", MASTER_OPTIONS)
+DRIVER_LOG: Final = "spark.coterie.driver.log"
+"""The setting of a session that says which file its JVM writes to."""
+
+_CPU_SHARE: Final = ("spark.ray.raydp_spark_executor.actor.resource.cpu", "spark.ray.actor.resource.cpu")
+_BY_ARGUMENT: Final = {
+    "spark.app.name": "app_name",
+    "spark.executor.instances": "num_executors",
+    "spark.executor.cores": "executor_cores",
+    "spark.executor.memory": "executor_memory",
+    "spark.master": "the session itself",
+}
+_MEMORY: Final = re.compile(r"(\d+)\s*(b|[kmgt]b?|)", re.IGNORECASE)
+_UNITS: Final = {"": 1 << 20, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_LEAST_MEMORY: Final = 450 << 20  # 1.5 times what Spark reserves; below, its executors refuse to start
+
+
+class SessionError(RuntimeError):
+    """There can be no Spark session; the text is one line, names what is wrong and says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    """The checked arguments of a session."""
+
+    name: str
+    num_executors: int
+    executor_cores: int
+    executor_memory_bytes: int
+    executor_cpus: float
+    """How much of Ray's CPU resource an executor takes: its cores, unless the configs say otherwise."""
+    configs: Mapping[str, str]
+
+    @property
+    def executor_memory(self) -> str:
+        """As Spark and RayDP both understand it."""
+        return f"{self.executor_memory_bytes >> 20}M"
+
+
+def application(
+    app_name: str,
+    num_executors: int,
+    executor_cores: int,
+    executor_memory: str | int,
+    configs: Mapping[str, Any] | None,
+) -> Application:
+    """Check the arguments of a session. Raises SessionError naming the argument and the value."""
+    if not isinstance(app_name, str) or not app_name.strip():
+        raise SessionError(f"app_name must be a name, got {app_name!r}")
+    for name, value in (("num_executors", num_executors), ("executor_cores", executor_cores)):
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise SessionError(f"{name} must be a whole number of at least 1, got {value!r}")
+    memory = memory_bytes(executor_memory)
+    texts = _texts(configs or {})
+    return Application(app_name, num_executors, executor_cores, memory, _cpus(texts, executor_cores), texts)
+
+
+def memory_bytes(memory: str | int) -> int:
+    """Bytes of "512m", "1g" or "1GB", as Spark writes them; a number alone is MiB. Raises SessionError."""
+    match = _MEMORY.fullmatch(str(memory).strip())
+    if match is None:
+        raise SessionError(f'executor_memory must be an amount such as "512m" or "2g", got {memory!r}')
+    size = int(match[1]) * _UNITS[match[2].lower()[:1]]
+    if size < _LEAST_MEMORY:
+        raise SessionError(f"executor_memory={memory!r} is too little: Spark's executors need at least 450m")
+    return size
+
+
+def spark_configs(app: Application, log: str, java_env: Mapping[str, str], loopback: bool) -> dict[str, str]:
+    """A new dict with everything RayDP's `init_spark` needs; what the caller has set is kept or added to.
+
+    `java_env` is set in the environment of the JVMs that Ray starts. With `loopback` the driver listens on 127.0.0.1.
+    """
+    configs = {
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.ui.showConsoleProgress": "false",
+        # RayDP's masters idle: with a CPU each they would wait for one that the executors have.
+        "spark.ray.raydp_spark_master.actor.resource.CPU": "0",
+        DRIVER_LOG: log,
+    }
+    if loopback:
+        configs |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    configs |= app.configs
+    for key in JVM_OPTIONS:
+        configs[key] = f"{MODULE_FLAGS} {configs.get(key, '')}".strip()
+    # The JVM that makes RayDP's actors is a Ray driver of its own, with its own runtime environment.
+    variables = (f"-Dray.job.runtime-env.env-vars.{name}={value}" for name, value in java_env.items())
+    configs[MASTER_OPTIONS] = " ".join([configs[MASTER_OPTIONS], *variables])
+    return configs
+
+
+def _texts(configs: Mapping[str, Any]) -> dict[str, str]:
+    for key in configs:
+        if key in _BY_ARGUMENT:
+            raise SessionError(f"configs[{key!r}] cannot be set: {_BY_ARGUMENT[key]} decides it")
+    return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in configs.items()}
+
+
+def _cpus(configs: Mapping[str, str], executor_cores: int) -> float:
+    for key in _CPU_SHARE:
+        if key in configs:
+            try:
+                return float(configs[key])
+            except ValueError as error:
+                raise SessionError(f"configs[{key!r}] must be a number of CPUs, got {configs[key]!r}") from error
+    return float(executor_cores)

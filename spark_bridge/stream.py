@@ -1,0 +1,210 @@
+"""`GroupStream`: a Spark job as a consumer group.
+
+    query = (
+        GroupStream(spark, topics=["orders"], group_id="billing", bootstrap_servers=servers)
+        .foreach_batch(lambda df, batch: df.write.mode("append").parquet("/data/orders"))
+        .trigger(processing_time="5 seconds")
+        .start()
+    )
+    query.await_termination()
+
+Here a stream is described and checked; `query` runs it, `members` holds its place in the group.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from actors.client import Admin, Consumer, TopicPartition
+from actors.client.errors import UnknownTopicOrPartitionError
+from actors.range_member import RangeMemberSpec
+from spark_bridge.bounds import resolve
+from spark_bridge.executors import prepare
+from spark_bridge.members import Members, executor_nodes
+from spark_bridge.options import OptionError, source_options
+from spark_bridge.query import BatchFunction, GroupQuery, Plan
+from spark_bridge.source import Reading
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_INTERVAL: Final = re.compile(r"(?:interval\s+)?(\d+(?:\.\d+)?)\s*(\w+)")
+_SECONDS: Final = {
+    "millisecond": 0.001,
+    "ms": 0.001,
+    "second": 1,
+    "sec": 1,
+    "s": 1,
+    "minute": 60,
+    "min": 60,
+    "hour": 3600,
+}
+
+
+class GroupStream:
+    """Records of topics, as micro-batches, for a function of yours; the offsets are the group's.
+
+    `options` are those of Spark's Kafka source: startingOffsets (for a group without commits; default latest),
+    subscribePattern instead of `topics`, maxOffsetsPerTrigger, minPartitions, failOnDataLoss, includeHeaders,
+    `kafka.*` for the client; and `batch.timeout.ms` (how long a batch may take before its partitions are given up) and
+    `revoke.wait.ms` (how long a partition that is taken away waits for its batch). `members` is how many members the
+    job has; by default one for each executor. Raises OptionError for what cannot be.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        topics: str | Sequence[str] = (),
+        group_id: str | None = None,
+        bootstrap_servers: str | None = None,
+        options: Mapping[str, Any] | None = None,
+        members: int | None = None,
+    ) -> None:
+        self._spark = spark
+        self._options = read = source_options(options, streaming=True)
+        self._group_id = _given("group_id", group_id, read.group_id)
+        self._servers = _given("bootstrap_servers", bootstrap_servers, read.bootstrap_servers)
+        self._topics = ((topics,) if isinstance(topics, str) else tuple(topics)) or read.subscribe
+        if read.assign:
+            raise OptionError("assign: the group gives out the partitions; subscribe to the topics")
+        if bool(self._topics) == bool(read.subscribe_pattern):
+            raise OptionError("topics: give either topics or the option subscribePattern")
+        if members is not None and members < 1:
+            raise OptionError(f"members={members}: must be at least 1")
+        self._count = members
+        self._function: BatchFunction | None = None
+        self._interval_s: float | None = 0.0
+        self._name: str | None = None
+
+    def foreach_batch(self, function: BatchFunction) -> Self:
+        """`function(df, batch)` gets each micro-batch; when it has returned, its offsets are committed.
+
+        `df` has the columns of Spark's Kafka source. `batch` is a number, and knows its `ranges`. If the function
+        raises, the query ends with that error, and the batch comes again when it is started anew.
+        """
+        if not callable(function):
+            raise OptionError(f"foreach_batch={function!r}: must be a function of (df, batch)")
+        self._function = function
+        return self
+
+    def trigger(self, *, available_now: bool | None = None, processing_time: str | None = None) -> Self:
+        """When batches are made: without a call as fast as possible; every `processing_time` ("5 seconds"); or
+        `available_now=True`: until what is there at the start has been read, then the query ends."""
+        if (available_now is None) == (processing_time is None):
+            raise OptionError("trigger: give either available_now=True or processing_time")
+        if available_now is not None and not available_now:
+            raise OptionError("available_now=False: must be True, or left out")
+        self._interval_s = None if processing_time is None else _seconds(processing_time)
+        return self
+
+    def query_name(self, name: str) -> Self:
+        """A name for `status` and progress."""
+        self._name = name
+        return self
+
+    def start(self) -> GroupQuery:
+        """Join the group and begin.
+
+        Raises OptionError, BoundError, SessionError, and UnknownTopicOrPartitionError for a topic that does not exist.
+        """
+        if self._function is None:
+            raise OptionError("foreach_batch: a stream needs a function before it can start")
+        read, run_id = self._options, str(uuid.uuid4())
+        count = self._count or prepare(self._spark)
+        client = Consumer(bootstrap_servers=self._servers, allow_auto_create_topics=False, **_plain(read.client))
+        try:
+            starts, partitions = self._starts(client)
+            spec = RangeMemberSpec(
+                group_id=self._group_id,
+                bootstrap_servers=self._servers,
+                topics=self._topics,
+                pattern=read.subscribe_pattern,
+                starts=starts,
+                batch_timeout_ms=read.batch_timeout_ms,
+                revoke_wait_ms=read.revoke_wait_ms,
+                options=read.client,
+            )
+            prefix = f"{self._group_id[:200]}-{run_id[:8]}"
+            members = Members(spec, count, executor_nodes(self._spark), prefix)
+        except BaseException:
+            client.close()
+            raise
+        return GroupQuery(self._spark, self._plan(self._function, partitions), members, client, run_id)
+
+    def _plan(self, function: BatchFunction, partitions: Sequence[TopicPartition]) -> Plan:
+        read = self._options
+        return Plan(
+            group_id=self._group_id,
+            function=function,
+            reading=Reading(
+                self._servers,
+                headers=read.include_headers,
+                fail_on_data_loss=read.fail_on_data_loss,
+                poll_timeout_ms=read.poll_timeout_ms,
+                consumer_options=_plain(read.client),
+            ),
+            interval_s=self._interval_s,
+            partitions=tuple(partitions),
+            max_offsets_per_trigger=read.max_offsets_per_trigger,
+            min_offsets_per_trigger=read.min_offsets_per_trigger,
+            max_trigger_delay_s=read.max_trigger_delay_ms / 1000,
+            min_partitions=read.min_partitions,
+            name=self._name,
+        )
+
+    def _starts(self, client: Consumer) -> tuple[dict[tuple[str, int], int], list[TopicPartition]]:
+        """Where partitions begin that have no commit yet, and all partitions there are.
+
+        Only for topics of which the group has committed nothing: elsewhere a partition without a commit is new, and
+        begins at its oldest record, so that nothing of it is lost.
+        """
+        partitions = [tp for topic in self._present_topics(client) for tp in _partitions(client, topic)]
+        with Admin(bootstrap_servers=self._servers) as admin:
+            committed = admin.list_consumer_group_offsets(self._group_id, partitions)
+            known = {tp.topic for tp, at in committed.items() if at is not None}
+            if known.issuperset(tp.topic for tp in partitions):
+                return {}, partitions
+            found = resolve(admin, self._options.starting, [(tp.topic, tp.partition) for tp in partitions])
+        return {tp: at for tp, at in found.items() if tp[0] not in known}, partitions
+
+    def _present_topics(self, client: Consumer) -> Iterable[str]:
+        if self._options.subscribe_pattern is None:
+            return self._topics
+        return sorted(filter(re.compile(self._options.subscribe_pattern).fullmatch, client.topics()))
+
+
+def _given(name: str, argument: str | None, option: str | None) -> str:
+    if argument and option and argument != option:
+        raise OptionError(f"{name}={argument!r}: the options say {option!r}")
+    if not (argument or option):
+        raise OptionError(f"{name}: is missing")
+    return argument or option or ""
+
+
+def _partitions(client: Consumer, topic: str) -> list[TopicPartition]:
+    numbers = client.partitions_for_topic(topic)
+    if numbers is None:
+        raise UnknownTopicOrPartitionError(f"topics: there is no topic {topic!r}")
+    return [TopicPartition(topic, number) for number in sorted(numbers)]
+
+
+def _plain(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a client that is in no group."""
+    return {name: value for name, value in options.items() if name not in _OF_MEMBERS}
+
+
+_OF_MEMBERS: Final = ("session_timeout_ms", "heartbeat_interval_ms", "group_instance_id", "client_id")
+
+
+def _seconds(interval: str) -> float:
+    """Spark's "5 seconds", "500 milliseconds", "1 minute"; 0 is as fast as possible."""
+    match = _INTERVAL.fullmatch(str(interval).strip().lower())
+    unit = match[2] if match else ""
+    seconds = _SECONDS.get(unit, _SECONDS.get(unit.removesuffix("s")))
+    if match is None or seconds is None or not math.isfinite(float(match[1])):
+        raise OptionError(f'processing_time={interval!r}: must be a time such as "5 seconds" or "500 milliseconds"')
+    return float(match[1]) * seconds

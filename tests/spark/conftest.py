@@ -1,0 +1,60 @@
+"""One embedded Ray, a cluster of three brokers and one Spark session for the folder. Nothing is left at the end."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+
+import spark_bridge
+from actors import ray_runtime
+from actors.cluster import Cluster
+from tests.spark.support import FAST, FAST_SPARK, SMALL, assert_gone
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="package")
+def embedded_ray(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Ray in this process; every process it has started is gone afterwards."""
+    token = tmp_path_factory.mktemp("ray") / "ray-token"
+    ray_runtime.start_embedded(token, num_cpus=6, object_store_memory=200 << 20)
+    yield
+    family = psutil.Process().children(recursive=True)
+    ray_runtime.end()
+    assert_gone(family)
+
+
+@pytest.fixture(scope="package")
+def cluster(embedded_ray: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Three brokers."""
+    with Cluster.start(3, name="spark", data_dir=tmp_path_factory.mktemp("data"), config=FAST) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="package")
+def spark(cluster: Cluster) -> Iterator[SparkSession]:
+    """Two executors of one core on the Ray of the cluster; its processes are gone when it has stopped."""
+    before = set(psutil.Process().children(recursive=True))
+    with spark_bridge.session("tests", 2, 1, SMALL, FAST_SPARK) as spark:
+        yield spark
+        family = [p for p in psutil.Process().children(recursive=True) if p not in before and "java" in p.name()]
+    assert_gone(family)
+
+
+@pytest.fixture
+def name() -> str:
+    """A topic or group nobody else of this run uses."""
+    return f"s{next(_numbers)}"
+
+
+@pytest.fixture
+def topic_name(name: str) -> str:
+    """A topic's name nobody else of this run uses."""
+    return f"{name}-topic"
