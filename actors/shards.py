@@ -226,7 +226,7 @@ class ShardHub:
 
     def _serves(self, partition: int) -> bool:
         info = self.context.metadata.partition(OFFSETS_TOPIC, partition)
-        return info is not None and info.leader == self.context.broker_id and self.context.confirmed(info)
+        return info is not None and self.context.leads(OFFSETS_TOPIC, partition, info)
 
     def _has_records(self, partition: int) -> bool:
         found = self.context.data_dir.logs.get((OFFSETS_TOPIC, partition))
@@ -422,7 +422,14 @@ class ShardHub:
         payload = result.base_offset.to_bytes(8, "big") + next_offset.to_bytes(8, "big")
         link.protocol.send(Kind.APPENDED, partition, number, payload)
         self.context.appended(OFFSETS_TOPIC, partition, partition_log, info)
-        link.protocol.send(Kind.HIGH_WATERMARK, 0, partition_log.high_watermark)
+        if len(info.replicas) == 1:  # else it is told when the followers have it
+            link.protocol.send(Kind.HIGH_WATERMARK, 0, partition_log.high_watermark)
+
+    def watermark(self, partition: int, offset: int) -> None:
+        """All of a partition's log below `offset` has committed."""
+        link = self._links.get(partition)
+        if link is not None:
+            link.protocol.send(Kind.HIGH_WATERMARK, 0, offset)
 
     def _on_turn(self, protocol: RelayProtocol) -> None:
         self._by_protocol[protocol].last_heard = self.context.loop.time()

@@ -4,5 +4,6 @@ The rules are actors/log/replication's; here are the sockets, the clock and the 
 """
 
 from actors.replication.manager import ReplicaManager
+from actors.replication.proposals import LOST
 
-__all__ = ["ReplicaManager"]
+__all__ = ["LOST", "ReplicaManager"]

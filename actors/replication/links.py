@@ -41,9 +41,7 @@ class Links(Protocol):
 class FollowerLink:
     """The way from here to one broker that follows partitions led here. Connects again until it is closed."""
 
-    def __init__(
-        self, broker_id: int, address: tuple[str, int], secret: bytes, me: int, owner: Links
-    ) -> None:
+    def __init__(self, broker_id: int, address: tuple[str, int], secret: bytes, me: int, owner: Links) -> None:
         self.broker_id = broker_id
         self.address = address
         self.broker_epoch = -1
@@ -71,16 +69,18 @@ class FollowerLink:
             except (OSError, TimeoutError) as error:
                 log.debug("broker %d at %s:%d cannot be reached: %s", self.broker_id, *self.address, error)
             else:
-                failures = 0
-                await lost
+                if await lost:
+                    failures = 0
             await asyncio.sleep(_RETRY_SECONDS[min(failures, len(_RETRY_SECONDS) - 1)])
             failures += 1
 
-    async def _connect(self, lost: asyncio.Future[None]) -> None:
+    async def _connect(self, lost: asyncio.Future[bool]) -> None:
+        """Connect. `lost` is done when that has ended: with whether the other end was a broker of ours."""
+
         def on_lost(protocol: ControlProtocol) -> None:
-            self._lost()
+            was_ready = self._lost()
             if not lost.done():
-                lost.set_result(None)
+                lost.set_result(was_ready)
 
         transport, _ = await self._loop.create_connection(
             lambda: ControlProtocol("leader", self._secret, self._on_ready, self._on_message, on_lost), *self.address
@@ -110,13 +110,14 @@ class FollowerLink:
             log.info("broker %d (epoch %d) takes what is written here", self.broker_id, self.broker_epoch)
             self._owner.connected(self)
 
-    def _lost(self) -> None:
+    def _lost(self) -> bool:
         self._protocol = None
         self._sizes.clear()
         self._in_flight = 0
-        if self.ready:
-            self.ready = False
+        was_ready, self.ready = self.ready, False
+        if was_ready:
             self._owner.disconnected(self)
+        return was_ready
 
     @property
     def room(self) -> int:

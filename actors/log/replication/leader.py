@@ -119,6 +119,16 @@ class LeaderReplica:
     # -- the high watermark
 
     @property
+    def settled(self) -> bool:
+        """Whether it is known what became of all that was proposed."""
+        return not self._outcome_unknown
+
+    @property
+    def watermark_is_known(self) -> bool:
+        """Whether the watermark has reached what stood here when this epoch began (KIP-207)."""
+        return self.log.high_watermark >= self._epoch_start
+
+    @property
     def followers(self) -> list[int]:
         return list(self._followers)
 
@@ -237,11 +247,14 @@ class LeaderReplica:
         point = max(point, min(ack.high_watermark, log.log_end_offset), log.log_start_offset)
         return min(point, max(ack.end_offset, log.log_start_offset))
 
-    def retry(self, now_ms: int, after_ms: int) -> None:
-        """Begin anew with followers that owe an answer for `after_ms`."""
-        for follower in self._followers.values():
+    def retry(self, now_ms: int, after_ms: int) -> list[int]:
+        """Begin anew with followers that owe an answer for `after_ms`; who they are."""
+        late = []
+        for broker, follower in self._followers.items():
             if follower.connected and follower.outstanding and now_ms - follower.sent_ms >= after_ms:
                 self._probe(follower, max(follower.acked, self.log.log_start_offset))
+                late.append(broker)
+        return late
 
     # -- the in-sync set
 
