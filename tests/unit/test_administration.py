@@ -188,7 +188,7 @@ def test_validation_alone_changes_nothing() -> None:
 
 
 @pytest.mark.conformance("A-08")
-def test_the_offsets_topic_is_created_with_kafkas_defaults() -> None:
+def test_the_offsets_topic_has_kafkas_defaults_and_needs_two_replicas_for_a_commit() -> None:
     cluster = Cluster()
     assert cluster.do("create_offsets_topic") == {"error_code": 0, "error_message": None}
     topic = cluster.metadata.topics[OFFSETS_TOPIC]
@@ -198,6 +198,7 @@ def test_the_offsets_topic_is_created_with_kafkas_defaults() -> None:
         "cleanup.policy": "compact",
         "compression.type": "producer",
         "segment.bytes": "104857600",
+        "min.insync.replicas": "2",
     }
 
 

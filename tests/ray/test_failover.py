@@ -1,0 +1,145 @@
+"""Brokers that are killed while clients write and commit: another one takes over, and nothing acknowledged is lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from actors.cluster import Cluster
+from placement.hashing import partition_for_group
+from tests.ray.support import consumer, patient, read_all, topic, wait_until
+
+Start = Callable[..., Cluster]
+REPLICATED = {"factor": 3, "min_insync_replicas": "2"}
+
+
+@pytest.fixture(scope="module")
+def three(start: Start) -> Iterator[Cluster]:
+    """Three brokers that may be killed."""
+    with start(brokers=3) as cluster:
+        yield cluster
+
+
+def whole(cluster: Cluster, *topics: str) -> bool:
+    """Whether every replica of these topics is in sync, as any broker says."""
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    found = patient(lambda: admin.list_topics(timeout=10)).topics
+    parts = [part for name in topics if name in found for part in found[name].partitions.values()]
+    return bool(parts) and all(len(part.isrs) == len(part.replicas) == 3 for part in parts)
+
+
+def leader_of(cluster: Cluster, name: str, index: int) -> int:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    return int(patient(lambda: admin.list_topics(timeout=10)).topics[name].partitions[index].leader)
+
+
+class Writer:
+    """Produces with acks=all in the background; knows what was acknowledged."""
+
+    def __init__(self, servers: str, name: str) -> None:
+        self.acknowledged: set[bytes] = set()
+        self.failed = 0
+        self._name = name
+        self._producer = Producer(
+            {"bootstrap.servers": servers, "acks": "all", "enable.idempotence": True, "linger.ms": 2, "log_level": 0}
+        )
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        number = 0
+        while not self._ended.wait(0.002):
+            value = b"v%d" % number
+            number += 1
+            self._producer.produce(self._name, value=value, key=value, on_delivery=self._delivered)
+            self._producer.poll(0)
+        self._producer.flush(60)
+
+    def _delivered(self, error: object, message: object) -> None:
+        if error is None:
+            self.acknowledged.add(message.value())  # type: ignore[attr-defined]
+        else:
+            self.failed += 1
+
+    def end(self) -> None:
+        self._ended.set()
+        self._thread.join()
+
+
+class Committer:
+    """Commits rising offsets for a group in the background; knows the last one acknowledged, and when that was."""
+
+    def __init__(self, client: Consumer, name: str) -> None:
+        self.last = 0
+        self.times: list[float] = []
+        self._client = client
+        self._name = name
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        offset = 0
+        while not self._ended.is_set():
+            offset += 1
+            try:
+                (answer,) = self._client.commit(offsets=[TopicPartition(self._name, 0, offset)], asynchronous=False)
+            except KafkaException:
+                time.sleep(0.01)
+                continue
+            if answer.error is None:
+                self.last = offset
+                self.times.append(time.monotonic())
+
+    def end(self) -> None:
+        self._ended.set()
+        self._thread.join()
+
+
+def longest_gap(times: list[float], since: float) -> float:
+    """The longest time between two of these that ends after `since`, in seconds."""
+    return max(later - earlier for earlier, later in pairwise(times) if later > since)
+
+
+@pytest.mark.conformance("D-04")
+def test_nothing_acknowledged_is_lost_when_a_leader_is_killed_under_load(three: Cluster, name: str) -> None:
+    servers = three.bootstrap_servers
+    topic(servers, name, 3, **REPLICATED)
+    client = consumer(servers, name)
+    client.subscribe([name])
+    wait_until(lambda: client.poll(0.1) or client.assignment(), what="an assignment")
+    writer, committer = Writer(servers, name), Committer(consumer(servers, f"{name}-c"), name)
+    try:
+        wait_until(lambda: len(writer.acknowledged) > 200 and committer.last > 50, what="traffic")
+        index = partition_for_group(f"{name}-c", 50)
+        victim = leader_of(three, "__consumer_offsets", index)
+        wait_until(lambda: whole(three, name, "__consumer_offsets"), what="all replicas in sync")
+        epoch = three.status()["brokers"][victim]["epoch"]
+        killed_at, before, commits = time.monotonic(), len(writer.acknowledged), committer.last
+        os.kill(three.broker_pids()[victim], signal.SIGKILL)
+        wait_until(lambda: committer.last > commits + 20 and committer.times[-1] > killed_at, what="commits again")
+        gap = longest_gap(committer.times, killed_at)
+        sys.stdout.write(f"no commit was acknowledged for {gap:.3f} s\n")
+        assert gap < 10
+        wait_until(lambda: len(writer.acknowledged) > before + 200, what="records again")
+        assert leader_of(three, "__consumer_offsets", index) != victim
+        wait_until(lambda: three.status()["brokers"][victim]["epoch"] > epoch, what="the broker's return")
+        wait_until(lambda: whole(three, name, "__consumer_offsets"), 60, "all replicas in sync again")
+    finally:
+        writer.end()
+        committer.end()
+    assert writer.failed == 0
+    assert read_all(servers, name, len(writer.acknowledged)) >= writer.acknowledged
+    (found,) = patient(lambda: consumer(servers, f"{name}-c").committed([TopicPartition(name, 0)], timeout=10))
+    assert found.offset >= committer.last
+    client.close()
