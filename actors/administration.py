@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from actors.config_changes import RefusedError, alter_configs, check_topic_configs
-from actors.elections import alter_partitions, broker_lost, broker_registered
+from actors.elections import alter_partitions, broker_lost, broker_registered, eligible_forgotten
 from actors.settings import BrokerConfig, offsets_topic_configs
 from actors.wire.errors import ErrorCode
 from placement.assignment import NotEnoughBrokersError, assign_replicas
@@ -34,6 +34,7 @@ NewId: TypeAlias = Callable[[], bytes]
 PRODUCER_ID_BLOCK = 1000
 MAX_NEW_PARTITIONS = 10_000  # of one call: a slip of the finger must not fill the metadata of every broker
 _NO_ID = bytes(16)
+_MIN_INSYNC = "min.insync.replicas"
 
 __all__ = [
     "OPERATIONS",
@@ -345,6 +346,19 @@ def _added_partitions(
     return _assigned(metadata, given, factor)
 
 
+# --- settings ---------------------------------------------------------------------------------------------------
+
+
+def _alter_configs(
+    metadata: ClusterMetadata, config: BrokerConfig, arguments: Mapping[str, Any], new_id: NewId
+) -> Decision:
+    results, records = alter_configs(metadata, config, arguments, new_id)
+    changes = (each for each in arguments["resources"] if records)
+    if any(each["replace"] or any(op[0] == _MIN_INSYNC for op in each["operations"]) for each in changes):
+        records = eligible_forgotten(metadata) + records
+    return results, records
+
+
 # --- producer ids -----------------------------------------------------------------------------------------------
 
 
@@ -360,8 +374,8 @@ OPERATIONS: dict[str, Callable[[ClusterMetadata, BrokerConfig, Mapping[str, Any]
     "create_topics": create_topics,
     "delete_topics": delete_topics,
     "create_partitions": create_partitions,
-    "alter_configs": alter_configs,
+    "alter_configs": _alter_configs,
     "create_offsets_topic": create_offsets_topic,
     "producer_ids": allocate_producer_ids,
-    "alter_partitions": lambda metadata, config, arguments, new_id: alter_partitions(metadata, arguments),
+    "alter_partitions": lambda metadata, config, arguments, new_id: alter_partitions(metadata, arguments, config),
 }

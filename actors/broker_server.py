@@ -295,7 +295,7 @@ class BrokerServer:
                 "rack": self.spec.rack,
                 "replica_host": self._replica_host(),
                 "replica_port": self._replica_port,
-                "intact": self.context.data_dir.intact,
+                "intact": self._registered or self.context.data_dir.intact,  # a process does not lose what it wrote
                 "pid": os.getpid(),
             }
         )

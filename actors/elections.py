@@ -19,6 +19,7 @@ from placement.metadata import (
     changed,
     elect,
     partition_record,
+    with_isr,
 )
 
 Record: TypeAlias = list[Any]
@@ -52,11 +53,34 @@ def _unclean(metadata: ClusterMetadata, config: BrokerConfig | None, topic: str)
     return bool(topic_value("unclean.leader.election.enable", metadata.topics[topic].configs, config))
 
 
-def _without(partition: PartitionInfo, broker_id: int) -> PartitionInfo:
+def min_insync(metadata: ClusterMetadata, config: BrokerConfig | None, topic: str) -> int:
+    """`min.insync.replicas` of a topic; the least, where brokers have been given different ones."""
+    if config is None:
+        return 1
+    key = "min.insync.replicas"
+    configs = metadata.topics[topic].configs
+    defaults = [int(each[key]) for each in metadata.broker_configs.values() if key in each]
+    value = int(topic_value(key, configs, config))
+    return value if key in configs else min([value, *defaults])
+
+
+def _without(partition: PartitionInfo, broker_id: int, needed: int) -> PartitionInfo:
     """The partition with a smaller in-sync set, unless the broker is its last member. Leader and epoch stay."""
     if broker_id not in partition.isr or len(partition.isr) == 1:
         return partition
-    return changed(partition, isr=tuple(replica for replica in partition.isr if replica != broker_id))
+    return with_isr(partition, tuple(replica for replica in partition.isr if replica != broker_id), needed)
+
+
+def _without_torn(partition: PartitionInfo, broker_id: int, needed: int) -> PartitionInfo:
+    """The partition after a broker may have lost the end of its log: it neither is in sync nor may lead.
+
+    But for the last of those that may: then its log is the best there is.
+    """
+    kept = _without(partition, broker_id, needed)
+    elr = tuple(replica for replica in kept.elr if replica != broker_id)
+    if kept.isr == (broker_id,) and elr:
+        return changed(kept, isr=elr, elr=())
+    return kept if elr == kept.elr else changed(kept, elr=elr)
 
 
 # --- brokers come and go ----------------------------------------------------------------------------------------
@@ -74,11 +98,11 @@ def broker_registered(
     alive = _alive(metadata)
 
     def change(topic: str, partition: PartitionInfo) -> PartitionInfo:
-        kept = partition if intact else _without(partition, broker_id)
-        if partition.leader == broker_id or (
-            partition.leader == NO_LEADER and (broker_id in kept.isr or _unclean(metadata, config, topic))
-        ):
-            return elect(kept, alive, unclean=_unclean(metadata, config, topic))
+        needed, unclean = min_insync(metadata, config, topic), _unclean(metadata, config, topic)
+        kept = partition if intact else _without_torn(partition, broker_id, needed)
+        eligible = unclean or bool(alive & {*kept.isr, *kept.elr})
+        if partition.leader == broker_id or (partition.leader == NO_LEADER and eligible):
+            return elect(kept, alive, min_insync=needed, unclean=unclean)
         return kept
 
     return _changes(metadata, change)
@@ -92,11 +116,12 @@ def broker_lost(metadata: ClusterMetadata, broker_id: int, *, config: BrokerConf
     alive = _alive(metadata) - {broker_id}
 
     def change(topic: str, partition: PartitionInfo) -> PartitionInfo:
+        needed, unclean = min_insync(metadata, config, topic), _unclean(metadata, config, topic)
         if partition.leader == broker_id:
-            return elect(partition, alive, unclean=_unclean(metadata, config, topic))
-        kept = _without(partition, broker_id)
-        if kept is not partition and kept.leader == NO_LEADER and alive & set(kept.isr):
-            return elect(kept, alive)
+            return elect(partition, alive, min_insync=needed, unclean=unclean)
+        kept = _without(partition, broker_id, needed)
+        if kept is not partition and kept.leader == NO_LEADER and alive & {*kept.isr, *kept.elr}:
+            return elect(kept, alive, min_insync=needed)
         return kept
 
     records = [broker_record(replace(broker, alive=False))] if broker.alive else []
@@ -115,22 +140,32 @@ def all_stopped(metadata: ClusterMetadata) -> list[Record]:
     return gone + _changes(metadata, change)
 
 
-def broker_leaving(metadata: ClusterMetadata, broker_id: int) -> list[Record]:
+def broker_leaving(metadata: ClusterMetadata, broker_id: int, *, config: BrokerConfig | None = None) -> list[Record]:
     """A broker is about to stop: others lead what it leads, where another one is in sync, and nobody waits for it."""
     others = _alive(metadata) - {broker_id}
 
     def change(topic: str, partition: PartitionInfo) -> PartitionInfo:
+        needed = min_insync(metadata, config, topic)
         if not others & set(partition.isr):
             return partition
-        return elect(partition, others) if partition.leader == broker_id else _without(partition, broker_id)
+        if partition.leader == broker_id:
+            return elect(partition, others, min_insync=needed)
+        return _without(partition, broker_id, needed)
 
     return _changes(metadata, change)
+
+
+def eligible_forgotten(metadata: ClusterMetadata) -> list[Record]:
+    """`min.insync.replicas` changes: more may commit than those that are eligible to lead have heard of."""
+    return _changes(metadata, lambda topic, partition: changed(partition, elr=()) if partition.elr else partition)
 
 
 # --- what leaders report ----------------------------------------------------------------------------------------
 
 
-def alter_partitions(metadata: ClusterMetadata, arguments: Mapping[str, Any]) -> Decision:
+def alter_partitions(
+    metadata: ClusterMetadata, arguments: Mapping[str, Any], config: BrokerConfig | None = None
+) -> Decision:
     """In-sync sets that leaders propose (KIP-497).
 
     {broker_id, broker_epoch, partitions: [{topic_id, index, leader_epoch, partition_epoch, isr}]}, isr being
@@ -152,7 +187,8 @@ def alter_partitions(metadata: ClusterMetadata, arguments: Mapping[str, Any]) ->
             if code is ErrorCode.NONE:
                 members = {broker for broker, _ in asked["isr"]}
                 isr = tuple(replica for replica in partition.replicas if replica in members)
-                records.append(partition_record(name, asked["index"], changed(partition, isr=isr)))
+                after = with_isr(partition, isr, min_insync(metadata, config, name))
+                records.append(partition_record(name, asked["index"], after))
         results.append({"topic_id": asked["topic_id"], "index": asked["index"], "error_code": int(code)})
     return results, records
 

@@ -50,7 +50,9 @@ class BrokerInfo:
 class PartitionInfo:
     """Who holds a partition. `leader` is NO_LEADER while no in-sync replica is alive.
 
-    `leader_epoch` rises with each election, `partition_epoch` with every change (KIP-497).
+    `leader_epoch` rises with each election, `partition_epoch` with every change (KIP-497). `elr` are the replicas that
+    left an in-sync set which then was smaller than `min.insync.replicas`: nothing commits in such a set, so they have
+    all that ever has, and may lead if no member of the set can (KIP-966).
     """
 
     leader: int
@@ -58,6 +60,7 @@ class PartitionInfo:
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
     partition_epoch: int = 0
+    elr: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,13 +163,14 @@ class ClusterMetadata:
 
 
 def _partition(fields: list[Any]) -> PartitionInfo:
-    leader, epoch, replicas, isr, *later = fields  # logs of before replication have no partition epoch
-    return PartitionInfo(leader, epoch, tuple(replicas), tuple(isr), *later)
+    # Logs of before replication end after the in-sync set.
+    leader, epoch, replicas, isr, partition_epoch, elr = [*fields, 0, ()] if len(fields) == 4 else fields
+    return PartitionInfo(leader, epoch, tuple(replicas), tuple(isr), partition_epoch, tuple(elr))
 
 
 def partition_fields(p: PartitionInfo) -> list[Any]:
     """A partition as records carry it."""
-    return [p.leader, p.leader_epoch, list(p.replicas), list(p.isr), p.partition_epoch]
+    return [p.leader, p.leader_epoch, list(p.replicas), list(p.isr), p.partition_epoch, list(p.elr)]
 
 
 def partition_record(topic: str, index: int, p: PartitionInfo) -> list[Any]:
@@ -184,19 +188,36 @@ def broker_record(broker: BrokerInfo) -> list[Any]:
     return ["broker", *astuple(broker)]
 
 
-def elect(partition: PartitionInfo, alive: frozenset[int], *, unclean: bool = False) -> PartitionInfo:
-    """The partition after an election: the first living in-sync replica leads, else nobody.
+def elect(
+    partition: PartitionInfo, alive: frozenset[int], *, min_insync: int = 1, unclean: bool = False
+) -> PartitionInfo:
+    """The partition after an election: the first living in-sync replica leads, else an eligible one, else nobody.
 
     The epoch rises whenever the leader changes or its process was replaced; the in-sync set never becomes empty,
-    so that the last member can come back with what it has. `unclean`: if no member lives, any living replica leads,
-    alone in sync; what only the others had is lost.
+    so that the last member can come back with what it has. `unclean`: if none of these lives, any living replica
+    leads, alone in sync; what only the others had is lost.
     """
-    leader = next((r for r in partition.replicas if r in alive and r in partition.isr), NO_LEADER)
-    isr = tuple(r for r in partition.isr if r in alive) or partition.isr
-    if leader == NO_LEADER and unclean:
-        leader = next((r for r in partition.replicas if r in alive), NO_LEADER)
-        isr = isr if leader == NO_LEADER else (leader,)
-    return changed(partition, leader=leader, leader_epoch=partition.leader_epoch + 1, isr=isr)
+    epoch = partition.leader_epoch + 1
+    candidates = [replica for replica in partition.replicas if replica in alive]
+    leader = next((replica for replica in candidates if replica in partition.isr), NO_LEADER)
+    if leader != NO_LEADER:
+        isr = tuple(replica for replica in partition.isr if replica in alive)
+        return with_isr(partition, isr, min_insync, leader=leader, leader_epoch=epoch)
+    leader = next((replica for replica in candidates if replica in partition.elr), NO_LEADER)
+    if leader != NO_LEADER:
+        elr = tuple(r for r in partition.replicas if r != leader and r in partition.isr + partition.elr)
+        return changed(partition, leader=leader, leader_epoch=epoch, isr=(leader,), elr=elr)
+    if unclean and candidates:
+        return changed(partition, leader=candidates[0], leader_epoch=epoch, isr=(candidates[0],), elr=())
+    return changed(partition, leader=NO_LEADER, leader_epoch=epoch)
+
+
+def with_isr(partition: PartitionInfo, isr: tuple[int, ...], min_insync: int, **changes: Any) -> PartitionInfo:
+    """The partition with another in-sync set; who leaves it is eligible to lead while the set is too small."""
+    elr: tuple[int, ...] = ()
+    if len(isr) < min(min_insync, len(partition.replicas)):
+        elr = tuple(r for r in partition.replicas if r not in isr and r in partition.isr + partition.elr)
+    return changed(partition, isr=isr, elr=elr, **changes)
 
 
 def changed(partition: PartitionInfo, **changes: Any) -> PartitionInfo:

@@ -17,6 +17,7 @@ from typing import Any
 
 from actors.elections import alter_partitions, broker_lost, broker_registered
 from actors.log.replication import Ack, FollowerReplica, LeaderReplica, Push
+from actors.settings import BrokerConfig
 from placement.metadata import BrokerInfo, ClusterMetadata, PartitionInfo, TopicInfo, broker_record, topic_record
 from tests.replica_log import MemoryLog
 
@@ -62,6 +63,7 @@ class World:
         self.produced = 0
         self.elections = 0
         self.refused_zombies = 0
+        self.torn: int | None = None  # the broker whose machine crashed last
         self.controller = SimController(self)
         self.brokers = [SimBroker(self, broker) for broker in BROKERS]
         for broker in self.brokers:
@@ -127,14 +129,16 @@ class World:
         if not broker.running:
             return
         kinds = [broker.crash, broker.crash, broker.stop_for_a_while, broker.cut_controller, broker.cut_links]
-        if self.machines_crash and self._all_but_one_machine_whole(broker):
+        if self.machines_crash and self._whole(self.torn, broker.id):
             kinds.append(lambda: broker.crash(machine=True))
         self.random.choice(kinds)()
 
-    def _all_but_one_machine_whole(self, broker: SimBroker) -> bool:
-        """One machine at a time: a torn one must be back in sync before the next goes."""
-        isr = self.controller.partition.isr
-        return len(isr) == len(BROKERS) or (broker.id not in isr and len(isr) == len(BROKERS) - 1)
+    def _whole(self, torn: int | None, broker_id: int) -> bool:
+        """One machine at a time: a torn one must be in sync again, among enough, before another goes."""
+        if torn in (None, broker_id):
+            return True
+        isr, back = self.controller.partition.isr, self.controller.registered(self.brokers[torn])
+        return back and torn in isr and len(isr) >= MIN_INSYNC
 
     # -- invariants
 
@@ -162,6 +166,7 @@ class SimController:
     def __init__(self, world: World) -> None:
         self.world = world
         self.metadata = ClusterMetadata(cluster_id="c")
+        self.config = BrokerConfig.from_mapping({"min.insync.replicas": str(MIN_INSYNC)})
         self.sessions: dict[int, tuple[SimBroker, int]] = {}  # broker -> its process
         self.heard: dict[int, int] = {}
         partition = PartitionInfo(-1, 0, BROKERS, BROKERS)
@@ -192,21 +197,26 @@ class SimController:
     def register(self, broker: SimBroker, process: int, intact: bool) -> None:
         known = self.metadata.brokers.get(broker.id)
         if known is not None and known.alive and known.epoch != process:
-            self._apply(broker_lost(self.metadata, broker.id))
+            self._apply(broker_lost(self.metadata, broker.id, config=self.config))
         same = known is not None and known.alive and known.epoch == process
         self.sessions[broker.id] = (broker, process)
+        broker.registered(process)
         self.heard[broker.id] = self.world.now_ms
         if not same:
             record = broker_record(BrokerInfo(broker.id, "h", 1, None, process))
             self.metadata.apply(record)
-            self._apply(broker_registered(self.metadata, broker.id, intact=intact) or [])
+            self._apply(broker_registered(self.metadata, broker.id, intact=intact, config=self.config))
         self.tell()
+
+    def registered(self, broker: SimBroker) -> bool:
+        """Whether it is the broker's present process that is known here."""
+        return broker.running and self.metadata.brokers[broker.id].epoch == broker.epoch
 
     def lost(self, broker_id: int, process: int) -> None:
         """The end of a connection."""
         if self.sessions.get(broker_id, (None, -1))[1] == process:
             del self.sessions[broker_id]
-            self._apply(broker_lost(self.metadata, broker_id))
+            self._apply(broker_lost(self.metadata, broker_id, config=self.config))
 
     def heartbeat(self, broker_id: int, process: int) -> None:
         if self.sessions.get(broker_id, (None, -1))[1] == process:
@@ -215,7 +225,7 @@ class SimController:
     def alter(self, broker: SimBroker, process: int, arguments: dict[str, Any], leader: LeaderReplica) -> None:
         if self.sessions.get(broker.id, (None, -1))[1] != process:
             return
-        (result,), records = alter_partitions(self.metadata, arguments)
+        (result,), records = alter_partitions(self.metadata, arguments, self.config)
         self._apply(records)
         if result["error_code"]:
             broker.hear(process, leader.refused)
@@ -274,18 +284,25 @@ class SimBroker:
             intact = self._intact
             self._ask(process, lambda: self.world.controller.register(self, process, intact))
 
+    def registered(self, process: int) -> None:
+        """What was lost before this process began is known now; it loses nothing itself."""
+        if process == self.epoch:
+            self._intact = True
+
     def crash(self, *, machine: bool = False) -> None:
         self.world.say(f"broker {self.id} crashes{' with its machine' if machine else ''}")
         process = self.epoch
         self.running = self.connected = False
-        # A process's death loses nothing that was written; whether the successor knows that is up to its driver.
-        self._intact = not machine and self.world.random.random() < 0.5
+        self._intact = not machine  # a process's death loses nothing that was written
         if machine:
             end = self.world.random.randint(self.log.flushed, self.log.log_end_offset)
             self.log.tear(end)
-        self.world.after(self.world.random.randint(1, 30), lambda: self.world.controller.lost(self.id, process))
+            self.world.torn = self.id
+        # A dead machine does not close its connections: silence has to be noticed.
+        notice = self.world.random.randint(LEASE_MS, 2 * LEASE_MS) if machine else self.world.random.randint(1, 30)
+        self.world.after(notice, lambda: self.world.controller.lost(self.id, process))
         for other in self.world.brokers:
-            other.link_lost(self.id, process)
+            self.world.after(notice // 2, lambda other=other: other.link_lost(self.id, process))
         self.world.after(self.world.random.randint(50, 2500), self._revive)
 
     def _revive(self) -> None:
