@@ -30,7 +30,7 @@ import ray
 
 from actors.client import Admin
 from actors.client.errors import KafkaError
-from actors.member_loop import BatchFormat, MemberLoop, MemberSpec
+from actors.member_loop import MAX_BATCH_RECORDS, BatchFormat, MemberLoop, MemberSpec
 from actors.process import check_code_version, code_version, last_line
 
 log = logging.getLogger(__name__)
@@ -131,11 +131,11 @@ class ConsumerPool:
     """`size` consumer actors in one group, supervised.
 
     `handler` is a function or a class (made once in each actor with `handler_args`, so that it may keep state), sync
-    or async. By
-    `batch_format` it gets one ConsumerRecord ("record"), a list of them from one partition ("records"), or an Arrow
-    RecordBatch from one partition ("pyarrow"). It may take up to `max_poll_interval_ms`. When it raises, the records
-    are tried `max_retries` more times with growing pauses from `retry_backoff_ms` on; after that the record goes to
-    `dead_letter_topic`, or, without one, its member stops and `wait` raises PoolError.
+    or async. By `batch_format` it gets one ConsumerRecord ("record"), a list of them from one partition ("records"),
+    or an Arrow RecordBatch from one partition ("pyarrow"), of at most `max_batch_records`: the group's rebalances wait
+    for the one in hand. It may take up to `max_poll_interval_ms`. When it raises, the records are tried `max_retries`
+    more times with growing pauses from `retry_backoff_ms` on; after that the record goes to `dead_letter_topic`, or,
+    without one, its member stops and `wait` raises PoolError.
 
     Further keyword arguments are options of actors.client.Consumer. `ray_actor_options` are passed to Ray
     (num_cpus, resources, ...). A Ray must be running in this process.
@@ -150,6 +150,7 @@ class ConsumerPool:
         *,
         bootstrap_servers: str,
         batch_format: BatchFormat = "record",
+        max_batch_records: int = MAX_BATCH_RECORDS,
         max_retries: int = 3,
         retry_backoff_ms: int = 100,
         dead_letter_topic: str | None = None,
@@ -164,19 +165,22 @@ class ConsumerPool:
             raise PoolError(f"size must be at least 1, got {size}")
         if batch_format not in ("record", "records", "pyarrow"):
             raise PoolError(f"batch_format must be 'record', 'records' or 'pyarrow', got {batch_format!r}")
+        if max_batch_records < 1:
+            raise PoolError(f"max_batch_records must be at least 1, got {max_batch_records}")
         if max_retries < 0:
             raise PoolError(f"max_retries must be at least 0, got {max_retries}")
         names = (topics,) if isinstance(topics, str) else tuple(topics)
         self._spec = MemberSpec(
-            names,
-            group_id,
-            bootstrap_servers,
-            batch_format,
-            max_retries,
-            retry_backoff_ms,
-            dead_letter_topic,
-            tuple(handler_args),
-            options,
+            topics=names,
+            group_id=group_id,
+            bootstrap_servers=bootstrap_servers,
+            batch_format=batch_format,
+            max_batch_records=max_batch_records,
+            max_retries=max_retries,
+            retry_backoff_ms=retry_backoff_ms,
+            dead_letter_topic=dead_letter_topic,
+            handler_args=tuple(handler_args),
+            options=options,
         )
         self._handler = handler
         self._actor_options = {"scheduling_strategy": "SPREAD", **(ray_actor_options or {})}
