@@ -14,6 +14,7 @@ committed; what was handled since comes again.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import logging
 import os
@@ -39,6 +40,7 @@ _REPORT_SECONDS = 0.2
 _SILENCE_SECONDS = 30.0
 _START_SECONDS = 60.0
 _SLOW_RESTART_SECONDS = 30.0
+_PREFIX_MAX = 230  # of the 249 characters an instance id may have
 _STARTS_MAX = 4  # in a row that fail, until the slot is given up
 
 
@@ -137,6 +139,10 @@ class ConsumerPool:
     more times with growing pauses from `retry_backoff_ms` on; after that the record goes to `dead_letter_topic`, or,
     without one, its member stops and `wait` raises PoolError.
 
+    Members are static ones, called `instance_prefix`-0, -1, ...: a pool that is made again under the same prefix, after
+    its program was killed, takes its partitions over at once. One pool at a time may use a prefix in a group; without
+    one the names are new each time.
+
     Further keyword arguments are options of actors.client.Consumer. `ray_actor_options` are passed to Ray
     (num_cpus, resources, ...). A Ray must be running in this process.
     """
@@ -155,6 +161,7 @@ class ConsumerPool:
         retry_backoff_ms: int = 100,
         dead_letter_topic: str | None = None,
         handler_args: Sequence[Any] = (),
+        instance_prefix: str | None = None,
         ray_actor_options: dict[str, Any] | None = None,
         **options: Any,
     ) -> None:
@@ -169,6 +176,8 @@ class ConsumerPool:
             raise PoolError(f"max_batch_records must be at least 1, got {max_batch_records}")
         if max_retries < 0:
             raise PoolError(f"max_retries must be at least 0, got {max_retries}")
+        if instance_prefix is not None and not 0 < len(instance_prefix) <= _PREFIX_MAX:
+            raise PoolError(f"instance_prefix must have 1 to {_PREFIX_MAX} characters, got {len(instance_prefix)}")
         names = (topics,) if isinstance(topics, str) else tuple(topics)
         self._spec = MemberSpec(
             topics=names,
@@ -185,9 +194,8 @@ class ConsumerPool:
         self._handler = handler
         self._actor_options = {"scheduling_strategy": "SPREAD", **(ray_actor_options or {})}
         self._max_poll_interval_ms = int(options.get("max_poll_interval_ms", 300_000))
-        self._id = uuid.uuid4().hex[:8]
+        self._instance_prefix = instance_prefix or f"{group_id[:_PREFIX_MAX]}-{uuid.uuid4().hex[:8]}"
         self._slots: dict[int, _Slot] = {}
-        self._next_slot = 0
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         self._stopping = False
@@ -218,9 +226,8 @@ class ConsumerPool:
             retiring = [self._slots[number] for number in surplus]
             new = []
             for _ in range(size - len(self._slots)):
-                slot = _Slot(self._next_slot, f"{self._spec.group_id}-{self._id}-{self._next_slot}"[:249])
-                self._slots[slot.number] = slot
-                self._next_slot += 1
+                number = next(n for n in itertools.count() if n not in self._slots)
+                slot = self._slots[number] = _Slot(number, f"{self._instance_prefix}-{number}")
                 new.append(slot)
         for slot in new:
             slot.thread = threading.Thread(target=self._supervise, args=(slot,), daemon=True)

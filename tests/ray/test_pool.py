@@ -127,8 +127,33 @@ def test_members_come_and_go_when_a_pool_is_resized(
         assert pool.wait(lambda: all_owned_once(pool, name, 1), 60), pool.status()
         values |= feed(100)
         assert pool.wait(lambda: set(handled(tmp_path)) == values, 60)
+        pool.resize(2)
+        assert [member.slot for member in pool.status()] == [0, 1], "places that are free are taken again"
     with pytest.raises(PoolError, match="stopped"):
         pool.resize(2)
+
+
+def test_a_pool_made_again_under_its_prefix_takes_its_partitions_over_at_once(
+    servers: str, name: str, feed: Callable[[int], set[bytes]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under new instance ids it had to wait until the old members' sessions had ended."""
+    values = feed(100)
+
+    def pool() -> ConsumerPool:
+        return ConsumerPool(
+            name, name, Recorder, 2, bootstrap_servers=servers, handler_args=(str(tmp_path),), instance_prefix=name
+        )
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ConsumerPool, "_remove_members", lambda *_: None)  # a killed program tells nobody
+        with pool() as first:
+            assert first.wait(lambda: all_owned_once(first, name, 2) and first.handled() == 100, 60), first.status()
+    assert members_of(servers, name) == 2, "their sessions have not ended"
+    with pool() as second:
+        assert second.wait(lambda: all_owned_once(second, name, 2), 40), second.status()  # a session is 45 s
+        assert members_of(servers, name) == 2
+        values |= feed(100)
+        assert second.wait(lambda: set(handled(tmp_path)) == values, 60)
 
 
 def test_a_record_that_cannot_be_handled_stops_its_member_and_says_which(
@@ -201,3 +226,7 @@ def test_a_pool_that_makes_no_sense_is_refused(servers: str) -> None:
         ConsumerPool("t", "g", print, 0, bootstrap_servers=servers)
     with pytest.raises(PoolError, match="batch_format"):
         ConsumerPool("t", "g", print, 1, bootstrap_servers=servers, batch_format="csv")  # type: ignore[arg-type]
+    with pytest.raises(PoolError, match="max_batch_records"):
+        ConsumerPool("t", "g", print, 1, bootstrap_servers=servers, max_batch_records=0)
+    with pytest.raises(PoolError, match="instance_prefix"):
+        ConsumerPool("t", "g", print, 1, bootstrap_servers=servers, instance_prefix="x" * 231)
