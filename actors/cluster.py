@@ -6,6 +6,7 @@ with Cluster.start(brokers=3, data_dir="data") as cluster:
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import secrets
@@ -31,6 +32,7 @@ __all__ = ["Cluster", "ClusterError"]
 DEFAULT_NAME = "default"
 _OBJECT_STORE_BYTES = 80 << 20
 _START_SECONDS = 60.0
+_STOP_SECONDS = 5.0
 _SOCKET_PATH_MAX = 107
 _ADDRESS_FILE = "ray-address"
 
@@ -114,16 +116,44 @@ class Cluster:
             ray_address = _embedded_address(Path(data_dir).resolve())
         owns_ray = _connect(None, ray_address)
         try:
-            controller = ray.get_actor("controller", namespace=f"coterie-{name}")
+            controller = ray.get_actor("controller", namespace=_namespace(name))
             addresses = ray.get(controller.addresses.remote(), timeout=10)
         except (ValueError, ray.exceptions.RayError) as error:
+            left = _actors_of(name)
             if owns_ray:
                 ray_runtime.end()
-            raise ClusterError(
-                f"no cluster called {name!r} runs on this Ray ({error.__class__.__name__}); start one with "
-                f"`coterie up --ray-address ... --name {name}`"
-            ) from error
+            raise ClusterError(_why_not(name, left, error)) from error
         return cls(name, controller, addresses, owns_ray=owns_ray, owner=False)
+
+    @classmethod
+    def end(
+        cls,
+        ray_address: str | None = None,
+        name: str = DEFAULT_NAME,
+        *,
+        data_dir: str | os.PathLike[str] | None = None,
+    ) -> int:
+        """Stop a running cluster, or end what is left of one whose controller cannot be reached.
+
+        Returns how many brokers and partition actors were ended without a controller. Raises ClusterError if there
+        is nothing of that name.
+        """
+        if ray_address is None and data_dir is not None:
+            ray_address = _embedded_address(Path(data_dir).resolve())
+        owns_ray = _connect(None, ray_address)
+        try:
+            try:
+                cluster = cls.connect(name=name)
+            except ClusterError:
+                if not _actors_of(name):
+                    raise
+                return _end_actors(name)
+            cluster.stop()
+            _end_actors(name)  # should the controller not have got to it
+            return 0
+        finally:
+            if owns_ray:
+                ray_runtime.end()
 
     @property
     def bootstrap_servers(self) -> str:
@@ -193,6 +223,44 @@ class Cluster:
             self.stop()
         else:
             self.disconnect()
+
+
+def _namespace(name: str) -> str:
+    return f"coterie-{name}"
+
+
+def _actors_of(name: str) -> list[str]:
+    """The actors of a cluster that Ray knows of, by name."""
+    found = ray.util.list_named_actors(all_namespaces=True)
+    return sorted(actor["name"] for actor in found if actor["namespace"] == _namespace(name))
+
+
+def _why_not(name: str, left: list[str], error: Exception) -> str:
+    if left:
+        return (
+            f"the controller of cluster {name!r} cannot be reached ({error.__class__.__name__}), though {len(left)} of "
+            f"its processes run: bring its Ray node back, or end them with `coterie down {name}`"
+        )
+    return (
+        f"no cluster called {name!r} runs on this Ray ({error.__class__.__name__}); start one with "
+        f"`coterie up --ray-address ... --name {name}`"
+    )
+
+
+def _end_actors(name: str) -> int:
+    """End what Ray knows of a cluster, brokers with their logs closed. How many there were, but for controllers."""
+    actors = {}
+    for actor_name in _actors_of(name):
+        with contextlib.suppress(ValueError):  # it has died meanwhile
+            actors[actor_name] = ray.get_actor(actor_name, namespace=_namespace(name))
+    if "controller" in actors:  # the first to go: it would start what dies again
+        ray.kill(actors.pop("controller"))
+    brokers = [actor.stop.remote() for actor_name, actor in actors.items() if actor_name.startswith("broker-")]
+    if brokers:
+        ray.wait(brokers, num_returns=len(brokers), timeout=_STOP_SECONDS)
+    for actor in actors.values():
+        ray.kill(actor)
+    return len(actors)
 
 
 def _effective_config(settings: dict[str, str], brokers: int) -> tuple[dict[str, str], list[str]]:
@@ -275,9 +343,8 @@ def _connect(folder: Path | None, ray_address: str | None) -> bool:
 def _start_controller(
     name: str, folder: Path, host: str | None, brokers: int, port: int, config: dict[str, str]
 ) -> tuple[Any, list[tuple[str, int]]]:
-    namespace = f"coterie-{name}"
     try:
-        ray.get_actor("controller", namespace=namespace)
+        ray.get_actor("controller", namespace=_namespace(name))
     except ValueError:
         pass
     else:
@@ -288,10 +355,16 @@ def _start_controller(
     # Its log is on this node's disk: started anywhere else, now or after a crash, it would find no cluster.
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
     controller = Controller.options(  # type: ignore[attr-defined]
-        name="controller", namespace=namespace, lifetime="detached", scheduling_strategy=here
+        name="controller", namespace=_namespace(name), lifetime="detached", scheduling_strategy=here
     ).remote(spec)
     try:
+        ray.get(controller.addresses.remote(), timeout=_START_SECONDS)  # recovering brokers may take longer than that
         addresses = ray.get(controller.start_brokers.remote(_START_SECONDS))
+    except ray.exceptions.GetTimeoutError as error:
+        ray.kill(controller)
+        raise ClusterError(
+            f"Ray has not started the controller within {_START_SECONDS:.0f} s: see `ray status` for what it waits for"
+        ) from error
     except ray.exceptions.RayError as error:
         cause = getattr(error, "cause", None)
         _stop_quietly(controller)

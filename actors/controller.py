@@ -33,8 +33,10 @@ from placement.nodes import alive_nodes, place_brokers
 
 log = logging.getLogger(__name__)
 
+_START_SECONDS = 60.0  # a process that is started says something within it
 _FAILED_SHARD_SECONDS = 1.0
 _ANY_HOST = ("0.0.0.0", "::")  # to listen on; nobody can be told to connect there
+_SILENT = "Ray has not started its process, or this does not answer, for {:.0f} s; see `ray status`, and memory"
 _SHARDS_AT_ONCE = 4  # processes being started; more only make each other slow
 
 
@@ -102,6 +104,8 @@ class RayLauncher:
         self._shard_number = 0
         self.start_failed: Callable[[int], None] = lambda broker_id: None
         self.errors: dict[int, str] = {}
+        self.start_timeout_s = _START_SECONDS
+        self.starts_under_way: set[Any] = set()
         self.stopping = False
         self._work: SimpleQueue[Callable[[], None]] = SimpleQueue()
         threading.Thread(target=self._run, name="coterie-launcher", daemon=True).start()
@@ -148,22 +152,44 @@ class RayLauncher:
             scheduling_strategy=NodeAffinitySchedulingStrategy(node_id, soft=False),
         ).remote(spec, self._spec.namespace, self._spec.log_dir, self._spec.version)
         self._brokers[broker_id] = actor
+        self.starts_under_way.add(actor)
         threading.Thread(target=self._await_broker, args=(broker_id, actor), daemon=True).start()
 
     def _await_broker(self, broker_id: int, actor: Any) -> None:
         try:
-            started = ray.get(actor.start.remote())
+            started = self._started(actor)
         except ray.exceptions.RayError as error:
             if self._brokers.get(broker_id) is not actor:
                 return  # it was ended on purpose
             cause = getattr(error, "cause", None)
-            self.errors[broker_id] = last_line(cause if cause is not None else error)
-            log.error("broker %d did not start: %s", broker_id, self.errors[broker_id])
+            if isinstance(error, ray.exceptions.GetTimeoutError):
+                ray.kill(actor)
+                reason = f"broker {broker_id}: {_SILENT.format(self.start_timeout_s)}"
+            else:
+                reason = last_line(cause if cause is not None else error)
+            self.errors[broker_id] = reason
+            log.error("broker %d did not start: %s", broker_id, reason)
             self.start_failed(broker_id)
             return
+        finally:
+            self.starts_under_way.discard(actor)
         self.errors.pop(broker_id, None)
         spec, node_id = self._specs[broker_id]
         self._specs[broker_id] = (replace(spec, port=started["port"]), node_id)
+
+    def _started(self, actor: Any) -> dict[str, Any]:
+        """What a broker's start returns. It may recover for as long as it takes, while its process answers.
+
+        GetTimeoutError when Ray does not start the process, or the process does not answer.
+        """
+        ref = actor.start.remote()
+        while True:
+            with suppress(ray.exceptions.RayTaskError):  # an answer, too
+                ray.get(actor.status.remote(), timeout=self.start_timeout_s)
+            done, _ = ray.wait([ref], timeout=self.start_timeout_s / 2)
+            if done:
+                found: dict[str, Any] = ray.get(ref)
+                return found
 
     def kill_broker(self, broker_id: int) -> None:
         """End a broker's process, however it is doing."""
@@ -311,14 +337,16 @@ class Controller:
     def start_brokers(self, timeout_s: float) -> list[tuple[str, int]]:
         """Start the cluster's brokers; returns the clients' addresses when all serve.
 
-        Raises RuntimeError with the first broker's reason if one does not come up.
+        Raises RuntimeError with the first broker's reason if one does not come up, or says nothing for `timeout_s`.
         """
+        self._launcher.start_timeout_s = timeout_s
         self._on_loop(self._server.start, self._place_brokers())
         try:
             self._wait_for_brokers(timeout_s)
         except RuntimeError:
             self._server.stopping = True  # what has failed is not tried again while it is being taken down
             raise
+        self._launcher.start_timeout_s = _START_SECONDS
         return self.addresses()
 
     def _wait_for_brokers(self, timeout_s: float) -> None:
@@ -326,7 +354,9 @@ class Controller:
         while not self._server.ready():
             if self._launcher.errors:
                 raise RuntimeError(self._launcher.errors[min(self._launcher.errors)])
-            if time.monotonic() > deadline:
+            if self._launcher.starts_under_way:  # which has deadlines of its own
+                deadline = time.monotonic() + timeout_s
+            elif time.monotonic() > deadline:
                 raise RuntimeError(f"the brokers did not come up within {timeout_s:.0f} s; see {self._spec.log_dir}")
             time.sleep(0.02)
 

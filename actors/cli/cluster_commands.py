@@ -102,11 +102,15 @@ def _stop(stop: threading.Event, frame: FrameType | None = None) -> None:
 @ray_address_option
 @_data_dir_option("Data directory of an embedded cluster on this machine.")
 def down(name: str, ray_address: str | None, data_dir: str) -> None:
-    """End the cluster NAME: its logs are closed, its processes end, its data stays."""
+    """End the cluster NAME: its logs are closed, its processes end, its data stays.
+
+    Also ends what is left of a cluster whose controller's node is gone.
+    """
     from actors.cluster import Cluster
 
-    cluster = Cluster.connect(ray_address, name, data_dir=None if ray_address else data_dir)
-    cluster.stop()
+    left = Cluster.end(ray_address, name, data_dir=None if ray_address else data_dir)
+    if left:
+        note(f"the controller could not be reached: {left} of its processes were ended without it")
     click.echo(f"stopped {name}")
 
 
