@@ -16,6 +16,7 @@ from actors.client.errors import UnknownTopicOrPartitionError
 from actors.client.records import TopicPartition
 from spark_bridge.options import OptionError, sink_options
 from spark_bridge.read import merged
+from spark_bridge.worker import begin_task
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -129,6 +130,7 @@ class _WriteRows:
         self._settings = dict(settings)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        begin_task()
         counts: Counter[TopicPartition] = Counter()
         waiting: deque[FutureBatchMetadata] = deque()
         producer: Producer | None = None
