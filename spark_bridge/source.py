@@ -40,7 +40,7 @@ def ranges_dataframe(spark: SparkSession, ranges: Sequence[OffsetRange], reading
     if not wanted:
         return spark.createDataFrame([], schema)
     numbers = spark.range(0, len(wanted), 1, len(wanted))
-    return numbers.mapInArrow(_ReadRanges(wanted, reading), schema)
+    return numbers.mapInArrow(RangeTask(wanted, reading), schema)
 
 
 def split_ranges(ranges: Sequence[OffsetRange], min_partitions: int | None) -> list[OffsetRange]:
@@ -74,7 +74,7 @@ def _cut(whole: OffsetRange, parts: int) -> Iterator[OffsetRange]:
         begin = end
 
 
-class _ReadRanges:
+class RangeTask:
     """What an executor runs; travels there by pickle, with the ranges."""
 
     def __init__(self, ranges: Sequence[OffsetRange], reading: Reading) -> None:
