@@ -11,7 +11,9 @@ import hashlib
 import os
 import secrets
 import socket
+import stat
 import tempfile
+import time
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -22,7 +24,7 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from actors import ray_runtime
-from actors.controller import Controller, ControllerSpec
+from actors.controller import Controller, ControllerSpec, Listeners
 from actors.process import code_version, last_line
 from actors.ray_runtime import ClusterError, write_private
 from actors.settings import BrokerConfig
@@ -34,6 +36,7 @@ _OBJECT_STORE_BYTES = 80 << 20
 _START_SECONDS = 60.0
 _STOP_SECONDS = 5.0
 _SOCKET_PATH_MAX = 107
+_MARK_LENGTH = 12
 _ADDRESS_FILE = "ray-address"
 
 
@@ -64,7 +67,7 @@ class Cluster:
         brokers: int = 1,
         *,
         name: str = DEFAULT_NAME,
-        port: int = 0,
+        port: int | None = None,
         host: str | None = None,
         data_dir: str | os.PathLike[str] | None = None,
         ray_address: str | None = None,
@@ -73,9 +76,9 @@ class Cluster:
         """Start `brokers` brokers and return when clients can connect.
 
         On an embedded Ray unless `ray_address` is given or this process is connected to a Ray already. `port` is
-        the first broker's, the others have those after it; 0 takes any free ones. `data_dir` is made if it is
-        missing; without one a temporary folder is used. `config` has Kafka's broker keys. Raises ClusterError
-        and SettingError.
+        the first broker's, the others have those after it; 0 takes any free ones, None that of `listeners` if this is
+        set. `data_dir` is made if it is missing; without one a temporary folder is used. `config` has Kafka's broker
+        keys. Raises ClusterError and SettingError.
         """
         if brokers < 1:
             raise ClusterError(f"brokers must be at least 1, got {brokers}")
@@ -84,9 +87,12 @@ class Cluster:
         # In a process that is connected to a Ray of several nodes, brokers elsewhere must be reachable from here.
         embedded = ray_address is None and (not ray.is_initialized() or len(ray.nodes()) == 1)
         bind = host or ("127.0.0.1" if embedded else None)
-        if bind is not None:
-            _warn_if_open(bind)
-            _check_ports(bind, port, brokers)
+        listeners = Listeners.of(BrokerConfig.from_mapping(settings))
+        port = _chosen_port(port, listeners)
+        listening = listeners.bind_host or bind
+        if listening is not None:
+            _warn_if_open(listening)
+            _check_ports(listening if bind is not None else None, port, brokers)
         _prepare_folder(folder)
         owns_ray = _connect(folder, ray_address)
         try:
@@ -289,11 +295,22 @@ def _warn_if_open(host: str) -> None:
         )
 
 
-def _check_ports(host: str, port: int, brokers: int) -> None:
+def _chosen_port(port: int | None, listeners: Listeners) -> int:
+    if listeners.bind_port is None or port == listeners.bind_port:
+        return port or 0
+    if port is not None:
+        raise ClusterError(
+            f"--port {port} and the port {listeners.bind_port} of listeners contradict each other: leave one out"
+        )
+    return listeners.bind_port
+
+
+def _check_ports(host: str | None, port: int, brokers: int) -> None:
+    """Whether the ports are possible and, at a host of this machine, free."""
     if not 0 <= port <= 65535 - brokers:
         raise ClusterError(f"--port {port} is out of range: 0 to {65535 - brokers} for {brokers} broker(s)")
-    for number in range(port, port + brokers) if port else ():
-        with socket.socket() as probe:
+    for number in range(port, port + brokers) if port and host is not None else ():
+        with socket.socket(socket.AF_INET6 if ":" in (host or "") else socket.AF_INET) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 probe.bind((host, number))
@@ -316,8 +333,9 @@ def _prepare_folder(folder: Path) -> None:
 
 def _socket_dir(folder: Path) -> Path:
     """A short private folder for Unix sockets, the same for every start of a data directory."""
-    mark = hashlib.sha256(f"{os.getuid()}:{folder}".encode()).hexdigest()[:12]
+    mark = hashlib.sha256(f"{os.getuid()}:{folder}".encode()).hexdigest()[:_MARK_LENGTH]
     path = Path(tempfile.gettempdir()) / f"coterie-{mark}"
+    _sweep_socket_dirs(path.parent)
     path.mkdir(mode=0o700, exist_ok=True)
     if path.stat().st_uid != os.getuid():
         raise ClusterError(f"{path} belongs to another user: set TMPDIR to a folder of your own")
@@ -325,6 +343,29 @@ def _socket_dir(folder: Path) -> Path:
     if len(str(path / "999.sock")) > _SOCKET_PATH_MAX:
         raise ClusterError(f"{path} is too long for a Unix socket: set TMPDIR to a shorter path")
     return path
+
+
+def _sweep_socket_dirs(parent: Path) -> None:
+    """Remove the socket folders that killed clusters have left here: those where nobody has listened for a while."""
+    for path in parent.glob("coterie-" + "[0-9a-f]" * _MARK_LENGTH):
+        with contextlib.suppress(OSError):  # another user's, or one that goes just now
+            entry = path.lstat()
+            ours = entry.st_uid == os.getuid() and stat.S_ISDIR(entry.st_mode)
+            sockets = list(path.iterdir()) if ours and time.time() - entry.st_mtime > _START_SECONDS else None
+            if sockets is None or not all(each.suffix == ".sock" for each in sockets) or any(map(_listens, sockets)):
+                continue
+            for each in sockets:
+                each.unlink()
+            path.rmdir()
+
+
+def _listens(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.connect(str(path))
+        except (ConnectionRefusedError, FileNotFoundError):
+            return False
+        return True
 
 
 def _connect(folder: Path | None, ray_address: str | None) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import shutil
 import threading
 import time
 from collections.abc import Callable
@@ -72,18 +73,26 @@ class ControllerSpec:
 
 @dataclass(frozen=True, slots=True)
 class Listeners:
-    """Hosts given by `listeners` and `advertised.listeners`, where those are set."""
+    """What `listeners` and `advertised.listeners` say, where those are set. Ports are broker 0's."""
 
-    bind_host: str | None
-    advertised_host: str | None
+    bind_host: str | None = None
+    bind_port: int | None = None
+    advertised_host: str | None = None
+    advertised_port: int | None = None
 
     @classmethod
     def of(cls, config: BrokerConfig) -> Listeners:
-        def host(key: str) -> str | None:
+        def address(key: str) -> tuple[str | None, int | None]:
             values = config.items_of(key) if key in config.explicit else ()
-            return values[0].removeprefix("PLAINTEXT://").rpartition(":")[0].strip("[]") if values else None
+            if not values:
+                return None, None
+            host, _, port = values[0].removeprefix("PLAINTEXT://").rpartition(":")
+            return host.strip("[]"), int(port)
 
-        return cls(host("listeners"), host("advertised.listeners"))
+        bind_host, bind_port = address("listeners")
+        advertised_host, advertised_port = address("advertised.listeners")
+        # An empty host means every interface.
+        return cls("0.0.0.0" if bind_host == "" else bind_host, bind_port, advertised_host or None, advertised_port)
 
 
 class RayLauncher:
@@ -306,15 +315,15 @@ class Controller:
         nodes = place_brokers(alive_nodes(), known, max(spec.brokers, len(homes)))
         listeners = Listeners.of(BrokerConfig.from_mapping(spec.config))
         for broker_id, node in nodes.items():
-            host = spec.host or node.address
+            host = listeners.bind_host or spec.host or node.address
             port = spec.port + broker_id if spec.port else self._present_port(broker_id)
             self._launcher.add(
                 BrokerSpec(
                     broker_id=broker_id,
-                    bind_host=listeners.bind_host or host,
+                    bind_host=host,
                     advertised_host=listeners.advertised_host or (node.address if host in _ANY_HOST else host),
                     port=port,
-                    advertised_port=0,
+                    advertised_port=listeners.advertised_port + broker_id if listeners.advertised_port else 0,
                     data_dir=str(Path(spec.data_dir) / f"broker-{broker_id}"),
                     socket_path=str(Path(spec.socket_dir) / f"{broker_id}.sock"),
                     rack=BrokerConfig.from_mapping(spec.config).text("broker.rack"),
@@ -380,3 +389,4 @@ class Controller:
         """End the brokers and shards; the caller ends this actor."""
         self._server.stopping = True
         self._launcher.stop(3.0)
+        shutil.rmtree(self._spec.socket_dir, ignore_errors=True)
