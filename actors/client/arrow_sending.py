@@ -35,7 +35,7 @@ class ArrowSending:
         self._producer = producer
         self._config = producer.config
         self._codec = codec_of(self._config["compression_type"])
-        self._limit = min(self._config["batch_size"], self._config["max_request_size"])
+        self._limit = min(self._config[name] for name in ("batch_size", "max_request_size", "buffer_memory"))
 
     def send(
         self, topic: str, batch: pa.RecordBatch, partition: int | None, timestamp_ms: int | None
