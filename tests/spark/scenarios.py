@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ from typing import Any
 import psutil
 
 import spark_bridge
+from actors import ray_runtime
 from tests.spark.support import FAST, FAST_SPARK, SMALL, executor_nodes
 
 
@@ -105,3 +108,43 @@ def local_spark() -> dict[str, Any]:
 
     found["ray_started"] = ray.is_initialized()
     return found
+
+
+def submitted_job(folder: str) -> dict[str, Any]:
+    """`ray job submit` of the example, on a topic of which its group has committed the first ten records."""
+    import ray
+
+    from actors.cluster import Cluster
+    from tests.ray.support import commit, consumer, produce, topic
+
+    context = ray.init(
+        address="local",
+        num_cpus=4,
+        include_dashboard=True,
+        dashboard_host="127.0.0.1",
+        object_store_memory=200 << 20,
+        logging_level="ERROR",
+        log_to_driver=False,
+    )
+    try:
+        with Cluster.start(1, data_dir=f"{folder}/data", config=FAST) as cluster:
+            servers = cluster.bootstrap_servers
+            topic(servers, "orders", 1)
+            produce(servers, "orders", (b"%d" % i for i in range(500)))
+            client = consumer(servers, "archive")
+            commit(client, "orders", 10)
+            client.close()
+            return {"log": _submit(context.dashboard_url, folder)}
+    finally:
+        ray_runtime.end()
+
+
+def _submit(dashboard: str, folder: str) -> str:
+    """The log of the job, which must succeed."""
+    fast = [word for item in FAST_SPARK.items() for word in ("--conf", "=".join(item))]
+    job = ["--topic", "orders", "--group", "archive", "--output", f"{folder}/orders", "--executor-memory", SMALL]
+    submit = [sys.executable, "-m", "ray.scripts.scripts", "job", "submit", "--address", f"http://{dashboard}"]
+    command = [*submit, "--working-dir", "examples", "--", sys.executable, "spark_job.py", *job, *fast]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=150, check=False)
+    assert done.returncode == 0, (done.stdout[-4000:], done.stderr[-2000:])
+    return done.stdout

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
 import signal
-import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
@@ -19,8 +16,7 @@ import ray
 import spark_bridge
 from actors.cluster import Cluster
 from spark_bridge.executors import executor_count, prepare, task_slots
-from tests.ray.support import ROOT
-from tests.spark.support import FAST_SPARK, executor_nodes, executor_pids, wait_until
+from tests.spark.support import FAST_SPARK, executor_nodes, executor_pids, run_scenario, wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -81,38 +77,6 @@ def test_executors_run_on_the_brokers_node(cluster: Cluster, spark: SparkSession
 # --- in processes of their own ---
 
 
-@pytest.fixture(scope="module")
-def without_java(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with every program of this PATH but java."""
-    folder = tmp_path_factory.mktemp("programs")
-    for each in os.environ["PATH"].split(os.pathsep):
-        for program in Path(each).iterdir() if Path(each).is_dir() else ():
-            link = folder / program.name
-            if not program.name.startswith("java") and not link.is_symlink():
-                link.symlink_to(program)
-    assert shutil.which("java", path=str(folder)) is None
-    return folder
-
-
-def run(scenario: str, **environment: str) -> Any:
-    """What a function of scenarios.py returns in a process of its own; nothing of it is left afterwards."""
-    code = f"import json; from tests.spark import scenarios; print(json.dumps(scenarios.{scenario}))"
-    inherited = {k: v for k, v in os.environ.items() if not k.startswith("RAY_") and k != "JAVA_HOME"}
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code],
-        cwd=ROOT,
-        env={**inherited, "RAY_AUTH_MODE": "disabled", **environment},
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    lines = done.stdout.splitlines()
-    assert len(lines) == 1, f"the JVMs are quiet: {lines[:5]}"
-    return {**json.loads(lines[0]), "stderr": done.stderr}
-
-
 def test_on_several_nodes_with_a_wrong_java_executors_run_beside_brokers_and_twice_in_a_process(
     without_java: Path, tmp_path: Path
 ) -> None:
@@ -120,7 +84,7 @@ def test_on_several_nodes_with_a_wrong_java_executors_run_beside_brokers_and_twi
     java.parent.mkdir()
     java.write_text("#!/bin/sh\necho 'openjdk version \"21.0.2\" 2024-01-16' >&2\n")
     java.chmod(0o755)
-    found = run(f"three_nodes({str(tmp_path / 'data')!r})", PATH=f"{java.parent}{os.pathsep}{without_java}")
+    found = run_scenario(f"three_nodes({str(tmp_path / 'data')!r})", PATH=f"{java.parent}{os.pathsep}{without_java}")
     assert "WARN" not in found["stderr"]
     first, second = found["sessions"]
     assert first["nodes"] == found["brokers"]
@@ -137,13 +101,13 @@ def test_on_several_nodes_with_a_wrong_java_executors_run_beside_brokers_and_twi
 
 
 def test_a_ray_that_was_started_without_java_is_named_with_what_to_do(without_java: Path) -> None:
-    said = run("bare_ray()", PATH=str(without_java))["said"]
+    said = run_scenario("bare_ray()", PATH=str(without_java))["said"]
     assert "was started without a java on PATH" in said
     assert "before `ray start`" in said
 
 
 def test_a_plain_spark_session_will_do_and_is_not_replaced() -> None:
-    found = run("local_spark()")
+    found = run_scenario("local_spark()")
     assert (found["executors"], found["prepared"], found["slots"]) == (1, 1, 2)
     assert "this process runs a SparkSession already" in found["said"]
     assert found["stopped"] == "this SparkSession has been stopped"
