@@ -273,7 +273,7 @@ class BrokerServer:
                 self._new_connection,
                 self.spec.bind_host,
                 self.port,
-                backlog=1024,
+                backlog=self.config.integer("socket.listen.backlog.size"),
                 reuse_address=True,
             )
         except OSError as error:

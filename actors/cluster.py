@@ -6,11 +6,14 @@ with Cluster.start(brokers=3, data_dir="data") as cluster:
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import secrets
 import socket
+import stat
 import tempfile
+import time
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,7 +24,7 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from actors import ray_runtime
-from actors.controller import Controller, ControllerSpec
+from actors.controller import Controller, ControllerSpec, Listeners
 from actors.process import code_version, last_line
 from actors.ray_runtime import ClusterError, write_private
 from actors.settings import BrokerConfig
@@ -31,7 +34,9 @@ __all__ = ["Cluster", "ClusterError"]
 DEFAULT_NAME = "default"
 _OBJECT_STORE_BYTES = 80 << 20
 _START_SECONDS = 60.0
+_STOP_SECONDS = 5.0
 _SOCKET_PATH_MAX = 107
+_MARK_LENGTH = 12
 _ADDRESS_FILE = "ray-address"
 
 
@@ -62,7 +67,7 @@ class Cluster:
         brokers: int = 1,
         *,
         name: str = DEFAULT_NAME,
-        port: int = 0,
+        port: int | None = None,
         host: str | None = None,
         data_dir: str | os.PathLike[str] | None = None,
         ray_address: str | None = None,
@@ -71,9 +76,9 @@ class Cluster:
         """Start `brokers` brokers and return when clients can connect.
 
         On an embedded Ray unless `ray_address` is given or this process is connected to a Ray already. `port` is
-        the first broker's, the others have those after it; 0 takes any free ones. `data_dir` is made if it is
-        missing; without one a temporary folder is used. `config` has Kafka's broker keys. Raises ClusterError
-        and SettingError.
+        the first broker's, the others have those after it; 0 takes any free ones, None that of `listeners` if this is
+        set. `data_dir` is made if it is missing; without one a temporary folder is used. `config` has Kafka's broker
+        keys. Raises ClusterError and SettingError.
         """
         if brokers < 1:
             raise ClusterError(f"brokers must be at least 1, got {brokers}")
@@ -82,9 +87,12 @@ class Cluster:
         # In a process that is connected to a Ray of several nodes, brokers elsewhere must be reachable from here.
         embedded = ray_address is None and (not ray.is_initialized() or len(ray.nodes()) == 1)
         bind = host or ("127.0.0.1" if embedded else None)
-        if bind is not None:
-            _warn_if_open(bind)
-            _check_ports(bind, port, brokers)
+        listeners = Listeners.of(BrokerConfig.from_mapping(settings))
+        port = _chosen_port(port, listeners)
+        listening = listeners.bind_host or bind
+        if listening is not None:
+            _warn_if_open(listening)
+            _check_ports(listening if bind is not None else None, port, brokers)
         _prepare_folder(folder)
         owns_ray = _connect(folder, ray_address)
         try:
@@ -114,16 +122,44 @@ class Cluster:
             ray_address = _embedded_address(Path(data_dir).resolve())
         owns_ray = _connect(None, ray_address)
         try:
-            controller = ray.get_actor("controller", namespace=f"coterie-{name}")
+            controller = ray.get_actor("controller", namespace=_namespace(name))
             addresses = ray.get(controller.addresses.remote(), timeout=10)
         except (ValueError, ray.exceptions.RayError) as error:
+            left = _actors_of(name)
             if owns_ray:
                 ray_runtime.end()
-            raise ClusterError(
-                f"no cluster called {name!r} runs on this Ray ({error.__class__.__name__}); start one with "
-                f"`coterie up --ray-address ... --name {name}`"
-            ) from error
+            raise ClusterError(_why_not(name, left, error)) from error
         return cls(name, controller, addresses, owns_ray=owns_ray, owner=False)
+
+    @classmethod
+    def end(
+        cls,
+        ray_address: str | None = None,
+        name: str = DEFAULT_NAME,
+        *,
+        data_dir: str | os.PathLike[str] | None = None,
+    ) -> int:
+        """Stop a running cluster, or end what is left of one whose controller cannot be reached.
+
+        Returns how many brokers and partition actors were ended without a controller. Raises ClusterError if there
+        is nothing of that name.
+        """
+        if ray_address is None and data_dir is not None:
+            ray_address = _embedded_address(Path(data_dir).resolve())
+        owns_ray = _connect(None, ray_address)
+        try:
+            try:
+                cluster = cls.connect(name=name)
+            except ClusterError:
+                if not _actors_of(name):
+                    raise
+                return _end_actors(name)
+            cluster.stop()
+            _end_actors(name)  # should the controller not have got to it
+            return 0
+        finally:
+            if owns_ray:
+                ray_runtime.end()
 
     @property
     def bootstrap_servers(self) -> str:
@@ -195,6 +231,44 @@ class Cluster:
             self.disconnect()
 
 
+def _namespace(name: str) -> str:
+    return f"coterie-{name}"
+
+
+def _actors_of(name: str) -> list[str]:
+    """The actors of a cluster that Ray knows of, by name."""
+    found = ray.util.list_named_actors(all_namespaces=True)
+    return sorted(actor["name"] for actor in found if actor["namespace"] == _namespace(name))
+
+
+def _why_not(name: str, left: list[str], error: Exception) -> str:
+    if left:
+        return (
+            f"the controller of cluster {name!r} cannot be reached ({error.__class__.__name__}), though {len(left)} of "
+            f"its processes run: bring its Ray node back, or end them with `coterie down {name}`"
+        )
+    return (
+        f"no cluster called {name!r} runs on this Ray ({error.__class__.__name__}); start one with "
+        f"`coterie up --ray-address ... --name {name}`"
+    )
+
+
+def _end_actors(name: str) -> int:
+    """End what Ray knows of a cluster, brokers with their logs closed. How many there were, but for controllers."""
+    actors = {}
+    for actor_name in _actors_of(name):
+        with contextlib.suppress(ValueError):  # it has died meanwhile
+            actors[actor_name] = ray.get_actor(actor_name, namespace=_namespace(name))
+    if "controller" in actors:  # the first to go: it would start what dies again
+        ray.kill(actors.pop("controller"))
+    brokers = [actor.stop.remote() for actor_name, actor in actors.items() if actor_name.startswith("broker-")]
+    if brokers:
+        ray.wait(brokers, num_returns=len(brokers), timeout=_STOP_SECONDS)
+    for actor in actors.values():
+        ray.kill(actor)
+    return len(actors)
+
+
 def _effective_config(settings: dict[str, str], brokers: int) -> tuple[dict[str, str], list[str]]:
     config = BrokerConfig.from_mapping(settings)
     factor = "offsets.topic.replication.factor"
@@ -221,11 +295,22 @@ def _warn_if_open(host: str) -> None:
         )
 
 
-def _check_ports(host: str, port: int, brokers: int) -> None:
+def _chosen_port(port: int | None, listeners: Listeners) -> int:
+    if listeners.bind_port is None or port == listeners.bind_port:
+        return port or 0
+    if port is not None:
+        raise ClusterError(
+            f"--port {port} and the port {listeners.bind_port} of listeners contradict each other: leave one out"
+        )
+    return listeners.bind_port
+
+
+def _check_ports(host: str | None, port: int, brokers: int) -> None:
+    """Whether the ports are possible and, at a host of this machine, free."""
     if not 0 <= port <= 65535 - brokers:
         raise ClusterError(f"--port {port} is out of range: 0 to {65535 - brokers} for {brokers} broker(s)")
-    for number in range(port, port + brokers) if port else ():
-        with socket.socket() as probe:
+    for number in range(port, port + brokers) if port and host is not None else ():
+        with socket.socket(socket.AF_INET6 if ":" in (host or "") else socket.AF_INET) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 probe.bind((host, number))
@@ -248,8 +333,9 @@ def _prepare_folder(folder: Path) -> None:
 
 def _socket_dir(folder: Path) -> Path:
     """A short private folder for Unix sockets, the same for every start of a data directory."""
-    mark = hashlib.sha256(f"{os.getuid()}:{folder}".encode()).hexdigest()[:12]
+    mark = hashlib.sha256(f"{os.getuid()}:{folder}".encode()).hexdigest()[:_MARK_LENGTH]
     path = Path(tempfile.gettempdir()) / f"coterie-{mark}"
+    _sweep_socket_dirs(path.parent)
     path.mkdir(mode=0o700, exist_ok=True)
     if path.stat().st_uid != os.getuid():
         raise ClusterError(f"{path} belongs to another user: set TMPDIR to a folder of your own")
@@ -257,6 +343,29 @@ def _socket_dir(folder: Path) -> Path:
     if len(str(path / "999.sock")) > _SOCKET_PATH_MAX:
         raise ClusterError(f"{path} is too long for a Unix socket: set TMPDIR to a shorter path")
     return path
+
+
+def _sweep_socket_dirs(parent: Path) -> None:
+    """Remove the socket folders that killed clusters have left here: those where nobody has listened for a while."""
+    for path in parent.glob("coterie-" + "[0-9a-f]" * _MARK_LENGTH):
+        with contextlib.suppress(OSError):  # another user's, or one that goes just now
+            entry = path.lstat()
+            ours = entry.st_uid == os.getuid() and stat.S_ISDIR(entry.st_mode)
+            sockets = list(path.iterdir()) if ours and time.time() - entry.st_mtime > _START_SECONDS else None
+            if sockets is None or not all(each.suffix == ".sock" for each in sockets) or any(map(_listens, sockets)):
+                continue
+            for each in sockets:
+                each.unlink()
+            path.rmdir()
+
+
+def _listens(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.connect(str(path))
+        except (ConnectionRefusedError, FileNotFoundError):
+            return False
+        return True
 
 
 def _connect(folder: Path | None, ray_address: str | None) -> bool:
@@ -275,9 +384,8 @@ def _connect(folder: Path | None, ray_address: str | None) -> bool:
 def _start_controller(
     name: str, folder: Path, host: str | None, brokers: int, port: int, config: dict[str, str]
 ) -> tuple[Any, list[tuple[str, int]]]:
-    namespace = f"coterie-{name}"
     try:
-        ray.get_actor("controller", namespace=namespace)
+        ray.get_actor("controller", namespace=_namespace(name))
     except ValueError:
         pass
     else:
@@ -288,10 +396,16 @@ def _start_controller(
     # Its log is on this node's disk: started anywhere else, now or after a crash, it would find no cluster.
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
     controller = Controller.options(  # type: ignore[attr-defined]
-        name="controller", namespace=namespace, lifetime="detached", scheduling_strategy=here
+        name="controller", namespace=_namespace(name), lifetime="detached", scheduling_strategy=here
     ).remote(spec)
     try:
+        ray.get(controller.addresses.remote(), timeout=_START_SECONDS)  # recovering brokers may take longer than that
         addresses = ray.get(controller.start_brokers.remote(_START_SECONDS))
+    except ray.exceptions.GetTimeoutError as error:
+        ray.kill(controller)
+        raise ClusterError(
+            f"Ray has not started the controller within {_START_SECONDS:.0f} s: see `ray status` for what it waits for"
+        ) from error
     except ray.exceptions.RayError as error:
         cause = getattr(error, "cause", None)
         _stop_quietly(controller)

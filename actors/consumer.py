@@ -14,6 +14,7 @@ committed; what was handled since comes again.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import logging
 import os
@@ -30,7 +31,7 @@ import ray
 
 from actors.client import Admin
 from actors.client.errors import KafkaError
-from actors.member_loop import BatchFormat, MemberLoop, MemberSpec
+from actors.member_loop import MAX_BATCH_RECORDS, BatchFormat, MemberLoop, MemberSpec
 from actors.process import check_code_version, code_version, last_line
 
 log = logging.getLogger(__name__)
@@ -39,6 +40,7 @@ _REPORT_SECONDS = 0.2
 _SILENCE_SECONDS = 30.0
 _START_SECONDS = 60.0
 _SLOW_RESTART_SECONDS = 30.0
+_PREFIX_MAX = 230  # of the 249 characters an instance id may have
 _STARTS_MAX = 4  # in a row that fail, until the slot is given up
 
 
@@ -131,11 +133,15 @@ class ConsumerPool:
     """`size` consumer actors in one group, supervised.
 
     `handler` is a function or a class (made once in each actor with `handler_args`, so that it may keep state), sync
-    or async. By
-    `batch_format` it gets one ConsumerRecord ("record"), a list of them from one partition ("records"), or an Arrow
-    RecordBatch from one partition ("pyarrow"). It may take up to `max_poll_interval_ms`. When it raises, the records
-    are tried `max_retries` more times with growing pauses from `retry_backoff_ms` on; after that the record goes to
-    `dead_letter_topic`, or, without one, its member stops and `wait` raises PoolError.
+    or async. By `batch_format` it gets one ConsumerRecord ("record"), a list of them from one partition ("records"),
+    or an Arrow RecordBatch from one partition ("pyarrow"), of at most `max_batch_records`: the group's rebalances wait
+    for the one in hand. It may take up to `max_poll_interval_ms`. When it raises, the records are tried `max_retries`
+    more times with growing pauses from `retry_backoff_ms` on; after that the record goes to `dead_letter_topic`, or,
+    without one, its member stops and `wait` raises PoolError.
+
+    Members are static ones, called `instance_prefix`-0, -1, ...: a pool that is made again under the same prefix, after
+    its program was killed, takes its partitions over at once. One pool at a time may use a prefix in a group; without
+    one the names are new each time.
 
     Further keyword arguments are options of actors.client.Consumer. `ray_actor_options` are passed to Ray
     (num_cpus, resources, ...). A Ray must be running in this process.
@@ -150,10 +156,12 @@ class ConsumerPool:
         *,
         bootstrap_servers: str,
         batch_format: BatchFormat = "record",
+        max_batch_records: int = MAX_BATCH_RECORDS,
         max_retries: int = 3,
         retry_backoff_ms: int = 100,
         dead_letter_topic: str | None = None,
         handler_args: Sequence[Any] = (),
+        instance_prefix: str | None = None,
         ray_actor_options: dict[str, Any] | None = None,
         **options: Any,
     ) -> None:
@@ -164,26 +172,30 @@ class ConsumerPool:
             raise PoolError(f"size must be at least 1, got {size}")
         if batch_format not in ("record", "records", "pyarrow"):
             raise PoolError(f"batch_format must be 'record', 'records' or 'pyarrow', got {batch_format!r}")
+        if max_batch_records < 1:
+            raise PoolError(f"max_batch_records must be at least 1, got {max_batch_records}")
         if max_retries < 0:
             raise PoolError(f"max_retries must be at least 0, got {max_retries}")
+        if instance_prefix is not None and not 0 < len(instance_prefix) <= _PREFIX_MAX:
+            raise PoolError(f"instance_prefix must have 1 to {_PREFIX_MAX} characters, got {len(instance_prefix)}")
         names = (topics,) if isinstance(topics, str) else tuple(topics)
         self._spec = MemberSpec(
-            names,
-            group_id,
-            bootstrap_servers,
-            batch_format,
-            max_retries,
-            retry_backoff_ms,
-            dead_letter_topic,
-            tuple(handler_args),
-            options,
+            topics=names,
+            group_id=group_id,
+            bootstrap_servers=bootstrap_servers,
+            batch_format=batch_format,
+            max_batch_records=max_batch_records,
+            max_retries=max_retries,
+            retry_backoff_ms=retry_backoff_ms,
+            dead_letter_topic=dead_letter_topic,
+            handler_args=tuple(handler_args),
+            options=options,
         )
         self._handler = handler
         self._actor_options = {"scheduling_strategy": "SPREAD", **(ray_actor_options or {})}
         self._max_poll_interval_ms = int(options.get("max_poll_interval_ms", 300_000))
-        self._id = uuid.uuid4().hex[:8]
+        self._instance_prefix = instance_prefix or f"{group_id[:_PREFIX_MAX]}-{uuid.uuid4().hex[:8]}"
         self._slots: dict[int, _Slot] = {}
-        self._next_slot = 0
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         self._stopping = False
@@ -214,9 +226,8 @@ class ConsumerPool:
             retiring = [self._slots[number] for number in surplus]
             new = []
             for _ in range(size - len(self._slots)):
-                slot = _Slot(self._next_slot, f"{self._spec.group_id}-{self._id}-{self._next_slot}"[:249])
-                self._slots[slot.number] = slot
-                self._next_slot += 1
+                number = next(n for n in itertools.count() if n not in self._slots)
+                slot = self._slots[number] = _Slot(number, f"{self._instance_prefix}-{number}")
                 new.append(slot)
         for slot in new:
             slot.thread = threading.Thread(target=self._supervise, args=(slot,), daemon=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import shutil
 import threading
 import time
 from collections.abc import Callable
@@ -33,8 +34,10 @@ from placement.nodes import alive_nodes, place_brokers
 
 log = logging.getLogger(__name__)
 
+_START_SECONDS = 60.0  # a process that is started says something within it
 _FAILED_SHARD_SECONDS = 1.0
 _ANY_HOST = ("0.0.0.0", "::")  # to listen on; nobody can be told to connect there
+_SILENT = "Ray has not started its process, or this does not answer, for {:.0f} s; see `ray status`, and memory"
 _SHARDS_AT_ONCE = 4  # processes being started; more only make each other slow
 
 
@@ -70,18 +73,26 @@ class ControllerSpec:
 
 @dataclass(frozen=True, slots=True)
 class Listeners:
-    """Hosts given by `listeners` and `advertised.listeners`, where those are set."""
+    """What `listeners` and `advertised.listeners` say, where those are set. Ports are broker 0's."""
 
-    bind_host: str | None
-    advertised_host: str | None
+    bind_host: str | None = None
+    bind_port: int | None = None
+    advertised_host: str | None = None
+    advertised_port: int | None = None
 
     @classmethod
     def of(cls, config: BrokerConfig) -> Listeners:
-        def host(key: str) -> str | None:
+        def address(key: str) -> tuple[str | None, int | None]:
             values = config.items_of(key) if key in config.explicit else ()
-            return values[0].removeprefix("PLAINTEXT://").rpartition(":")[0].strip("[]") if values else None
+            if not values:
+                return None, None
+            host, _, port = values[0].removeprefix("PLAINTEXT://").rpartition(":")
+            return host.strip("[]"), int(port)
 
-        return cls(host("listeners"), host("advertised.listeners"))
+        bind_host, bind_port = address("listeners")
+        advertised_host, advertised_port = address("advertised.listeners")
+        # An empty host means every interface.
+        return cls("0.0.0.0" if bind_host == "" else bind_host, bind_port, advertised_host or None, advertised_port)
 
 
 class RayLauncher:
@@ -102,6 +113,8 @@ class RayLauncher:
         self._shard_number = 0
         self.start_failed: Callable[[int], None] = lambda broker_id: None
         self.errors: dict[int, str] = {}
+        self.start_timeout_s = _START_SECONDS
+        self.starts_under_way: set[Any] = set()
         self.stopping = False
         self._work: SimpleQueue[Callable[[], None]] = SimpleQueue()
         threading.Thread(target=self._run, name="coterie-launcher", daemon=True).start()
@@ -148,22 +161,44 @@ class RayLauncher:
             scheduling_strategy=NodeAffinitySchedulingStrategy(node_id, soft=False),
         ).remote(spec, self._spec.namespace, self._spec.log_dir, self._spec.version)
         self._brokers[broker_id] = actor
+        self.starts_under_way.add(actor)
         threading.Thread(target=self._await_broker, args=(broker_id, actor), daemon=True).start()
 
     def _await_broker(self, broker_id: int, actor: Any) -> None:
         try:
-            started = ray.get(actor.start.remote())
+            started = self._started(actor)
         except ray.exceptions.RayError as error:
             if self._brokers.get(broker_id) is not actor:
                 return  # it was ended on purpose
             cause = getattr(error, "cause", None)
-            self.errors[broker_id] = last_line(cause if cause is not None else error)
-            log.error("broker %d did not start: %s", broker_id, self.errors[broker_id])
+            if isinstance(error, ray.exceptions.GetTimeoutError):
+                ray.kill(actor)
+                reason = f"broker {broker_id}: {_SILENT.format(self.start_timeout_s)}"
+            else:
+                reason = last_line(cause if cause is not None else error)
+            self.errors[broker_id] = reason
+            log.error("broker %d did not start: %s", broker_id, reason)
             self.start_failed(broker_id)
             return
+        finally:
+            self.starts_under_way.discard(actor)
         self.errors.pop(broker_id, None)
         spec, node_id = self._specs[broker_id]
         self._specs[broker_id] = (replace(spec, port=started["port"]), node_id)
+
+    def _started(self, actor: Any) -> dict[str, Any]:
+        """What a broker's start returns. It may recover for as long as it takes, while its process answers.
+
+        GetTimeoutError when Ray does not start the process, or the process does not answer.
+        """
+        ref = actor.start.remote()
+        while True:
+            with suppress(ray.exceptions.RayTaskError):  # an answer, too
+                ray.get(actor.status.remote(), timeout=self.start_timeout_s)
+            done, _ = ray.wait([ref], timeout=self.start_timeout_s / 2)
+            if done:
+                found: dict[str, Any] = ray.get(ref)
+                return found
 
     def kill_broker(self, broker_id: int) -> None:
         """End a broker's process, however it is doing."""
@@ -280,15 +315,15 @@ class Controller:
         nodes = place_brokers(alive_nodes(), known, max(spec.brokers, len(homes)))
         listeners = Listeners.of(BrokerConfig.from_mapping(spec.config))
         for broker_id, node in nodes.items():
-            host = spec.host or node.address
+            host = listeners.bind_host or spec.host or node.address
             port = spec.port + broker_id if spec.port else self._present_port(broker_id)
             self._launcher.add(
                 BrokerSpec(
                     broker_id=broker_id,
-                    bind_host=listeners.bind_host or host,
+                    bind_host=host,
                     advertised_host=listeners.advertised_host or (node.address if host in _ANY_HOST else host),
                     port=port,
-                    advertised_port=0,
+                    advertised_port=listeners.advertised_port + broker_id if listeners.advertised_port else 0,
                     data_dir=str(Path(spec.data_dir) / f"broker-{broker_id}"),
                     socket_path=str(Path(spec.socket_dir) / f"{broker_id}.sock"),
                     rack=BrokerConfig.from_mapping(spec.config).text("broker.rack"),
@@ -311,14 +346,16 @@ class Controller:
     def start_brokers(self, timeout_s: float) -> list[tuple[str, int]]:
         """Start the cluster's brokers; returns the clients' addresses when all serve.
 
-        Raises RuntimeError with the first broker's reason if one does not come up.
+        Raises RuntimeError with the first broker's reason if one does not come up, or says nothing for `timeout_s`.
         """
+        self._launcher.start_timeout_s = timeout_s
         self._on_loop(self._server.start, self._place_brokers())
         try:
             self._wait_for_brokers(timeout_s)
         except RuntimeError:
             self._server.stopping = True  # what has failed is not tried again while it is being taken down
             raise
+        self._launcher.start_timeout_s = _START_SECONDS
         return self.addresses()
 
     def _wait_for_brokers(self, timeout_s: float) -> None:
@@ -326,7 +363,9 @@ class Controller:
         while not self._server.ready():
             if self._launcher.errors:
                 raise RuntimeError(self._launcher.errors[min(self._launcher.errors)])
-            if time.monotonic() > deadline:
+            if self._launcher.starts_under_way:  # which has deadlines of its own
+                deadline = time.monotonic() + timeout_s
+            elif time.monotonic() > deadline:
                 raise RuntimeError(f"the brokers did not come up within {timeout_s:.0f} s; see {self._spec.log_dir}")
             time.sleep(0.02)
 
@@ -350,3 +389,4 @@ class Controller:
         """End the brokers and shards; the caller ends this actor."""
         self._server.stopping = True
         self._launcher.stop(3.0)
+        shutil.rmtree(self._spec.socket_dir, ignore_errors=True)

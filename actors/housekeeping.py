@@ -11,6 +11,7 @@ import logging
 import pickle
 import sys
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
 from actors.handlers.context import BrokerContext
@@ -43,7 +44,7 @@ class Housekeeper:
         retention_seconds = config.integer("log.retention.check.interval.ms") / 1000
         jobs: list[tuple[float, Job]] = [
             (_CHECKPOINT_SECONDS, self._checkpoint),
-            (_FLUSH_SECONDS, self._flush),
+            (min(_FLUSH_SECONDS, max(config.integer("log.flush.scheduler.interval.ms") / 1000, 0.05)), self._flush),
             (_REPAIR_SECONDS, self._repair),
             (retention_seconds, self._retain),
         ]
@@ -70,7 +71,7 @@ class Housekeeper:
         each.write_checkpoint()
 
     async def _flush(self, each: PartitionLog) -> None:
-        if each.failure is None and each.needs_flush:
+        if each.failure is None and each.flush_is_due(self._context.now_ms()):
             job = each.begin_flush()
             if job is not None:
                 await self._context.loop.run_in_executor(None, job.run)
@@ -95,9 +96,14 @@ class Housekeeper:
             self._context.shards.reload(int(partition))
 
     async def _retain(self, each: PartitionLog) -> None:
-        paths = each.apply_retention(self._context.now_ms())
+        self._remove_later(each, each.apply_retention(self._context.now_ms()))
+
+    def _remove_later(self, each: PartitionLog, paths: list[Path]) -> None:
+        """Remove files that are out of the log after file.delete.delay.ms. A start finds what a stop has left."""
         if paths:
-            await self._context.loop.run_in_executor(None, remove_files, paths)
+            loop = self._context.loop
+            delay_s = each.config.file_delete_delay_ms / 1000
+            loop.call_later(delay_s, lambda: loop.run_in_executor(None, remove_files, paths))
 
     async def _compact(self, each: PartitionLog) -> None:
         plan = each.plan_compaction(self._context.now_ms()) if each.config.compacts else None
@@ -106,7 +112,7 @@ class Housekeeper:
             paths = each.swap(result, self._context.now_ms())
             self.compactions += 1
             log.info("%s: compacted up to offset %d", each.directory.name, result.cleaned_to)
-            await self._context.loop.run_in_executor(None, remove_files, paths)
+            self._remove_later(each, paths)
 
 
 async def _in_process(plan: CompactionPlan) -> CompactionResult:

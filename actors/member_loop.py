@@ -26,6 +26,7 @@ log = logging.getLogger(__name__)
 _REVOKE_COMMIT_MS = 10_000
 
 BatchFormat = Literal["record", "records", "pyarrow"]
+MAX_BATCH_RECORDS = 10_000  # a rebalance waits for the batch in hand
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,7 @@ class MemberSpec:
     group_id: str
     bootstrap_servers: str
     batch_format: BatchFormat = "record"
+    max_batch_records: int = MAX_BATCH_RECORDS
     max_retries: int = 3
     retry_backoff_ms: int = 100
     dead_letter_topic: str | None = None
@@ -186,20 +188,20 @@ class MemberLoop:
 
     def _handle(self, partition: TopicPartition, records: Any, *, fresh: bool) -> int | None:
         """The offset of the first record that has to wait for another poll; None if none has."""
-        if self.spec.batch_format == "record":
-            for record in records:
-                if self._stop.is_set():
-                    return None
-                if self._must_poll(fresh=fresh):
-                    return int(record.offset)
-                self._deliver(partition, [record], record.offset, record.offset + 1)
-                fresh = False
-            return None
-        first, last = _span(records)
-        if self._must_poll(fresh=fresh):
-            return first
-        self._deliver(partition, records, first, last + 1)
+        most = 1 if self.spec.batch_format == "record" else self.spec.max_batch_records
+        for start in range(0, len(records), most):
+            if self._stop.is_set():
+                return None
+            batch = self._slice(records, start, most)
+            first, last = _span(batch)
+            if self._must_poll(fresh=fresh):
+                return first
+            self._deliver(partition, batch, first, last + 1)
+            fresh = False
         return None
+
+    def _slice(self, records: Any, start: int, count: int) -> Any:
+        return records.slice(start, count) if self.spec.batch_format == "pyarrow" else records[start : start + count]
 
     def _deliver(self, partition: TopicPartition, records: Any, first: int, next_offset: int) -> None:
         """Hand records to the handler. A batch that keeps failing is handed over one by one, to find the bad record."""
@@ -210,7 +212,7 @@ class MemberLoop:
             self._handled += len(records)
         elif len(records) > 1:
             for i in range(len(records)):
-                one = records.slice(i, 1) if self.spec.batch_format == "pyarrow" else records[i : i + 1]
+                one = self._slice(records, i, 1)
                 offset = _span(one)[0]
                 self._deliver(partition, one, offset, offset + 1)
                 if self._stop.is_set():

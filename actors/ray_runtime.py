@@ -44,7 +44,8 @@ def connect(ray_address: str, **options: Any) -> None:
     try:
         ray.init(address=ray_address, logging_level="ERROR", log_to_driver=False, **options)
     except (ConnectionError, ValueError, RuntimeError) as error:
-        raise ClusterError(f"cannot connect to Ray at {ray_address}: {str(error).splitlines()[0]}") from error
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise ClusterError(f"cannot connect to Ray at {ray_address}: {reason}{_token_hint(reason)}") from error
 
 
 def end() -> None:
@@ -92,6 +93,20 @@ def process_environment(variables: Mapping[str, str]) -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+
+
+def _token_hint(reason: str) -> str:
+    """Ray does not say that it was a token it did not like; somebody does answer at the address."""
+    if "Failed to connect" not in reason:
+        return ""
+    mode, given = os.environ.get("RAY_AUTH_MODE"), ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
+    name = next((name for name in given if name in os.environ), None)
+    if mode == "token" and name is not None:
+        return f"; it answers, so the token in {name} may be another one than its own"
+    return (
+        "; it answers, so it may ask for a token: set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH "
+        "(an embedded cluster's is DATA_DIR/ray-token)"
+    )
 
 
 def _some_java() -> dict[str, str]:

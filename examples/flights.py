@@ -5,8 +5,8 @@
 Every flight that left New York in 2013 becomes a record of a 12-partition topic, keyed by carrier and tail number. A
 ConsumerPool of three computes departure delays per carrier while a fourth member joins and one is killed with SIGKILL.
 A confluent-kafka client reads the same topic as a group of its own. Then the cluster is stopped, started on the same
-data, and goes on from the committed offsets. At the end the result is compared with what pandas computes; the exit
-code is 1 if anything is missing.
+data, and goes on from the committed offsets. At last a Spark job reads the flights as a third group, and loses an
+executor on the way. All results are compared with what pandas computes; the exit code is 1 if anything is missing.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -31,6 +32,7 @@ from actors.client import Admin, Consumer, Producer, TopicPartition
 from actors.client.admin_types import NewTopic
 from actors.cluster import Cluster
 from actors.consumer import ConsumerPool
+from examples import flights_spark
 from examples.flights_view import View
 
 FLIGHTS = "flights"
@@ -286,6 +288,15 @@ def report(console: Console, computed: Totals, expected: Totals, again: int, res
     return all(good for _, good in checks)
 
 
+def report_spark(console: Console, computed: flights_spark.Delays, expected: flights_spark.Delays) -> bool:
+    """The same for the Spark job."""
+    console.print(flights_spark.table(computed))
+    good = computed == expected
+    text = f"Spark's totals per origin and hour equal pandas's, {len(expected)} of them"
+    console.print(f"[{'green' if good else 'red'}]{'ok  ' if good else 'FAIL'}[/] {text}", highlight=False)
+    return good
+
+
 def main() -> int:
     """Run the demo; the exit code says whether everything came out right."""
     console = Console()
@@ -304,12 +315,15 @@ def main() -> int:
         with Cluster.start(brokers=3, data_dir=folder, config=CONFIG) as cluster:
             again = second_part(console, cluster.bootstrap_servers, records[split:])
             states = read_totals(cluster.bootstrap_servers, list(range(PARTITIONS)))
+            console.rule("the same flights once more: a Spark job is a group, too")
+            by_hour = flights_spark.run(console, cluster.bootstrap_servers, FLIGHTS, Path(folder, "delays"))
         computed: Totals = {}
         for state in states.values():
             for carrier, numbers in state["totals"].items():
                 known = computed.setdefault(carrier, [0, 0, 0])
                 computed[carrier] = [a + b for a, b in zip(known, numbers, strict=True)]
         good = report(console, computed, expected_totals(frame), again, len(records) - split, other)
+        good &= report_spark(console, by_hour, flights_spark.expected(frame))
         console.print(f"{time.monotonic() - begun:.0f} s in all")
         return 0 if good else 1
     finally:

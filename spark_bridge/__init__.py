@@ -1,8 +1,48 @@
-"""Spark jobs as consumer groups. Importing this imports neither Spark nor Ray; what needs them does so when called."""
+"""Spark jobs as consumer groups. Importing this imports neither Spark nor Ray; what needs them does so when used."""
 
 from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 # The function takes the name of its module: spark_bridge.session(...) is how a job begins.
 from spark_bridge.session import SessionError, session
 
-__all__ = ["SessionError", "session"]
+if TYPE_CHECKING:
+    from spark_bridge.batch import Batch, BatchRange
+    from spark_bridge.once import OnceFiles, OnceTable
+    from spark_bridge.query import GroupQuery
+    from spark_bridge.read import read_topic
+    from spark_bridge.stream import GroupStream
+    from spark_bridge.write import write_topic
+
+__all__ = [
+    "Batch",
+    "BatchRange",
+    "GroupQuery",
+    "GroupStream",
+    "OnceFiles",
+    "OnceTable",
+    "SessionError",
+    "read_topic",
+    "session",
+    "write_topic",
+]
+
+_HOMES = {
+    "Batch": "batch",
+    "BatchRange": "batch",
+    "GroupQuery": "query",
+    "GroupStream": "stream",
+    "OnceFiles": "once",
+    "OnceTable": "once",
+    "read_topic": "read",
+    "write_topic": "write",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what was asked for, once it is (PEP 562)."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

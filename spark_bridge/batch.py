@@ -40,9 +40,13 @@ class Batch(int):
         batch._fixed, batch._still_held = ranges, still_held
         return batch
 
+    def settle(self, committed: frozenset[tuple[str, int]]) -> None:
+        """The batch is over: from now on `held` says what was committed."""
+        self._still_held = lambda: committed
+
     @property
     def ranges(self) -> tuple[BatchRange, ...]:
-        """What was fixed at the beginning, with what has become of it by now (asks the members)."""
+        """What was fixed at the beginning, and what has become of it by now. A running batch asks its members."""
         held = self._still_held()
         return tuple(
             BatchRange(r.topic, r.partition, r.from_offset, r.until_offset, (r.topic, r.partition) in held)

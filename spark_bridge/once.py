@@ -182,7 +182,7 @@ def _condition(ranges: Iterable[tuple[str, int, int, int]]) -> Column:
     from pyspark.sql import functions as f
 
     parts: list[Any] = [
-        (f.col("topic") == topic) & (f.col("partition") == partition) & (f.col("offset") >= since)
-        for topic, partition, since, _ in ranges
+        (f.col("topic") == topic) & (f.col("partition") == partition) & f.col("offset").between(since, until - 1)
+        for topic, partition, since, until in ranges
     ]
     return reduce(lambda a, b: a | b, parts)

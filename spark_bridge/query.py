@@ -177,30 +177,40 @@ class GroupQuery:
         watch = _Watch()
         self._message = "Getting offsets"
         shares = self._members.begin()
+        batch: Batch | None = None
         try:
             ranges, ends = self._fix(shares, goal, watch)
             self._available = bool(ranges)
             if ranges:
-                self._process(ranges, shares, watch)
+                batch = Batch(self._batches, tuple(ranges), lambda: self._still_held(shares))
+                self._process(batch, ranges, watch)
         except BaseException:
             with contextlib.suppress(Exception):  # what went wrong first is what is told
-                self._members.finish({}, shares)
+                self._finish(batch, {}, shares)
             raise
-        done = bool(ranges) and not self._stopping.is_set()
+        done = batch is not None and not self._stopping.is_set()
         with watch.measure("commitOffsets"):
             until = {(r.topic, r.partition): r.until_offset for r in ranges} if done else {}
-            counted = self._members.finish(until, shares)
+            counted = self._finish(batch, until, shares)
         if done:
             self._progress.append(self._report(ranges, ends, counted, watch))
             self._batches += 1
             self._last_batch = time.monotonic()
         return done
 
-    def _process(self, ranges: list[OffsetRange], shares: Mapping[Key, Share], watch: _Watch) -> None:
-        batch = Batch(self._batches, tuple(ranges), lambda: self._still_held(shares))
+    def _process(self, batch: Batch, ranges: list[OffsetRange], watch: _Watch) -> None:
         self._message = f"Processing batch {self._batches}"
         with watch.measure("addBatch"):
             self._plan.function(self._dataframe(ranges), batch)
+
+    def _finish(self, batch: Batch | None, until: Mapping[Key, int], shares: Mapping[Key, Share]) -> set[Key]:
+        counted: set[Key] = set()
+        try:
+            counted = self._members.finish(until, shares)
+        finally:
+            if batch is not None:
+                batch.settle(frozenset(counted))
+        return counted
 
     def _still_held(self, shares: Mapping[Key, Share]) -> frozenset[Key]:
         tenures = {held.tenure for holding in self._members.holding() for held in holding.partitions}

@@ -6,8 +6,9 @@ import contextlib
 import os
 import shutil
 import time
+import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -19,9 +20,12 @@ from spark_bridge.java import WANTED, JavaError, find_java
 from spark_bridge.spark_config import Application, SessionError
 
 _MASTER: Final = "RAY_APP_MASTER"  # the fixed name of RayDP's actor
+_PYTHON_MASTER: Final = "_SPARK_MASTER"
 _NODE_LABEL: Final = "ray.io/node-id"
 _ANSWER_SECONDS: Final = 30.0
+_FREE_SECONDS: Final = 10.0
 _PLACE_SECONDS: Final = 60.0
+_ORDERLY_SECONDS: Final = 10.0
 _GONE_SECONDS: Final = 30.0
 _POLL_SECONDS: Final = 0.02
 
@@ -49,25 +53,14 @@ def refuse_taken_namespace() -> None:
         )
 
 
-def on_this_machine_only() -> bool:
-    """Whether no Ray node has an address other than this machine's, so that loopback would do. Never yet."""
-    return all(node["NodeManagerAddress"] == "127.0.0.1" for node in ray.nodes() if node["Alive"])
-
-
 @contextlib.contextmanager
 def placed(app: Application) -> Iterator[Any]:
     """A placement group with a bundle for each executor on the node placement chose; None on a single node.
 
     Raises SessionError if they do not fit.
     """
-    rooms = _rooms()
-    try:
-        nodes = place_executors(rooms, app.num_executors, app.executor_cpus, app.executor_memory_bytes)
-    except NoRoomError as error:
-        raise SessionError(
-            f"{error}: ask for less, end what else runs there, or give Ray more (ray start --num-cpus)"
-        ) from error
-    if len(rooms) == 1:
+    nodes = _choose_nodes(app)
+    if len([node for node in ray.nodes() if node["Alive"]]) == 1:
         yield None
         return
     group = _group(app, nodes)
@@ -79,14 +72,22 @@ def placed(app: Application) -> Iterator[Any]:
 
 def wait_until_gone(app: Application) -> None:
     """Return when the actors of this application are gone, so that their names are free for the next."""
-    deadline = time.monotonic() + _GONE_SECONDS
-    names = {_MASTER, app.name + "_SPARK_MASTER"}
+    begun = time.monotonic()
+    names = {_MASTER, app.name + _PYTHON_MASTER}
     while ray.is_initialized() and (left := [n for n in _names() if n in names or n.startswith("raydp-executor-")]):
-        if time.monotonic() > deadline:
-            raise SessionError(
-                f"Spark session {app.name!r} has left {', '.join(left)} behind after {_GONE_SECONDS:.0f} s"
-            )
+        waited = time.monotonic() - begun
+        if waited > _GONE_SECONDS:
+            warnings.warn(f"Spark session {app.name!r} has left {', '.join(left)} behind on Ray", stacklevel=2)
+            return
+        if waited > _ORDERLY_SECONDS:
+            _kill(left)
         time.sleep(_POLL_SECONDS)
+
+
+def _kill(names: Sequence[str]) -> None:
+    for name in names:
+        with contextlib.suppress(ValueError):  # gone since
+            ray.kill(ray.get_actor(name))
 
 
 def java_env_of_nodes(python: str) -> dict[str, str]:
@@ -94,7 +95,7 @@ def java_env_of_nodes(python: str) -> dict[str, str]:
 
     Raises SessionError naming the node and what it has.
     """
-    return choose_java([node for node in _ask_nodes(python) if node is not None], python)
+    return choose_java(list(_ask_nodes(python)), python)
 
 
 def choose_java(nodes: Sequence[NodeJava], python: str) -> dict[str, str]:
@@ -139,7 +140,7 @@ def _probe(python: str) -> tuple[bool, bool, str | None, str, bool]:
 
 
 def _ask_nodes(python: str) -> Iterator[NodeJava]:
-    nodes = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
+    nodes = [node for node in ray.nodes() if node["Alive"]]  # RayDP's masters, which need no CPU, can be on any
     probe = ray.remote(num_cpus=0, max_retries=0)(_probe)
     asked = [
         probe.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)).remote(python)
@@ -154,20 +155,41 @@ def _ask_nodes(python: str) -> Iterator[NodeJava]:
             raise SessionError(f"Ray node {address} cannot be asked for its Java: {line}") from error
 
 
-def _rooms() -> list[Room]:
+def _choose_nodes(app: Application) -> list[str]:
+    """The node of each executor. What has just ended is given time to free its room."""
     brokers = _brokers_by_node()
-    free = ray._private.state.available_resources_per_node()
-    return [
-        Room(
-            node["NodeID"],
-            node["NodeManagerAddress"],
-            free.get(node["NodeID"], {}).get("CPU", 0.0),
-            free.get(node["NodeID"], {}).get("memory", 0.0),
-            brokers[node["NodeID"]],
-        )
-        for node in ray.nodes()
-        if node["Alive"]
-    ]
+    deadline = time.monotonic() + _FREE_SECONDS
+    while True:
+        try:
+            return _place(app, _rooms(brokers, ray._private.state.available_resources_per_node()))
+        except NoRoomError as error:
+            if time.monotonic() > deadline or not _would_fit(app, brokers):
+                text = f"{error}: ask for less, end what else runs there, or give Ray more"
+                raise SessionError(text) from error
+        time.sleep(_POLL_SECONDS)
+
+
+def _would_fit(app: Application, brokers: Mapping[str, int]) -> bool:
+    try:
+        _place(app, _rooms(brokers, {node["NodeID"]: node["Resources"] for node in ray.nodes()}))
+    except NoRoomError:
+        return False
+    return True
+
+
+def _place(app: Application, rooms: Sequence[Room]) -> list[str]:
+    return place_executors(rooms, app.num_executors, app.executor_cpus, app.executor_memory_bytes)
+
+
+def _rooms(brokers: Mapping[str, int], resources: Mapping[str, Mapping[str, float]]) -> list[Room]:
+    rooms = []
+    for node in ray.nodes():
+        if node["Alive"]:
+            name = node["NodeID"]
+            free = resources.get(name, {})
+            address = node["NodeManagerAddress"]
+            rooms.append(Room(name, address, free.get("CPU", 0.0), free.get("memory", 0.0), brokers.get(name, 0)))
+    return rooms
 
 
 def _brokers_by_node() -> Counter[str]:

@@ -66,7 +66,12 @@ def read_topic(
             "failOnDataLoss": fail_on_data_loss,
         },
     )
-    wanted = source_options(given, streaming=False)
+    ranges, reading = planned(source_options(given, streaming=False))
+    return ranges_dataframe(spark, ranges, reading)
+
+
+def planned(wanted: SourceOptions) -> tuple[list[OffsetRange], Reading]:
+    """The ranges to read now, split as asked, and how to read them. Raises what `read_topic` raises."""
     servers = wanted.bootstrap_servers
     if not servers:
         raise OptionError("bootstrap_servers (kafka.bootstrap.servers) is missing")
@@ -77,7 +82,7 @@ def read_topic(
     reading = Reading(
         servers, wanted.include_headers, wanted.fail_on_data_loss, wanted.poll_timeout_ms, wanted.reader_settings
     )
-    return ranges_dataframe(spark, split_ranges(ranges, wanted.min_partitions), reading)
+    return split_ranges(ranges, wanted.min_partitions), reading
 
 
 def merged(options: Mapping[str, Any] | None, arguments: Mapping[str, Any]) -> dict[str, Any]:

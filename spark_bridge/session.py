@@ -39,10 +39,10 @@ def session(
 ) -> Iterator[SparkSession]:
     """A SparkSession whose executors are actors on Ray, beside the brokers of Coterie's clusters there.
 
-    On the Ray this process is connected to; else on the one at `ray_address`; else on an embedded one, which ends
-    with the session. `executor_memory` is as Spark writes it ("512m", "2g"), `configs` are Spark's settings and are
-    not changed. One session at a time in a process; a next one can follow. While it starts, which takes 10 to 25
-    seconds, file descriptors 1 and 2 point at the log file that errors name and that `spark.coterie.driver.log` says.
+    On the Ray this process is connected to; else on the one at `ray_address` or RAY_ADDRESS; else on an embedded one,
+    which ends with the session. `executor_memory` is as Spark writes it ("512m", "2g"); `configs` are Spark's settings
+    and are not changed. One session at a time in a process; a next one can follow. While it starts, which takes 10 to
+    25 seconds, file descriptors 1 and 2 point at the log file that errors name and `spark.coterie.driver.log` says.
 
     Raises SessionError, in one line, for arguments that cannot work, too few resources, the wrong Java, or a start
     that fails.
@@ -52,6 +52,7 @@ def session(
         raise SessionError("this process has a Spark session on RayDP already: leave its `with` block first")
     try:
         java = _java()
+        _refuse_running_session()
         with _ray(app, java, ray_address) as owned:
             yield from _run(app, java, owned)
     finally:
@@ -62,26 +63,30 @@ def _run(app: Application, java: Java, owned: bool) -> Iterator[SparkSession]:
     from actors.ray_runtime import process_environment
     from spark_bridge import launch, ray_nodes
 
-    launch.refuse_running_session()
     ray_nodes.refuse_taken_namespace()
-    java_env = {} if owned else ray_nodes.java_env_of_nodes(sys.executable)
-    log = _log_file(app)
     with ray_nodes.placed(app) as group:
-        configs = spark_configs(app, log, java_env, ray_nodes.on_this_machine_only())
+        java_env = {} if owned else ray_nodes.java_env_of_nodes(sys.executable)
+        log = _log_file(app)
         try:
             with process_environment(_environment(java)):
-                spark = launch.start(app, configs, group, java_env, log)
+                spark = launch.start(app, spark_configs(app, log, java_env), group, java_env, log)
             yield spark
         finally:
             launch.stop()
             ray_nodes.wait_until_gone(app)
-    with contextlib.suppress(OSError):
-        os.unlink(log)  # kept when there was an error to look for
+        with contextlib.suppress(OSError):
+            os.unlink(log)  # it stays where there was an error to look for
 
 
 def _environment(java: Java) -> dict[str, str]:
     # PySpark asks for the interpreter by name otherwise, and gets the first python3 on PATH.
     return {**java_environment(java), "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+
+
+def _refuse_running_session() -> None:
+    from spark_bridge import launch
+
+    launch.refuse_running_session()
 
 
 def _java() -> Java:
@@ -102,22 +107,31 @@ def _ray(app: Application, java: Java, ray_address: str | None) -> Iterator[bool
         _check_address(ray.get_runtime_context().gcs_address, ray_address)
         yield False
         return
+    address = ray_address or os.environ.get("RAY_ADDRESS")  # which `ray job submit` sets
+    if address is not None and "://" in address:
+        raise SessionError(
+            f"ray_address={address!r} is not where a driver connects: Spark's driver must run on a node of the Ray "
+            "cluster, so give its host:port there, or hand the script to `ray job submit`"
+        )
     # RayDP's actors have fixed names: every application needs a namespace of its own.
     namespace = f"spark-{app.name}-{secrets.token_hex(4)}"
     with tempfile.TemporaryDirectory(prefix="coterie-spark-") as folder:
         try:
-            if ray_address is None:
+            if address is None:
                 # Executors of a Ray that is there for them alone may be more than the machine has cores.
                 cpus = max(os.cpu_count() or 1, math.ceil(app.num_executors * app.executor_cpus))
                 ray_runtime.start_embedded(
-                    Path(folder) / "ray-token", java_environment(java), namespace=namespace, num_cpus=cpus
+                    Path(folder) / "ray-token",
+                    java_environment(java),
+                    namespace=namespace,
+                    num_cpus=cpus,
                 )
             else:
-                ray_runtime.connect(ray_address, namespace=namespace)
+                ray_runtime.connect(address, namespace=namespace)
         except ray_runtime.ClusterError as error:
             raise SessionError(str(error)) from error
         try:
-            yield ray_address is None
+            yield address is None
         finally:
             ray_runtime.end()
 

@@ -5,22 +5,17 @@ Which ranges to read is decided elsewhere (`read`, the streams). Nothing here kn
 
 from __future__ import annotations
 
-import atexit
-import contextlib
-import os
-import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from actors.client.ranges import OffsetRange, RangeReader
+from actors.client.ranges import OffsetRange
 from spark_bridge.columns import spark_schema
+from spark_bridge.worker import begin_task, reader_for
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
-
-_IDLE_S: Final = 30.0
 
 
 @dataclass(frozen=True)
@@ -45,7 +40,7 @@ def ranges_dataframe(spark: SparkSession, ranges: Sequence[OffsetRange], reading
     if not wanted:
         return spark.createDataFrame([], schema)
     numbers = spark.range(0, len(wanted), 1, len(wanted))
-    return numbers.mapInArrow(_ReadRanges(wanted, reading), schema)
+    return numbers.mapInArrow(RangeTask(wanted, reading), schema)
 
 
 def split_ranges(ranges: Sequence[OffsetRange], min_partitions: int | None) -> list[OffsetRange]:
@@ -79,7 +74,7 @@ def _cut(whole: OffsetRange, parts: int) -> Iterator[OffsetRange]:
         begin = end
 
 
-class _ReadRanges:
+class RangeTask:
     """What an executor runs; travels there by pickle, with the ranges."""
 
     def __init__(self, ranges: Sequence[OffsetRange], reading: Reading) -> None:
@@ -87,102 +82,18 @@ class _ReadRanges:
         self._reading = reading
 
     def __call__(self, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        begin_task()
         for batch in numbers:
             wanted = [self._ranges[number] for number in batch.column(0).to_pylist()]
-            with _reader_for(self._reading) as reader:
+            with reader_for(**self._arguments()) as reader:
                 yield from reader.read(wanted)
 
-
-# --- one reader a Python worker -----------------------------------------------------------------------------------
-
-
-@dataclass(slots=True, eq=False)
-class _Kept:
-    """A reader between two tasks of one worker process: saves the next one connecting and asking for metadata."""
-
-    key: tuple[Any, ...]
-    reader: RangeReader
-    pid: int
-    timer: threading.Timer | None = None
-
-
-_kept: list[_Kept] = []
-_lock = threading.Lock()
-
-
-@contextlib.contextmanager
-def _reader_for(reading: Reading) -> Iterator[RangeReader]:
-    """This process's reader, or a new one. After a failure it is closed; unused, it is closed after half a minute."""
-    key = _key(reading)
-    reader = _take(key) or RangeReader(
-        reading.bootstrap_servers,
-        headers=reading.headers,
-        fail_on_data_loss=reading.fail_on_data_loss,
-        poll_timeout_ms=reading.poll_timeout_ms,
-        **reading.consumer_options,
-    )
-    try:
-        yield reader
-    except BaseException:
-        reader.close()
-        raise
-    _keep(key, reader)
-
-
-def _key(reading: Reading) -> tuple[Any, ...]:
-    options = tuple(sorted((name, repr(value)) for name, value in reading.consumer_options.items()))
-    return (
-        reading.bootstrap_servers,
-        reading.headers,
-        reading.fail_on_data_loss,
-        reading.poll_timeout_ms,
-        options,
-    )
-
-
-def _take(key: tuple[Any, ...]) -> RangeReader | None:
-    """The reader kept for this key, which is nobody else's from now on."""
-    with _lock:
-        for kept in _kept:
-            # A forked process has its parent's objects, but not its threads and sockets.
-            if kept.key == key and kept.pid == os.getpid():
-                _kept.remove(kept)
-                if kept.timer is not None:
-                    kept.timer.cancel()
-                return kept.reader
-    return None
-
-
-def _keep(key: tuple[Any, ...], reader: RangeReader) -> None:
-    kept = _Kept(key, reader, os.getpid())
-    kept.timer = threading.Timer(_IDLE_S, _drop, (kept,))
-    kept.timer.daemon = True
-    with _lock:
-        others = [each for each in _kept if each.pid == kept.pid]
-        _kept[:] = [kept]
-    for each in others:
-        _end(each)
-    kept.timer.start()
-
-
-def _drop(kept: _Kept) -> None:
-    with _lock:
-        if kept not in _kept:
-            return
-        _kept.remove(kept)
-    kept.reader.close()
-
-
-def _end(kept: _Kept) -> None:
-    if kept.timer is not None:
-        kept.timer.cancel()
-    kept.reader.close()
-
-
-@atexit.register
-def _close_all() -> None:
-    with _lock:
-        mine = [each for each in _kept if each.pid == os.getpid()]
-        _kept.clear()
-    for each in mine:
-        _end(each)
+    def _arguments(self) -> dict[str, Any]:
+        reading = self._reading
+        return {
+            **reading.consumer_options,
+            "bootstrap_servers": reading.bootstrap_servers,
+            "headers": reading.headers,
+            "fail_on_data_loss": reading.fail_on_data_loss,
+            "poll_timeout_ms": reading.poll_timeout_ms,
+        }

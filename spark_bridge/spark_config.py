@@ -102,10 +102,10 @@ def memory_bytes(memory: str | int) -> int:
     return size
 
 
-def spark_configs(app: Application, log: str, java_env: Mapping[str, str], loopback: bool) -> dict[str, str]:
+def spark_configs(app: Application, log: str, java_env: Mapping[str, str]) -> dict[str, str]:
     """A new dict with everything RayDP's `init_spark` needs; what the caller has set is kept or added to.
 
-    `java_env` is set in the environment of the JVMs that Ray starts. With `loopback` the driver listens on 127.0.0.1.
+    `java_env` is set in the environment of the JVMs that Ray starts.
     """
     configs = {
         "spark.sql.execution.arrow.pyspark.enabled": "true",
@@ -114,8 +114,6 @@ def spark_configs(app: Application, log: str, java_env: Mapping[str, str], loopb
         "spark.ray.raydp_spark_master.actor.resource.CPU": "0",
         DRIVER_LOG: log,
     }
-    if loopback:
-        configs |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     configs |= app.configs
     for key in JVM_OPTIONS:
         configs[key] = f"{MODULE_FLAGS} {configs.get(key, '')}".strip()

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from actors.client import Admin, Consumer, TopicPartition
-from actors.client.errors import UnknownTopicOrPartitionError
+from actors.client.errors import GroupIdNotFoundError, UnknownTopicOrPartitionError
 from actors.range_member import RangeMemberSpec
 from spark_bridge.bounds import resolve
 from spark_bridge.executors import prepare
@@ -164,7 +164,10 @@ class GroupStream:
         """
         partitions = [tp for topic in self._present_topics(client) for tp in _partitions(client, topic)]
         with Admin(bootstrap_servers=self._servers) as admin:
-            committed = admin.list_consumer_group_offsets(self._group_id, partitions)
+            try:
+                committed = admin.list_consumer_group_offsets(self._group_id, partitions)
+            except GroupIdNotFoundError:  # some brokers answer so for a group that has yet to begin
+                committed = {}
             known = {tp.topic for tp, at in committed.items() if at is not None}
             if known.issuperset(tp.topic for tp in partitions):
                 return {}, partitions

@@ -6,6 +6,7 @@ import signal
 import threading
 import warnings
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -14,9 +15,10 @@ import click
 
 from actors.cli.errors import CliError, one_line
 from actors.cli.options import F, key_values, output_format
-from actors.cli.output import emit, emit_json, note
+from actors.cli.output import emit, emit_json, note, plural, working
 
 DEFAULT_DATA_DIR = "coterie-data"
+DEFAULT_PORT = 9092
 
 name_option = click.option("--name", default="default", show_default=True, help="Name of the cluster.")
 ray_address_option = click.option(
@@ -33,7 +35,7 @@ def _data_dir_option(text: str) -> Callable[[F], F]:
 @click.command()
 @click.option("--brokers", type=click.IntRange(min=1), default=1, show_default=True, help="How many brokers.")
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=9092, show_default=True, help="Of the first broker; 0: any free."
+    "--port", type=click.IntRange(0, 65535), help="Of the first broker; 0: any free.  [default: 9092, or --listeners']"
 )
 @click.option("--host", metavar="HOST", help="Where brokers listen.  [default: 127.0.0.1; the Ray node's address]")
 @_data_dir_option("Where logs and metadata are kept; made if it is missing.")
@@ -43,11 +45,11 @@ def _data_dir_option(text: str) -> Callable[[F], F]:
 @click.option(
     "--config-file", type=click.Path(exists=True, dir_okay=False), help="Broker settings in a Java properties file."
 )
-@click.option("--listeners", metavar="PLAINTEXT://HOST:PORT", help="Where brokers bind, if not at --host.")
-@click.option("--advertised-listeners", metavar="PLAINTEXT://HOST:PORT", help="The host clients are told.")
+@click.option("--listeners", metavar="PLAINTEXT://HOST:PORT", help="Where brokers bind, instead of --host and --port.")
+@click.option("--advertised-listeners", metavar="PLAINTEXT://HOST:PORT", help="What clients are told of broker 0.")
 def up(
     brokers: int,
-    port: int,
+    port: int | None,
     host: str | None,
     data_dir: str,
     ray_address: str | None,
@@ -68,14 +70,26 @@ def up(
     settings |= key_values(configs)
     settings |= {"listeners": listeners} if listeners else {}
     settings |= {"advertised.listeners": advertised_listeners} if advertised_listeners else {}
+    if port is None and "listeners" not in settings:
+        port = DEFAULT_PORT
     stop = threading.Event()
     signal.signal(signal.SIGTERM, _interrupt)  # as Ctrl-C: what has been started by then is ended
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, *rest, **more: note(f"warning: {one_line(message)}")
         warnings.simplefilter("always", UserWarning)
-        with Cluster.start(
-            brokers, name=name, port=port, host=host, data_dir=data_dir, ray_address=ray_address, config=settings
-        ) as cluster:
+        with ExitStack() as stack:
+            with working(f"starting {plural(brokers, 'broker')} on {ray_address or 'an embedded Ray'}"):
+                cluster = stack.enter_context(
+                    Cluster.start(
+                        brokers,
+                        name=name,
+                        port=port,
+                        host=host,
+                        data_dir=data_dir,
+                        ray_address=ray_address,
+                        config=settings,
+                    )
+                )
             # After ray.init, which installs handlers of its own.
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, lambda _number, _frame: _stop(stop))
@@ -102,11 +116,15 @@ def _stop(stop: threading.Event, frame: FrameType | None = None) -> None:
 @ray_address_option
 @_data_dir_option("Data directory of an embedded cluster on this machine.")
 def down(name: str, ray_address: str | None, data_dir: str) -> None:
-    """End the cluster NAME: its logs are closed, its processes end, its data stays."""
+    """End the cluster NAME: its logs are closed, its processes end, its data stays.
+
+    Also ends what is left of a cluster whose controller's node is gone.
+    """
     from actors.cluster import Cluster
 
-    cluster = Cluster.connect(ray_address, name, data_dir=None if ray_address else data_dir)
-    cluster.stop()
+    left = Cluster.end(ray_address, name, data_dir=None if ray_address else data_dir)
+    if left:
+        note(f"the controller could not be reached: {left} of its processes were ended without it")
     click.echo(f"stopped {name}")
 
 

@@ -18,13 +18,17 @@ OFFSET_COLUMNS: Final = (
 VERBOSE_OFFSET_COLUMNS: Final = (*OFFSET_COLUMNS[:3], "leader_epoch", *OFFSET_COLUMNS[3:], "metadata")
 MEMBER_COLUMNS: Final = ("group", "consumer_id", "host", "client_id", "#partitions")
 STATE_COLUMNS: Final = ("group", "coordinator", "assignment_strategy", "state", "#members")
-ACTIVE_STATES: Final = ("Stable", "PreparingRebalance", "CompletingRebalance")
+REBALANCING: Final = ("PreparingRebalance", "CompletingRebalance")
+ACTIVE_STATES: Final = ("Stable", *REBALANCING)
 
 
 def offset_rows(
     group: GroupDescription, committed: Mapping[TopicPartition, OffsetAndMetadata], ends: Mapping[TopicPartition, int]
 ) -> Rows:
-    """One row a partition: those that members hold first, then what is committed and held by nobody."""
+    """One row a partition: those that members hold first, then what is committed and held by nobody.
+
+    While a group rebalances, members that hold nothing yet have a row, too.
+    """
     held = [(partition, member) for member in group.members for partition in member.assignment]
     held.sort(key=lambda pair: pair[0])
     owned = {partition for partition, _ in held}
@@ -33,7 +37,9 @@ def offset_rows(
         *held,
         *((partition, None) for partition in free),
     ]
-    return [_offset_row(group, partition, member, committed.get(partition), ends) for partition, member in pairs]
+    waiting = [member for member in group.members if not member.assignment] if group.state in REBALANCING else []
+    rows = [_offset_row(group, partition, member, committed.get(partition), ends) for partition, member in pairs]
+    return rows + [_offset_row(group, None, member, None, ends) for member in waiting]
 
 
 def member_rows(group: GroupDescription) -> Rows:
@@ -74,22 +80,22 @@ def remarks(group: GroupDescription) -> Iterator[str]:
     """What Kafka's tool says about a group beside its table."""
     if group.state == "Empty":
         yield f"Consumer group '{group.group_id}' has no active members."
-    elif group.state in ("PreparingRebalance", "CompletingRebalance"):
-        yield f"Consumer group '{group.group_id}' is rebalancing."
+    elif group.state in REBALANCING:
+        yield f"Warning: Consumer group '{group.group_id}' is rebalancing."
 
 
 def _offset_row(
     group: GroupDescription,
-    partition: TopicPartition,
+    partition: TopicPartition | None,
     member: MemberDescription | None,
     committed: OffsetAndMetadata | None,
     ends: Mapping[TopicPartition, int],
 ) -> dict[str, Any]:
-    end = ends.get(partition)
+    end = ends.get(partition) if partition else None
     return {
         "group": group.group_id,
-        "topic": partition[0],
-        "partition": partition[1],
+        "topic": partition[0] if partition else None,
+        "partition": partition[1] if partition else None,
         "leader_epoch": committed.leader_epoch if committed and committed.leader_epoch >= 0 else None,
         "current_offset": committed.offset if committed else None,
         "log_end_offset": end,

@@ -80,6 +80,22 @@ def progress(label: str, total: int | None = None, *, shown: bool = True) -> Ite
         yield _Bar(bars, bars.add_task(label, total=total))
 
 
+@contextmanager
+def working(label: str) -> Iterator[None]:
+    """A sign of life and the seconds so far, on stderr while the block runs; nothing if stderr is no terminal."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+    from rich.progress import Progress as RichProgress
+    from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    shape = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with RichProgress(*shape, console=Console(stderr=True), transient=True) as bars:
+        bars.add_task(label, total=None)
+        yield
+
+
 def plural(count: int, thing: str) -> str:
     """ "1 topic", "2 topics"."""
     return f"{count:,} {thing}" + ("" if count == 1 else "s")

@@ -123,7 +123,7 @@ def _producer(bootstrap_server: str, timeout_ms: int, acks: str, compression_typ
         enable_idempotence=acks == "all",
         compression_type=compression_type,
         max_block_ms=timeout_ms,
-        request_timeout_ms=timeout_ms,
-        delivery_timeout_ms=max(timeout_ms, 120_000),
+        request_timeout_ms=max(timeout_ms // 2, 1),  # so that a request nobody answers can be repeated
+        delivery_timeout_ms=timeout_ms,
         linger_ms=0,  # what is typed goes at once; a file fills batches without waiting
     )

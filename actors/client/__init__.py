@@ -5,6 +5,7 @@ from actors.client.consumer import Consumer
 from actors.client.listener import ConsumerRebalanceListener
 from actors.client.producer import Producer
 from actors.client.records import (
+    BatchMetadata,
     ConsumerGroupMetadata,
     ConsumerRecord,
     OffsetAndMetadata,
@@ -15,6 +16,7 @@ from actors.client.records import (
 
 __all__ = [
     "Admin",
+    "BatchMetadata",
     "Consumer",
     "ConsumerGroupMetadata",
     "ConsumerRebalanceListener",

@@ -17,7 +17,7 @@ import crc32c
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from actors.client.errors import KafkaTimeoutError
-from actors.client.records import RecordMetadata, TopicPartition
+from actors.client.records import BatchMetadata, RecordMetadata, TopicPartition
 from actors.log.batch import HEADER_BYTES
 
 Headers = list[tuple[str, bytes | None]]
@@ -77,6 +77,21 @@ class Batch:
         self._done: threading.Event | None = None
         self._builder: Any = DefaultRecordBatchBuilder(2, codec, 0, -1, -1, -1, _MAX_BUILD_BYTES)
 
+    @classmethod
+    def sealed(cls, tp: TopicPartition, data: bytearray, count: int, now_ms: int) -> Batch:
+        """A batch that was built elsewhere, without an identity; nothing can be appended to it."""
+        batch = cls(tp, 0, now_ms)
+        batch._builder = None
+        batch.data = data
+        batch.count = count
+        batch.size = len(data)
+        return batch
+
+    @property
+    def is_open(self) -> bool:
+        """Whether records can be appended."""
+        return self._builder is not None
+
     def append(self, key: bytes | None, value: bytes | None, headers: Headers, timestamp_ms: int) -> int:
         """Add a record; its number within the batch."""
         number = self.count
@@ -129,6 +144,39 @@ class Batch:
             if self.finished():
                 return True
         return self._done.wait(timeout_s)
+
+
+class FutureBatchMetadata:
+    """What `send_arrow` returns for each record batch: its place once it is known."""
+
+    __slots__ = ("_batch", "_timestamp_ms")
+
+    def __init__(self, batch: Batch, timestamp_ms: int) -> None:
+        self._batch = batch
+        self._timestamp_ms = timestamp_ms
+
+    @property
+    def count(self) -> int:
+        """How many records it holds."""
+        return self._batch.count
+
+    @property
+    def is_done(self) -> bool:
+        return self._batch.finished()
+
+    @property
+    def exception(self) -> BaseException | None:
+        return self._batch.error
+
+    def get(self, timeout: float | None = None) -> BatchMetadata:
+        """Wait for the outcome (seconds; None = as long as it takes). Raises what went wrong, or KafkaTimeoutError."""
+        batch = self._batch
+        if not batch.wait(timeout):
+            raise KafkaTimeoutError(f"not delivered within {timeout} s; delivery_timeout_ms says how long it is tried")
+        if batch.error is not None:
+            raise batch.error
+        at = batch.timestamp_ms if batch.timestamp_ms >= 0 else self._timestamp_ms
+        return BatchMetadata(*batch.tp, batch.base_offset, batch.count, at)
 
 
 class FutureRecordMetadata:
@@ -225,12 +273,18 @@ class Lane:
         if not self.waiting:
             return None
         batch = self.waiting[0]
-        full = len(self.waiting) > 1 or batch.size >= batch_size
+        full = len(self.waiting) > 1 or batch.size >= batch_size or not batch.is_open
         if full or flush or now_ms - batch.created_ms >= linger_ms:
             self._last_order += 1
             batch.order = self._last_order
             return self._sent(self.waiting.popleft())
         return None
+
+    @property
+    def next_size(self) -> int:
+        """The bytes of the batch that `next` would give; 0 if there is none."""
+        first = self.retry or self.waiting
+        return first[0].size if first else 0
 
     def _sent(self, batch: Batch) -> Batch:
         self.in_flight.append(batch)

@@ -72,12 +72,14 @@ class AnswerTables:
         self._last_id = 0
         self._join_failures = 0
         self._heartbeat_in_flight = False
+        self._aside_in_flight = False
         self._error: BaseException | None = None
         self._tables: dict[Kind, Callable[[Pending, Any, int], None]] = {
             Kind.LOOKUP: self._on_lookup,
             Kind.JOIN: self._on_join,
             Kind.SYNC: self._on_sync,
             Kind.HEARTBEAT: self._on_heartbeat,
+            Kind.ASIDE: self._on_aside,
             Kind.LEAVE: self._on_leave,
         }
 
@@ -106,7 +108,7 @@ class AnswerTables:
         self._last_id += 1
         node = None if kind is Kind.LOOKUP else self.coordinator
         self._pending[self._last_id] = Pending(kind, self.generation, node, now_ms)
-        to = To.ANY if kind is Kind.LOOKUP else To.COORDINATOR
+        to = {Kind.LOOKUP: To.ANY, Kind.ASIDE: To.ASIDE}.get(kind, To.COORDINATOR)
         options.setdefault("timeout_ms", self.config.request_timeout_ms)
         self._effects.append(Send(self._last_id, to, node, request, **options))
         return self._last_id
@@ -412,6 +414,13 @@ class AnswerTables:
         self.stats.heartbeats_failed += 1
         self.live.heartbeat_failed(now_ms)
 
+    def _on_aside(self, pending: Pending, response: HeartbeatResponse, now_ms: int) -> None:
+        """Whether the session of a member that waits for its JoinGroup goes on. All else that one's answer tells."""
+        self._aside_in_flight = False
+        counted = response.error_code in (Code.NONE, Code.REBALANCE_IN_PROGRESS)
+        if counted and pending.generation == self.generation:
+            self.live.counted_in(pending.sent_ms)
+
     # --- LeaveGroup, and no answer at all ---------------------------------------------------------------------------
 
     def _on_leave(self, pending: Pending, response: ApiMessage, now_ms: int) -> None:
@@ -421,6 +430,9 @@ class AnswerTables:
         if pending.kind is Kind.LOOKUP:
             self.lookup.failed(error, now_ms)
             self._effects.append(WantMetadata())
+            return
+        if pending.kind is Kind.ASIDE:
+            self._aside_in_flight = False
             return
         if error.retriable:
             self.coordinator_lost(pending.node, now_ms, drop=True)

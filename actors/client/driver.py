@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from actors.client.backoff import Backoff
-from actors.client.effects import Drop, Effect, Send
+from actors.client.effects import Drop, Effect, Send, To
 from actors.client.errors import KafkaError, KafkaTimeoutError
 from actors.client.membership import Membership
 from actors.client.network import Network, jitter, now_ms
@@ -65,7 +65,7 @@ class Driver:
             response = await self.network.ask(
                 send.node,
                 send.request,
-                coordinator=send.node is not None,
+                coordinator=send.to is To.COORDINATOR,
                 timeout_ms=send.timeout_ms,
                 min_version=send.min_version,
             )

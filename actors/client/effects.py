@@ -14,7 +14,7 @@ from actors.wire.messages import ApiMessage
 
 
 class MemberState(Enum):
-    """Where a member stands; heartbeats run in the last two.
+    """Where a member stands; heartbeats run in the last two, and aside in the second if partitions are kept.
 
     UNJOINED: in no group; a poll ends it by sending JoinGroup.
     PREPARING_REBALANCE: JoinGroup is out; its answer ends it.
@@ -59,6 +59,7 @@ class To(Enum):
 
     ANY = "the least-loaded node"
     COORDINATOR = "the group's coordinator"
+    ASIDE = "the coordinator's node, but not over the group's own connection"
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,8 +44,12 @@ class Liveness:
         """What was sent at `sent_ms` was answered: the coordinator counts us in from then on."""
         self.failures = 0
         self.search_at_ms = max(self.search_at_ms, sent_ms + self.session_timeout_ms)
-        self.deliver_until_ms = max(self.deliver_until_ms, sent_ms + self.session_timeout_ms)
+        self.counted_in(sent_ms)
         self.next_heartbeat_ms = max(now_ms, sent_ms + self.heartbeat_interval_ms)
+
+    def counted_in(self, sent_ms: int) -> None:
+        """The coordinator has answered something sent at `sent_ms`: it grants a session from then on."""
+        self.deliver_until_ms = max(self.deliver_until_ms, sent_ms + self.session_timeout_ms)
 
     def heartbeat_failed(self, now_ms: int) -> None:
         self.failures += 1

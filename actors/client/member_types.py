@@ -19,6 +19,7 @@ class Kind(Enum):
     JOIN = "JoinGroup"
     SYNC = "SyncGroup"
     HEARTBEAT = "Heartbeat"
+    ASIDE = "Heartbeat aside of a JoinGroup"
     LEAVE = "LeaveGroup"
 
 

@@ -147,6 +147,8 @@ class Membership(AnswerTables):
     def on_time(self, now_ms: int) -> None:
         """Do what is due: look for the coordinator, leave after too long without a poll, heartbeat."""
         if self.state not in _HEARTBEATING:
+            if self._waits_with_partitions and now_ms >= self.live.next_heartbeat_ms:
+                self._send_aside(now_ms)
             return
         if self.coordinator is None:
             self.find_coordinator(now_ms)
@@ -162,11 +164,22 @@ class Membership(AnswerTables):
     def next_deadline(self) -> int | None:
         """When to call `on_time` next; None while heartbeats are off."""
         if self.state not in _HEARTBEATING:
-            return None
+            return self.live.next_heartbeat_ms if self._waits_with_partitions else None
         if self.coordinator is None:
             return self.lookup.next_ms
         due = min(self.live.search_at_ms, self.live.poll_deadline_ms)
         return due if self._heartbeat_in_flight else min(due, self.live.next_heartbeat_ms)
+
+    @property
+    def _waits_with_partitions(self) -> bool:
+        """Whether a JoinGroup is out and partitions are kept meanwhile (KIP-429), which records are delivered of.
+
+        The coordinator answers it when all have joined, which may take much longer than a session; and a Kafka
+        broker looks at nothing else on its connection until then.
+        """
+        waits = self.state is MemberState.PREPARING_REBALANCE and self.join is not None
+        counted = self.generation.id >= 0 and self.coordinator is not None
+        return waits and counted and bool(self.owned) and not self._aside_in_flight
 
     # --- answers --------------------------------------------------------------------------------------------------
 
@@ -398,6 +411,11 @@ class Membership(AnswerTables):
         self.stats.heartbeats += 1
         self.live.next_heartbeat_ms = now_ms + self.config.heartbeat_interval_ms
         self._to_coordinator(Kind.HEARTBEAT, self._heartbeat_request(), now_ms)
+
+    def _send_aside(self, now_ms: int) -> None:
+        self._aside_in_flight = True
+        self.live.next_heartbeat_ms = now_ms + self.config.heartbeat_interval_ms
+        self._to_coordinator(Kind.ASIDE, self._heartbeat_request(), now_ms)
 
     def pending(self) -> dict[int, Pending]:
         """What is in flight, by id."""

@@ -55,6 +55,16 @@ class RecordMetadata(NamedTuple):
     serialized_value_size: int
 
 
+class BatchMetadata(NamedTuple):
+    """Where a produced record batch went: its first offset (-1 when the broker was not asked) and its length."""
+
+    topic: str
+    partition: int
+    base_offset: int
+    record_count: int
+    timestamp: int
+
+
 class ConsumerGroupMetadata(NamedTuple):
     """What identifies a member to the coordinator; generation -1 and an empty member id outside a group."""
 

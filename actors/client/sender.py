@@ -63,11 +63,19 @@ class Sender:
             lane = self.lanes[tp] = Lane(tp)
         if lane.waiting:
             last = lane.waiting[-1]
-            if last.size + size <= self.config["batch_size"]:
+            if last.is_open and last.size + size <= self.config["batch_size"]:
                 return last, False
         batch = Batch(tp, self._codec, now_ms())
         lane.waiting.append(batch)
         return batch, True
+
+    def add_sealed(self, batch: Batch) -> None:
+        """Put a finished batch in line, behind what its partition has. Under the lock; tell the sender afterwards."""
+        lane = self.lanes.get(batch.tp)
+        if lane is None:
+            lane = self.lanes[batch.tp] = Lane(batch.tp)
+        lane.waiting.append(batch)
+        self.buffered += batch.size
 
     def soon(self) -> None:
         """Have `step` run on the loop; from any thread."""
@@ -91,18 +99,26 @@ class Sender:
             for lane in busy:
                 if lane.heal():
                     self._producer = None
-            plans = self._plan(busy, now)
+            rounds = self._rounds(busy, now)
         for batch in failed:
             limit = self.config["delivery_timeout_ms"]
             where = f"{batch.tp.topic}-{batch.tp.partition}"
             self._finish(batch, KafkaTimeoutError(f"{where}: not delivered within delivery_timeout_ms={limit}"))
-        for node, batches in plans.items():
-            self._in_flight[node.id] = self._in_flight.get(node.id, 0) + 1
+        for node, batches in rounds:
             self.network.loop.create_task(self._send(node, batches))
 
     def _expired(self, lanes: list[Lane], now: int) -> list[Batch]:
         timeout = self.config["delivery_timeout_ms"]
         return [batch for lane in lanes for batch in lane.expire(now, timeout)]
+
+    def _rounds(self, lanes: list[Lane], now: int) -> list[tuple[Node, list[Batch]]]:
+        """The requests to send now, in order: as many as there are batches for and may be in flight."""
+        rounds: list[tuple[Node, list[Batch]]] = []
+        while plans := self._plan(lanes, now):
+            for node, batches in plans.items():
+                self._in_flight[node.id] = self._in_flight.get(node.id, 0) + 1
+                rounds.append((node, batches))
+        return rounds
 
     def _plan(self, lanes: list[Lane], now: int) -> dict[Node, list[Batch]]:
         plans: dict[Node, list[Batch]] = {}
@@ -123,7 +139,7 @@ class Sender:
                 continue
             if self._idempotent and not self._identify(lane):
                 continue
-            if sizes.get(node.id, 0) >= self.config["max_request_size"]:
+            if node.id in sizes and sizes[node.id] + lane.next_size > self.config["max_request_size"]:
                 continue
             batch = lane.next(
                 now,

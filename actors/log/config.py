@@ -78,6 +78,10 @@ class LogConfig:
         "delete.retention.ms", DAY_MS, _LONG, "how long compaction keeps a tombstone it has seen"
     )
     flush_messages: int = _key("flush.messages", MAX_LONG, _integer(1, MAX_LONG), "fsync after this many records")
+    flush_ms: int = _key("flush.ms", MAX_LONG, _LONG, "fsync at the latest after this time, looked at every 2 s")
+    file_delete_delay_ms: int = _key(
+        "file.delete.delay.ms", 60_000, _LONG, "how long the files of a deleted segment stay"
+    )
     index_interval_bytes: int = _key(
         "index.interval.bytes", 4096, _integer(0, MAX_INT), "bytes of log between two index entries"
     )
@@ -110,6 +114,12 @@ class LogConfig:
     retention_bytes: int = _key("retention.bytes", -1, _LONG_OR_UNLIMITED, "size above which old segments are deleted")
     retention_ms: int = _key("retention.ms", 7 * DAY_MS, _LONG_OR_UNLIMITED, "age above which old segments are deleted")
     segment_bytes: int = _key("segment.bytes", 1 << 30, _integer(14, MAX_INT), "size at which a new segment is begun")
+    segment_index_bytes: int = _key(
+        "segment.index.bytes", 10 << 20, _integer(4, MAX_INT), "size of an index at which a new segment is begun"
+    )
+    segment_jitter_ms: int = _key(
+        "segment.jitter.ms", 0, _LONG, "at most so much earlier than segment.ms, another time for each segment"
+    )
     segment_ms: int = _key("segment.ms", 7 * DAY_MS, _integer(1, MAX_LONG), "age at which a new segment is begun")
     unclean_leader_election_enable: bool = _key(
         "unclean.leader.election.enable", False, _flag, "whether a replica outside the in-sync set may lead"

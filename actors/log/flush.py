@@ -16,6 +16,8 @@ class FlushJob:
     upto: int
     generation: int
     writer: FileWriter
+    newest_ms: int = 0
+    """When the last record before `upto` was appended."""
     active_fd: int = -1
     sealed: list[Segment] = field(default_factory=list)
     files: list[tuple[Path, bytes]] = field(default_factory=list)

@@ -33,6 +33,10 @@ class SparseIndex:
     def __iter__(self) -> Iterator[Pair]:
         return (self._pair(number) for number in range(len(self)))
 
+    def is_full(self, limit_bytes: int) -> bool:
+        """Whether one more pair would make the file larger than that."""
+        return len(self._buffer) + self._entry.size > limit_bytes
+
     def append(self, first: int, second: int) -> None:
         """Add a pair not below the last one."""
         self._grown().extend(self._entry.pack(first, second))

@@ -223,6 +223,9 @@ class PartitionLog(UpkeptLog):
             raise StorageError(f"cannot append to {segment.path}: {error}") from error
         if segment.size_bytes == 0:
             segment.first_append_ms = now_ms
+        self._last_append_ms = now_ms
+        if self._unflushed_since_ms is None:
+            self._unflushed_since_ms = now_ms
 
     def _added(self, header: BatchHeader, base_offset: int, leader_epoch: int, now_ms: int) -> None:
         """Account for a batch that has been written."""

@@ -6,6 +6,7 @@ It knows positions and batch boundaries. What may be appended, read or deleted i
 import mmap
 import os
 import struct
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -123,6 +124,10 @@ class Segment:
         entry = (self.max_timestamp, self.max_timestamp_offset - self.base_offset)
         if self.size_bytes and self.times.last() != entry:
             self.times.append(*entry)
+
+    def jitter_ms(self, limit_ms: int) -> int:
+        """Below `limit_ms`, always the same for a segment: those of many partitions are not all due at once."""
+        return zlib.crc32(bytes(self.path)) % limit_ms if limit_ms > 0 else 0
 
     # -- rebuilding
 

@@ -34,6 +34,8 @@ class StoredLog:
         self._start = opened.checkpoint.log_start_offset
         self._watermark = opened.checkpoint.high_watermark
         self._unflushed_records = 0
+        self._unflushed_since_ms = None if self._end == opened.checkpoint.recovery_point else 0
+        self._last_append_ms = 0
         self._snapshots: list[tuple[Path, bytes]] = []
         # Counts the times the end moved back: a flush begun before that has proved nothing.
         self._generation = 0
@@ -93,10 +95,13 @@ class StoredLog:
     def _roll_is_due(self, segment: Segment, more_bytes: int, end: int, now_ms: int) -> bool:
         if segment.size_bytes == 0:
             return False
+        config = self.config
         return (
-            segment.size_bytes + more_bytes > self.config.segment_bytes
-            or now_ms - segment.first_append_ms >= self.config.segment_ms
+            segment.size_bytes + more_bytes > config.segment_bytes
+            or now_ms - segment.first_append_ms >= config.segment_ms - segment.jitter_ms(config.segment_jitter_ms)
             or end - segment.base_offset > MAX_RELATIVE_OFFSET
+            or segment.offsets.is_full(config.segment_index_bytes)
+            or segment.times.is_full(config.segment_index_bytes)
         )
 
     def _roll(self, base_offset: int) -> None:
@@ -122,12 +127,17 @@ class StoredLog:
         """Whether closed segments wait for `begin_flush`."""
         return any(not segment.flushed for segment in self.segments.closed())
 
+    def flush_is_due(self, now_ms: int) -> bool:
+        """Whether closed segments, or records for longer than flush.ms, have not been flushed."""
+        since = self._unflushed_since_ms
+        return self.needs_flush or (since is not None and now_ms - since >= self.config.flush_ms)
+
     def begin_flush(self) -> FlushJob | None:
         """A job that makes all appended records durable; None when they are. Run it, then `finish_flush`."""
         self._must_be_usable()
         if self._end == self.recovery_point and not self.needs_flush:
             return None
-        job = FlushJob(self.directory, self._end, self._generation, self._writer)
+        job = FlushJob(self.directory, self._end, self._generation, self._writer, self._last_append_ms)
         job.active_fd = os.dup(self.segments.active.fd)
         job.sealed = [segment for segment in self.segments.closed() if not segment.flushed]
         for segment in job.sealed:
@@ -153,6 +163,8 @@ class StoredLog:
         written = {path for path, _ in job.files}
         self._snapshots = [each for each in self._snapshots if each[0] not in written]
         self._unflushed_records = 0
+        # What came since is younger than the youngest flushed.
+        self._unflushed_since_ms = None if self._end == job.upto else job.newest_ms
         self.checkpoint = replace(self.checkpoint, recovery_point=job.upto)
         self.write_checkpoint()
 
@@ -200,6 +212,7 @@ class StoredLog:
         self._generation += 1
         self._snapshots = []
         self._unflushed_records = 0
+        self._unflushed_since_ms = None
         self._end = opened.log_end_offset
         self._start = min(max(self._start, opened.checkpoint.log_start_offset), self._end)
         self._watermark = min(self._watermark, self._end)

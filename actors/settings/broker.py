@@ -152,7 +152,12 @@ _CONNECTIONS: Final = (
     ),
     _list("advertised.listeners", None, "What clients are told to connect to; `listeners` if unset.", check=_listeners),
     _int("socket.request.max.bytes", 104_857_600, 1, "Longest request; a longer one closes its connection."),
-    _int("socket.listen.backlog.size", 50, 1, "Connections the operating system may keep waiting to be accepted."),
+    _int(
+        "socket.listen.backlog.size",
+        1024,
+        1,
+        "Connections the operating system may keep waiting to be accepted (Kafka's default is 50).",
+    ),
     _int("max.connections", MAX_INT, 0, "Most client connections of one broker.", dynamic=True),
     _int("max.connections.per.ip", MAX_INT, 0, "Most client connections from one address.", dynamic=True),
     _long("connections.max.idle.ms", 600_000, None, "Idle connections are closed after this; negative means never."),
@@ -202,8 +207,10 @@ _LOG: Final = (
     _int("log.index.interval.bytes", 4096, 0, "Bytes of log between two entries of its index.", dynamic=True),
     _int("log.index.size.max.bytes", 10_485_760, 4, "Size of an index at which a segment ends.", dynamic=True),
     _long("log.flush.interval.messages", MAX_LONG, 1, "Records after which a log is flushed to disk.", dynamic=True),
-    _long("log.flush.interval.ms", None, None, "Longest time a record waits to be flushed.", dynamic=True),
-    _long("log.flush.scheduler.interval.ms", MAX_LONG, None, "How often logs to flush are looked for."),
+    _long("log.flush.interval.ms", None, 0, "Longest time a record waits to be flushed.", dynamic=True),
+    _long(
+        "log.flush.scheduler.interval.ms", MAX_LONG, 1, "How often logs to flush are looked for, every 2 s at least."
+    ),
     _text(
         "compression.type",
         "producer",

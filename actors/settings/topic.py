@@ -76,7 +76,7 @@ _ALL: Final = (
     ),
     _like("segment.bytes", "log.segment.bytes"),
     _like("segment.index.bytes", "log.index.size.max.bytes"),
-    _alone("segment.jitter.ms", SettingType.LONG, 0, 0, MAX_LONG, "Taken for Kafka's sake; it has no effect."),
+    _alone("segment.jitter.ms", SettingType.LONG, 0, 0, MAX_LONG, "How much earlier than segment.ms, at most."),
     _like(
         "segment.ms",
         "log.roll.ms",

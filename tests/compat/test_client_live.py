@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -251,6 +252,42 @@ def test_revoked_partitions_can_be_committed_in_the_listener(kafka: Peer, name: 
             wait_until(lambda: reader.poll(50) is None or (other.owned and len(reader.assignment()) == 2))
             assert len(committed[0]) == 4
             assert other.values == []
+
+
+@everywhere
+def test_kept_partitions_are_read_through_a_rebalance_longer_than_the_session(kafka: Peer, name: str) -> None:
+    """A waiting JoinGroup proves nothing: the whole group stood still once one busy member took 45 s."""
+    partitions = make_topic(kafka, name, 2)
+    settings = {
+        "partition_assignment_strategy": ["cooperative-sticky"],
+        "session_timeout_ms": 6_000,
+        "max_poll_interval_ms": 60_000,
+    }
+
+    def member() -> Consumer:
+        return consumer(kafka, name, group_id=name, **settings)
+
+    with member() as reader, member() as busy:
+
+        def both() -> bool:
+            reader.poll(50), busy.poll(50)
+            return len(reader.assignment()) == len(busy.assignment()) == 1
+
+        wait_until(both, what="one partition each")
+        with workers(kafka, name, name, 1, **settings) as (third,):  # its join waits for `busy`, which does not poll
+            wait_until(lambda: reader.poll(50) is None or reader._member.rebalancing, what="a join of the reader")
+            begun = time.monotonic()
+            wait_until(
+                lambda: reader.poll(50) is None or time.monotonic() > begun + 6.5, what="longer than the session"
+            )
+            assert not reader.session_lapsed()
+            (mine,) = reader.assignment()
+            with Producer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+                producer.send(name, b"late", partition=mine.partition).get(10)
+            found = wait_until(lambda: reader.poll(50).get(mine), what="a record after that")
+            assert [record.value for record in found][-1] == b"late"
+            assert third.owned == set(), "the rebalance is still under way"
+        assert {mine} | busy.assignment() == set(partitions)
 
 
 @everywhere

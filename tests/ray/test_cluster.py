@@ -8,13 +8,15 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 import ray
 from confluent_kafka.admin import AdminClient
 
-from actors.cluster import Cluster, ClusterError
+from actors.cluster import Cluster, ClusterError, _actors_of
+from actors.controller import Controller
 from tests.ray.support import assert_gone, commit, committed, consumer, patient, produce, read_all, topic, wait_until
 
 Start = Callable[..., Cluster]
@@ -124,6 +126,66 @@ def test_others_connect_to_a_running_cluster_by_name_and_leave_it_running(shared
     assert len(shared.broker_pids()) == 3
     with pytest.raises(ClusterError, match="'nobody'"):
         Cluster.connect(shared.ray_address, "nobody")
+
+
+def test_what_is_left_of_a_cluster_whose_controller_is_gone_for_good_is_ended(start: Start) -> None:
+    """Nobody found its brokers: they served on for ever."""
+    cluster = start(brokers=2)
+    wait_until(lambda: settled(cluster))
+    family = processes(cluster)
+    ray.kill(cluster._controller)  # with no restart, as when its node has gone
+    with pytest.raises(ClusterError, match=rf"cannot be reached.*processes run.*coterie down {cluster.name}"):
+        wait_until(lambda: Cluster.connect(name=cluster.name) is None)
+    left = Cluster.end(name=cluster.name)
+    assert left >= 4, "two brokers and their spares"
+    assert_gone(family)
+    with pytest.raises(ClusterError, match="no cluster called"):
+        wait_until(lambda: Cluster.end(name=cluster.name) is None)
+
+
+# --- starts that hang ---
+
+
+class NeverScheduled:
+    """An actor class whose actors want something no Ray node has."""
+
+    def __init__(self, actor_class: Any) -> None:
+        self._actor_class = actor_class
+
+    def options(self, **options: Any) -> Any:
+        options.pop("scheduling_strategy")
+        return self._actor_class.options(resources={"unobtainium": 1}, **options)
+
+
+def test_a_controller_that_ray_never_starts_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("actors.cluster._START_SECONDS", 2.0)
+    monkeypatch.setattr("actors.cluster.Controller", NeverScheduled(Controller))
+    with pytest.raises(ClusterError, match=r"not started the controller within 2 s.*ray status"):
+        Cluster.start(1, name="hangs", data_dir=tmp_path)
+    wait_until(lambda: not _actors_of("hangs"))
+
+
+def test_a_broker_whose_process_does_not_answer_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("actors.cluster._START_SECONDS", 10.0)
+    stopped: list[psutil.Process] = []
+    known = set(psutil.Process().children(recursive=True))
+
+    def stop_it() -> None:
+        def found() -> psutil.Process | None:
+            new = set(psutil.Process().children(recursive=True)) - known
+            return next((p for p in new if p.is_running() and p.name().startswith("ray::Broker")), None)
+
+        process = wait_until(found)
+        process.suspend()
+        stopped.append(process)
+
+    watcher = threading.Thread(target=stop_it)
+    watcher.start()
+    with pytest.raises(ClusterError, match=r"broker 0: Ray has not started its process, or this does not answer"):
+        Cluster.start(1, name="silent", data_dir=tmp_path)
+    watcher.join(60)
+    assert_gone(stopped)
+    wait_until(lambda: not _actors_of("silent"))
 
 
 # --- deaths ---

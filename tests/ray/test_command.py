@@ -117,6 +117,23 @@ def test_a_port_that_is_taken_is_named_with_the_way_out(tmp_path: Path) -> None:
     assert "--port" in line
 
 
+def test_a_port_in_listeners_that_contradicts_the_port_is_refused(tmp_path: Path) -> None:
+    listeners = ["--listeners", "PLAINTEXT://127.0.0.1:29095"]
+    line = refused("up", "--port", "29092", *listeners, "--data-dir", str(tmp_path / "d"))
+    assert "29092" in line
+    assert "29095" in line
+
+
+def test_the_port_of_listeners_is_where_brokers_listen(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    listeners = ["--config", f"listeners=PLAINTEXT://127.0.0.1:{port}"]
+    advertised = ["--advertised-listeners", f"PLAINTEXT://localhost:{port}"]
+    with up(tmp_path / "data", *listeners, *advertised, port=port) as running:
+        assert running.servers == f"localhost:{port}"
+        topic(running.servers, "t", 1)
+
+
 @pytest.mark.parametrize(
     ("setting", "says"),
     [

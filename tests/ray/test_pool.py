@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -52,6 +53,13 @@ def all_owned_once(pool: ConsumerPool, name: str, size: int) -> bool:
         and all(member.assignment for member in members)
         and owned(pool) == [(name, i) for i in range(PARTITIONS)]
     )
+
+
+def over(servers: str, name: str, folder: Path, handler: type[Recorder], bad: bytes, **settings: Any) -> ConsumerPool:
+    """A pool of one over a topic of one partition with the values good, `bad`, after."""
+    topic(servers, name, 1)
+    produce(servers, name, [b"good", bad, b"after"])
+    return ConsumerPool(name, name, handler, 1, bootstrap_servers=servers, handler_args=(str(folder),), **settings)
 
 
 def members_of(servers: str, group: str) -> int:
@@ -127,25 +135,39 @@ def test_members_come_and_go_when_a_pool_is_resized(
         assert pool.wait(lambda: all_owned_once(pool, name, 1), 60), pool.status()
         values |= feed(100)
         assert pool.wait(lambda: set(handled(tmp_path)) == values, 60)
+        pool.resize(2)
+        assert [member.slot for member in pool.status()] == [0, 1], "places that are free are taken again"
     with pytest.raises(PoolError, match="stopped"):
         pool.resize(2)
+
+
+def test_a_pool_made_again_under_its_prefix_takes_its_partitions_over_at_once(
+    servers: str, name: str, feed: Callable[[int], set[bytes]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under new instance ids it had to wait until the old members' sessions had ended."""
+    values = feed(100)
+
+    def pool() -> ConsumerPool:
+        return ConsumerPool(
+            name, name, Recorder, 2, bootstrap_servers=servers, handler_args=(str(tmp_path),), instance_prefix=name
+        )
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ConsumerPool, "_remove_members", lambda *_: None)  # a killed program tells nobody
+        with pool() as first:
+            assert first.wait(lambda: all_owned_once(first, name, 2) and first.handled() == 100, 60), first.status()
+    assert members_of(servers, name) == 2, "their sessions have not ended"
+    with pool() as second:
+        assert second.wait(lambda: all_owned_once(second, name, 2), 40), second.status()  # a session is 45 s
+        assert members_of(servers, name) == 2
+        values |= feed(100)
+        assert second.wait(lambda: set(handled(tmp_path)) == values, 60)
 
 
 def test_a_record_that_cannot_be_handled_stops_its_member_and_says_which(
     servers: str, name: str, tmp_path: Path
 ) -> None:
-    topic(servers, name, 1)
-    produce(servers, name, [b"good", b"poison", b"after"])
-    with ConsumerPool(
-        name,
-        name,
-        Poisoned,
-        1,
-        bootstrap_servers=servers,
-        handler_args=(str(tmp_path),),
-        max_retries=1,
-        retry_backoff_ms=10,
-    ) as pool:
+    with over(servers, name, tmp_path, Poisoned, b"poison", max_retries=1, retry_backoff_ms=10) as pool:
         with pytest.raises(PoolError, match=rf"{name}-0 offset 1: ValueError: this one is bad"):
             pool.wait(lambda: False, 60)
         assert pool.status()[0].state == "Failed"
@@ -156,20 +178,9 @@ def test_a_record_that_cannot_be_handled_stops_its_member_and_says_which(
 
 
 def test_with_a_dead_letter_topic_the_others_go_on(servers: str, name: str, tmp_path: Path) -> None:
-    topic(servers, name, 1)
     dead = topic(servers, f"{name}-dead", 1)
-    produce(servers, name, [b"good", b"poison", b"after"])
-    with ConsumerPool(
-        name,
-        name,
-        Poisoned,
-        1,
-        bootstrap_servers=servers,
-        handler_args=(str(tmp_path),),
-        max_retries=1,
-        retry_backoff_ms=10,
-        dead_letter_topic=dead,
-    ) as pool:
+    settings = {"max_retries": 1, "retry_backoff_ms": 10, "dead_letter_topic": dead}
+    with over(servers, name, tmp_path, Poisoned, b"poison", **settings) as pool:
         assert pool.wait(lambda: pool.handled() == 2 and pool.status()[0].dead_letters == 1, 60), pool.status()
     assert handled(tmp_path) == [b"good", b"after"]
     assert read_all(servers, dead, 1) == {b"poison"}
@@ -179,19 +190,8 @@ def test_with_a_dead_letter_topic_the_others_go_on(servers: str, name: str, tmp_
 
 
 def test_a_handler_that_hangs_beyond_max_poll_interval_is_replaced(servers: str, name: str, tmp_path: Path) -> None:
-    topic(servers, name, 1)
-    produce(servers, name, [b"good", b"trap", b"after"])
-    with ConsumerPool(
-        name,
-        name,
-        Stuck,
-        1,
-        bootstrap_servers=servers,
-        handler_args=(str(tmp_path),),
-        max_poll_interval_ms=2000,
-        session_timeout_ms=6000,
-        heartbeat_interval_ms=500,
-    ) as pool:
+    settings = {"max_poll_interval_ms": 2000, "session_timeout_ms": 6000, "heartbeat_interval_ms": 500}
+    with over(servers, name, tmp_path, Stuck, b"trap", **settings) as pool:
         assert pool.wait(lambda: set(handled(tmp_path)) == {b"good", b"trap", b"after"}, 90), pool.status()
         assert pool.status()[0].restarts >= 1
 
@@ -201,3 +201,7 @@ def test_a_pool_that_makes_no_sense_is_refused(servers: str) -> None:
         ConsumerPool("t", "g", print, 0, bootstrap_servers=servers)
     with pytest.raises(PoolError, match="batch_format"):
         ConsumerPool("t", "g", print, 1, bootstrap_servers=servers, batch_format="csv")  # type: ignore[arg-type]
+    with pytest.raises(PoolError, match="max_batch_records"):
+        ConsumerPool("t", "g", print, 1, bootstrap_servers=servers, max_batch_records=0)
+    with pytest.raises(PoolError, match="instance_prefix"):
+        ConsumerPool("t", "g", print, 1, bootstrap_servers=servers, instance_prefix="x" * 231)

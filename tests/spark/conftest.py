@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import os
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psutil
@@ -58,3 +61,16 @@ def name() -> str:
 def topic_name(name: str) -> str:
     """A topic's name nobody else of this run uses."""
     return f"{name}-topic"
+
+
+@pytest.fixture(scope="package")
+def without_java(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with every program of this PATH but java."""
+    folder = tmp_path_factory.mktemp("programs")
+    for each in os.environ["PATH"].split(os.pathsep):
+        for program in Path(each).iterdir() if Path(each).is_dir() else ():
+            link = folder / program.name
+            if not program.name.startswith("java") and not link.is_symlink():
+                link.symlink_to(program)
+    assert shutil.which("java", path=str(folder)) is None
+    return folder

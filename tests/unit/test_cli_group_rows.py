@@ -53,6 +53,19 @@ def test_held_partitions_come_first_in_order_then_those_nobody_holds() -> None:
     assert (rows[3]["leader_epoch"], rows[3]["metadata"]) == (2, "note")
 
 
+def test_a_group_that_rebalances_shows_its_members_and_what_it_had_committed() -> None:
+    """Nobody holds anything then: there was no table at all."""
+    idle = member("m-1", None)
+    moving = GroupDescription("g", "PreparingRebalance", "consumer", "", (idle,), BROKER)
+    rows = offset_rows(moving, {TopicPartition("t", 0): OffsetAndMetadata(4)}, {TopicPartition("t", 0): 9})
+    assert [(row["topic"], row["partition"], row["lag"], row["consumer_id"]) for row in rows] == [
+        ("t", 0, 5, None),
+        (None, None, None, "m-1"),
+    ]
+    stable = GroupDescription("g", "Stable", "consumer", "range", (idle,), BROKER)
+    assert offset_rows(stable, {}, {}) == []
+
+
 def test_members_show_what_they_hold() -> None:
     rows = member_rows(STABLE)
     assert [(row["consumer_id"], row["#partitions"], row["assignment"]) for row in rows] == [
@@ -80,4 +93,4 @@ def test_state_names_coordinator_assignor_and_size() -> None:
 def test_remarks_are_made_on_groups_without_members_or_in_motion() -> None:
     assert list(remarks(STABLE)) == []
     assert list(remarks(EMPTY)) == ["Consumer group 'g' has no active members."]
-    assert list(remarks(MOVING)) == ["Consumer group 'g' is rebalancing."]
+    assert list(remarks(MOVING)) == ["Warning: Consumer group 'g' is rebalancing."]

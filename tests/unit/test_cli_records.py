@@ -15,8 +15,9 @@ from actors.cli import produce as produce_module
 from actors.cli.consume import copy
 from actors.cli.lines import from_text, to_text
 from actors.cli.main import cli
-from actors.cli.produce import send_all
+from actors.cli.produce import _producer, send_all
 from actors.client import ConsumerRecord, TopicPartition
+from actors.client.config import producer_config
 from actors.client.errors import CommitFailedError, MessageTooLargeError
 
 T0 = TopicPartition("t", 0)
@@ -244,3 +245,13 @@ def test_json_lines_may_name_partition_and_time(producer: FakeProducer) -> None:
 def test_two_sources_of_keys_are_wrong_usage(producer: FakeProducer, arguments: list[str]) -> None:
     assert produce(*arguments, stdin=b"v\n").exit_code == 2
     assert producer.sent == []
+
+
+@pytest.mark.parametrize("timeout_ms", [1, 5_000, 30_000])
+def test_produce_gives_up_when_its_timeout_says(monkeypatch: pytest.MonkeyPatch, timeout_ms: int) -> None:
+    """It went on for two minutes, whatever --timeout was."""
+    given: dict[str, Any] = {}
+    monkeypatch.setattr("actors.client.Producer", lambda **settings: given.update(settings))
+    _producer("127.0.0.1:1", timeout_ms, "all", "none")
+    config = producer_config(given)
+    assert config["delivery_timeout_ms"] == config["max_block_ms"] == timeout_ms

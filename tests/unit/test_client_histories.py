@@ -9,10 +9,10 @@ from collections import Counter
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_client_membership import NODE, OTHER, Script, lookup_answer, tps
+from test_client_membership import ASIDE, NODE, OTHER, Script, lookup_answer, tps
 
 from actors.client.assignors.protocol import Assignment
-from actors.client.effects import Event, MemberState
+from actors.client.effects import Event, MemberState, To
 from actors.client.errors import KafkaConnectionError, KafkaError
 from actors.wire.messages import HeartbeatResponse, JoinGroupResponse, LeaveGroupResponse, SyncGroupResponse
 
@@ -50,7 +50,7 @@ def answer(script: Script, kind: str, code: int, chance: random.Random):
     if kind == "SyncGroup":
         owned = tps(*(f"t-{n}" for n in range(4) if chance.random() < 0.5))
         return SyncGroupResponse(error_code=code, assignment=Assignment.of(owned).encode())
-    return HeartbeatResponse(error_code=code) if kind == "Heartbeat" else LeaveGroupResponse(error_code=code)
+    return HeartbeatResponse(error_code=code) if kind in ("Heartbeat", ASIDE) else LeaveGroupResponse(error_code=code)
 
 
 def assert_lawful(script: Script, heartbeats_before: int, state_before: MemberState) -> None:
@@ -58,9 +58,11 @@ def assert_lawful(script: Script, heartbeats_before: int, state_before: MemberSt
     in_flight = Counter(pending.kind.value for pending in member.pending().values())
     assert in_flight["FindCoordinator"] <= 1
     assert in_flight["Heartbeat"] <= 1
+    assert in_flight[ASIDE] <= 1
     assert in_flight["JoinGroup"] + in_flight["SyncGroup"] <= 1
     if script.count("Heartbeat") > heartbeats_before:
-        assert state_before in HEARTBEATING
+        aside = script.last("Heartbeat").to is To.ASIDE
+        assert (state_before is MemberState.PREPARING_REBALANCE) if aside else (state_before in HEARTBEATING)
     if member.generation.id < 0:
         assert not member.may_deliver(script.now)
     if member.state is MemberState.STABLE:

@@ -933,6 +933,67 @@ def test_the_right_to_deliver_counts_from_when_the_last_answered_heartbeat_was_s
     assert not script.member.may_deliver(sent + 6_000)
 
 
+ASIDE = "Heartbeat aside of a JoinGroup"
+
+
+def waiting(strategy: str = "cooperative-sticky", **settings: Any) -> Script:
+    """A member with a partition whose second JoinGroup waits for the others."""
+    script = Script(strategy, session_timeout_ms=6_000, **settings).stable("t-0")
+    script.heartbeat(27)
+    script.poll()
+    assert script.member.state is S.PREPARING_REBALANCE
+    return script
+
+
+@pytest.mark.parametrize("code", [27, 0])
+def test_a_member_whose_join_waits_longer_than_its_session_goes_on_delivering_what_it_keeps(code):
+    script = waiting()
+    for _ in range(10):
+        script.tick(3_000)
+        assert script.member.may_deliver(script.now)
+        (beat,) = script.unanswered(ASIDE)
+        assert (beat.to, beat.node) == (To.ASIDE, NODE), "on the group's own connection it would wait for the join"
+        assert (beat.request.generation_id, beat.request.member_id) == (1, "me")
+        script.answer(ASIDE, HeartbeatResponse(error_code=code))
+    assert script.count("JoinGroup") == 2
+    script.joined(2)
+    script.synced("t-0")
+    script.poll()
+    assert script.member.state is S.STABLE
+
+
+@pytest.mark.parametrize("code", [15, 16, 22, 25, 82, 30])
+def test_heartbeats_aside_prove_the_session_and_decide_nothing_else(code):
+    script = waiting()
+    before = script.now
+    script.tick(3_000)
+    script.answer(ASIDE, HeartbeatResponse(error_code=code))
+    assert script.member.state is S.PREPARING_REBALANCE
+    assert script.member.coordinator == NODE
+    assert not script.member.may_deliver(before + 6_000)
+    script.tick(3_000)
+    script.fail(ASIDE)
+    assert script.unanswered("JoinGroup"), "the join goes on"
+    assert script.member.coordinator == NODE
+
+
+def test_a_late_answer_to_a_heartbeat_aside_brings_no_lost_membership_back():
+    script = waiting()
+    script.tick(3_000)
+    script.join_error(25)
+    assert not script.member.may_deliver(script.now)
+    script.answer(ASIDE, HeartbeatResponse())
+    assert not script.member.may_deliver(script.now)
+
+
+def test_who_keeps_nothing_during_a_join_sends_no_heartbeats():
+    for script in (joining(), waiting("range")):
+        beats = script.count("Heartbeat")
+        assert script.member.next_deadline() is None
+        script.tick(30_000)
+        assert script.count("Heartbeat") == beats
+
+
 def test_without_a_subscription_everything_may_be_delivered():
     assert Script().member.may_deliver(10**9)
 

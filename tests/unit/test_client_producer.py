@@ -402,7 +402,7 @@ def test_batches_that_wait_for_a_connection_leave_in_their_order():
         writer = sender(line)
         put(writer, 3)
         writer.step()
-        await turns(lambda: len(writer.lanes[T0].in_flight) == 1)
+        await turns(lambda: len(writer.lanes[T0].in_flight) >= 1)
         writer.step()
         writer.step()
         assert len(writer.lanes[T0].in_flight) == 3
@@ -429,7 +429,7 @@ def test_a_batch_does_not_go_when_the_one_before_it_found_no_connection():
         writer = sender(line)
         put(writer, 3)
         writer.step()
-        await turns(lambda: len(writer.lanes[T0].in_flight) == 1)
+        await turns(lambda: len(writer.lanes[T0].in_flight) >= 1)
         writer.step()
         writer.step()
         refused.set()

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from log_helpers import FullDisk, append, open_log, values
+from log_helpers import NOW_MS, FullDisk, append, open_log, values
 
 from actors import housekeeping
 from actors.housekeeping import Housekeeper
@@ -97,6 +97,64 @@ def test_a_log_whose_fsync_failed_takes_appends_again_without_a_restart(tmp_path
         keeper.stop()
         assert append(log, values(b"b")) == 1
         assert told == reloaded
+        log.abandon()
+
+    asyncio.run(main())
+
+
+def kept(tmp_path, monkeypatch, **settings: int) -> tuple[Any, Any]:
+    """A context whose clock the test moves, and a housekeeper whose jobs run all the time."""
+    for interval in ("_CHECKPOINT_SECONDS", "_FLUSH_SECONDS"):
+        monkeypatch.setattr(housekeeping, interval, 0.001)
+    clock = SimpleNamespace(ms=NOW_MS)
+    context = SimpleNamespace(
+        config=SimpleNamespace(integer=lambda name: settings.get(name, 1), boolean=lambda _: False),
+        loop=asyncio.get_running_loop(),
+        data_dir=SimpleNamespace(logs={}),
+        now_ms=lambda: clock.ms,
+        clock=clock,
+    )
+    return context, Housekeeper(context)
+
+
+def test_records_are_flushed_once_they_have_waited_for_flush_ms(tmp_path, monkeypatch):
+    async def main() -> None:
+        context, keeper = kept(tmp_path, monkeypatch, **{"log.flush.scheduler.interval.ms": 2**63 - 1})
+        lazy, timed = open_log(tmp_path / "lazy-0"), open_log(tmp_path / "timed-0", flush_ms="5000")
+        context.data_dir.logs = {("lazy", 0): lazy, ("timed", 0): timed}
+        for each in (lazy, timed):
+            append(each, values(b"a"), now_ms=NOW_MS)
+        keeper.start()
+        context.clock.ms += 4_999
+        await asyncio.sleep(0.05)
+        assert timed.recovery_point == 0
+        append(timed, values(b"b"), now_ms=context.clock.ms)
+        context.clock.ms += 1
+        async with asyncio.timeout(5):
+            while timed.recovery_point < 2:  # noqa: ASYNC110
+                await asyncio.sleep(0.001)
+        keeper.stop()
+        assert lazy.recovery_point == 0
+        lazy.abandon(), timed.abandon()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("delay_ms", [0, 60_000])
+def test_the_files_of_deleted_segments_stay_for_file_delete_delay_ms(tmp_path, monkeypatch, delay_ms):
+    async def main() -> None:
+        context, keeper = kept(tmp_path, monkeypatch, **{"log.flush.scheduler.interval.ms": 60_000})
+        limits = {"segment_bytes": "70", "retention_bytes": "1", "file_delete_delay_ms": str(delay_ms)}
+        log = open_log(tmp_path / "t-0", **limits)
+        for value in (b"a", b"b", b"c"):
+            append(log, values(value))
+        context.data_dir.logs = {("t", 0): log}
+        keeper.start()
+        async with asyncio.timeout(5):
+            while log.log_start_offset < 2 or (delay_ms == 0 and list(log.directory.glob("*.deleted"))):  # noqa: ASYNC110
+                await asyncio.sleep(0.001)
+        keeper.stop()
+        assert bool(list(log.directory.glob("*.deleted"))) is (delay_ms > 0)
         log.abandon()
 
     asyncio.run(main())

@@ -443,3 +443,28 @@ def test_every_appended_batch_passes_its_checksum(tmp_path):
 
 def test_the_default_config_is_kafkas():
     assert config() == LogConfig()
+
+
+# -- when a segment ends
+
+
+def test_a_full_index_ends_its_segment(tmp_path):
+    log = open_log(tmp_path, index_interval_bytes="0", segment_index_bytes="24")
+    for _ in range(5):
+        append(log, ONE)
+    assert len(log.segments) > 1
+    assert all(len(segment.times.packed()) <= 24 + 12 for segment in log.segments), "sealing may add a last entry"
+    assert len(content(log)) == 5
+    log.abandon()
+
+
+def test_segment_jitter_ends_segments_of_many_partitions_at_different_times(tmp_path):
+    ends = set()
+    for number in range(8):
+        settings = {"segment_ms": "10000", "segment_jitter_ms": "5000"}
+        log = open_log(tmp_path / f"t-{number}", **settings)
+        append(log, ONE)
+        ends.add(next(age for age in range(0, 10_001, 10) if log.roll_if_due(NOW_MS + age)))
+        log.abandon()
+    assert len(ends) > 4
+    assert min(ends) > 5_000

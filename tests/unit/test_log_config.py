@@ -11,7 +11,9 @@ def test_defaults_are_kafkas():
         "cleanup.policy": "delete",
         "compression.type": "producer",
         "delete.retention.ms": "86400000",
+        "file.delete.delay.ms": "60000",
         "flush.messages": "9223372036854775807",
+        "flush.ms": "9223372036854775807",
         "index.interval.bytes": "4096",
         "max.compaction.lag.ms": "9223372036854775807",
         "max.message.bytes": "1048588",
@@ -25,6 +27,8 @@ def test_defaults_are_kafkas():
         "retention.bytes": "-1",
         "retention.ms": "604800000",
         "segment.bytes": "1073741824",
+        "segment.index.bytes": "10485760",
+        "segment.jitter.ms": "0",
         "segment.ms": "604800000",
         "unclean.leader.election.enable": "false",
     }

@@ -294,6 +294,23 @@ def test_a_rebalance_does_not_wait_for_the_other_partitions_of_a_batch_handler()
     assert member.committed == {T0: 2}
 
 
+@pytest.mark.parametrize("batch_format", ["records", "pyarrow"])
+def test_a_rebalance_does_not_wait_for_all_of_a_large_batch(batch_format: Any) -> None:
+    handled: list[int] = []
+
+    def handler(batch: Any) -> None:
+        handled.append(len(batch))
+        member.consumer.due = len(handled) == 2
+
+    rows = [record(offset) for offset in range(10)]
+    polls = [{T0: rows}] if batch_format == "records" else [arrow([(0, offset, b"v") for offset in range(10)])]
+    member = Member(handler, polls, batch_format=batch_format, max_batch_records=3)
+    member.run()
+    assert handled == [3, 3]
+    assert ("seek", T0, 6) in member.log
+    assert ("commit_async", {T0: 6}) in member.log
+
+
 def test_a_commit_nobody_takes_does_not_hold_up_the_group_for_the_whole_api_timeout() -> None:
     member = Member(Flaky().one, [])
     member.consumer.polls += [{T0: [record(1)]}, lambda: member.consumer.listener.on_partitions_revoked([T0]), {}]

@@ -1,0 +1,51 @@
+"""Start Coterie on a Ray cluster as soon as its nodes are there: a broker on each.
+
+    python start_on_ray.py --nodes 3 --data-dir /var/lib/coterie
+
+For clusters whose nodes join one after the other, as with `ray up` and KubeRay. Run it on the head node: the metadata
+and the first broker are where it runs. It ends when clients can connect; `coterie down` ends what it started.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+
+import ray
+
+from actors.cluster import Cluster
+
+POLL_SECONDS = 1.0
+
+
+def main() -> None:
+    """Wait, start, and print where clients connect."""
+    parser = argparse.ArgumentParser(description="Start Coterie when the Ray cluster is complete.")
+    parser.add_argument("--nodes", type=int, required=True, help="wait for so many Ray nodes; each gets a broker")
+    parser.add_argument("--data-dir", required=True, help="where each broker keeps its data, on its own node")
+    parser.add_argument("--name", default="default", help="of the cluster (default: %(default)s)")
+    parser.add_argument("--port", type=int, default=9092, help="of the first broker (default: %(default)s)")
+    parser.add_argument("--timeout", type=float, default=900, help="seconds to wait for nodes (default: %(default)s)")
+    options = parser.parse_args()
+    address = os.environ.get("RAY_ADDRESS", "127.0.0.1:6379")
+    ray.init(address=address, logging_level="ERROR", log_to_driver=False)
+    wait_for_nodes(options.nodes, options.timeout)
+    cluster = Cluster.start(options.nodes, name=options.name, port=options.port, data_dir=options.data_dir)
+    print(f"ready bootstrap.servers={cluster.bootstrap_servers}", flush=True)
+    cluster.disconnect()
+
+
+def wait_for_nodes(wanted: int, timeout_s: float) -> None:
+    """Return when so many Ray nodes are alive; ends the program if they are not in time."""
+    deadline = time.monotonic() + timeout_s
+    while (alive := sum(node["Alive"] for node in ray.nodes())) < wanted:
+        if time.monotonic() > deadline:
+            raise SystemExit(
+                f"{alive} of --nodes {wanted} Ray nodes have come within --timeout {timeout_s:.0f} seconds"
+            )
+        time.sleep(POLL_SECONDS)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,39 @@
+"""What `__consumer_offsets` says of a group's life: its commits in the order of the log, and who owned what when."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from actors.client import Consumer, TopicPartition
+from actors.client.assignors.protocol import Assignment
+from actors.coordinator.records import GroupPut, OffsetsPut, decode
+
+OFFSETS_TOPIC = "__consumer_offsets"
+
+
+def read_history(servers: str, group_id: str) -> tuple[dict[TopicPartition, list[int]], list[str]]:
+    """(committed offsets of each partition in order, partitions with two owners in one generation)."""
+    commits: dict[TopicPartition, list[int]] = defaultdict(list)
+    double: list[str] = []
+    with Consumer(bootstrap_servers=servers, enable_auto_commit=False, auto_offset_reset="earliest") as reader:
+        partitions = [TopicPartition(OFFSETS_TOPIC, n) for n in reader.partitions_for_topic(OFFSETS_TOPIC) or ()]
+        reader.assign(partitions)
+        ends = reader.end_offsets(partitions)
+        while any(reader.position(tp) < end for tp, end in ends.items()):
+            for records in reader.poll(500).values():
+                for record in records:
+                    _note(group_id, decode(record.key, record.value), commits, double)
+    return commits, double
+
+
+def _note(group_id: str, change: object, commits: dict[TopicPartition, list[int]], double: list[str]) -> None:
+    if isinstance(change, OffsetsPut) and change.group_id == group_id:
+        for partition, value in change.entries:
+            commits[TopicPartition(*partition)].append(value.offset)
+    elif isinstance(change, GroupPut) and change.group_id == group_id:
+        owners: dict[TopicPartition, str] = {}
+        for member in change.metadata.members:
+            for tp in Assignment.decode(member.assignment).partitions if member.assignment else ():
+                if tp in owners:
+                    double.append(f"generation {change.metadata.generation_id}: {tp} has two owners")
+                owners[tp] = member.member_id

@@ -1,0 +1,130 @@
+"""Where a cluster listens, what a start shows and says, and what a killed one leaves behind. No Ray is started."""
+
+from __future__ import annotations
+
+import io
+import os
+import socket
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from actors.cli.output import working
+from actors.cluster import ClusterError, _chosen_port, _socket_dir, _sweep_socket_dirs
+from actors.controller import Listeners
+from actors.ray_runtime import _token_hint
+from actors.settings import BrokerConfig
+
+
+def listeners(**settings: str) -> Listeners:
+    return Listeners.of(BrokerConfig.from_mapping({name.replace("_", "."): text for name, text in settings.items()}))
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, Listeners()),
+        ({"listeners": "PLAINTEXT://10.0.0.5:9095"}, Listeners("10.0.0.5", 9095)),
+        ({"listeners": "PLAINTEXT://:9095"}, Listeners("0.0.0.0", 9095)),
+        ({"listeners": "PLAINTEXT://[::1]:9095"}, Listeners("::1", 9095)),
+        (
+            {"listeners": "PLAINTEXT://0.0.0.0:0", "advertised_listeners": "PLAINTEXT://kafka.example.com:19092"},
+            Listeners("0.0.0.0", 0, "kafka.example.com", 19092),
+        ),
+    ],
+)
+def test_listeners_name_hosts_and_ports(settings: dict[str, str], expected: Listeners) -> None:
+    assert listeners(**settings) == expected
+
+
+@pytest.mark.parametrize(
+    ("port", "listener_port", "chosen"), [(None, None, 0), (9092, None, 9092), (None, 9095, 9095), (9095, 9095, 9095)]
+)
+def test_the_port_of_listeners_counts(port: int | None, listener_port: int | None, chosen: int) -> None:
+    """It was ignored."""
+    assert _chosen_port(port, Listeners("h", listener_port)) == chosen
+
+
+def test_two_different_ports_are_refused_not_one_ignored() -> None:
+    with pytest.raises(ClusterError, match=r"--port 9092 and the port 9095 of listeners contradict each other"):
+        _chosen_port(9092, Listeners("h", 9095))
+
+
+# --- what Ray does not say ---
+
+
+def test_a_ray_that_answers_and_refuses_is_said_to_want_a_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    assert _token_hint("version mismatch") == ""
+    assert "RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH" in _token_hint("Failed to connect to Ray cluster at h:1")
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", "/old/ray-token")
+    assert "token in RAY_AUTH_TOKEN_PATH may be another" in _token_hint("Failed to connect to Ray cluster at h:1")
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_start_shows_a_sign_of_life_on_a_terminal_and_nothing_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    for stream, shown in ((Terminal(), True), (io.StringIO(), False)):
+        monkeypatch.setattr("sys.stderr", stream)
+        with working("starting 3 brokers"):
+            pass
+        assert ("starting 3 brokers" in stream.getvalue()) is shown
+
+
+# --- socket folders ---
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A temporary directory with a path short enough for sockets."""
+    with tempfile.TemporaryDirectory(prefix="s-") as folder:
+        monkeypatch.setattr(tempfile, "tempdir", folder)
+        yield Path(folder)
+
+
+def left(parent: Path, mark: str, *, age_s: float = 3600.0) -> tuple[Path, socket.socket]:
+    """A folder with a socket as a start that long ago made it."""
+    folder = parent / f"coterie-{mark}"
+    folder.mkdir(mode=0o700)
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(folder / "0.sock"))
+    listener.listen()
+    os.utime(folder, (time.time() - age_s,) * 2)
+    return folder, listener
+
+
+def test_a_start_sweeps_the_socket_folders_of_clusters_that_were_killed(short: Path) -> None:
+    dead, listener = left(short, "0123456789ab")
+    listener.close()
+    empty = short / "coterie-00000000000f"
+    empty.mkdir()
+    os.utime(empty, (0, 0))
+    made = _socket_dir(short / "data")
+    assert sorted(short.iterdir()) == [made]
+    assert made.stat().st_mode & 0o777 == 0o700
+    assert not dead.exists()
+
+
+def test_folders_in_use_too_young_or_not_ours_stay(short: Path) -> None:
+    living, listener = left(short, "0123456789ab")
+    young, gone = left(short, "0123456789ac", age_s=1)
+    gone.close()
+    others = [short / "coterie-data", short / "coterie-0123456789ad"]
+    for folder in others:
+        folder.mkdir()
+        (folder / "precious").touch()
+        os.utime(folder, (0, 0))
+    link = short / "coterie-0123456789ae"
+    link.symlink_to(others[0])
+    _sweep_socket_dirs(short)
+    assert sorted(short.iterdir()) == sorted([living, young, *others, link])
+    assert (living / "0.sock").exists()
+    listener.close()
