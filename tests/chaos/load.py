@@ -223,8 +223,10 @@ class OwnershipWatcher(Load):
 
     def run(self) -> None:
         with Consumer(bootstrap_servers=self.servers, enable_auto_commit=False, auto_offset_reset="earliest") as reader:
-            partitions = [TopicPartition(OFFSETS_TOPIC, n) for n in reader.partitions_for_topic(OFFSETS_TOPIC) or ()]
-            reader.assign(partitions)
+            while not (numbers := reader.partitions_for_topic(OFFSETS_TOPIC)):
+                if self.stopping.wait(0.2):
+                    return
+            reader.assign([TopicPartition(OFFSETS_TOPIC, number) for number in numbers])
             while not self.stopping.is_set():
                 for records in reader.poll(500, max_records=5000).values():
                     for record in records:

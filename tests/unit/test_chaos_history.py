@@ -9,8 +9,8 @@ import pytest
 from tests.chaos.history import judge
 
 
-def event(at: float, kind: str, **more: Any) -> dict[str, Any]:
-    return {"at": at, "event": kind, **more}
+def event(at: float, name: str, /, **more: Any) -> dict[str, Any]:
+    return {"at": at, "event": name, **more}
 
 
 FINE = [
