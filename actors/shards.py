@@ -35,6 +35,7 @@ from placement.metadata import OFFSETS_TOPIC, TopicInfo
 
 log = logging.getLogger(__name__)
 
+_SURPLUS_SECONDS = 30.0
 _LOAD_WINDOW = 4  # pieces of log on their way to a shard at once
 _LOAD_ERRORS = (LogError, OSError, RuntimeError)
 _REFUSED_APPEND = 6  # Kafka's NOT_LEADER_OR_FOLLOWER
@@ -120,6 +121,7 @@ class ShardHub:
         self._topics: dict[str, TopicInfo] = {}
         self._told: dict[str, tuple[bytes, int]] = {}
         self._last_tick = 0.0
+        self._surplus_since = 0.0
         self.closed = False
 
     # --- what the listener calls ---
@@ -477,6 +479,16 @@ class ShardHub:
             else:
                 link.protocol.send(Kind.PING)
         self._match()  # also asks again for spares, should the controller not have heard
+        self._end_surplus(now)
+
+    def _end_surplus(self, now: float) -> None:
+        """Processes that came from another broker, or resigned, are kept for a while: one may be needed again soon."""
+        surplus = len(self._spares) - self._spare_target
+        if surplus <= 0 or self._waiting:
+            self._surplus_since = now
+        elif now - self._surplus_since > _SURPLUS_SECONDS:
+            for link in self._spares[-surplus:]:
+                link.protocol.send(Kind.END)
 
     def _topics_list(self) -> list[list[Any]]:
         return [[t.name, t.id, len(t.partitions)] for t in self.context.metadata.topics.values()]

@@ -143,3 +143,47 @@ def test_nothing_acknowledged_is_lost_when_a_leader_is_killed_under_load(three: 
     (found,) = patient(lambda: consumer(servers, f"{name}-c").committed([TopicPartition(name, 0)], timeout=10))
     assert found.offset >= committer.last
     client.close()
+
+
+def test_every_group_goes_on_at_once_when_the_broker_of_many_is_killed(three: Cluster, name: str) -> None:
+    servers = three.bootstrap_servers
+    topic(servers, name, 1, **REPLICATED)
+    groups = {f"{name}-{number}": partition_for_group(f"{name}-{number}", 50) for number in range(40)}
+    clients = {group: consumer(servers, group) for group in groups}
+    for client in clients.values():
+        patient(lambda client=client: commit_once(client, name, 1))
+    wait_until(lambda: whole(three, "__consumer_offsets"), what="all replicas in sync")
+    leaders = {group: leader_of(three, "__consumer_offsets", index) for group, index in groups.items()}
+    victim = max(set(leaders.values()), key=list(leaders.values()).count)
+    epoch = three.status()["brokers"][victim]["epoch"]
+    moved = [group for group, leader in leaders.items() if leader == victim]
+    killed_at = time.monotonic()
+    os.kill(three.broker_pids()[victim], signal.SIGKILL)
+    took: dict[str, float] = {}
+    threads = [
+        threading.Thread(target=lambda group=group: took.update({group: first_commit(clients[group], name, killed_at)}))
+        for group in moved
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    seconds = sorted(took.values())
+    sys.stdout.write(f"{len(moved)} groups: median {seconds[len(seconds) // 2]:.2f} s, last {seconds[-1]:.2f} s\n")
+    assert len(seconds) == len(moved) >= 5
+    assert seconds[-1] < 20
+    wait_until(lambda: three.status()["brokers"][victim]["epoch"] > epoch, what="the broker's return")
+    for client in clients.values():
+        client.close()
+
+
+def commit_once(client: Consumer, name: str, offset: int) -> None:
+    (answer,) = client.commit(offsets=[TopicPartition(name, 0, offset)], asynchronous=False)
+    if answer.error is not None:
+        raise KafkaException(answer.error)
+
+
+def first_commit(client: Consumer, name: str, since: float) -> float:
+    """Seconds after `since` at which a commit was acknowledged again."""
+    patient(lambda: commit_once(client, name, 2))
+    return time.monotonic() - since
