@@ -210,6 +210,7 @@ class BrokerServer:
         self._listener = await self._listen()
         self._replica_port = await self.replicas.listen(self.spec.bind_host)
         await self._register()
+        data_dir.note_boot()
         if not self.controller.connected:  # lost again before this was noted
             self.on_controller_lost(self.controller)
         self._housekeeper = Housekeeper(self.context)

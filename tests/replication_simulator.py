@@ -286,7 +286,7 @@ class SimBroker:
 
     def registered(self, process: int) -> None:
         """What was lost before this process began is known now; it loses nothing itself."""
-        if process == self.epoch:
+        if self.running and process == self.epoch:
             self._intact = True
 
     def crash(self, *, machine: bool = False) -> None:
@@ -560,7 +560,8 @@ class SimBroker:
                 "isr": [list(member) for member in proposal.isr],
             }
             arguments = {"broker_id": self.id, "broker_epoch": process, "partitions": [asked]}
-            self._ask(process, lambda: self.world.controller.alter(self, process, arguments, leader))
+            slow = self.world.random.randint(100, 400) if self.world.chance(0.3) else 1
+            self.world.after(slow, lambda: self.world.controller.alter(self, process, arguments, leader))
 
     # -- invariants
 

@@ -60,6 +60,13 @@ class DataDir:
         self.topic_ids: dict[TopicPartition, bytes] = {}
         self._lock_fd = lock_fd
 
+    def note_boot(self) -> None:
+        """What may have been lost is known to all it concerns: the next owner is intact if it needs no other boot."""
+        try:
+            write_atomically(self.path / BOOT_NAME, _BOOT_ID.read_bytes())
+        except OSError as error:
+            logger.warning("%s: cannot note the machine's boot: %s", self.path, error)
+
     @classmethod
     def open(cls, path: Path | str, cluster_id: str, broker_id: int, lock_timeout_s: float = 10.0) -> "DataDir":
         """Lock `path`, making it if it is missing, and check that it belongs to this cluster and broker.
@@ -292,19 +299,12 @@ def _take_clean_marker(path: Path) -> bool:
 
 
 def _same_boot(path: Path) -> bool:
-    """Whether the last owner ran since the machine's last boot: its death then lost nothing it had written.
-
-    Notes the present boot, for the next owner.
-    """
+    """Whether the last owner ran since the machine's last boot: its death then lost nothing it had written."""
     try:
-        boot = _BOOT_ID.read_text().strip()
         mark = path / BOOT_NAME
-        last = mark.read_text() if mark.exists() else None
-        if last != boot:
-            write_atomically(mark, boot.encode())
+        return not mark.exists() or mark.read_text() == _BOOT_ID.read_text()
     except OSError:
         return False
-    return last in (None, boot)
 
 
 def _write_partition_meta(folder: Path, topic_id: bytes) -> None:
