@@ -38,6 +38,7 @@ class SimBroker:
         self.shards: dict[Process, ShardProcess | None] = {}
         self.owed = 0
         self.starts = 0
+        self.ended_on_purpose = False
         self._socket = str(cluster.folder / f"{broker_id}.sock")
 
     @property
@@ -52,7 +53,9 @@ class SimBroker:
             return
         self.starts += 1
         self.process = Process(self.cluster.sim, f"{self.host}.{self.starts}", self.machine)
+        self.cluster.sim.say(f"{self.process.name} starts")
         self.server = None
+        self.ended_on_purpose = False
         self.process.run(self._serve(self.process))
 
     async def _serve(self, process: Process) -> None:
@@ -68,27 +71,27 @@ class SimBroker:
             config=self.cluster.settings,
         )
         server = BrokerServer(spec, self.cluster.find_controller)
-        process.on_kill.append(lambda: self._closed(server))
+        process.on_kill.append(lambda: self._closed(server, self.cluster.controller_process))
         try:
             await server.start()
         except Exception as error:
             self.cluster.sim.say(f"{process.name} cannot start: {error!r}")
-            self.cluster.sim.after(10 * MS, self._start_failed, process)
+            self.cluster.sim.after(10 * MS, process.kill)
         else:
             self.server = server
 
-    def _closed(self, server: BrokerServer) -> None:
-        """The kernel closes a dead process's files."""
+    def _closed(self, server: BrokerServer, launcher: Process | None) -> None:
+        """The kernel closes a dead process's files. Whoever has it started hears if it had not begun to serve."""
         if self.server is server:
             self.server = None
+        elif self.process is not None and launcher is not None and not self.ended_on_purpose:
+            self.cluster.sim.at(self.cluster.sim.now + 10 * MS, launcher, self._start_failed)
         if hasattr(server, "context"):
             server.context.data_dir.abandon()
 
-    def _start_failed(self, process: Process) -> None:
-        process.kill()
-        controller = self.cluster.controller
-        if controller is not None:
-            controller.start_failed(self.id)
+    def _start_failed(self) -> None:
+        if self.cluster.controller is not None and not self.running:
+            self.cluster.controller.start_failed(self.id)
 
     def kill(self) -> None:
         """SIGKILL of the broker; its shards notice."""
@@ -208,6 +211,7 @@ class Cluster:
         broker = self.brokers[broker_id]
         process = broker.process
         if process is not None:
+            broker.ended_on_purpose = True
             self._kill(process)
 
     def _kill(self, process: Process) -> None:

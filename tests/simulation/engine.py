@@ -96,7 +96,12 @@ class Process:
     def run(self, work: Any) -> asyncio.Task[Any]:
         """Begin a coroutine in this process."""
         task: asyncio.Task[Any] = self.loop.create_task(work)
+        task.add_done_callback(self._ended)
         return task
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            raise error
 
     def kill(self, *, silently: bool = False) -> None:
         """End it at once. `silently`: its machine has gone with it, so nobody is told."""
@@ -240,6 +245,11 @@ class Simulation:
                 action()
         self.ready.clear()
         self._timers.clear()
+
+    def discard(self) -> None:
+        """Let go of everything, so that what was left in the middle of something ends now and not in the next run."""
+        self.processes.clear()
+        self.process = None
 
 
 class SimLoop(asyncio.AbstractEventLoop):

@@ -124,6 +124,10 @@ class BootId:
         machine = _process().machine
         return f"{machine.host}-{machine.boots}\n"
 
+    @classmethod
+    def read_bytes(cls) -> bytes:
+        return cls.read_text().encode()
+
 
 def _kill(pid: int) -> None:
     process = _sim().processes.get(pid)

@@ -111,6 +111,13 @@ class Endpoint(asyncio.Transport):
 
     # -- what the network does
 
+    def begin(self, protocol: Any) -> None:
+        """The connection is there; what came before is read now."""
+        self.protocol = protocol
+        protocol.connection_made(self)
+        if self._inbox and not self._scheduled:
+            self._schedule(0)
+
     def arrive(self, data: bytes) -> None:
         """Bytes are on their way here; what comes before they are read is read with them."""
         self._inbox.append(data)
@@ -128,7 +135,7 @@ class Endpoint(asyncio.Transport):
             network.sim.at(until, self.process, self._deliver)
             return
         self._scheduled = False
-        if not self.open or self._paused or not self._inbox:
+        if not self.open or self._paused or not self._inbox or self.protocol is None:
             return
         data = b"".join(self._inbox)
         self._inbox.clear()
@@ -318,8 +325,7 @@ def _refuse(done: asyncio.Future[Endpoint], address: Address) -> None:
 
 def _accept(endpoint: Endpoint, listener: Listener) -> None:
     if not endpoint.ended:
-        endpoint.protocol = listener.factory()
-        endpoint.protocol.connection_made(endpoint)
+        endpoint.begin(listener.factory())
     else:
         endpoint.open = False
         endpoint.process.endpoints.pop(endpoint, None)
@@ -329,6 +335,8 @@ def _connected(endpoint: Endpoint, factory: Callable[[], Any], done: asyncio.Fut
     if done.done():  # the caller has given up
         endpoint.abort()
         return
-    endpoint.protocol = factory()
-    endpoint.protocol.connection_made(endpoint)
+    if not endpoint.open:
+        done.set_exception(ConnectionResetError(104, "the connection was reset"))
+        return
+    endpoint.begin(factory())
     done.set_result(endpoint)
