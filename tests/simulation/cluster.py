@@ -46,10 +46,10 @@ class SimBroker:
         return self.process is not None and self.process.alive
 
     def start(self) -> None:
-        if self.running or self.cluster.sim.over:
+        if self.running and not self.ended_on_purpose:
             return
-        if not self.machine.up:
-            self.cluster.sim.after(200 * MS, self.start)
+        if self.running or not self.machine.up:  # its predecessor's files are locked until that has gone
+            self.cluster.sim.after(100 * MS, self.start)
             return
         self.starts += 1
         self.process = Process(self.cluster.sim, f"{self.host}.{self.starts}", self.machine)
