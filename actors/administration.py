@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from actors.config_changes import RefusedError, alter_configs, check_topic_configs
-from actors.elections import alter_partitions, broker_lost, broker_registered, eligible_forgotten
+from actors.elections import alter_partitions, broker_leaving, broker_lost, broker_registered, eligible_forgotten
 from actors.settings import BrokerConfig, offsets_topic_configs
 from actors.wire.errors import ErrorCode
 from placement.assignment import NotEnoughBrokersError, assign_replicas
@@ -377,5 +377,9 @@ OPERATIONS: dict[str, Callable[[ClusterMetadata, BrokerConfig, Mapping[str, Any]
     "alter_configs": _alter_configs,
     "create_offsets_topic": create_offsets_topic,
     "producer_ids": allocate_producer_ids,
+    "broker_leaving": lambda metadata, config, arguments, new_id: (
+        {},
+        broker_leaving(metadata, arguments["broker_id"], config=config),
+    ),
     "alter_partitions": lambda metadata, config, arguments, new_id: alter_partitions(metadata, arguments, config),
 }

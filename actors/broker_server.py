@@ -47,6 +47,7 @@ _UNREAD_SECONDS = 0.005
 _DROPS_A_TURN = 50
 _ANY_HOST = ("0.0.0.0", "::", "")
 _JOIN_SECONDS = 20.0
+_HAND_OVER_SECONDS = 10.0
 _PRODUCE = ProduceRequest.api_key
 _OFFSET_FETCH = 9
 # Group requests whose first field is the group's id, and from which version on their header is flexible.
@@ -341,6 +342,19 @@ class BrokerServer:
         self._background.add(task)
         task.add_done_callback(self._background.discard)
 
+    async def hand_over(self) -> None:
+        """Before a stop: others lead what we lead, and nobody waits for us. Raises OSError, TimeoutError."""
+        left: asyncio.Future[str | None] = self.loop.create_future()
+        self.replicas.stop_following()
+        self.controller.call(
+            "broker_leaving",
+            {"broker_id": self.spec.broker_id},
+            lambda result, error: None if left.done() else left.set_result(error),
+        )
+        error = await asyncio.wait_for(left, _HAND_OVER_SECONDS)
+        if error is not None:
+            raise ConnectionError(f"broker {self.spec.broker_id} could not hand over what it leads: {error}")
+
     async def stop(self) -> None:
         """Stop serving and close the logs as after a clean stop."""
         self._stopping = True
@@ -352,16 +366,16 @@ class BrokerServer:
         self._housekeeper.stop()
         self.shards.close()
         self.replicas.close()
-        self.controller.close()
         begun = self.loop.time()
         await self.loop.run_in_executor(None, self.context.data_dir.close)
         log.info("closed the logs in %.1f s", self.loop.time() - begun)
+        self.controller.close()  # only now: the end of this connection is the end of this process
 
     # --- metadata ---
 
     def apply_image(self, metadata: ClusterMetadata) -> None:
         """Take over a newer image: topics that are gone lose their logs, shards hear of what is theirs."""
-        if not hasattr(self, "shards"):
+        if not hasattr(self, "shards") or self._stopping:
             return
         context = self.context
         if (metadata.controller_epoch, metadata.version) < (

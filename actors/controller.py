@@ -36,6 +36,7 @@ log = logging.getLogger(__name__)
 
 _START_SECONDS = 60.0  # a process that is started says something within it
 _FAILED_SHARD_SECONDS = 1.0
+_HAND_OVER_SECONDS = 30.0
 _ANY_HOST = ("0.0.0.0", "::")  # to listen on; nobody can be told to connect there
 _SILENT = "Ray has not started its process, or this does not answer, for {:.0f} s; see `ray status`, and memory"
 _SHARDS_AT_ONCE = 4  # processes being started; more only make each other slow
@@ -200,6 +201,17 @@ class RayLauncher:
                 found: dict[str, Any] = ray.get(ref)
                 return found
 
+    def close_broker(self, broker_id: int) -> None:
+        """Have a broker hand over what it leads, and close it. Raises RuntimeError. Not for the controller's loop."""
+        actor = self._brokers.get(broker_id)
+        if actor is None:
+            raise RuntimeError(f"broker {broker_id} does not run")
+        try:
+            ray.get(actor.hand_over.remote(), timeout=_HAND_OVER_SECONDS)
+            ray.get(actor.stop.remote(), timeout=_HAND_OVER_SECONDS)
+        except ray.exceptions.RayError as error:
+            raise RuntimeError(f"broker {broker_id} could not be closed: {last_line(error)}") from error
+
     def kill_broker(self, broker_id: int) -> None:
         """End a broker's process, however it is doing."""
         actor = self._brokers.pop(broker_id, None)
@@ -303,8 +315,8 @@ class Controller:
         """Where brokers find this controller, and the secret both prove they know."""
         return self._address, self._port, self._secret
 
-    def _place_brokers(self) -> list[int]:
-        """Place the brokers on Ray nodes; one with data goes back to where the data is."""
+    def _place_brokers(self, only: frozenset[int] | None = None) -> list[int]:
+        """Place the brokers on Ray nodes; one with data goes back to where the data is. `only`: the others run."""
         spec = self._spec
         homes: dict[str, tuple[str, int]] = {}
         if spec.homes_file.exists():
@@ -315,6 +327,8 @@ class Controller:
         nodes = place_brokers(alive_nodes(), known, max(spec.brokers, len(homes)))
         listeners = Listeners.of(BrokerConfig.from_mapping(spec.config))
         for broker_id, node in nodes.items():
+            if only is not None and broker_id not in only:
+                continue
             host = listeners.bind_host or spec.host or node.address
             port = spec.port + broker_id if spec.port else self._present_port(broker_id)
             self._launcher.add(
@@ -357,6 +371,42 @@ class Controller:
             raise
         self._launcher.start_timeout_s = _START_SECONDS
         return self.addresses()
+
+    def restart_broker(self, broker_id: int, timeout_s: float) -> None:
+        """Have others lead what a broker leads, close it, start it again, and wait until it is in sync everywhere.
+
+        Raises RuntimeError if there is no such broker, or it does not come back in time.
+        """
+        known = self._server.metadata.brokers.get(broker_id)
+        if known is None:
+            raise RuntimeError(f"there is no broker {broker_id}")
+        self._launcher.close_broker(broker_id)
+        self._wait(lambda: self._is_back(broker_id, known.epoch), timeout_s, f"broker {broker_id} did not come back")
+
+    def _is_back(self, broker_id: int, since_epoch: int) -> bool:
+        broker = self._server.metadata.brokers[broker_id]
+        return broker.alive and broker.epoch > since_epoch and self._server.in_sync_everywhere(broker_id)
+
+    def elect_preferred(self) -> None:
+        """Have the first replica of each partition lead it, where that one is in sync."""
+        self._on_loop(self._server.elect_preferred)
+
+    def add_brokers(self, count: int, timeout_s: float) -> list[int]:
+        """Start `count` more brokers; their ids, once they serve. Raises RuntimeError if one does not come up."""
+        known = set(self._server.metadata.brokers)
+        ids = list(range(max(known, default=-1) + 1, max(known, default=-1) + 1 + count))
+        self._spec = replace(self._spec, brokers=ids[-1] + 1)
+        self._place_brokers(frozenset(ids))
+        self._on_loop(self._server.add, ids)
+        self._wait_for_brokers(timeout_s)
+        return ids
+
+    def _wait(self, condition: Callable[[], bool], timeout_s: float, what: str) -> None:
+        deadline = time.monotonic() + timeout_s
+        while not condition():
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"{what} within {timeout_s:.0f} s; see {self._spec.log_dir}")
+            time.sleep(0.02)
 
     def _wait_for_brokers(self, timeout_s: float) -> None:
         deadline = time.monotonic() + timeout_s

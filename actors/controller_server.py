@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from actors import administration
-from actors.elections import all_stopped, broker_lost, broker_registered
+from actors.elections import all_stopped, broker_lost, broker_registered, preferred_elected
 from actors.metadata_log import MetadataLog
 from actors.settings import BrokerConfig
 from actors.wire.control import ControlProtocol
@@ -293,6 +293,22 @@ class ControllerServer:
         return bool(self._wanted) and all(
             b in self._brokers and self._brokers[b].acked_version >= version for b in self._wanted
         )
+
+    def in_sync_everywhere(self, broker_id: int) -> bool:
+        """Whether a broker is in the in-sync set of every partition it holds."""
+        partitions = (partition for topic in self.metadata.topics.values() for partition in topic.partitions)
+        return all(broker_id in p.isr for p in partitions if broker_id in p.replicas)
+
+    def elect_preferred(self) -> None:
+        """Have the first replica of each partition lead it, where that one is in sync."""
+        self._commit(preferred_elected(self.metadata, config=self.config))
+
+    def add(self, broker_ids: list[int]) -> None:
+        """Start more brokers beside those that run."""
+        self.expect(broker_ids)
+        for broker_id in broker_ids:
+            self._starting.add(broker_id)
+            self._launcher.start_broker(broker_id)
 
     def close(self) -> None:
         """Stop listening and hang up."""

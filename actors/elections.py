@@ -155,6 +155,20 @@ def broker_leaving(metadata: ClusterMetadata, broker_id: int, *, config: BrokerC
     return _changes(metadata, change)
 
 
+def preferred_elected(metadata: ClusterMetadata, *, config: BrokerConfig | None = None) -> list[Record]:
+    """The first replica of each partition leads it, where that one lives and is in sync."""
+    alive = _alive(metadata)
+    return _changes(metadata, lambda topic, partition: preferred(partition, alive))
+
+
+def preferred(partition: PartitionInfo, alive: frozenset[int]) -> PartitionInfo:
+    """The partition led by its first replica; unchanged if that one leads already, or cannot."""
+    first = partition.replicas[0]
+    if partition.leader == first or first not in alive or first not in partition.isr:
+        return partition
+    return changed(partition, leader=first, leader_epoch=partition.leader_epoch + 1)
+
+
 def eligible_forgotten(metadata: ClusterMetadata) -> list[Record]:
     """`min.insync.replicas` changes: more may commit than those that are eligible to lead have heard of."""
     return _changes(metadata, lambda topic, partition: changed(partition, elr=()) if partition.elr else partition)

@@ -58,6 +58,10 @@ class ReplicaManager:
         """Take pushes on any free port of `host`; the port."""
         return await self._listener.listen(host)
 
+    def stop_following(self) -> None:
+        """Take no more pushes: nobody shall count on this broker any longer."""
+        self._listener.close()
+
     def close(self) -> None:
         """Hang up everywhere."""
         self._listener.close()
@@ -179,7 +183,7 @@ class ReplicaManager:
         """Whether we may act as the partition's leader now: nobody else can have been made it.
 
         The controller has confirmed us within the lease; or nobody else is in sync; or, while there is no controller,
-        every other member of the in-sync set has.
+        every other member of the in-sync set has. Whom we have proposed may be in sync without our having heard of it.
         """
         if not self._registered:
             return False
@@ -190,14 +194,15 @@ class ReplicaManager:
                 return False
         elif leader.deposed or leader.leader_epoch != partition.leader_epoch:
             return False
-        if len(partition.isr) == 1:
+        members = leader.counted if leader is not None else frozenset(partition.isr)
+        if len(members) == 1:
             return True
         # Not the loop's time: that stands still while a turn lasts, and we may have been stopped in this one.
         since = time.monotonic() - self._lease_seconds
-        return self._controller_confirmed_at() > since or self._confirmed_by_followers(partition, since)
+        return self._controller_confirmed_at() > since or self._confirmed_by_followers(members, since)
 
-    def _confirmed_by_followers(self, partition: PartitionInfo, since: float) -> bool:
-        for broker in partition.isr:
+    def _confirmed_by_followers(self, members: frozenset[int], since: float) -> bool:
+        for broker in members:
             if broker != self._context.broker_id:
                 link = self._links.get(broker)
                 if link is None or not link.ready or link.confirmed_at <= since:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from actors.cluster import Cluster
@@ -81,6 +81,7 @@ class Committer:
 
     def __init__(self, client: Consumer, name: str) -> None:
         self.last = 0
+        self.errors: set[int] = set()
         self.times: list[float] = []
         self._client = client
         self._name = name
@@ -94,7 +95,8 @@ class Committer:
             offset += 1
             try:
                 (answer,) = self._client.commit(offsets=[TopicPartition(self._name, 0, offset)], asynchronous=False)
-            except KafkaException:
+            except KafkaException as error:
+                self.errors.add(error.args[0].code())
                 time.sleep(0.01)
                 continue
             if answer.error is None:
@@ -187,3 +189,39 @@ def first_commit(client: Consumer, name: str, since: float) -> float:
     """Seconds after `since` at which a commit was acknowledged again."""
     patient(lambda: commit_once(client, name, 2))
     return time.monotonic() - since
+
+
+def test_a_rolling_restart_costs_no_record_and_no_commit(three: Cluster, name: str) -> None:
+    servers = three.bootstrap_servers
+    topic(servers, name, 3, **REPLICATED)
+    wait_until(lambda: whole(three, name, "__consumer_offsets"), what="all replicas in sync")
+    before = {broker["id"]: broker["epoch"] for broker in three.status()["brokers"]}
+    writer, committer = Writer(servers, name), Committer(consumer(servers, f"{name}-c"), name)
+    try:
+        wait_until(lambda: len(writer.acknowledged) > 100 and committer.last > 20, what="traffic")
+        begun = time.monotonic()
+        three.restart_brokers()
+        sys.stdout.write(f"three brokers restarted in {time.monotonic() - begun:.1f} s\n")
+        gap = longest_gap(committer.times, begun)
+        sys.stdout.write(f"no commit was acknowledged for {gap:.3f} s; errors: {committer.errors}\n")
+    finally:
+        writer.end()
+        committer.end()
+    after = {broker["id"]: broker["epoch"] for broker in three.status()["brokers"]}
+    assert all(after[broker] == epoch + 1 for broker, epoch in before.items())
+    assert writer.failed == 0
+    # librdkafka hands a coordinator's loading to its caller, who tries again; of anything else nobody hears.
+    assert committer.errors <= {KafkaError.COORDINATOR_LOAD_IN_PROGRESS}
+    assert read_all(servers, name, len(writer.acknowledged)) >= writer.acknowledged
+    found = AdminClient({"bootstrap.servers": servers}).list_topics(timeout=10).topics[name].partitions.values()
+    assert all(part.leader == part.replicas[0] for part in found), "leadership went back to where it belongs"
+
+
+def test_a_broker_added_to_a_running_cluster_gets_new_partitions(three: Cluster, name: str) -> None:
+    (added,) = three.add_brokers(1)
+    assert added == 3
+    topic(three.bootstrap_servers, name, 8, **REPLICATED)
+    admin = AdminClient({"bootstrap.servers": three.bootstrap_servers})
+    found = patient(lambda: admin.list_topics(timeout=10)).topics[name].partitions.values()
+    assert any(added in part.replicas for part in found)
+    wait_until(lambda: whole(three, name), what="all replicas in sync")
