@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 from actors.config_changes import RefusedError, alter_configs, check_topic_configs
 from actors.elections import alter_partitions, broker_leaving, broker_lost, broker_registered, eligible_forgotten
+from actors.reassignments import alter_reassignments, elect_leaders
 from actors.settings import BrokerConfig, offsets_topic_configs
 from actors.wire.errors import ErrorCode
 from placement.assignment import NotEnoughBrokersError, assign_replicas
@@ -382,4 +383,6 @@ OPERATIONS: dict[str, Callable[[ClusterMetadata, BrokerConfig, Mapping[str, Any]
         broker_leaving(metadata, arguments["broker_id"], config=config),
     ),
     "alter_partitions": lambda metadata, config, arguments, new_id: alter_partitions(metadata, arguments, config),
+    "alter_reassignments": lambda metadata, config, arguments, new_id: alter_reassignments(metadata, config, arguments),
+    "elect_leaders": lambda metadata, config, arguments, new_id: elect_leaders(metadata, config, arguments),
 }

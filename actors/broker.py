@@ -15,7 +15,6 @@ import ray
 from actors.broker_server import BrokerServer, BrokerSpec
 from actors.process import LoopThread, check_code_version, log_to, settle_memory
 
-
 _STOP_SECONDS = 30.0  # flushing every log may take its time on a slow disk
 
 

@@ -411,14 +411,23 @@ class BrokerServer:
                 found.advance_high_watermark(found.log_end_offset)
 
     def _drop_logs(self, metadata: ClusterMetadata) -> None:
-        """Have the logs of deleted topics go, some in each turn. At once where a new topic wants their place."""
-        back = [key for key in self._doomed if key[0] in metadata.topics]
+        """Have logs of deleted topics, and of partitions that were moved away, go, some in each turn.
+
+        At once where they are wanted again.
+        """
+        logs = self.context.data_dir.logs
+        mine = {key for key in [*logs, *self._doomed] if self._holds(metadata, key)}
+        back = [key for key in self._doomed if key in mine]
         if back:
             self.loop.run_in_executor(None, remove_folders, self._drop(back))
         idle = not self._doomed
-        self._doomed.update((key, None) for key in self.context.data_dir.logs if key[0] not in metadata.topics)
+        self._doomed.update((key, None) for key in logs if key not in mine)
         if self._doomed and idle:
             self._spawn(self._drop_doomed())
+
+    def _holds(self, metadata: ClusterMetadata, key: tuple[str, int]) -> bool:
+        partition = metadata.partition(*key)
+        return partition is not None and self.spec.broker_id in partition.replicas
 
     async def _drop_doomed(self) -> None:
         while self._doomed and not self._stopping:

@@ -21,6 +21,7 @@ from placement.metadata import (
     partition_record,
     with_isr,
 )
+from placement.reassignment import completed
 
 Record: TypeAlias = list[Any]
 Decision: TypeAlias = tuple[Any, list[Record]]
@@ -201,7 +202,8 @@ def alter_partitions(
             if code is ErrorCode.NONE:
                 members = {broker for broker, _ in asked["isr"]}
                 isr = tuple(replica for replica in partition.replicas if replica in members)
-                after = with_isr(partition, isr, min_insync(metadata, config, name))
+                needed = min_insync(metadata, config, name)
+                after = completed(with_isr(partition, isr, needed), _alive(metadata), needed)
                 records.append(partition_record(name, asked["index"], after))
         results.append({"topic_id": asked["topic_id"], "index": asked["index"], "error_code": int(code)})
     return results, records

@@ -52,7 +52,9 @@ class PartitionInfo:
 
     `leader_epoch` rises with each election, `partition_epoch` with every change (KIP-497). `elr` are the replicas that
     left an in-sync set which then was smaller than `min.insync.replicas`: nothing commits in such a set, so they have
-    all that ever has, and may lead if no member of the set can (KIP-966).
+    all that ever has, and may lead if no member of the set can (KIP-966). While the partition is being reassigned
+    (KIP-455), `replicas` are the old and the new ones, `adding` and `removing` those that come and go. `unclean`: once
+    a replica out of sync was made leader, so what some replica holds for committed may be gone.
     """
 
     leader: int
@@ -61,6 +63,9 @@ class PartitionInfo:
     isr: tuple[int, ...]
     partition_epoch: int = 0
     elr: tuple[int, ...] = ()
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+    unclean: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,13 +169,35 @@ class ClusterMetadata:
 
 def _partition(fields: list[Any]) -> PartitionInfo:
     # Logs of before replication end after the in-sync set.
-    leader, epoch, replicas, isr, partition_epoch, elr = [*fields, 0, ()] if len(fields) == 4 else fields
-    return PartitionInfo(leader, epoch, tuple(replicas), tuple(isr), partition_epoch, tuple(elr))
+    leader, epoch, replicas, isr, partition_epoch, elr, adding, removing, unclean = (
+        [*fields, 0, (), (), (), False] if len(fields) == 4 else fields
+    )
+    return PartitionInfo(
+        leader,
+        epoch,
+        tuple(replicas),
+        tuple(isr),
+        partition_epoch,
+        tuple(elr),
+        tuple(adding),
+        tuple(removing),
+        unclean,
+    )
 
 
 def partition_fields(p: PartitionInfo) -> list[Any]:
     """A partition as records carry it."""
-    return [p.leader, p.leader_epoch, list(p.replicas), list(p.isr), p.partition_epoch, list(p.elr)]
+    return [
+        p.leader,
+        p.leader_epoch,
+        list(p.replicas),
+        list(p.isr),
+        p.partition_epoch,
+        list(p.elr),
+        list(p.adding),
+        list(p.removing),
+        p.unclean,
+    ]
 
 
 def partition_record(topic: str, index: int, p: PartitionInfo) -> list[Any]:
@@ -208,7 +235,8 @@ def elect(
         elr = tuple(r for r in partition.replicas if r != leader and r in partition.isr + partition.elr)
         return changed(partition, leader=leader, leader_epoch=epoch, isr=(leader,), elr=elr)
     if unclean and candidates:
-        return changed(partition, leader=candidates[0], leader_epoch=epoch, isr=(candidates[0],), elr=())
+        alone = (candidates[0],)
+        return changed(partition, leader=candidates[0], leader_epoch=epoch, isr=alone, elr=(), unclean=True)
     return changed(partition, leader=NO_LEADER, leader_epoch=epoch)
 
 

@@ -8,7 +8,6 @@ from actors.handlers.context import BrokerContext
 from actors.log.errors import LogError
 from actors.log.replication import Ack, FollowerReplica, Outcome, Push, trivially_matched
 from actors.replication.waiting import Key
-from actors.settings import topic_value
 from placement.metadata import ClusterMetadata
 
 log = logging.getLogger(__name__)
@@ -74,6 +73,4 @@ class Followers:
         replica = self._replicas.get(key)
         if replica is None or replica.log is not found:
             replica = self._replicas[key] = FollowerReplica(found, push.leader_epoch)
-        topic = context.metadata.topics[key[0]]
-        replica.may_lose_committed = bool(topic_value("unclean.leader.election.enable", topic.configs, context.config))
         return replica

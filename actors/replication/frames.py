@@ -20,6 +20,7 @@ def push_row(topic_id: bytes, index: int, push: Push) -> Row:
         push.next_offset,
         push.high_watermark,
         push.log_start_offset,
+        push.unclean,
         push.records,
     ]
 

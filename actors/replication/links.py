@@ -165,7 +165,7 @@ class FollowerListener:
         self._take = take
         self._pong = pong
         self._server: asyncio.AbstractServer | None = None
-        self._protocols: set[ControlProtocol] = set()
+        self._protocols: dict[ControlProtocol, int] = {}  # under which epoch of ours each leader knows us
 
     async def listen(self, host: str) -> int:
         """Listen on a free port of `host`; the port. Raises OSError."""
@@ -175,10 +175,10 @@ class FollowerListener:
         return port
 
     def _accept(self) -> ControlProtocol:
-        return ControlProtocol("follower", self._secret(), self._on_ready, self._on_message, self._protocols.discard)
+        return ControlProtocol("follower", self._secret(), self._on_ready, self._on_message, self._on_lost)
 
     def _on_ready(self, protocol: ControlProtocol) -> None:
-        self._protocols.add(protocol)
+        self._protocols[protocol] = -1
         if protocol.transport is not None:
             set_options(protocol.transport)
 
@@ -186,9 +186,23 @@ class FollowerListener:
         if "push" in message:
             protocol.send({"acks": self._take(message["push"])})
         elif "ping" in message:
+            if self._protocols.get(protocol) != self._epoch():
+                protocol.close()  # the controller takes us for another process now: no set we are named in is recorded
+                return
             protocol.send({"pong": message["ping"], **self._pong()})
         elif "hello" in message:
-            protocol.send({"hello": self._me, "epoch": self._epoch()})
+            self._introduce(protocol)
+
+    def _introduce(self, protocol: ControlProtocol) -> None:
+        epoch = self._epoch()
+        if epoch < 0:
+            protocol.close()  # its news of us are faster than ours: it comes again
+            return
+        self._protocols[protocol] = epoch
+        protocol.send({"hello": self._me, "epoch": epoch})
+
+    def _on_lost(self, protocol: ControlProtocol) -> None:
+        self._protocols.pop(protocol, None)
 
     def close(self) -> None:
         """Stop listening and hang up."""

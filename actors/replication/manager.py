@@ -128,6 +128,7 @@ class ReplicaManager:
             partition_epoch=partition.partition_epoch,
             min_insync=context.min_insync_replicas(key[0]),
             now_ms=self._now_ms(),
+            unclean=partition.unclean,
         )
         self._leaders[key] = leader
         self._followers.drop(key)

@@ -82,7 +82,7 @@ def followers_do_not_compare_epochs(patch: pytest.MonkeyPatch) -> None:
 
 
 def followers_keep_what_differs(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(FollowerReplica, "_have", lambda self, offset, epoch: True)
+    patch.setattr(FollowerReplica, "_have", lambda self, push, offset, epoch: True)
 
 
 def a_removal_counts_before_it_is_recorded(patch: pytest.MonkeyPatch) -> None:
@@ -120,7 +120,8 @@ def who_is_eligible_to_lead_is_not_remembered(patch: pytest.MonkeyPatch) -> None
     original = PartitionInfo.__init__
 
     def init(self: PartitionInfo, *fields: Any, **named: Any) -> None:
-        original(self, *fields[:5], **{**named, "elr": ()})
+        original(self, *fields, **named)
+        object.__setattr__(self, "elr", ())
 
     patch.setattr(PartitionInfo, "__init__", init)
 

@@ -343,3 +343,50 @@ def test_committed_offsets_outlive_the_coordinators_broker(tmp_path: Path) -> No
             assert await committed(w, "g") == 9
 
     run(test())
+
+
+def test_a_partition_moves_to_other_brokers_with_all_its_records(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with world(tmp_path, brokers=4) as w:
+            await w.create("t", factor=1)
+            values = [b"%d" % i for i in range(20)]
+            for value in values[:10]:
+                assert await w.produce("t", value) == 0
+            first = w.partition("t").leader
+            others = sorted(set(w.servers) - {first})[:2]
+            client = await w.client(first)
+            part = messages.AlterPartitionReassignmentsRequest.ReassignablePartition(partition_index=0, replicas=others)
+            topic = messages.AlterPartitionReassignmentsRequest.ReassignableTopic(name="t", partitions=[part])
+            answer = await client.ask(messages.AlterPartitionReassignmentsRequest(topics=[topic]), 0)
+            assert answer.responses[0].partitions[0].error_code == 0
+            await until(lambda: w.partition("t").replicas == tuple(others), what="the move")
+            listed = await client.ask(messages.ListPartitionReassignmentsRequest(topics=None), 0)
+            assert listed.topics == []
+            for value in values[10:]:
+                await until_async(lambda value=value: w.produce("t", value), 0)
+            assert all(w.records(broker, "t") == values for broker in others)
+            await until(lambda: w.servers[first].context.data_dir.get("t", 0) is None, what="the old copy is gone")
+            client.close()
+
+    run(test())
+
+
+def test_a_broker_that_leaves_hands_over_what_it_leads(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with world(tmp_path) as w:
+            await w.create("t", min_insync_replicas="2")
+            assert await w.produce("t", b"a") == 0
+            first = w.partition("t").leader
+            await w.servers[first].hand_over()
+            p = w.partition("t")
+            assert p.leader != first
+            assert first not in p.isr
+            assert await w.produce("t", b"b") == 0
+            server = w.servers.pop(first)
+            await server.stop()
+            await until(lambda: not w.metadata.brokers[first].alive)
+            await w.start_broker(first)
+            await until(lambda: len(w.partition("t").isr) == 3, what="all in sync")
+            assert w.records(first, "t") == [b"a", b"b"]
+
+    run(test())

@@ -179,7 +179,7 @@ def test_a_follower_comes_to_have_what_its_leader_has(
 def test_what_is_below_a_followers_watermark_is_never_cut_off() -> None:
     log, other = written((0, 2), (2, 4)), written((0, 2), (1, 2), (1, 2))
     other.high_watermark = 4
-    push = Push(3, 1, 2, 0, 6, 0, 0, log.read_with_end(2, 1000)[0])
+    push = Push(3, 1, 2, 0, 6, 0, 0, False, log.read_with_end(2, 1000)[0])
     FollowerReplica(other, 0).on_push(push, 0)
     assert other.records()[3] == b"1"
     assert other.log_end_offset >= 4
@@ -188,9 +188,11 @@ def test_what_is_below_a_followers_watermark_is_never_cut_off() -> None:
 def test_after_an_unclean_election_it_may_be() -> None:
     log, other = written((0, 2), (2, 4)), written((0, 2), (1, 4))
     other.high_watermark = 6
-    leader = led(log, epoch=3, isr=(0,), replicas=(0, 1))
+    leader = LeaderReplica(
+        0, log, leader_epoch=3, replicas=(0, 1), isr=(0,), partition_epoch=1, min_insync=1, now_ms=0, unclean=True
+    )
     leader.connect(1, 5, 0)
-    exchange(leader, 1, FollowerReplica(other, 0, may_lose_committed=True))
+    exchange(leader, 1, FollowerReplica(other, 0))
     assert other.records() == log.records()
 
 
@@ -262,7 +264,7 @@ def test_what_has_no_log_matches_a_leader_without_records() -> None:
     answer = trivially_matched(empty)
     assert answer is not None
     assert answer.end_offset == 0
-    assert trivially_matched(Push(1, 1, 0, -1, 2, 0, 0, b"...")) is None
+    assert trivially_matched(Push(1, 1, 0, -1, 2, 0, 0, False, b"...")) is None
 
 
 # --- the in-sync set ---

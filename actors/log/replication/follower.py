@@ -13,13 +13,11 @@ from actors.log.replication.messages import Ack, Outcome, Push, ReplicaLog
 class FollowerReplica:
     """The log of a partition that is led elsewhere. `epoch` is the newest leader epoch heard of."""
 
-    __slots__ = ("epoch", "log", "may_lose_committed")
+    __slots__ = ("epoch", "log")
 
-    def __init__(self, log: ReplicaLog, epoch: int, *, may_lose_committed: bool = False) -> None:
+    def __init__(self, log: ReplicaLog, epoch: int) -> None:
         self.log = log
         self.epoch = epoch
-        self.may_lose_committed = may_lose_committed
-        """`unclean.leader.election.enable`: a leader's log may lack what was committed here."""
 
     def on_push(self, push: Push, now_ms: int) -> Ack:
         """Take a push; `now_ms` is wall time, for the log. A refusing disk is an answer, not an exception."""
@@ -43,13 +41,13 @@ class FollowerReplica:
         log.advance_start(push.log_start_offset)
         return Ack(self.epoch, push.round, Outcome.MATCHED, push.next_offset, log.high_watermark)
 
-    def _floor(self) -> int:
+    def _floor(self, push: Push) -> int:
         """Below it the logs are the same, whatever the epochs say."""
-        return self.log.log_start_offset if self.may_lose_committed else self.log.high_watermark
+        return self.log.log_start_offset if push.unclean else self.log.high_watermark
 
     def _matches(self, push: Push) -> bool:
         log, base = self.log, push.base_offset
-        if base <= self._floor():
+        if base <= self._floor(push):
             return True
         if base > log.log_end_offset:
             return False
@@ -66,22 +64,22 @@ class FollowerReplica:
         log, data = self.log, memoryview(push.records)
         for start, _, header in split_batches(data):
             end = log.log_end_offset
-            if header.next_offset <= end and self._have(header.last_offset, header.leader_epoch):
+            if header.next_offset <= end and self._have(push, header.last_offset, header.leader_epoch):
                 continue
-            if header.base_offset < end and not self._have(min(header.next_offset, end) - 1, header.leader_epoch):
-                log.truncate_to(max(header.base_offset, push.base_offset, self._floor()))
+            if header.base_offset < end and not self._have(push, min(header.next_offset, end) - 1, header.leader_epoch):
+                log.truncate_to(max(header.base_offset, push.base_offset, self._floor(push)))
             if log.log_end_offset < push.base_offset:
                 return False
             log.append_as_follower(data[start:], now_ms)
             break
         return True
 
-    def _have(self, offset: int, epoch: int) -> bool:
-        return offset < self._floor() or self.log.epoch_at(offset) == epoch
+    def _have(self, push: Push, offset: int, epoch: int) -> bool:
+        return offset < self._floor(push) or self.log.epoch_at(offset) == epoch
 
     def _mismatched(self, push: Push) -> Ack:
         log = self.log
-        return Ack(self.epoch, push.round, Outcome.MISMATCHED, log.log_end_offset, self._floor(), epoch_ends(log))
+        return Ack(self.epoch, push.round, Outcome.MISMATCHED, log.log_end_offset, self._floor(push), epoch_ends(log))
 
 
 def epoch_ends(log: ReplicaLog) -> tuple[tuple[int, int], ...]:

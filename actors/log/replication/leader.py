@@ -67,8 +67,10 @@ class LeaderReplica:
         partition_epoch: int,
         min_insync: int,
         now_ms: int,
+        unclean: bool = False,
     ) -> None:
         self.log = log
+        self._unclean = unclean
         self.leader_epoch = leader_epoch
         self.partition_epoch = partition_epoch
         self.isr = frozenset(isr)
@@ -205,6 +207,7 @@ class LeaderReplica:
             next_offset=next_offset,
             high_watermark=log.high_watermark,
             log_start_offset=log.log_start_offset,
+            unclean=self._unclean,
             records=records,
         )
 

@@ -44,6 +44,8 @@ class Push:
     next_offset: int
     high_watermark: int
     log_start_offset: int
+    unclean: bool
+    """A replica out of sync was made leader once: what the follower holds for committed may not be in our log."""
     records: bytes
 
 
