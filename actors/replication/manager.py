@@ -184,7 +184,7 @@ class ReplicaManager:
         """Whether we may act as the partition's leader now: nobody else can have been made it.
 
         The controller has confirmed us within the lease; or nobody else is in sync; or, while there is no controller,
-        every other member of the in-sync set has. Whom we have proposed may be in sync without our having heard of it.
+        every other one who could be elected has: whom we have proposed may be in sync without our having heard of it.
         """
         if not self._registered:
             return False
@@ -195,7 +195,7 @@ class ReplicaManager:
                 return False
         elif leader.deposed or leader.leader_epoch != partition.leader_epoch:
             return False
-        members = leader.counted if leader is not None else frozenset(partition.isr)
+        members = (leader.counted if leader is not None else frozenset(partition.isr)) | set(partition.elr)
         if len(members) == 1:
             return True
         # Not the loop's time: that stands still while a turn lasts, and we may have been stopped in this one.
