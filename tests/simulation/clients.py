@@ -340,7 +340,8 @@ class Intruder(Client):
 
     async def _as_stranger(self, victim: Member) -> None:
         code = await self._commit(victim.group, 1, "nobody-knows-me", None)
-        self.history.probed("a stranger's commit", code, {25} | _LOOK_AGAIN)
+        formed = any(group == victim.group for group, _ in self.history.owners)
+        self.history.probed("a stranger's commit", code, ({25} if formed else {25, 69}) | _LOOK_AGAIN)
 
     async def _as_of_old(self, victim: Member, generation: int, member_id: str) -> None:
         newest = max((g for group, g in self.history.owners if group == victim.group), default=-1)

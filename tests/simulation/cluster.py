@@ -6,7 +6,6 @@ Does for Ray: what actors/controller.py, broker.py and offsets_partition.py do t
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from actors.broker_server import BrokerServer, BrokerSpec
 from actors.controller_server import ControllerServer

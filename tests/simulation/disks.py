@@ -15,6 +15,7 @@ from actors.log import files
 from tests.simulation.engine import Simulation
 
 _SEGMENT = ".log"
+_BLOCK = 512
 
 
 class Disk:
@@ -75,16 +76,13 @@ class Disk:
         chance = self.sim.random
         with open(path, "r+b") as file:
             if chance.random() < 0.3:
-                # The file's length survived, its last blocks did not.
-                file.seek(end)
-                file.write(bytes(size - end))
-                end = size
+                # The file's length survived, some of its blocks did not.
+                for block in range(safe // _BLOCK + 1, size // _BLOCK + 1):
+                    if chance.random() < 0.5:
+                        file.seek(block * _BLOCK)
+                        file.write(bytes(min(_BLOCK, size - block * _BLOCK)))
             else:
                 file.truncate(end)
-            if end > safe and chance.random() < 0.3:
-                at = chance.randrange(safe, end)
-                file.seek(at)
-                file.write(bytes([chance.randrange(256)]))
             status = os.fstat(file.fileno())
         self._synced[status.st_ino] = status.st_size
 

@@ -199,6 +199,7 @@ _EXCHANGED: list[tuple[Any, str, Any]] = [
     ),
     # Sets of connections are iterated; where an object lies in memory must not matter.
     (actors.wire.connection.Connection, "__hash__", lambda connection: connection.id),
+    (actors.wire.control.ControlProtocol, "__hash__", lambda protocol: hash(protocol._challenge)),
 ]
 
 

@@ -10,9 +10,12 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from tests.simulation.engine import MS, SECOND, Machine, Process, Simulation
+from tests.simulation.engine import MS, Machine, Process, Simulation
 
 Address = tuple[Any, Any]
+
+_LOOK_US = 250 * MS
+"""What waits for a partition to end looks again after this time."""
 
 
 class _Socket:
@@ -132,7 +135,7 @@ class Endpoint(asyncio.Transport):
     def _deliver(self) -> None:
         network = self.network
         if not self.local and (until := network.blocked_until(self, self.peer)):
-            network.sim.at(until, self.process, self._deliver)
+            network.sim.at(min(until, network.sim.now + _LOOK_US), self.process, self._deliver)
             return
         self._scheduled = False
         if not self.open or self._paused or not self._inbox or self.protocol is None:
@@ -172,7 +175,7 @@ class Endpoint(asyncio.Transport):
             return
         network = self.network
         if not self.local and (until := network.blocked_until(self, self.peer)):
-            network.sim.at(until, self.process, self._finish)
+            network.sim.at(min(until, network.sim.now + _LOOK_US), self.process, self._finish)
             return
         if self._inbox and not self._paused:
             if network.sim.random.random() < 0.5:
@@ -299,8 +302,7 @@ class Network:
         until = self.blocked_until_hosts(process.machine.host, host)
         machine_is_up = local or any(machine.host == host and machine.up for machine in self.machines)
         if until or not machine_is_up:
-            retry_us = self.sim.now + SECOND if not machine_is_up else until + self.latency(local)
-            self.sim.at(retry_us, None, self._handshake, process, factory, address, done)
+            self.sim.at(self.sim.now + _LOOK_US, None, self._handshake, process, factory, address, done)
             return
         listener = self.listeners.get(address)
         if listener is None or not listener.process.alive:

@@ -1,4 +1,4 @@
-"""What has ever been committed in any log, kept to be held against every replica. Holds `replicas-agree`, `generations`."""
+"""What has ever been committed in any log, held against every replica: `replicas-agree` and `generations`."""
 
 from __future__ import annotations
 
