@@ -252,6 +252,8 @@ class RangeReader:
             failures += 1
             left = deadline - now_ms()
             if left <= 0:
+                if look.missing is not None:
+                    return look.missing
                 raise KafkaTimeoutError(
                     f"{tp.topic}-{tp.partition}: nothing came from offset {offset} on (up to {until}) within "
                     f"poll_timeout_ms={self._timeout_ms} (Spark's option kafkaConsumer.pollTimeoutMs): "
@@ -272,7 +274,8 @@ class _Look:
         self._offset = offset
         self._until = until
         self._empty = 0
-        self._missing_since: int | None = None
+        self._missing_since = 0
+        self.missing: _Missing | None = None
         self.trouble = ""
 
     async def once(self) -> Chunk | _Missing | _Nothing | None:
@@ -285,6 +288,7 @@ class _Look:
         except KafkaError as error:
             if not error.retriable:
                 raise
+            self.missing = None
             self.trouble = str(error)
             self._network.refresh()
             return None
@@ -374,8 +378,9 @@ class _Look:
         """A log too short, or unknown: lost once it has stayed so for a while."""
         self.trouble = str(trouble)
         now = now_ms()
-        if self._missing_since is None:
+        if self.missing is None:
             self._missing_since = now
+        self.missing = missing
         self._network.refresh()
         return missing if now - self._missing_since >= self._settle_ms else None
 

@@ -153,6 +153,20 @@ def test_a_topic_or_partition_that_is_gone_is_an_error_or_nothing(kafka, topic, 
     assert all(not request.allow_auto_topic_creation for request in kafka.requests(m.MetadataRequest))
 
 
+def test_a_partition_the_broker_does_not_know_any_more_is_lost_in_the_end(kafka):
+    filled(kafka)
+    kafka.script(m.FetchRequest, *[lambda request: answer(3)] * 1000)
+    with reader(kafka, poll_timeout_ms=5_000) as some, pytest.raises(DataLossError, match="no such partition"):
+        offsets(some.read([OffsetRange("t", 0, 3, 9)]))
+
+
+def test_a_timeout_while_an_end_settles_says_what_is_missing(kafka, monkeypatch):
+    monkeypatch.setattr(module, "_SETTLE_MS", 10_000)
+    filled(kafka, 10)
+    with reader(kafka, poll_timeout_ms=150) as some, pytest.raises(DataLossError, match="the log has 0 to 10"):
+        offsets(some.read([OffsetRange("t", 0, 10, 20)]))
+
+
 def test_nothing_for_the_timeout_names_the_setting(kafka):
     filled(kafka)
     code = lambda request: answer(6)  # noqa: E731
