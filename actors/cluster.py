@@ -35,6 +35,8 @@ DEFAULT_NAME = "default"
 _OBJECT_STORE_BYTES = 80 << 20
 _START_SECONDS = 60.0
 _STOP_SECONDS = 5.0
+_CHECK_SECONDS = 1.0
+_SILENCE_SECONDS = 30.0
 _SOCKET_PATH_MAX = 107
 _MARK_LENGTH = 12
 _ADDRESS_FILE = "ray-address"
@@ -60,6 +62,8 @@ class Cluster:
         self._addresses = addresses
         self._owns_ray = owns_ray
         self._owner = owner
+        self._asked: Any = None
+        self._heard = time.monotonic()
 
     @classmethod
     def start(
@@ -186,16 +190,24 @@ class Cluster:
         return {shard["partition"]: shard["pid"] for shard in shards if shard["partition"] >= 0}
 
     def check(self) -> None:
-        """Raises ClusterError if the controller is gone for good."""
+        """Raises ClusterError if the controller is gone for good. Takes a second at most."""
+        if self._asked is None:
+            self._asked = self._controller.addresses.remote()
+        done, _ = ray.wait([self._asked], timeout=_CHECK_SECONDS)
+        if not done:
+            if time.monotonic() - self._heard > _SILENCE_SECONDS:
+                raise ClusterError(
+                    f"the controller of cluster {self.name!r} has not answered for {_SILENCE_SECONDS:.0f} s"
+                )
+            return
+        answer, self._asked, self._heard = self._asked, None, time.monotonic()
         try:
-            ray.get(self._controller.addresses.remote(), timeout=30)
+            ray.get(answer)
         except ray.exceptions.ActorDiedError as error:
             self._controller = None
             raise ClusterError(
                 f"cluster {self.name!r} has been ended by `coterie down`, or its controller's node is gone"
             ) from error
-        except ray.exceptions.GetTimeoutError as error:
-            raise ClusterError(f"the controller of cluster {self.name!r} has not answered for 30 s") from error
         except ray.exceptions.RayError:
             return  # it is being restarted
 
