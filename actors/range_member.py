@@ -88,6 +88,22 @@ class Holding:
     partitions: tuple[Held, ...]
 
 
+def member_settings(spec: RangeMemberSpec) -> dict[str, Any]:
+    """The settings of a member's Consumer."""
+    return {
+        "heartbeat_interval_ms": 1000,
+        # How long the group waits for this member to join again, which it may put off for a batch.
+        "max_poll_interval_ms": max(300_000, spec.revoke_wait_ms + 60_000),
+        "allow_auto_create_topics": False,
+        **spec.options,
+        "bootstrap_servers": spec.bootstrap_servers,
+        "group_id": spec.group_id,
+        "enable_auto_commit": False,
+        "auto_offset_reset": "earliest",
+        "partition_assignment_strategy": ["cooperative-sticky"],
+    }
+
+
 def await_settled(
     look: Callable[[], Iterable[Holding]],
     spec: RangeMemberSpec,
@@ -161,20 +177,7 @@ class RangeMember:
 
     def __init__(self, spec: RangeMemberSpec, *, make_consumer: Callable[..., Any] = Consumer) -> None:
         self._spec = spec
-        self._consumer = make_consumer(
-            **{
-                "heartbeat_interval_ms": 1000,
-                # How long the group waits for this member to join again, which it may put off for a batch.
-                "max_poll_interval_ms": max(300_000, spec.revoke_wait_ms + 60_000),
-                "allow_auto_create_topics": False,
-                **spec.options,
-                "bootstrap_servers": spec.bootstrap_servers,
-                "group_id": spec.group_id,
-                "enable_auto_commit": False,
-                "auto_offset_reset": "earliest",
-                "partition_assignment_strategy": ["cooperative-sticky"],
-            }
-        )
+        self._consumer = make_consumer(**member_settings(spec))
         self._incarnation = uuid.uuid4().hex[:12]
         self._tenures = 0
         self._turn = threading.Condition()
@@ -212,8 +215,10 @@ class RangeMember:
     def stop(self, timeout_s: float = 30.0) -> bool:
         """Commit nothing more, leave. Whether that was done in time. A static member stays in the group's books."""
         with self._turn:
-            self._stopping = True
+            first, self._stopping = not self._stopping, True
             self._wake()
+            if first and not self._polling:  # a request, perhaps to a broker that is away
+                self._consumer.wakeup()
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
@@ -302,12 +307,15 @@ class RangeMember:
 
     def _run_commands(self) -> None:
         while self._commands:
-            with self._turn:
-                command, answer = self._commands.popleft()
-            try:
-                answer.set_result(command())
-            except Exception as error:
-                answer.set_exception(error)
+            self._run_command()
+
+    def _run_command(self) -> None:
+        with self._turn:
+            command, answer = self._commands.popleft()
+        try:
+            answer.set_result(command())
+        except Exception as error:
+            answer.set_exception(error)
 
     # --- positions ------------------------------------------------------------------------------------------------
 
@@ -367,10 +375,12 @@ class RangeMember:
     def _wait_for_batch(self) -> None:
         deadline = time.monotonic() + self._spec.revoke_wait_ms / 1000
         while self._batch_since is not None and not self._stopping:
-            self._run_commands()
+            if self._commands:
+                self._run_command()  # one only: the next batch must not begin with what is leaving
+                continue
             with self._turn:
                 left = deadline - time.monotonic()
-                if self._batch_since is None or left <= 0:
+                if left <= 0:
                     return
                 if not self._commands and not self._stopping:
                     self._turn.wait(left)
@@ -401,7 +411,8 @@ class RangeMember:
     def _look(self) -> Holding:
         group = self._consumer.group_metadata()
         held = tuple(self._held[tp] for tp in sorted(self._held))
-        settled = group.generation_id >= 0 and not self._unresolved and self._consumer.assignment() == set(self._held)
+        known = not self._unresolved and self._consumer.assignment() == set(self._held)
+        settled = known and group.generation_id >= 0 and not self._consumer.session_lapsed()
         return Holding(group.member_id, group.generation_id, settled, held)
 
     def _begin(self) -> Holding:
@@ -409,6 +420,8 @@ class RangeMember:
             self._batch_since = None
             self._subscribe()
         holding = self._look()
+        if self._consumer.session_lapsed():  # others may have these by now
+            holding = replace(holding, partitions=())
         if holding.partitions:
             self._batch_since = time.monotonic()
         return holding
@@ -422,7 +435,9 @@ class RangeMember:
             failure = self._commit_due()
             if failure is None or self._in_callback:
                 break
-            if time.monotonic() > deadline:
+            if isinstance(failure, RebalanceInProgressError):  # lasts as long as the slowest member's poll interval
+                deadline = time.monotonic() + _FINISH_SECONDS
+            elif time.monotonic() > deadline:
                 self._due = {}
                 raise failure
             self._poll(_POLL_MS)  # a rebalance has to get on before the commit can
@@ -434,7 +449,7 @@ class RangeMember:
         mine = {
             tp: at for tp, (at, tenure) in self._due.items() if tp in self._held and self._held[tp].tenure == tenure
         }
-        while mine:
+        while mine and not self._stopping:
             try:
                 self._consumer.commit({tp: OffsetAndMetadata(at) for tp, at in mine.items()})
             except WakeupError:
@@ -444,6 +459,8 @@ class RangeMember:
             except CommitFailedError as error:
                 log.info("group %s: %s", self._spec.group_id, error)
                 self.let_go(mine)  # they have, or may have, other owners
+                # Or have not, if the session is taken up again: then nobody assigns them anew.
+                self._unresolved.update(mine.keys() & self._consumer.assignment())
                 break
             for tp, at in mine.items():
                 self._held[tp] = replace(self._held[tp], position=at)

@@ -20,8 +20,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from actors.client import Admin, Consumer, TopicPartition
+from actors.client.config import consumer_config
 from actors.client.errors import GroupIdNotFoundError, UnknownTopicOrPartitionError
-from actors.range_member import RangeMemberSpec
+from actors.range_member import RangeMemberSpec, member_settings
 from spark_bridge.bounds import resolve
 from spark_bridge.executors import prepare
 from spark_bridge.members import Members, executor_nodes
@@ -32,6 +33,7 @@ from spark_bridge.source import Reading
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_SETTLE_S: Final = 60.0
 _INTERVAL: Final = re.compile(r"(?:interval\s+)?(\d+(?:\.\d+)?)\s*(\w+)")
 _SECONDS: Final = {
     "millisecond": 0.001,
@@ -133,9 +135,10 @@ class GroupStream:
         except BaseException:
             client.close()
             raise
-        return GroupQuery(self._spark, self._plan(self._function, partitions), members, client, run_id)
+        plan = self._plan(self._function, partitions, consumer_config(member_settings(spec)))
+        return GroupQuery(self._spark, plan, members, client, run_id)
 
-    def _plan(self, function: BatchFunction, partitions: Sequence[TopicPartition]) -> Plan:
+    def _plan(self, function: BatchFunction, partitions: Sequence[TopicPartition], settings: Mapping[str, Any]) -> Plan:
         read = self._options
         return Plan(
             group_id=self._group_id,
@@ -153,6 +156,8 @@ class GroupStream:
             min_offsets_per_trigger=read.min_offsets_per_trigger,
             max_trigger_delay_s=read.max_trigger_delay_ms / 1000,
             min_partitions=read.min_partitions,
+            # As long as dead members are waited for, or the others' batches; no setting of theirs is known here.
+            settle_timeout_s=_SETTLE_S + max(settings["session_timeout_ms"], read.revoke_wait_ms) / 1000,
             name=self._name,
         )
 
