@@ -46,6 +46,18 @@ class ArrowColumns:
     def __len__(self) -> int:
         return len(self.offsets)
 
+    def since(self, offset: int) -> ArrowColumns:
+        """Those from `offset` on, of one batch."""
+        first = int(np.searchsorted(self.offsets, offset))
+        return ArrowColumns(
+            self.offsets[first:],
+            self.timestamps[first:],
+            self.timestamp_types[first:],
+            self.keys.slice(first),
+            self.values.slice(first),
+            None if self.headers is None else self.headers.slice(first),
+        )
+
 
 def read_columns(batches: Sequence[Whole], *, with_headers: bool = False) -> ArrowColumns:
     """All records of these batches. Raises CorruptMessageError if one of them is no batch of records."""
