@@ -177,8 +177,8 @@ class RangeReader:
                 after = found.offset
                 if after < until:
                     coming = self._start(tp, after, until)
-                batches = self._whole_batches(found, position, until)
-                yield from self._record_batches(wanted, position, batches)
+                for batches in _some_at_once(self._whole_batches(found, position, until)):
+                    yield from self._record_batches(wanted, position, batches)
                 position = after
         finally:
             if coming is not None:
@@ -200,8 +200,6 @@ class RangeReader:
         return batches
 
     def _record_batches(self, wanted: OffsetRange, position: int, batches: list[Whole]) -> Iterator[pa.RecordBatch]:
-        if not batches:
-            return
         try:
             columns = read_columns(batches, with_headers=self._headers)
         except CorruptMessageError as error:
@@ -396,6 +394,20 @@ class _Look:
             offset = offsets[self._tp]
             found.append(offset.offset if offset is not None else 0)
         return found[0], found[1]
+
+
+def _some_at_once(batches: list[Whole]) -> Iterator[list[Whole]]:
+    """In pieces of about BATCH_ROWS records: what was well compressed takes a multiple of its size as columns."""
+    some: list[Whole] = []
+    rows = 0
+    for batch in batches:
+        if some and rows + batch[1].record_count > BATCH_ROWS:
+            yield some
+            some, rows = [], 0
+        some.append(batch)
+        rows += batch[1].record_count
+    if some:
+        yield some
 
 
 def _record_batch(topic: str, partition: int, columns: ArrowColumns, headers: bool) -> pa.RecordBatch:

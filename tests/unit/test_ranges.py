@@ -83,6 +83,16 @@ def test_many_small_fetches_give_the_same(kafka):
     assert len(kafka.requests(m.FetchRequest)) > 20
 
 
+def test_no_arrow_batch_is_larger_than_asked_whatever_the_batches_are(kafka, monkeypatch):
+    monkeypatch.setattr(module, "BATCH_ROWS", 100)
+    for size in (250, 60, 60, 1, 99, 1):
+        kafka.append("t", 0, *[b"v"] * size)
+    with reader(kafka) as some:
+        batches = list(some.read([OffsetRange("t", 0, 10, 471)]))
+    assert [batch.num_rows for batch in batches] == [100, 100, 40, 60, 61, 100]
+    assert offsets(iter(batches)) == list(range(10, 471))
+
+
 def test_gaps_of_compaction_are_passed(kafka):
     records = [(delta, b"k", b"v", None, 5) for delta in (2, 5, 9)]
     kafka.append_batch(T0, build_sparse_batch(records, base_offset=0, last_offset_delta=19))
