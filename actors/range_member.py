@@ -32,6 +32,7 @@ from typing import Any, TypeVar
 from actors.client import Admin, Consumer, ConsumerRebalanceListener, OffsetAndMetadata, TopicPartition
 from actors.client.errors import (
     CommitFailedError,
+    GroupIdNotFoundError,
     KafkaError,
     KafkaTimeoutError,
     RebalanceInProgressError,
@@ -102,6 +103,19 @@ def member_settings(spec: RangeMemberSpec) -> dict[str, Any]:
         "auto_offset_reset": "earliest",
         "partition_assignment_strategy": ["cooperative-sticky"],
     }
+
+
+def topics_begun(admin: Admin, group_id: str, partitions: Collection[TopicPartition]) -> set[str]:
+    """The topics of which the group has committed anything.
+
+    A partition of theirs without a commit is new, and begins at its oldest record, so that nothing of it is lost:
+    a start is only for the other topics.
+    """
+    try:
+        committed = admin.list_consumer_group_offsets(group_id, partitions)
+    except GroupIdNotFoundError:  # some brokers answer so for a group that has yet to begin
+        return set()
+    return {tp.topic for tp, at in committed.items() if at is not None}
 
 
 def await_settled(

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from actors.client import Admin, Consumer, TopicPartition
 from actors.client.config import consumer_config
-from actors.client.errors import GroupIdNotFoundError, UnknownTopicOrPartitionError
-from actors.range_member import RangeMemberSpec, member_settings
+from actors.client.errors import UnknownTopicOrPartitionError
+from actors.range_member import RangeMemberSpec, member_settings, topics_begun
 from spark_bridge.bounds import resolve
 from spark_bridge.executors import prepare
 from spark_bridge.members import Members, executor_nodes
@@ -162,18 +162,10 @@ class GroupStream:
         )
 
     def _starts(self, client: Consumer) -> tuple[dict[tuple[str, int], int], list[TopicPartition]]:
-        """Where partitions begin that have no commit yet, and all partitions there are.
-
-        Only for topics of which the group has committed nothing: elsewhere a partition without a commit is new, and
-        begins at its oldest record, so that nothing of it is lost.
-        """
+        """Where partitions begin that have no commit yet, and all partitions there are."""
         partitions = [tp for topic in self._present_topics(client) for tp in _partitions(client, topic)]
         with Admin(bootstrap_servers=self._servers) as admin:
-            try:
-                committed = admin.list_consumer_group_offsets(self._group_id, partitions)
-            except GroupIdNotFoundError:  # some brokers answer so for a group that has yet to begin
-                committed = {}
-            known = {tp.topic for tp, at in committed.items() if at is not None}
+            known = topics_begun(admin, self._group_id, partitions)
             if known.issuperset(tp.topic for tp in partitions):
                 return {}, partitions
             found = resolve(admin, self._options.starting, [(tp.topic, tp.partition) for tp in partitions])
