@@ -213,3 +213,24 @@ def _again(cluster: peers.Coterie) -> None:
     """SIGKILL, then a start on the same port, once those left behind have let go of it."""
     peers.end_family(cluster.kill(), grace_s=5)
     cluster.start()
+
+
+def test_what_compaction_left_is_read_and_every_range_ends(tmp_path: Path) -> None:
+    quick = {"log.cleaner.backoff.ms": "100", "log.cleaner.min.cleanable.ratio": "0.01", "log.segment.bytes": "2000"}
+    with peers.coterie(tmp_path, brokers=1, config=quick) as cluster:
+        kafka = cluster.peer()
+        make(kafka, "t", 1, cleanup_policy="compact")
+        keys = pa.array([b"key-%d" % (n % 5) for n in range(1000)])
+        batch = pa.RecordBatch.from_pydict({"key": keys, "value": pa.array([b"%04d" % n for n in range(1000)])})
+        write(kafka, "t", batch, batch_size=500)
+        everything = [OffsetRange("t", 0, 0, 1000)]
+        rows = wait_until(lambda: len(found := read(kafka, everything)) < 500 and found, what="compaction")
+        offsets = [row["offset"] for row in rows]
+        assert offsets == sorted(set(offsets))
+        assert [row["value"] for row in rows] == [b"%04d" % offset for offset in offsets]
+        assert {row["key"]: row["offset"] for row in rows} == {b"key-%d" % n: 995 + n for n in range(5)}
+        parts = [OffsetRange("t", 0, start, start + 7) for start in range(0, 1000, 7) if start + 7 <= 1000]
+        found = [row["offset"] for row in read(kafka, parts)]
+        # Compaction may have gone on meanwhile: nothing new, nothing out of place, and the newest of all.
+        assert set(found) <= set(offsets)
+        assert found == sorted(found)
