@@ -30,15 +30,8 @@ from actors.client.config import consumer_config
 from actors.client.errors import ConfigurationError, UnknownTopicOrPartitionError
 from actors.client.ranges import OffsetRange, RangeReader
 from actors.process import check_code_version, code_version
-from actors.range_member import (
-    Holding,
-    RangeMember,
-    RangeMemberSpec,
-    await_settled,
-    member_settings,
-    present,
-    topics_begun,
-)
+from actors.range_group import Holding, RangeMemberSpec, await_settled, member_settings, present, topics_begun
+from actors.range_member import RangeMember
 
 log = logging.getLogger(__name__)
 

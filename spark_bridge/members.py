@@ -22,7 +22,8 @@ from actors.client import Admin, TopicPartition
 from actors.client.config import consumer_config
 from actors.client.errors import KafkaError
 from actors.process import check_code_version, code_version
-from actors.range_member import Done, Held, Holding, RangeMember, RangeMemberSpec, await_settled, member_settings
+from actors.range_group import Done, Held, Holding, RangeMemberSpec, await_settled, member_settings
+from actors.range_member import RangeMember
 from placement.nodes import alive_nodes
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from actors.client import Consumer, TopicPartition
 from actors.client.ranges import OffsetRange
-from actors.range_member import present
+from actors.range_group import present
 from spark_bridge.batch import Batch, limited
 from spark_bridge.members import Members, Share
 from spark_bridge.source import Reading, ranges_dataframe, split_ranges

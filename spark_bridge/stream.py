@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from actors.client import Admin, Consumer, TopicPartition
 from actors.client.config import consumer_config
 from actors.client.errors import UnknownTopicOrPartitionError
-from actors.range_member import RangeMemberSpec, member_settings, topics_begun
+from actors.range_group import RangeMemberSpec, member_settings, topics_begun
 from spark_bridge.bounds import resolve
 from spark_bridge.executors import prepare
 from spark_bridge.members import Members, executor_nodes
@@ -117,7 +117,7 @@ class GroupStream:
             raise OptionError("foreach_batch: a stream needs a function before it can start")
         read, run_id = self._options, str(uuid.uuid4())
         count = self._count or prepare(self._spark)
-        client = Consumer(bootstrap_servers=self._servers, allow_auto_create_topics=False, **_plain(read.client))
+        client = Consumer(bootstrap_servers=self._servers, allow_auto_create_topics=False, **read.reader_settings)
         try:
             starts, partitions = self._starts(client)
             spec = RangeMemberSpec(
@@ -148,7 +148,7 @@ class GroupStream:
                 headers=read.include_headers,
                 fail_on_data_loss=read.fail_on_data_loss,
                 poll_timeout_ms=read.poll_timeout_ms,
-                consumer_options=_plain(read.client),
+                consumer_options=read.reader_settings,
             ),
             interval_s=self._interval_s,
             partitions=tuple(partitions),
@@ -190,14 +190,6 @@ def _partitions(client: Consumer, topic: str) -> list[TopicPartition]:
     if numbers is None:
         raise UnknownTopicOrPartitionError(f"topics: there is no topic {topic!r}")
     return [TopicPartition(topic, number) for number in sorted(numbers)]
-
-
-def _plain(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a client that is in no group."""
-    return {name: value for name, value in options.items() if name not in _OF_MEMBERS}
-
-
-_OF_MEMBERS: Final = ("session_timeout_ms", "heartbeat_interval_ms", "group_instance_id", "client_id")
 
 
 def _seconds(interval: str) -> float:

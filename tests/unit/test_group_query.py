@@ -12,7 +12,7 @@ import pytest
 from actors.client import TopicPartition
 from actors.client.errors import ConfigurationError
 from actors.client.ranges import OffsetRange
-from actors.range_member import Held, RangeMemberSpec
+from actors.range_group import Held, RangeMemberSpec
 from spark_bridge import members as members_module
 from spark_bridge import query as query_module
 from spark_bridge.batch import Batch

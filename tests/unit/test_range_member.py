@@ -14,7 +14,8 @@ import actors.range_member
 from actors.client import OffsetAndMetadata, TopicPartition
 from actors.client.errors import CommitFailedError, KafkaTimeoutError, RebalanceInProgressError, WakeupError
 from actors.client.records import ConsumerGroupMetadata
-from actors.range_member import Holding, RangeMember, RangeMemberSpec
+from actors.range_group import Holding, RangeMemberSpec
+from actors.range_member import RangeMember
 from tests.compat.support import wait_until
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
