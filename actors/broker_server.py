@@ -466,6 +466,8 @@ class BrokerServer:
         if connection.transport is not None:
             sock = connection.transport.get_extra_info("socket")
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            # A client whose machine has vanished holds its place no longer than the system's probes take.
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         self._connections.add(connection)
         self._per_address[connection.peer] += 1
         return True

@@ -7,6 +7,7 @@ with Cluster.start(brokers=3, data_dir="data") as cluster:
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import os
 import secrets
@@ -35,6 +36,9 @@ DEFAULT_NAME = "default"
 _OBJECT_STORE_BYTES = 80 << 20
 _START_SECONDS = 60.0
 _STOP_SECONDS = 5.0
+_DYING_SECONDS = 10.0
+_CHECK_SECONDS = 1.0
+_SILENCE_SECONDS = 30.0
 _SOCKET_PATH_MAX = 107
 _MARK_LENGTH = 12
 _ADDRESS_FILE = "ray-address"
@@ -60,6 +64,8 @@ class Cluster:
         self._addresses = addresses
         self._owns_ray = owns_ray
         self._owner = owner
+        self._asked: Any = None
+        self._heard = time.monotonic()
 
     @classmethod
     def start(
@@ -92,7 +98,7 @@ class Cluster:
         listening = listeners.bind_host or bind
         if listening is not None:
             _warn_if_open(listening)
-            _check_ports(listening if bind is not None else None, port, brokers)
+            _check_ports(listening if bind is not None else None, port, brokers, folder)
         _prepare_folder(folder)
         owns_ray = _connect(folder, ray_address)
         try:
@@ -207,16 +213,24 @@ class Cluster:
         return {shard["partition"]: shard["pid"] for shard in shards if shard["partition"] >= 0}
 
     def check(self) -> None:
-        """Raises ClusterError if the controller is gone for good."""
+        """Raises ClusterError if the controller is gone for good. Takes a second at most."""
+        if self._asked is None:
+            self._asked = self._controller.addresses.remote()
+        done, _ = ray.wait([self._asked], timeout=_CHECK_SECONDS)
+        if not done:
+            if time.monotonic() - self._heard > _SILENCE_SECONDS:
+                raise ClusterError(
+                    f"the controller of cluster {self.name!r} has not answered for {_SILENCE_SECONDS:.0f} s"
+                )
+            return
+        answer, self._asked, self._heard = self._asked, None, time.monotonic()
         try:
-            ray.get(self._controller.addresses.remote(), timeout=30)
+            ray.get(answer)
         except ray.exceptions.ActorDiedError as error:
             self._controller = None
             raise ClusterError(
                 f"cluster {self.name!r} has been ended by `coterie down`, or its controller's node is gone"
             ) from error
-        except ray.exceptions.GetTimeoutError as error:
-            raise ClusterError(f"the controller of cluster {self.name!r} has not answered for 30 s") from error
         except ray.exceptions.RayError:
             return  # it is being restarted
 
@@ -326,20 +340,46 @@ def _chosen_port(port: int | None, listeners: Listeners) -> int:
     return listeners.bind_port
 
 
-def _check_ports(host: str | None, port: int, brokers: int) -> None:
-    """Whether the ports are possible and, at a host of this machine, free."""
+def _check_ports(host: str | None, port: int, brokers: int, folder: Path) -> None:
+    """Whether the ports are possible and, at a host of this machine, free.
+
+    Those of a cluster that was killed a moment ago are waited for: its processes outlive it by about two seconds.
+    """
     if not 0 <= port <= 65535 - brokers:
         raise ClusterError(f"--port {port} is out of range: 0 to {65535 - brokers} for {brokers} broker(s)")
-    for number in range(port, port + brokers) if port and host is not None else ():
-        with socket.socket(socket.AF_INET6 if ":" in (host or "") else socket.AF_INET) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind((host, number))
-            except OSError as error:
+    deadline = time.monotonic() + _DYING_SECONDS
+    if not port or host is None:
+        return
+    for number in range(port, port + brokers):
+        while (error := _port_taken(host, number)) is not None:
+            if not _is_held(folder) or time.monotonic() > deadline:
                 raise ClusterError(
                     f"cannot listen on {host}:{number} ({os.strerror(error.errno or 0)}): choose another --port, "
                     "or 0 for any free ones"
                 ) from error
+            time.sleep(0.05)
+
+
+def _port_taken(host: str, port: int) -> OSError | None:
+    """Why nobody can listen there."""
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            return error
+    return None
+
+
+def _is_held(folder: Path) -> bool:
+    """Whether some process has a directory of this cluster locked."""
+    for path in folder.glob("*/.lock"):
+        with path.open() as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except OSError:
+                return True
+    return False
 
 
 def _prepare_folder(folder: Path) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from actors.handlers.context import BrokerContext
 from actors.log.compaction import CompactionPlan, CompactionResult
-from actors.log.errors import LogError, StorageError
+from actors.log.errors import StorageError
 from actors.log.files import remove_files
 from actors.log.partition_log import PartitionLog
 from placement.metadata import OFFSETS_TOPIC
@@ -63,7 +63,7 @@ class Housekeeper:
             for each in list(self._context.data_dir.logs.values()):
                 try:
                     await job(each)
-                except (LogError, OSError):  # one log's trouble is not the others'
+                except Exception:  # one log's trouble is not the others', and a job ends only with its broker
                     log.exception("housekeeping of %s", each.directory.name)
                 await asyncio.sleep(0)  # one log a turn: clients come in between
 

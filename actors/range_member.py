@@ -24,21 +24,20 @@ import threading
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
-from actors.client import Admin, Consumer, ConsumerRebalanceListener, OffsetAndMetadata, TopicPartition
+from actors.client import Consumer, ConsumerRebalanceListener, OffsetAndMetadata, TopicPartition
 from actors.client.errors import (
     CommitFailedError,
     KafkaError,
-    KafkaTimeoutError,
     RebalanceInProgressError,
     RetriableError,
     WakeupError,
 )
-from actors.client.ranges import DataLossError
+from actors.range_group import Done, Held, Holding, RangeMemberSpec, member_settings
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -46,97 +45,6 @@ T = TypeVar("T")
 _POLL_MS = 250
 _FINISH_SECONDS = 60.0
 _RETRY_SECONDS = 0.1
-
-Done = Mapping[tuple[str, int], tuple[int, str]]
-
-
-@dataclass(frozen=True, slots=True)
-class RangeMemberSpec:
-    """How a member takes part. `options` are those of actors.client.Consumer.
-
-    `starts` says where partitions without a committed offset begin; one it does not name is new and begins at its
-    oldest record. Either `topics` or `pattern` is given.
-    """
-
-    group_id: str
-    bootstrap_servers: str
-    topics: tuple[str, ...] = ()
-    pattern: str | None = None
-    starts: Mapping[tuple[str, int], int] = field(default_factory=dict)
-    batch_timeout_ms: int = 300_000
-    revoke_wait_ms: int = 10_000
-    options: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """A partition a member holds: the next offset to read, and the tenure a commit must name."""
-
-    topic: str
-    partition: int
-    position: int
-    tenure: str
-
-
-@dataclass(frozen=True, slots=True)
-class Holding:
-    """What a member has. `settled`: it has a generation's assignment, and knows where each partition goes on."""
-
-    member_id: str
-    generation_id: int
-    settled: bool
-    partitions: tuple[Held, ...]
-
-
-def await_settled(
-    look: Callable[[], Iterable[Holding]],
-    spec: RangeMemberSpec,
-    partitions: Collection[TopicPartition],
-    timeout_s: float,
-    give_up: Callable[[], bool] = lambda: False,
-) -> None:
-    """Wait until these partitions are divided in the group, and every member has its share.
-
-    An assignment alone does not say so: in a cooperative rebalance a newcomer has nothing at first, until the others
-    have let go. Raises KafkaTimeoutError naming group and servers.
-    """
-    deadline = time.monotonic() + timeout_s
-    pause = 0.02
-    with Admin(bootstrap_servers=spec.bootstrap_servers) as admin:
-        while not give_up() and not (all(each.settled for each in look()) and _divided(admin, spec, partitions)):
-            if time.monotonic() > deadline:
-                raise KafkaTimeoutError(
-                    f"group {spec.group_id!r} gave no assignment within {timeout_s:.0f} s: is its coordinator "
-                    f"reachable at bootstrap_servers={spec.bootstrap_servers!r}?"
-                )
-            time.sleep(pause)
-            pause = min(2 * pause, 0.25)
-
-
-def _divided(admin: Admin, spec: RangeMemberSpec, partitions: Collection[TopicPartition]) -> bool:
-    try:
-        (group,) = admin.describe_consumer_groups([spec.group_id])
-    except RetriableError:
-        return False
-    owned = {tp for member in group.members for tp in member.assignment}
-    return group.state == "Stable" and owned.issuperset(partitions)
-
-
-def present(held: Held, begin: int, end: int, *, fail: bool, setting: str) -> int:
-    """The position, if the log (of `begin` to `end`) has it; else where the log begins, or DataLossError with `fail`.
-
-    `setting` is what the user calls the choice.
-    """
-    if begin <= held.position <= end:
-        return held.position
-    lost = f"{held.topic}-{held.partition}: the group goes on at offset {held.position}, the log has {begin} to {end}"
-    if fail:
-        raise DataLossError(
-            f"{lost}. Records were deleted before they were read, or the topic was made anew; set {setting} to false "
-            "to go on with what is there"
-        )
-    log.warning("%s; going on at %d, since %s is false", lost, begin, setting)
-    return begin
 
 
 class _Listener(ConsumerRebalanceListener):
@@ -161,20 +69,7 @@ class RangeMember:
 
     def __init__(self, spec: RangeMemberSpec, *, make_consumer: Callable[..., Any] = Consumer) -> None:
         self._spec = spec
-        self._consumer = make_consumer(
-            **{
-                "heartbeat_interval_ms": 1000,
-                # How long the group waits for this member to join again, which it may put off for a batch.
-                "max_poll_interval_ms": max(300_000, spec.revoke_wait_ms + 60_000),
-                "allow_auto_create_topics": False,
-                **spec.options,
-                "bootstrap_servers": spec.bootstrap_servers,
-                "group_id": spec.group_id,
-                "enable_auto_commit": False,
-                "auto_offset_reset": "earliest",
-                "partition_assignment_strategy": ["cooperative-sticky"],
-            }
-        )
+        self._consumer = make_consumer(**member_settings(spec))
         self._incarnation = uuid.uuid4().hex[:12]
         self._tenures = 0
         self._turn = threading.Condition()
@@ -212,8 +107,10 @@ class RangeMember:
     def stop(self, timeout_s: float = 30.0) -> bool:
         """Commit nothing more, leave. Whether that was done in time. A static member stays in the group's books."""
         with self._turn:
-            self._stopping = True
+            first, self._stopping = not self._stopping, True
             self._wake()
+            if first and not self._polling:  # a request, perhaps to a broker that is away
+                self._consumer.wakeup()
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
@@ -302,12 +199,15 @@ class RangeMember:
 
     def _run_commands(self) -> None:
         while self._commands:
-            with self._turn:
-                command, answer = self._commands.popleft()
-            try:
-                answer.set_result(command())
-            except Exception as error:
-                answer.set_exception(error)
+            self._run_command()
+
+    def _run_command(self) -> None:
+        with self._turn:
+            command, answer = self._commands.popleft()
+        try:
+            answer.set_result(command())
+        except Exception as error:
+            answer.set_exception(error)
 
     # --- positions ------------------------------------------------------------------------------------------------
 
@@ -367,10 +267,12 @@ class RangeMember:
     def _wait_for_batch(self) -> None:
         deadline = time.monotonic() + self._spec.revoke_wait_ms / 1000
         while self._batch_since is not None and not self._stopping:
-            self._run_commands()
+            if self._commands:
+                self._run_command()  # one only: the next batch must not begin with what is leaving
+                continue
             with self._turn:
                 left = deadline - time.monotonic()
-                if self._batch_since is None or left <= 0:
+                if left <= 0:
                     return
                 if not self._commands and not self._stopping:
                     self._turn.wait(left)
@@ -401,7 +303,8 @@ class RangeMember:
     def _look(self) -> Holding:
         group = self._consumer.group_metadata()
         held = tuple(self._held[tp] for tp in sorted(self._held))
-        settled = group.generation_id >= 0 and not self._unresolved and self._consumer.assignment() == set(self._held)
+        known = not self._unresolved and self._consumer.assignment() == set(self._held)
+        settled = known and group.generation_id >= 0 and not self._consumer.session_lapsed()
         return Holding(group.member_id, group.generation_id, settled, held)
 
     def _begin(self) -> Holding:
@@ -409,6 +312,8 @@ class RangeMember:
             self._batch_since = None
             self._subscribe()
         holding = self._look()
+        if self._consumer.session_lapsed():  # others may have these by now
+            holding = replace(holding, partitions=())
         if holding.partitions:
             self._batch_since = time.monotonic()
         return holding
@@ -422,7 +327,9 @@ class RangeMember:
             failure = self._commit_due()
             if failure is None or self._in_callback:
                 break
-            if time.monotonic() > deadline:
+            if isinstance(failure, RebalanceInProgressError):  # lasts as long as the slowest member's poll interval
+                deadline = time.monotonic() + _FINISH_SECONDS
+            elif time.monotonic() > deadline:
                 self._due = {}
                 raise failure
             self._poll(_POLL_MS)  # a rebalance has to get on before the commit can
@@ -434,7 +341,7 @@ class RangeMember:
         mine = {
             tp: at for tp, (at, tenure) in self._due.items() if tp in self._held and self._held[tp].tenure == tenure
         }
-        while mine:
+        while mine and not self._stopping:
             try:
                 self._consumer.commit({tp: OffsetAndMetadata(at) for tp, at in mine.items()})
             except WakeupError:
@@ -444,6 +351,8 @@ class RangeMember:
             except CommitFailedError as error:
                 log.info("group %s: %s", self._spec.group_id, error)
                 self.let_go(mine)  # they have, or may have, other owners
+                # Or have not, if the session is taken up again: then nobody assigns them anew.
+                self._unresolved.update(mine.keys() & self._consumer.assignment())
                 break
             for tp, at in mine.items():
                 self._held[tp] = replace(self._held[tp], position=at)

@@ -21,17 +21,24 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import ray
 from ray.data import Dataset, Datasource, ReadTask
+from ray.data._internal.execution.execution_callback import ExecutionCallback
+from ray.data._internal.execution.operators.limit_operator import LimitOperator
 from ray.data.block import BlockMetadata
 
-from actors.client import Consumer, TopicPartition
+from actors.client import Admin, Consumer, TopicPartition
 from actors.client.config import consumer_config
 from actors.client.errors import ConfigurationError, UnknownTopicOrPartitionError
 from actors.client.ranges import OffsetRange, RangeReader
 from actors.process import check_code_version, code_version
-from actors.range_member import Holding, RangeMember, RangeMemberSpec, await_settled, present
+from actors.range_group import Holding, RangeMemberSpec, await_settled, member_settings, present, topics_begun
+from actors.range_member import RangeMember
 
 log = logging.getLogger(__name__)
 
+_OF_MEMBERS = (
+    *("group_instance_id", "session_timeout_ms", "heartbeat_interval_ms", "max_poll_interval_ms"),
+    *("enable_auto_commit", "partition_assignment_strategy", "allow_auto_create_topics"),
+)
 _FOREVER_MS = 2**31 - 1  # the member lives and dies with the program that runs the job
 
 SCHEMA = pa.schema(
@@ -51,19 +58,35 @@ SCHEMA = pa.schema(
 
 @ray.remote(num_cpus=0, max_restarts=0)
 class ReadReceipts:
-    """Notes which ranges were read to their end. If it dies, nothing is committed."""
+    """Notes which ranges were read to their end, and whether for all their rows. If it dies, nothing is committed."""
 
     def __init__(self, version: str) -> None:
         check_code_version(version)
         self._read: set[OffsetRange] = set()
+        self._unlimited = False
 
     def note(self, wanted: OffsetRange) -> None:
         """This range was read to its end."""
         self._read.add(wanted)
 
+    def unlimited(self) -> None:
+        """The dataset was evaluated without a limit."""
+        self._unlimited = True
+
     def read(self) -> set[OffsetRange]:
-        """The ranges read so far."""
-        return self._read
+        """The ranges read so far; none while all evaluations were limited."""
+        return self._read if self._unlimited else set()
+
+
+def _noting_evaluations(receipts: Any) -> type[ExecutionCallback]:
+    """What Ray Data tells of each evaluation. A `limit` or `take` stops nobody: the tasks read ahead, to the end."""
+
+    class Noting(ExecutionCallback):  # type: ignore[misc]
+        def after_execution_succeeds(self, executor: Any) -> None:
+            if not any(isinstance(step, LimitOperator) for step in executor._topology):
+                ray.get(receipts.unlimited.remote())
+
+    return Noting
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +118,7 @@ class GroupRead:
         self._receipts: Any = None
 
     def __enter__(self) -> Self:
-        starts = self._starts()
-        partitions = [TopicPartition(*tp) for tp in starts]
+        starts, partitions = self._starts()
         self._member = RangeMember(replace(self._spec, starts=starts))
         try:
             member = self._member
@@ -106,6 +128,7 @@ class GroupRead:
             self._receipts = ReadReceipts.remote(code_version())  # type: ignore[attr-defined]
             source = _GroupDatasource(self.ranges, self._reading, self._receipts)
             self.dataset = ray.data.read_datasource(source, override_num_blocks=max(1, len(self.ranges)))
+            self.dataset.context.custom_execution_callback_classes.append(_noting_evaluations(self._receipts))
         except BaseException:
             self._leave()
             raise
@@ -123,7 +146,9 @@ class GroupRead:
     def commit(self) -> tuple[TopicPartition, ...]:
         """Commit the ends of what was read to its end, and end the batch. Once is enough: a second call does nothing.
 
-        A range that was not (a `limit`, a dataset nobody consumed) is not committed, and a warning says so.
+        A range that was not (a `limit`, a dataset nobody consumed) is not committed, and a warning says so. But Ray's
+        tasks read ahead: what a loop that is left early has not taken counts as read. Leave the block with an exception
+        if that is not to be committed.
         """
         if self._member is None or self._holding is None:
             return self.committed
@@ -155,12 +180,14 @@ class GroupRead:
             allow_auto_create_topics=False,
         )
 
-    def _starts(self) -> dict[tuple[str, int], int]:
-        """Where each partition of the topics begins if nothing is committed for it."""
-        with self._client() as client:
-            wanted = [tp for topic in self._topics for tp in _partitions(client, topic)]
-            starts = client.end_offsets(wanted) if self._start == "latest" else client.beginning_offsets(wanted)
-        return {(tp.topic, tp.partition): at for tp, at in starts.items()}
+    def _starts(self) -> tuple[dict[tuple[str, int], int], list[TopicPartition]]:
+        """Where partitions begin that have no commit yet, and all partitions there are."""
+        with self._client() as client, Admin(bootstrap_servers=self._spec.bootstrap_servers) as admin:
+            partitions = [tp for topic in self._topics for tp in _partitions(client, topic)]
+            known = topics_begun(admin, self._spec.group_id, partitions)
+            fresh = [tp for tp in partitions if tp.topic not in known]
+            starts = client.end_offsets(fresh) if self._start == "latest" else client.beginning_offsets(fresh)
+        return {(tp.topic, tp.partition): at for tp, at in starts.items()}, partitions
 
     def _fix(self, holding: Holding) -> tuple[OffsetRange, ...]:
         held = {TopicPartition(each.topic, each.partition): each for each in holding.partitions}
@@ -198,7 +225,6 @@ def read_group(
         raise ConfigurationError("topics=[]: read_group needs at least one topic")
     if auto_offset_reset not in ("earliest", "latest"):
         raise ConfigurationError(f"auto_offset_reset={auto_offset_reset!r}: must be earliest or latest")
-    consumer_config({**options, "bootstrap_servers": bootstrap_servers, "group_id": group_id})
     spec = RangeMemberSpec(
         group_id,
         bootstrap_servers,
@@ -207,7 +233,9 @@ def read_group(
         revoke_wait_ms=revoke_wait_ms,
         options=options,
     )
-    reading = _Reading(bootstrap_servers, fail_on_data_loss, {})
+    consumer_config(member_settings(spec))
+    plain = {name: value for name, value in options.items() if name not in _OF_MEMBERS}
+    reading = _Reading(bootstrap_servers, fail_on_data_loss, plain)
     return GroupRead(spec, names, reading, auto_offset_reset, settle_timeout_s)
 
 

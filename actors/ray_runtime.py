@@ -32,7 +32,8 @@ def start_embedded(token: Path, environment: Mapping[str, str] | None = None, **
     os.environ.setdefault("RAY_worker_niceness", "0")
     try:
         with process_environment({**_some_java(), **(environment or {})}):
-            ray.init(address="local", include_dashboard=False, logging_level="ERROR", log_to_driver=False, **options)
+            quiet = {"include_dashboard": False, "logging_level": "ERROR", "log_to_driver": False}
+            ray.init(address="local", **{**quiet, **options})
     except BaseException:
         end()  # a part of it may run already
         raise

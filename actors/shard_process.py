@@ -34,6 +34,7 @@ log = logging.getLogger(__name__)
 _ORPHAN_SECONDS = 15.0  # how long a process without a broker waits for one
 
 
+_SHOWN_BYTES = 512
 _OFFSET_COMMIT = 8
 _OFFSET_FETCH = 9
 _HEARTBEAT = 12
@@ -147,7 +148,12 @@ class ShardProcess:
 
     def _on_message(self, protocol: RelayProtocol, kind: int, a: int, b: int, payload: bytes) -> None:
         if kind == Kind.REQUEST:
-            self._request(a, b, payload)
+            try:
+                self._request(a, b, payload)
+            except Exception:
+                # A fault of ours: the shard is loaded again. Who has this request can tell what it was.
+                log.exception("a request of %s failed: %s", self._hosts.get(a, "?"), payload[:_SHOWN_BYTES].hex())
+                raise
         elif kind == Kind.APPENDED:
             base = int.from_bytes(payload[:8], "big")
             self._with_shard(lambda shard: shard.appended(b, base, int.from_bytes(payload[8:], "big"), self._now()))

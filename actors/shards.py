@@ -8,12 +8,14 @@ controller.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import signal
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from actors.coordinator.config import CoordinatorConfig
 from actors.handlers.context import BrokerContext
 from actors.handlers.groups import error_answer
 from actors.log.errors import LogError
+from actors.log.partition_log import Extent
 from actors.settings import BrokerConfig
 from actors.wire.connection import Connection
 from actors.wire.errors import ErrorCode
@@ -68,11 +71,14 @@ class ShardLink:
         "last_heard",
         "load_end",
         "load_offset",
+        "load_retried",
         "opened",
         "partition",
         "pending",
         "pid",
+        "pieces_wanted",
         "protocol",
+        "reading",
     )  # fmt: skip
 
     def __init__(self, protocol: RelayProtocol, now: float) -> None:
@@ -85,6 +91,9 @@ class ShardLink:
         self.last_heard = now
         self.load_offset = 0
         self.load_end = 0
+        self.load_retried = -1
+        self.pieces_wanted = 0
+        self.reading: asyncio.Future[bytes] | None = None
         self.opened: set[int] = set()  # client connections the shard has been told of
         self.pending: dict[int, tuple[Slot | Question, bytes]] = {}  # what it owes us, with the request's frame
 
@@ -286,23 +295,42 @@ class ShardHub:
         link.load_end = partition_log.log_end_offset
         settings = {"config": _group_settings(self.context.config), "topics": self._topics_list()}
         link.protocol.send(Kind.BECOME, partition, epoch, msgpack.packb(settings))
-        for _ in range(_LOAD_WINDOW):
-            self._load_piece(link)
+        link.pieces_wanted = _LOAD_WINDOW
+        self._read_piece(link)
 
-    def _load_piece(self, link: ShardLink) -> None:
+    def _read_piece(self, link: ShardLink) -> None:
+        """Read the next piece off the loop, one at a time: a cold disk may take its time over megabytes."""
         if link.load_offset < 0:
             return
         partition_log = self.context.log(OFFSETS_TOPIC, link.partition)
-        if link.load_offset < link.load_end:
-            extent = partition_log.locate(link.load_offset, self._load_bytes, link.load_end)
-            if extent is None:
-                raise RuntimeError(f"{partition_log.directory}: nothing at {link.load_offset} of {link.load_end}")
-            link.load_offset = extent.next_offset
-            link.protocol.send(Kind.LOAD, link.partition, 0, extent.read())
-        else:
+        if link.load_offset >= link.load_end:
             link.load_offset = -1
             link.protocol.send(Kind.LOADED, link.partition, link.load_end)
             link.protocol.send(Kind.HIGH_WATERMARK, 0, partition_log.high_watermark)
+            return
+        extent = partition_log.locate(link.load_offset, self._load_bytes, link.load_end)
+        if extent is None:
+            raise RuntimeError(f"{partition_log.directory}: nothing at {link.load_offset} of {link.load_end}")
+        link.reading = self.context.loop.run_in_executor(None, extent.read)
+        link.reading.add_done_callback(partial(self._piece_read, link, extent))
+
+    def _piece_read(self, link: ShardLink, extent: Extent, read: asyncio.Future[bytes]) -> None:
+        if link.reading is not read or self.closed:
+            return  # for a partition the link has given up meanwhile
+        link.reading = None
+        try:
+            try:
+                link.protocol.send(Kind.LOAD, link.partition, 0, read.result())
+                link.load_offset = extent.next_offset
+                link.pieces_wanted -= 1
+            except FileNotFoundError:  # compacted since: it is to be found elsewhere
+                if link.load_retried == link.load_offset:
+                    raise
+                link.load_retried = link.load_offset
+            if link.pieces_wanted > 0:
+                self._read_piece(link)
+        except _LOAD_ERRORS:
+            self._load_failed(link)
 
     def _load_failed(self, link: ShardLink) -> None:
         """The log cannot be read now. The next request of a client tries again, not we in a circle."""
@@ -323,6 +351,7 @@ class ShardHub:
             log.info("offsets partition %d: shard pid %d no longer serves", link.partition, link.pid)
         link.partition = -1
         link.active = False
+        link.reading = None
         link.opened.clear()
         owed, link.pending = link.pending, {}
         for waiter, frame in owed.values():
@@ -382,10 +411,12 @@ class ShardHub:
             self._append(link, a, b, payload)
         elif kind == Kind.LOAD_MORE:
             if a == link.partition:
-                try:
-                    self._load_piece(link)
-                except _LOAD_ERRORS:
-                    self._load_failed(link)
+                link.pieces_wanted += 1
+                if link.reading is None:
+                    try:
+                        self._read_piece(link)
+                    except _LOAD_ERRORS:
+                        self._load_failed(link)
         elif kind == Kind.ACTIVE:
             if a == link.partition:
                 link.active = True

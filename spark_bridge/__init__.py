@@ -10,6 +10,7 @@ from spark_bridge.session import SessionError, session
 
 if TYPE_CHECKING:
     from spark_bridge.batch import Batch, BatchRange
+    from spark_bridge.groups import lag, offsets_history, summarise_groups
     from spark_bridge.once import OnceFiles, OnceTable
     from spark_bridge.query import GroupQuery
     from spark_bridge.read import read_topic
@@ -24,8 +25,11 @@ __all__ = [
     "OnceFiles",
     "OnceTable",
     "SessionError",
+    "lag",
+    "offsets_history",
     "read_topic",
     "session",
+    "summarise_groups",
     "write_topic",
 ]
 
@@ -36,7 +40,10 @@ _HOMES = {
     "GroupStream": "stream",
     "OnceFiles": "once",
     "OnceTable": "once",
+    "lag": "groups",
+    "offsets_history": "groups",
     "read_topic": "read",
+    "summarise_groups": "groups",
     "write_topic": "write",
 }
 

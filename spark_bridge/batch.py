@@ -40,6 +40,10 @@ class Batch(int):
         batch._fixed, batch._still_held = ranges, still_held
         return batch
 
+    def __reduce__(self) -> tuple[type[int], tuple[int]]:
+        """In a task there are no members to ask: a UDF that mentions the batch gets the number, as with Spark's own."""
+        return int, (int(self),)
+
     def settle(self, committed: frozenset[tuple[str, int]]) -> None:
         """The batch is over: from now on `held` says what was committed."""
         self._still_held = lambda: committed

@@ -254,7 +254,7 @@ def summarise_groups(
         F.coalesce(F.sum(F.greatest(F.col("gone"), F.lit(0))), F.lit(0)).alias("progress"),
         F.count(F.when(F.col("gone") < 0, 1)).alias("rewinds"),
     )
-    seconds = F.col("last_commit").cast("double") - F.col("first_commit").cast("double")
+    seconds = (F.unix_micros("last_commit") - F.unix_micros("first_commit")) / 1_000_000
     with_time = summed.withColumn("seconds", seconds)
     rate = F.when(F.col("seconds") > 0, F.col("progress") / F.col("seconds"))
     return with_time.withColumn("progress_per_second", rate).orderBy(*keys)

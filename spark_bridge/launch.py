@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
+import signal
 import subprocess
 import sys
 import threading
 import time
 import warnings
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import ray
 
@@ -22,9 +24,9 @@ with warnings.catch_warnings():
     import raydp
     import raydp.spark.ray_cluster
     from pyspark import SparkContext
-
-if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_log = logging.getLogger(__name__)
 
 START_SECONDS: Final = 180.0
 _EXECUTORS_SECONDS: Final = 120.0
@@ -66,16 +68,18 @@ def start(app: Application, configs: dict[str, str], group: Any, java_env: Mappi
     return spark
 
 
-def stop() -> None:
-    """End RayDP's application, if any, and the JVM of this process."""
+def stop() -> bool:
+    """End RayDP's application, if any, and the JVM of this process; whether both were there to be ended in order."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             raydp.stop_spark()
-    except Exception as error:  # of a JVM or a Ray that died before: there is nothing left to end
-        warnings.warn(f"the Spark session did not stop in order: {_first_line(error)}", stacklevel=2)
+    except Exception as error:  # of a JVM or a Ray that has died: what it was is said where it was used
+        _log.warning("the Spark session did not stop in order: %s", _first_line(error))
+        return False
     finally:
         _end_jvm()
+    return True
 
 
 def _wait_for_executors(spark: SparkSession, app: Application) -> None:
@@ -92,6 +96,9 @@ def _wait_for_executors(spark: SparkSession, app: Application) -> None:
 def _end_jvm() -> None:
     """PySpark's JVM outlives its sessions; it ends when its standard input is closed."""
     gateway, SparkContext._gateway, SparkContext._jvm = SparkContext._gateway, None, None
+    # A session whose JVM has died cannot be stopped; PySpark would go on believing in it.
+    SparkContext._active_spark_context = None
+    SparkSession._instantiatedSession = SparkSession._activeSession = None
     if gateway is None:
         return
     with contextlib.suppress(Exception):  # py4j's errors have no common class; a dead JVM is what we want
@@ -104,6 +111,17 @@ def _end_jvm() -> None:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+
+@contextlib.contextmanager
+def interrupts_restored() -> Iterator[None]:
+    """Ctrl-C is afterwards what it was before: PySpark's handler would go on asking a JVM that has ended."""
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread() and before is not None:
+            signal.signal(signal.SIGINT, before)
 
 
 @contextlib.contextmanager
@@ -177,5 +195,6 @@ class _Watchdog:
 
 
 def _first_line(error: BaseException) -> str:
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
+    said = str(getattr(error, "cause", None) or error)  # Ray wraps what an actor raised
+    lines = [line for line in said.splitlines() if line.strip()]
+    return lines[0].rstrip(".") if lines else type(error).__name__

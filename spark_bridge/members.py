@@ -7,6 +7,8 @@ other members of the group notice nothing. What the dead one held of a running b
 from __future__ import annotations
 
 import logging
+import re
+import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -17,9 +19,11 @@ from ray.exceptions import RayActorError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from actors.client import Admin, TopicPartition
+from actors.client.config import consumer_config
 from actors.client.errors import KafkaError
 from actors.process import check_code_version, code_version
-from actors.range_member import Done, Held, Holding, RangeMember, RangeMemberSpec, await_settled
+from actors.range_group import Done, Held, Holding, RangeMemberSpec, await_settled, member_settings
+from actors.range_member import RangeMember
 from placement.nodes import alive_nodes
 
 if TYPE_CHECKING:
@@ -28,6 +32,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _STOP_SECONDS = 30.0
+_GOODBYE_MS = 10_000
 _NOTHING = Holding("", -1, False, ())
 
 
@@ -80,6 +85,7 @@ class _OnRay:
         self._spec = spec
         where = "SPREAD" if node_id is None else NodeAffinitySchedulingStrategy(node_id, soft=True)
         self._make = GroupMember.options(scheduling_strategy=where)  # type: ignore[attr-defined]
+        self._stopped = False
         self.actor = self._make.remote(spec, code_version())
 
     def begin(self) -> Holding:
@@ -95,6 +101,7 @@ class _OnRay:
         return found
 
     def stop(self) -> None:
+        self._stopped = True
         try:
             ray.get(self.actor.call.remote("stop", _STOP_SECONDS), timeout=_STOP_SECONDS + 5)
         except (RayActorError, TimeoutError) as error:
@@ -105,6 +112,8 @@ class _OnRay:
         try:
             return ray.get(self.actor.call.remote(method, *arguments))
         except RayActorError as error:
+            if self._stopped or error.actor_init_failed:  # the next one would fare no better
+                raise
             log.warning("a member of group %s has died and is replaced: %s", self._spec.group_id, error)
             ray.kill(self.actor)  # where only the way to it is broken, it must not stay beside its successor
             self.actor = self._make.remote(self._spec, code_version())
@@ -124,24 +133,31 @@ class Members:
     """The members of one query, asked all at once.
 
     `nodes` are the Ray nodes to place them on, in turn; None makes them threads of this process. `instance_prefix`
-    names them in the group. Raises what the client's options raise, once `begin` is called.
+    names them in the group, unless the options have a `group_instance_id`: that is then what their names begin with,
+    and they stay in the group's books when they stop. Raises ConfigurationError for options no member can have.
     """
 
     def __init__(
         self, spec: RangeMemberSpec, count: int, nodes: Sequence[str | None] | None, instance_prefix: str
     ) -> None:
         self._spec = spec
+        consumer_config(member_settings(spec))
         self._static: list[str] = []
         self._hosts: list[_Host] = []
+        self._stop_lock = threading.Lock()
+        self._stopped = False
         self._pool = ThreadPoolExecutor(count, thread_name_prefix="coterie-members")
+        given = spec.options.get("group_instance_id")
         for number in range(count):
-            options = {"client_id": f"{instance_prefix}-{number}"[:249], **spec.options}
-            if nodes is None:
-                self._hosts.append(_InThread(replace(spec, options=options)))
-                continue
-            options["group_instance_id"] = options["client_id"]
-            self._static.append(options["group_instance_id"])
-            self._hosts.append(_OnRay(replace(spec, options=options), nodes[number % len(nodes)]))
+            name = f"{instance_prefix}-{number}"
+            options = {"client_id": name, **spec.options}
+            if given:
+                options["group_instance_id"] = f"{given}-{number}"
+            elif nodes is not None:  # an id of its own, whatever characters the group's name has
+                options["group_instance_id"] = re.sub(r"[^a-zA-Z0-9._-]", "_", name)
+                self._static.append(options["group_instance_id"])
+            own = replace(spec, options=options)
+            self._hosts.append(_InThread(own) if nodes is None else _OnRay(own, nodes[number % len(nodes)]))
 
     def __len__(self) -> int:
         return len(self._hosts)
@@ -177,13 +193,22 @@ class Members:
         await_settled(self.holding, self._spec, partitions, timeout_s, give_up)
 
     def stop(self) -> None:
-        """Every member leaves; nothing is committed."""
-        list(self._pool.map(lambda host: host.stop(), self._hosts))
-        self._pool.shutdown()
+        """Every member leaves; nothing is committed. From any thread, also while another waits for a member."""
+        with self._stop_lock:
+            if self._stopped:
+                return
+            self._stopped = True
+            with ThreadPoolExecutor(len(self._hosts)) as pool:
+                list(pool.map(lambda host: host.stop(), self._hosts))
+            self._pool.shutdown(wait=False)
+            self._forget()
+
+    def _forget(self) -> None:
+        """Static members do not leave by themselves."""
         if not self._static:
             return
-        try:  # static members do not leave by themselves
-            with Admin(bootstrap_servers=self._spec.bootstrap_servers) as admin:
+        try:
+            with Admin(bootstrap_servers=self._spec.bootstrap_servers, default_api_timeout_ms=_GOODBYE_MS) as admin:
                 admin.remove_members_from_consumer_group(self._spec.group_id, group_instance_ids=self._static)
         except (KafkaError, OSError) as error:
             log.warning("group %s: its members stay until their session ends: %s", self._spec.group_id, error)

@@ -20,6 +20,7 @@ import logging
 import os
 import shutil
 import uuid
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import reduce
@@ -35,6 +36,7 @@ log = logging.getLogger(__name__)
 
 Transform = Callable[["DataFrame"], "DataFrame"]
 Key = tuple[str, int]
+Spans = list[tuple[int, int]]
 
 _DIGITS = 20
 _WRITE = "_write"
@@ -42,6 +44,7 @@ _WRITE = "_write"
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
+    number: int
     write: str
     ranges: tuple[tuple[str, int, int, int], ...]
 
@@ -66,15 +69,21 @@ class OnceFiles:
         `df` needs the columns topic, partition and offset, as a batch function gets it; what `transform` returns
         need not have them. It may run again when another writer was first.
         """
+        tried = -1
         while True:
-            number, written = self._state()
-            new = _beyond(batch, written)
+            entries = self._entries()
+            number = len(entries)  # who overlooks one that is being added counts too few, and finds the number taken
+            if number == tried and entries[-1].number >= number:
+                raise RuntimeError(f"{self._log}: an entry before number {number} is missing, so nothing can be added")
+            tried = number
+            new = _beyond(batch, _written(entries))
             if not new:
                 return 0
-            entry = _Entry(f"{number:0{_DIGITS}}-{uuid.uuid4().hex}", tuple(new))
+            entry = _Entry(number, f"{number:0{_DIGITS}}-{uuid.uuid4().hex}", tuple(new))
             target = self._folder(entry)
             transform(df.where(_condition(new))).write.format(self._format).save(str(target))
-            if self._enter(number, entry):
+            _flush(target)
+            if self._enter(entry):
                 return sum(until - since for _, _, since, until in new)
             log.info("%s: another writer took entry %d; looking again", self._path, number)
             shutil.rmtree(target, ignore_errors=True)
@@ -88,7 +97,7 @@ class OnceFiles:
 
     def offsets(self) -> dict[Key, int]:
         """The next offset of each (topic, partition) that has been written."""
-        return self._state()[1]
+        return {key: spans[-1][1] for key, spans in _written(self._entries()).items()}
 
     def _folder(self, entry: _Entry) -> Path:
         return self._path / "data" / f"{_WRITE}={entry.write}"
@@ -99,19 +108,11 @@ class OnceFiles:
         found = []
         for file in sorted(self._log.glob("*.json")):
             entry = json.loads(file.read_text())
-            found.append(_Entry(entry["write"], tuple((t, p, since, until) for t, p, since, until in entry["ranges"])))
+            ranges = tuple((t, p, since, until) for t, p, since, until in entry["ranges"])
+            found.append(_Entry(int(file.stem), entry["write"], ranges))
         return found
 
-    def _state(self) -> tuple[int, dict[Key, int]]:
-        """(number of the next entry, the next offset of each partition)."""
-        entries = self._entries()
-        written: dict[Key, int] = {}
-        for entry in entries:
-            for topic, partition, _, until in entry.ranges:
-                written[topic, partition] = max(until, written.get((topic, partition), 0))
-        return len(entries), written
-
-    def _enter(self, number: int, entry: _Entry) -> bool:
+    def _enter(self, entry: _Entry) -> bool:
         """Make the entry visible, whole and flushed; False when its number is taken."""
         self._log.mkdir(parents=True, exist_ok=True)
         draft = self._log / f".{uuid.uuid4().hex}"
@@ -120,11 +121,13 @@ class OnceFiles:
             file.flush()
             os.fsync(file.fileno())
         try:
-            os.link(draft, self._log / f"{number:0{_DIGITS}}.json")
+            os.link(draft, self._log / f"{entry.number:0{_DIGITS}}.json")
         except FileExistsError:
             return False
         finally:
             draft.unlink()
+        _sync(self._path)
+        _sync(self._log)
         return True
 
 
@@ -168,14 +171,58 @@ class OnceTable(OnceFiles):
         )
 
 
-def _beyond(batch: Batch, written: Mapping[Key, int]) -> list[tuple[str, int, int, int]]:
-    """The part of the batch's ranges that lies after what was written."""
+def _written(entries: Iterable[_Entry]) -> dict[Key, Spans]:
+    """The offsets of each partition that the entries say are there."""
+    found: defaultdict[Key, Spans] = defaultdict(list)
+    for entry in entries:
+        for topic, partition, since, until in entry.ranges:
+            found[topic, partition].append((since, until))
+    return {key: _merged(spans) for key, spans in found.items()}
+
+
+def _merged(spans: Spans) -> Spans:
+    """In order, what touches or overlaps made one."""
+    found: Spans = []
+    for since, until in sorted(spans):
+        if found and since <= found[-1][1]:
+            found[-1] = (found[-1][0], max(until, found[-1][1]))
+        else:
+            found.append((since, until))
+    return found
+
+
+def _beyond(batch: Batch, written: Mapping[Key, Spans]) -> list[tuple[str, int, int, int]]:
+    """The parts of the batch's ranges that are not written.
+
+    These need not lie behind what is: offsets may have been reset forwards, and back again.
+    """
     found = []
     for r in batch.ranges:
-        since = max(r.from_offset, written.get((r.topic, r.partition), 0))
+        since = r.from_offset
+        for begin, end in written.get((r.topic, r.partition), []):
+            if since < min(begin, r.until_offset):
+                found.append((r.topic, r.partition, since, min(begin, r.until_offset)))
+            since = max(since, end)
         if since < r.until_offset:
             found.append((r.topic, r.partition, since, r.until_offset))
     return found
+
+
+def _flush(folder: Path) -> None:
+    """Have what Spark wrote on the disk before an entry says that it is there; Spark leaves it to the system."""
+    for name, _, files in os.walk(folder):
+        for file in files:
+            _sync(Path(name, file))
+        _sync(Path(name))
+    _sync(folder.parent)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _condition(ranges: Iterable[tuple[str, int, int, int]]) -> Column:

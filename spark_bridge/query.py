@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from actors.client import Consumer, TopicPartition
 from actors.client.ranges import OffsetRange
-from actors.range_member import present
+from actors.range_group import present
 from spark_bridge.batch import Batch, limited
 from spark_bridge.members import Members, Share
 from spark_bridge.source import Reading, ranges_dataframe, split_ranges
@@ -35,6 +35,7 @@ Key = tuple[str, int]
 
 _IDLE_SECONDS = 0.1  # between two looks for new records, when there were none
 _CANCEL_SECONDS = 0.5
+_PATIENCE_SECONDS = 5.0  # how long a stop waits for members that wait for a broker or a rebalance
 _RECENT = 100  # progresses kept, as in Spark's spark.sql.streaming.numRecentProgressUpdates
 
 
@@ -70,6 +71,7 @@ class GroupQuery:
         self._exception: BaseException | None = None
         self._progress: deque[dict[str, Any]] = deque(maxlen=_RECENT)
         self._batches = 0
+        self._in_function = False
         self._last_batch = time.monotonic()
         self._reported_at: float | None = None
         self._message, self._available, self._triggered = "Joining the group", False, False
@@ -124,11 +126,15 @@ class GroupQuery:
     def stop(self) -> None:
         """End the query: a running batch is cancelled and commits nothing. Returns when the members have left."""
         self._stopping.set()
+        self._client.wakeup()
         if threading.current_thread() is self._thread:
             return  # a batch function stops its own query
+        deadline = time.monotonic() + _PATIENCE_SECONDS
         while not self._ended.is_set():
-            self._spark.sparkContext.cancelJobGroup(self.run_id)  # again: the function may begin another job
-            self._ended.wait(_CANCEL_SECONDS)
+            with contextlib.suppress(Exception):  # the session may have been stopped first
+                self._spark.sparkContext.cancelJobGroup(self.run_id)  # again: the function may begin another job
+            if not self._ended.wait(_CANCEL_SECONDS) and not self._in_function and time.monotonic() > deadline:
+                self._members.stop()
 
     # --- the thread -----------------------------------------------------------------------------------------------
 
@@ -136,8 +142,7 @@ class GroupQuery:
         try:
             context = self._spark.sparkContext
             context.setJobGroup(self.run_id, f"group {self._plan.group_id}", interruptOnCancel=True)
-            plan = self._plan
-            self._members.await_settled(plan.partitions, self._stopping.is_set, plan.settle_timeout_s)
+            self._settle()
             self._turns()
         except BaseException as error:
             if not self._stopping.is_set():
@@ -152,16 +157,24 @@ class GroupQuery:
                 log.exception("closing the query of group %s", self._plan.group_id)
             self._ended.set()
 
+    def _settle(self) -> None:
+        plan = self._plan
+        self._members.await_settled(plan.partitions, self._stopping.is_set, plan.settle_timeout_s)
+
     def _turns(self) -> None:
         goal: dict[Key, int] = {}
+        sure = False
         while not self._stopping.is_set():
             begun = time.monotonic()
             self._triggered = True
             busy = self._turn(goal if self._plan.interval_s is None else None)
             self._triggered = False
             if self._plan.interval_s is None:
-                if not busy:
+                if sure and not busy:
                     return
+                if not busy:  # or is a member being replaced, or a partition on its way to another?
+                    self._settle()
+                sure = not busy
                 continue
             pause = self._plan.interval_s - (time.monotonic() - begun)
             if not busy:
@@ -200,8 +213,12 @@ class GroupQuery:
 
     def _process(self, batch: Batch, ranges: list[OffsetRange], watch: _Watch) -> None:
         self._message = f"Processing batch {self._batches}"
-        with watch.measure("addBatch"):
-            self._plan.function(self._dataframe(ranges), batch)
+        self._in_function = True
+        try:
+            with watch.measure("addBatch"):
+                self._plan.function(self._dataframe(ranges), batch)
+        finally:
+            self._in_function = False
 
     def _finish(self, batch: Batch | None, until: Mapping[Key, int], shares: Mapping[Key, Share]) -> set[Key]:
         counted: set[Key] = set()
@@ -241,12 +258,16 @@ class GroupQuery:
         else:
             targets = {key: goal.setdefault(key, end) for key, end in ends.items()}
         ranges = limited(positions, targets, self._plan.max_offsets_per_trigger)
-        return ([] if goal is None and self._too_few(ranges) else ranges), ends
+        waiting = sum(targets[key] - at for key, at in positions.items())
+        return ([] if goal is None and self._too_few(waiting) else ranges), ends
 
-    def _too_few(self, ranges: list[OffsetRange]) -> bool:
-        """Whether the batch is to wait for more records (minOffsetsPerTrigger), and may (maxTriggerDelay)."""
+    def _too_few(self, waiting: int) -> bool:
+        """Whether the batch is to wait for more records (minOffsetsPerTrigger), and may (maxTriggerDelay).
+
+        What waits counts, not what maxOffsetsPerTrigger leaves of it.
+        """
         least = self._plan.min_offsets_per_trigger
-        if least is None or sum(r.size for r in ranges) >= least:
+        if least is None or waiting >= least:
             return False
         return time.monotonic() - self._last_batch < self._plan.max_trigger_delay_s
 

@@ -70,8 +70,12 @@ def placed(app: Application) -> Iterator[Any]:
         ray.util.remove_placement_group(group)
 
 
-def wait_until_gone(app: Application) -> None:
-    """Return when the actors of this application are gone, so that their names are free for the next."""
+def wait_until_gone(app: Application, in_order: bool = True) -> None:
+    """Return when the actors of this application are gone, so that their names are free for the next.
+
+    Those that were not told to end, or do not, are killed.
+    """
+    patience_s = _ORDERLY_SECONDS if in_order else 0.0
     begun = time.monotonic()
     names = {_MASTER, app.name + _PYTHON_MASTER}
     while ray.is_initialized() and (left := [n for n in _names() if n in names or n.startswith("raydp-executor-")]):
@@ -79,7 +83,7 @@ def wait_until_gone(app: Application) -> None:
         if waited > _GONE_SECONDS:
             warnings.warn(f"Spark session {app.name!r} has left {', '.join(left)} behind on Ray", stacklevel=2)
             return
-        if waited > _ORDERLY_SECONDS:
+        if waited > patience_s:
             _kill(left)
         time.sleep(_POLL_SECONDS)
 

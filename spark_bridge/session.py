@@ -64,7 +64,7 @@ def _run(app: Application, java: Java, owned: bool) -> Iterator[SparkSession]:
     from spark_bridge import launch, ray_nodes
 
     ray_nodes.refuse_taken_namespace()
-    with ray_nodes.placed(app) as group:
+    with launch.interrupts_restored(), ray_nodes.placed(app) as group:
         java_env = {} if owned else ray_nodes.java_env_of_nodes(sys.executable)
         log = _log_file(app)
         try:
@@ -72,8 +72,8 @@ def _run(app: Application, java: Java, owned: bool) -> Iterator[SparkSession]:
                 spark = launch.start(app, spark_configs(app, log, java_env), group, java_env, log)
             yield spark
         finally:
-            launch.stop()
-            ray_nodes.wait_until_gone(app)
+            in_order = launch.stop()
+            ray_nodes.wait_until_gone(app, in_order)
         with contextlib.suppress(OSError):
             os.unlink(log)  # it stays where there was an error to look for
 

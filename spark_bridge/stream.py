@@ -20,8 +20,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from actors.client import Admin, Consumer, TopicPartition
-from actors.client.errors import GroupIdNotFoundError, UnknownTopicOrPartitionError
-from actors.range_member import RangeMemberSpec
+from actors.client.config import consumer_config
+from actors.client.errors import UnknownTopicOrPartitionError
+from actors.range_group import RangeMemberSpec, member_settings, topics_begun
 from spark_bridge.bounds import resolve
 from spark_bridge.executors import prepare
 from spark_bridge.members import Members, executor_nodes
@@ -32,6 +33,7 @@ from spark_bridge.source import Reading
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_SETTLE_S: Final = 60.0
 _INTERVAL: Final = re.compile(r"(?:interval\s+)?(\d+(?:\.\d+)?)\s*(\w+)")
 _SECONDS: Final = {
     "millisecond": 0.001,
@@ -115,7 +117,7 @@ class GroupStream:
             raise OptionError("foreach_batch: a stream needs a function before it can start")
         read, run_id = self._options, str(uuid.uuid4())
         count = self._count or prepare(self._spark)
-        client = Consumer(bootstrap_servers=self._servers, allow_auto_create_topics=False, **_plain(read.client))
+        client = Consumer(bootstrap_servers=self._servers, allow_auto_create_topics=False, **read.reader_settings)
         try:
             starts, partitions = self._starts(client)
             spec = RangeMemberSpec(
@@ -133,9 +135,10 @@ class GroupStream:
         except BaseException:
             client.close()
             raise
-        return GroupQuery(self._spark, self._plan(self._function, partitions), members, client, run_id)
+        plan = self._plan(self._function, partitions, consumer_config(member_settings(spec)))
+        return GroupQuery(self._spark, plan, members, client, run_id)
 
-    def _plan(self, function: BatchFunction, partitions: Sequence[TopicPartition]) -> Plan:
+    def _plan(self, function: BatchFunction, partitions: Sequence[TopicPartition], settings: Mapping[str, Any]) -> Plan:
         read = self._options
         return Plan(
             group_id=self._group_id,
@@ -145,7 +148,7 @@ class GroupStream:
                 headers=read.include_headers,
                 fail_on_data_loss=read.fail_on_data_loss,
                 poll_timeout_ms=read.poll_timeout_ms,
-                consumer_options=_plain(read.client),
+                consumer_options=read.reader_settings,
             ),
             interval_s=self._interval_s,
             partitions=tuple(partitions),
@@ -153,22 +156,16 @@ class GroupStream:
             min_offsets_per_trigger=read.min_offsets_per_trigger,
             max_trigger_delay_s=read.max_trigger_delay_ms / 1000,
             min_partitions=read.min_partitions,
+            # As long as dead members are waited for, or the others' batches; no setting of theirs is known here.
+            settle_timeout_s=_SETTLE_S + max(settings["session_timeout_ms"], read.revoke_wait_ms) / 1000,
             name=self._name,
         )
 
     def _starts(self, client: Consumer) -> tuple[dict[tuple[str, int], int], list[TopicPartition]]:
-        """Where partitions begin that have no commit yet, and all partitions there are.
-
-        Only for topics of which the group has committed nothing: elsewhere a partition without a commit is new, and
-        begins at its oldest record, so that nothing of it is lost.
-        """
+        """Where partitions begin that have no commit yet, and all partitions there are."""
         partitions = [tp for topic in self._present_topics(client) for tp in _partitions(client, topic)]
         with Admin(bootstrap_servers=self._servers) as admin:
-            try:
-                committed = admin.list_consumer_group_offsets(self._group_id, partitions)
-            except GroupIdNotFoundError:  # some brokers answer so for a group that has yet to begin
-                committed = {}
-            known = {tp.topic for tp, at in committed.items() if at is not None}
+            known = topics_begun(admin, self._group_id, partitions)
             if known.issuperset(tp.topic for tp in partitions):
                 return {}, partitions
             found = resolve(admin, self._options.starting, [(tp.topic, tp.partition) for tp in partitions])
@@ -193,14 +190,6 @@ def _partitions(client: Consumer, topic: str) -> list[TopicPartition]:
     if numbers is None:
         raise UnknownTopicOrPartitionError(f"topics: there is no topic {topic!r}")
     return [TopicPartition(topic, number) for number in sorted(numbers)]
-
-
-def _plain(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a client that is in no group."""
-    return {name: value for name, value in options.items() if name not in _OF_MEMBERS}
-
-
-_OF_MEMBERS: Final = ("session_timeout_ms", "heartbeat_interval_ms", "group_instance_id", "client_id")
 
 
 def _seconds(interval: str) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ import pyarrow.compute as pc
 
 from actors.client import Admin, Producer
 from actors.client.config import ADMIN_SETTINGS
-from actors.client.errors import UnknownTopicOrPartitionError
+from actors.client.errors import KafkaError, UnknownTopicOrPartitionError
 from actors.client.records import TopicPartition
 from spark_bridge.options import OptionError, sink_options
 from spark_bridge.read import merged
@@ -150,7 +151,9 @@ class _WriteRows:
                 _count(counts, waiting.popleft())
         finally:
             if producer is not None:
-                producer.close(0)
+                # After a failure there may be batches under way: that they are given up is not what went wrong.
+                with contextlib.suppress(KafkaError):
+                    producer.close(0)
         yield _table(counts)
 
     def _by_topic(self, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:

@@ -29,7 +29,8 @@ _RUN_FIRST, _RUN_WORTH = 64, 16
 _WALK_FIRST, _WALK_MOST = 64, 4096
 # A varint may be read past the last record's end before it is found to be cut off.
 _PADDING = bytes(16)
-_MOST_BYTES = 2**31 - 1
+# Arrow's offsets have 32 bits.
+_MOST_BYTES = 2**31 - 1 - len(_PADDING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,18 @@ class ArrowColumns:
     def __len__(self) -> int:
         return len(self.offsets)
 
+    def since(self, offset: int) -> ArrowColumns:
+        """Those from `offset` on, of one batch."""
+        first = int(np.searchsorted(self.offsets, offset))
+        return ArrowColumns(
+            self.offsets[first:],
+            self.timestamps[first:],
+            self.timestamp_types[first:],
+            self.keys.slice(first),
+            self.values.slice(first),
+            None if self.headers is None else self.headers.slice(first),
+        )
+
 
 def read_columns(batches: Sequence[Whole], *, with_headers: bool = False) -> ArrowColumns:
     """All records of these batches. Raises CorruptMessageError if one of them is no batch of records."""
@@ -57,6 +70,8 @@ def read_columns(batches: Sequence[Whole], *, with_headers: bool = False) -> Arr
 
 def _read(batches: Sequence[Whole], with_headers: bool) -> ArrowColumns:
     payloads = [_payload(batch, header) for batch, header in batches]
+    if sum(map(len, payloads)) > _MOST_BYTES:
+        raise CorruptMessageError(f"{len(batches)} batches hold more than {_MOST_BYTES} bytes when decompressed")
     data = b"".join([*payloads, _PADDING])
     counts = np.fromiter((header.record_count for _, header in batches), np.int64, len(batches))
     starts, begin = [], 0

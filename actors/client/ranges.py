@@ -177,8 +177,8 @@ class RangeReader:
                 after = found.offset
                 if after < until:
                     coming = self._start(tp, after, until)
-                batches = self._whole_batches(found, position, until)
-                yield from self._record_batches(wanted, position, batches)
+                for batches in _some_at_once(self._whole_batches(found, position, until)):
+                    yield from self._record_batches(wanted, position, batches)
                 position = after
         finally:
             if coming is not None:
@@ -200,8 +200,6 @@ class RangeReader:
         return batches
 
     def _record_batches(self, wanted: OffsetRange, position: int, batches: list[Whole]) -> Iterator[pa.RecordBatch]:
-        if not batches:
-            return
         try:
             columns = read_columns(batches, with_headers=self._headers)
         except CorruptMessageError as error:
@@ -252,6 +250,8 @@ class RangeReader:
             failures += 1
             left = deadline - now_ms()
             if left <= 0:
+                if look.missing is not None:
+                    return look.missing
                 raise KafkaTimeoutError(
                     f"{tp.topic}-{tp.partition}: nothing came from offset {offset} on (up to {until}) within "
                     f"poll_timeout_ms={self._timeout_ms} (Spark's option kafkaConsumer.pollTimeoutMs): "
@@ -272,7 +272,8 @@ class _Look:
         self._offset = offset
         self._until = until
         self._empty = 0
-        self._missing_since: int | None = None
+        self._missing_since = 0
+        self.missing: _Missing | None = None
         self.trouble = ""
 
     async def once(self) -> Chunk | _Missing | _Nothing | None:
@@ -285,6 +286,7 @@ class _Look:
         except KafkaError as error:
             if not error.retriable:
                 raise
+            self.missing = None
             self.trouble = str(error)
             self._network.refresh()
             return None
@@ -374,8 +376,9 @@ class _Look:
         """A log too short, or unknown: lost once it has stayed so for a while."""
         self.trouble = str(trouble)
         now = now_ms()
-        if self._missing_since is None:
+        if self.missing is None:
             self._missing_since = now
+        self.missing = missing
         self._network.refresh()
         return missing if now - self._missing_since >= self._settle_ms else None
 
@@ -391,6 +394,20 @@ class _Look:
             offset = offsets[self._tp]
             found.append(offset.offset if offset is not None else 0)
         return found[0], found[1]
+
+
+def _some_at_once(batches: list[Whole]) -> Iterator[list[Whole]]:
+    """In pieces of about BATCH_ROWS records: what was well compressed takes a multiple of its size as columns."""
+    some: list[Whole] = []
+    rows = 0
+    for batch in batches:
+        if some and rows + batch[1].record_count > BATCH_ROWS:
+            yield some
+            some, rows = [], 0
+        some.append(batch)
+        rows += batch[1].record_count
+    if some:
+        yield some
 
 
 def _record_batch(topic: str, partition: int, columns: ArrowColumns, headers: bool) -> pa.RecordBatch:

@@ -20,6 +20,7 @@ from actors.coordinator.messages import (
 from actors.coordinator.offsets import Offsets
 from actors.coordinator.records import Change, GroupDeleted, OffsetsDeleted
 from actors.coordinator.runtime import Runtime
+from actors.coordinator.sweep import in_writes
 from actors.coordinator.writer import Write
 
 
@@ -84,8 +85,9 @@ class Admin:
         if not doomed:
             runtime.answer(token, DeleteGroupsResponse(tuple(results)))
             return
-        changes = [change for group in doomed for change in self.tombstones(group)]
-        runtime.write(DeleteGroupsWrite(runtime, token, tuple(results), doomed, changes), now)
+        deletion = _Deletion(runtime, token, results, {group.group_id for group in doomed})
+        for group in doomed:
+            self._write_tombstones(deletion, group, now)
 
     @staticmethod
     def _check_delete(group_id: str | None, group: Group | None) -> int:
@@ -95,12 +97,13 @@ class Admin:
             return Error.GROUP_ID_NOT_FOUND
         return Error.NONE if group.state is GroupState.EMPTY else Error.NON_EMPTY_GROUP
 
-    def tombstones(self, group: Group) -> list[Change]:
-        """Offsets first, so that none is left over when the group has gone."""
-        group_id = group.group_id
-        stored = sorted(self._offsets.stored(group_id))
-        offsets: list[Change] = [OffsetsDeleted(group_id, stored)] if stored else []
-        return [*offsets, GroupDeleted(group_id)]
+    def _write_tombstones(self, deletion: _Deletion, group: Group, now: Now) -> None:
+        """Offsets first, so that none is left over when the group has gone; in appends the log takes."""
+        stored = sorted(self._offsets.stored(group.group_id))
+        pieces = in_writes(OffsetsDeleted(group.group_id, stored), self._runtime.config)
+        parts: list[list[Change]] = [[piece] for piece in pieces] or [[]]
+        parts[-1].append(GroupDeleted(group.group_id))
+        self._runtime.write(DeleteGroupWrite(deletion, group, parts), now)
 
 
 def _described(member: Member, protocol_name: str | None, stable: bool) -> DescribedMember:
@@ -136,38 +139,58 @@ def revive(runtime: Runtime, group: Group) -> None:
     runtime.reap(group.group_id)
 
 
-class DeleteGroupsWrite(Write):
-    __slots__ = ("_groups", "_results", "_runtime", "_token")
+class _Deletion:
+    """One DeleteGroups request, answered when all its groups have been decided, or one has timed out."""
 
-    def __init__(
-        self,
-        runtime: Runtime,
-        token: Token,
-        results: tuple[tuple[str, int], ...],
-        groups: list[Group],
-        changes: list[Change],
-    ) -> None:
-        super().__init__(changes)
-        self._runtime = runtime
+    def __init__(self, runtime: Runtime, token: Token, results: list[tuple[str, int]], undecided: set[str]) -> None:
+        self.runtime = runtime
         self._token = token
         self._results = results
-        self._groups = groups
+        self._undecided = undecided
+        self._errors: dict[str, int] = {}
+
+    def decided(self, group_id: str, error: int) -> None:
+        self._undecided.discard(group_id)
+        self._errors[group_id] = error
+        if not self._undecided:
+            self._answer()
+
+    def timed_out(self) -> None:
+        """Until they are decided the groups stay Dead, and answer as such."""
+        self._answer()
+
+    def _answer(self) -> None:
+        open_ = dict.fromkeys(self._undecided, int(Error.COORDINATOR_NOT_AVAILABLE)) | self._errors
+        results = tuple((group_id, code or open_.get(group_id, 0)) for group_id, code in self._results)
+        self.runtime.answer(self._token, DeleteGroupsResponse(results))
+
+
+class DeleteGroupWrite(Write):
+    """The first part of a group's tombstones. Each of the others waits until the one before has committed."""
+
+    __slots__ = ("_deletion", "_group", "_rest")
+
+    def __init__(self, deletion: _Deletion, group: Group, parts: list[list[Change]]) -> None:
+        super().__init__(parts[0])
+        self._deletion = deletion
+        self._group = group
+        self._rest = parts[1:]
 
     def committed(self, now: Now) -> None:
-        self._runtime.metrics.group_deletions += len(self._groups)
-        self._runtime.metrics.offset_deletions += sum(
-            len(c.partitions) for c in self.changes if isinstance(c, OffsetsDeleted)
+        runtime = self._deletion.runtime
+        runtime.metrics.offset_deletions += sum(
+            len(change.partitions) for change in self.changes if isinstance(change, OffsetsDeleted)
         )
-        for group in self._groups:
-            bury(self._runtime, group)
-        self._runtime.answer(self._token, DeleteGroupsResponse(self._results))
+        if self._rest:
+            runtime.write(DeleteGroupWrite(self._deletion, self._group, self._rest), now)
+            return
+        runtime.metrics.group_deletions += 1
+        bury(runtime, self._group)
+        self._deletion.decided(self._group.group_id, Error.NONE)
 
     def failed(self, error: int, now: Now) -> None:
-        self.timed_out(now, error)
-        for group in self._groups:
-            revive(self._runtime, group)
+        self._deletion.decided(self._group.group_id, error)
+        revive(self._deletion.runtime, self._group)
 
-    def timed_out(self, now: Now, error: int = Error.COORDINATOR_NOT_AVAILABLE) -> None:
-        """Until it is decided the groups stay Dead, and answer as such."""
-        results = tuple((group_id, code or error) for group_id, code in self._results)
-        self._runtime.answer(self._token, DeleteGroupsResponse(results))
+    def timed_out(self, now: Now) -> None:
+        self._deletion.timed_out()

@@ -68,7 +68,11 @@ def describe_groups(context: BrokerContext, request: Request) -> None:
 
     def merge(answers: list[DescribeGroupsResponse]) -> DescribeGroupsResponse:
         found = {g.group_id: g for a in answers for g in a.groups}
-        return DescribeGroupsResponse(groups=[found[group] for group in m.groups])
+        lost = ErrorCode.COORDINATOR_NOT_AVAILABLE  # should an answer leave a group out
+        unknown = DescribeGroupsResponse.DescribedGroup
+        return DescribeGroupsResponse(
+            groups=[found.get(group) or unknown(group_id=group, error_code=lost) for group in m.groups]
+        )
 
     _gather(context, request.version, parts, merge, request.reply)
 

@@ -109,6 +109,13 @@ class ProducerStates:
     def clear(self) -> None:
         self._entries.clear()
 
+    def keep_times(self, before: "ProducerStates") -> None:
+        """Producers that `before` knew, too, were seen when it says: their batches do not tell."""
+        for producer_id, entry in self._entries.items():
+            known = before.entry(producer_id)
+            if known is not None:
+                entry.seen_at_ms = max(entry.seen_at_ms, known.seen_at_ms)
+
     def packed(self) -> bytes:
         """The state as a snapshot file's content."""
         entries = [

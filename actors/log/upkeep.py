@@ -188,7 +188,8 @@ class UpkeptLog(StoredLog):
         self._watermark = min(self._watermark, end)
         self._epochs.truncate_end(end)
         self._snapshots = []
-        self._producers = rebuild_producers(self.directory, list(self.segments), end, 0)
+        before, self._producers = self._producers, rebuild_producers(self.directory, list(self.segments), end, 0)
+        self._producers.keep_times(before)
         fsync_directory(self.directory)
         self.write_checkpoint()
 

@@ -12,7 +12,8 @@ import pytest
 from actors.client import Admin, Consumer, OffsetAndMetadata, Producer, TopicPartition
 from actors.client.admin_types import NewTopic
 from actors.client.errors import ConfigurationError
-from actors.range_member import Holding, RangeMember, RangeMemberSpec
+from actors.range_group import Holding, RangeMemberSpec
+from actors.range_member import RangeMember
 from tests.compat.peers import Peer
 from tests.compat.support import against, wait_until
 

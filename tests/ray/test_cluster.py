@@ -229,6 +229,20 @@ class Traffic:
         return max(b - a for a, b in zip(self.times, self.times[1:], strict=False))
 
 
+def test_looking_after_a_silent_controller_takes_a_second_not_thirty(mortal: Cluster) -> None:
+    """`coterie up` heard of no signal meanwhile."""
+    controller = psutil.Process(mortal.status()["controller_pid"])
+    controller.suspend()
+    try:
+        for _ in range(2):
+            begun = time.monotonic()
+            mortal.check()
+            assert time.monotonic() - begun < 5
+    finally:
+        controller.resume()
+    wait_until(lambda: (mortal.check(), mortal._asked is None)[1])
+
+
 @pytest.mark.parametrize("victim", ["shard", "broker"])
 def test_acknowledged_commits_survive_the_sigkill_of(victim: str, mortal: Cluster, name: str) -> None:
     servers = mortal.bootstrap_servers

@@ -91,8 +91,8 @@ def test_after_sigkill_everything_acknowledged_is_there_again(tmp_path: Path) ->
     family = {p: " ".join(p.cmdline()) for p in descendants(first.process.pid)}
     os.kill(first.process.pid, signal.SIGKILL)
     first.process.wait()
-    # Not waiting for its actors, which live on for a while: the next one waits for their locks.
-    with up(data) as second:
+    # Not waiting for its actors, which live on for a while: the next one waits for their locks and their ports.
+    with up(data, port=int(first.servers.rsplit(":", 1)[1])) as second:
         reader = consumer(second.servers, "g")
         assert committed(reader, "t") == [10, 20, 30]
         reader.close()

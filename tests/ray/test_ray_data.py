@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
+from ray.data import Dataset
 
-from actors.client import Consumer, TopicPartition
+from actors import ray_data
+from actors.client import Admin, Consumer, TopicPartition
 from actors.client.errors import ConfigurationError, UnknownTopicOrPartitionError
+from actors.client.ranges import OffsetRange
 from actors.cluster import Cluster
 from actors.ray_data import SCHEMA, GroupRead, read_group
 from tests.ray.support import consumer, produce, topic, wait_until
@@ -74,6 +80,76 @@ def test_what_nobody_read_is_not_committed(shared: Cluster, name: str) -> None:
     with job(shared, name):
         pass
     assert lag(shared, name) == len(old)
+
+
+LOOKS: list[Callable[[Dataset], Any]] = [
+    lambda dataset: dataset.take(5),
+    lambda dataset: dataset.map_batches(lambda batch: batch).limit(5).take_all(),
+    lambda dataset: dataset.schema(),
+]
+
+
+@pytest.mark.parametrize("look", LOOKS, ids=["take", "limit", "schema"])
+def test_a_look_at_some_rows_commits_nothing(shared: Cluster, name: str, look: Callable[[Dataset], Any]) -> None:
+    topic(shared.bootstrap_servers, name, PARTITIONS)
+    old = fill(shared, name, 0, 300)
+    with job(shared, name) as read:
+        assert look(read.dataset)
+    assert lag(shared, name) == len(old)
+
+
+WHOLE: list[Callable[[Dataset, Path], Any]] = [
+    lambda dataset, folder: dataset.map_batches(lambda batch: batch).write_parquet(str(folder)),
+    lambda dataset, folder: [list(part.iter_rows()) for part in dataset.streaming_split(1)],
+    lambda dataset, folder: (dataset.take(5), dataset.sort("offset").materialize()),
+]
+
+
+@pytest.mark.parametrize("use", WHOLE, ids=["write", "split", "sort"])
+def test_what_was_used_whole_is_committed(
+    shared: Cluster, name: str, tmp_path: Path, use: Callable[[Dataset, Path], Any]
+) -> None:
+    topic(shared.bootstrap_servers, name, PARTITIONS)
+    fill(shared, name, 0, 300)
+    with job(shared, name) as read:
+        use(read.dataset, tmp_path / "out")
+    assert lag(shared, name) == 0
+
+
+def test_a_partition_that_is_added_later_begins_at_its_oldest_record(shared: Cluster, name: str) -> None:
+    topic(shared.bootstrap_servers, name, PARTITIONS - 1)
+    fill(shared, name, 0, 100)
+    with job(shared, name, auto_offset_reset="latest") as read:
+        assert values_of(read) == []
+    with Admin(bootstrap_servers=shared.bootstrap_servers) as admin:
+        admin.create_partitions({name: PARTITIONS})
+    new = fill(shared, name, 100, 400)
+    with job(shared, name, auto_offset_reset="latest") as read:
+        assert values_of(read) == sorted(new)
+
+
+def test_settings_reach_the_tasks_that_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: dict[str, Any] = {}
+
+    class Reader:
+        def __init__(self, servers: str, **settings: Any) -> None:
+            given.update(settings)
+
+        def read(self, ranges: list[OffsetRange]) -> Iterator[Any]:
+            yield from ()
+
+        def __enter__(self) -> Reader:
+            return self
+
+        def __exit__(self, *exc: object) -> None: ...
+
+    monkeypatch.setattr(ray_data, "RangeReader", Reader)
+    monkeypatch.setattr(ray_data.ray, "get", lambda reference: None)
+    options = {"isolation_level": "read_committed", "group_instance_id": "mine", "session_timeout_ms": 6000}
+    read = read_group("t", "g", bootstrap_servers="127.0.0.1:1", **options)
+    assert list(ray_data._read(OffsetRange("t", 0, 0, 1), read._reading, MagicMock())) == []
+    assert given["isolation_level"] == "read_committed"
+    assert "group_instance_id" not in given
 
 
 def test_another_member_shares_the_work(shared: Cluster, name: str) -> None:

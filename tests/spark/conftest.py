@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
+import ray
+from ray._private.utils import write_ray_address
 
 import spark_bridge
 from actors import ray_runtime
 from actors.cluster import Cluster
-from tests.spark.support import FAST, FAST_SPARK, SMALL, assert_gone
+from tests.spark.support import FAST, FAST_SPARK, HAS_JOB_SERVER, SMALL, assert_gone
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,11 +31,25 @@ _numbers = itertools.count(1)
 def embedded_ray(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Ray in this process; every process it has started is gone afterwards."""
     token = tmp_path_factory.mktemp("ray") / "ray-token"
-    ray_runtime.start_embedded(token, num_cpus=6, object_store_memory=200 << 20)
-    yield
-    family = psutil.Process().children(recursive=True)
-    ray_runtime.end()
-    assert_gone(family)
+    with job_server() as options:
+        ray_runtime.start_embedded(token, num_cpus=6, object_store_memory=200 << 20, **options)
+        if folder := options.get("_temp_dir"):
+            # As `ray start` does: the job server asks this file which of the machine's Rays is its own.
+            write_ray_address(ray.get_runtime_context().gcs_address, folder)
+        yield
+        family = psutil.Process().children(recursive=True)
+        ray_runtime.end()
+        assert_gone(family)
+
+
+@contextlib.contextmanager
+def job_server() -> Iterator[dict[str, Any]]:
+    """What ray.init must be told to serve `ray job submit`, if that is installed."""
+    if not HAS_JOB_SERVER:
+        yield {}
+        return
+    with tempfile.TemporaryDirectory(prefix="ray-") as folder:  # a short path: it has Unix sockets
+        yield {"include_dashboard": True, "dashboard_host": "127.0.0.1", "_temp_dir": folder}
 
 
 @pytest.fixture(scope="package")

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
+import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -12,30 +11,32 @@ from typing import Any
 import psutil
 
 import spark_bridge
-from actors import ray_runtime
 from tests.spark.support import FAST, FAST_SPARK, SMALL, executor_nodes
 
 
-def three_nodes(folder: str) -> dict[str, Any]:
-    """Three Ray nodes of one CPU, brokers on two of them, and the third's CPU taken: twice a session."""
+def two_nodes(folder: str) -> dict[str, Any]:
+    """Two Ray nodes of two CPUs, a broker on one of them, and the other's CPUs taken: twice a session."""
     import ray
     from ray.cluster_utils import Cluster as Nodes
 
     from actors.cluster import Cluster
 
     nodes = Nodes()
-    for number in range(3):
+    for number in range(2):
         more = {"include_dashboard": False} if number == 0 else {}
-        nodes.add_node(num_cpus=1, object_store_memory=80 << 20, **more)
+        nodes.add_node(num_cpus=2, object_store_memory=80 << 20, **more)
     try:
         ray.init(address=nodes.address, logging_level="ERROR", log_to_driver=False)
-        with Cluster.start(2, name="nodes", host="127.0.0.1", data_dir=folder, config=FAST) as cluster:
+        with Cluster.start(1, name="nodes", host="127.0.0.1", data_dir=folder, config=FAST) as cluster:
             beside = {broker["node_id"] for broker in cluster.status()["brokers"]}
-            third = next(node["NodeID"] for node in ray.nodes() if node["NodeID"] not in beside)
-            taken = ray.util.placement_group([{"CPU": 1}], bundle_label_selector=[{"ray.io/node-id": third}])
+            other = next(node["NodeID"] for node in ray.nodes() if node["NodeID"] not in beside)
+            taken = ray.util.placement_group([{"CPU": 2}], bundle_label_selector=[{"ray.io/node-id": other}])
             assert taken.wait(20)
             found: dict[str, Any] = {"brokers": sorted(beside), "sessions": [_session(2), _session(1)]}
-            found["too_many"] = _refusal(num_executors=4)
+            found["too_many"] = _refusal(num_executors=5)
+            broken = {**FAST_SPARK, "spark.driver.extraJavaOptions": "-javaagent:/nowhere.jar"}
+            found["broken"] = _refusal(executor_memory=SMALL, configs=broken)
+            found["names_left"] = ray.util.list_named_actors()
             found["groups"] = sorted(g["state"] for g in ray.util.placement_group_table().values())
         return found
     finally:
@@ -45,6 +46,7 @@ def three_nodes(folder: str) -> dict[str, Any]:
 
 def _session(count: int) -> dict[str, Any]:
     begun = time.monotonic()
+    interrupt = signal.getsignal(signal.SIGINT)
     with spark_bridge.session("nodes", count, 1, SMALL, FAST_SPARK) as spark:
         started = time.monotonic() - begun
         log = spark.conf.get("spark.coterie.driver.log")
@@ -56,6 +58,7 @@ def _session(count: int) -> dict[str, Any]:
             "log_bytes": Path(log).stat().st_size,
             "start_s": started,
         }
+    assert signal.getsignal(signal.SIGINT) is interrupt, "Ctrl-C is the process's own again"
     return {**found, "log_left": Path(log).exists(), "left": [jvm.pid for jvm in _jvms()]}
 
 
@@ -108,43 +111,3 @@ def local_spark() -> dict[str, Any]:
 
     found["ray_started"] = ray.is_initialized()
     return found
-
-
-def submitted_job(folder: str) -> dict[str, Any]:
-    """`ray job submit` of the example, on a topic of which its group has committed the first ten records."""
-    import ray
-
-    from actors.cluster import Cluster
-    from tests.ray.support import commit, consumer, produce, topic
-
-    context = ray.init(
-        address="local",
-        num_cpus=4,
-        include_dashboard=True,
-        dashboard_host="127.0.0.1",
-        object_store_memory=200 << 20,
-        logging_level="ERROR",
-        log_to_driver=False,
-    )
-    try:
-        with Cluster.start(1, data_dir=f"{folder}/data", config=FAST) as cluster:
-            servers = cluster.bootstrap_servers
-            topic(servers, "orders", 1)
-            produce(servers, "orders", (b"%d" % i for i in range(500)))
-            client = consumer(servers, "archive")
-            commit(client, "orders", 10)
-            client.close()
-            return {"log": _submit(context.dashboard_url, folder)}
-    finally:
-        ray_runtime.end()
-
-
-def _submit(dashboard: str, folder: str) -> str:
-    """The log of the job, which must succeed."""
-    fast = [word for item in FAST_SPARK.items() for word in ("--conf", "=".join(item))]
-    job = ["--topic", "orders", "--group", "archive", "--output", f"{folder}/orders", "--executor-memory", SMALL]
-    submit = [sys.executable, "-m", "ray.scripts.scripts", "job", "submit", "--address", f"http://{dashboard}"]
-    command = [*submit, "--working-dir", "examples", "--", sys.executable, "spark_job.py", *job, *fast]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=150, check=False)
-    assert done.returncode == 0, (done.stdout[-4000:], done.stderr[-2000:])
-    return done.stdout

@@ -52,10 +52,16 @@ class Seen:
 
 
 def stream(
-    spark: SparkSession, servers: str, topic: str, function: Callable[..., Any], group: str = "", **options: Any
+    spark: SparkSession,
+    servers: str,
+    topic: str,
+    function: Callable[..., Any],
+    group: str = "",
+    members: int | None = None,
+    **options: Any,
 ) -> GroupStream:
     named = QUICK | {name.replace("_", "."): value for name, value in options.items()}
-    return GroupStream(spark, [topic], group or f"g-{topic}", servers, named).foreach_batch(function)
+    return GroupStream(spark, [topic], group or f"g-{topic}", servers, named, members).foreach_batch(function)
 
 
 def run(

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import psutil
@@ -21,6 +22,8 @@ __all__ = [
     "FAST",
     "FAST_JVM",
     "FAST_SPARK",
+    "HAS_JOB_SERVER",
+    "SMALL",
     "assert_gone",
     "coterie",
     "descendants",
@@ -43,6 +46,9 @@ FAST_SPARK = {
     "spark.ui.enabled": "false",
 }
 SMALL = "512m"
+
+# What Ray's job server needs beyond Ray: ray[default].
+HAS_JOB_SERVER = all(find_spec(name) for name in ("aiohttp", "aiohttp_cors", "opencensus", "prometheus_client"))
 
 
 def executor_pids(spark: SparkSession) -> dict[str, int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import shlex
 import subprocess
@@ -15,14 +14,15 @@ import pytest
 import ray
 import yaml
 
+from actors.cluster import Cluster
 from placement.executors import Room, place_executors
 from spark_bridge.spark_config import memory_bytes
-from tests.spark.support import FAST_JVM, ROOT, run_python, run_scenario
+from tests.ray.support import commit, consumer
+from tests.spark.support import FAST_JVM, FAST_SPARK, HAS_JOB_SERVER, ROOT, SMALL, produce, run_python, topic
 
 EXAMPLES = ROOT / "examples"
 DOCKERFILE = (EXAMPLES / "Dockerfile").read_text()
 BASE_IMAGE = f"rayproject/ray:{ray.__version__}-py311"
-JOB_SERVER = ("aiohttp", "aiohttp_cors", "opencensus", "prometheus_client", "pydantic")
 
 
 def documents(name: str) -> list[dict[str, Any]]:
@@ -46,14 +46,34 @@ def test_the_driver_script_bills_every_order_on_a_machine_without_java(without_j
     assert len(lines) == 11, "no JVM says anything"
 
 
-@pytest.mark.skipif(
-    any(importlib.util.find_spec(name) is None for name in JOB_SERVER),
-    reason="Ray's job server needs ray[default]: pip install 'ray[default]'",
-)
-def test_the_submitted_job_goes_on_from_what_its_group_has_committed(tmp_path: Path) -> None:
-    log = run_scenario(f"submitted_job({str(tmp_path)!r})")["log"]
+@pytest.mark.skipif(not HAS_JOB_SERVER, reason="Ray's job server is not installed: pip install 'ray[default]'")
+def test_the_submitted_job_goes_on_from_what_its_group_has_committed(cluster: Cluster, tmp_path: Path) -> None:
+    servers = cluster.bootstrap_servers
+    produce(servers, topic(servers, "submitted", 1), (b"%d" % number for number in range(500)))
+    client = consumer(servers, "archive")
+    commit(client, "submitted", 10)
+    client.close()
+    job = ["--cluster", "spark", "--topic", "submitted", "--group", "archive", "--output", f"{tmp_path}/orders"]
+    job += ["--executors", "1", "--executor-memory", SMALL]
+    log = submit("spark_job.py", *job, *(word for item in FAST_SPARK.items() for word in ("--conf", "=".join(item))))
     assert "batch 0: 490 records" in log
     assert f"490 records in {tmp_path}/orders" in log
+
+
+def submit(*command: str) -> str:
+    """`ray job submit` to the Ray of this process; the job's log. It must succeed."""
+    address = f"http://{ray._private.worker.global_worker.node.webui_url}"
+    submission = ["job", "submit", "--address", address, "--working-dir", "examples", "--", sys.executable, *command]
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-m", "ray.scripts.scripts", *submission],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=150,
+        check=False,
+    )
+    assert done.returncode == 0, (done.stdout[-14000:], done.stderr[-2000:])
+    return done.stdout
 
 
 # --- ray up ---

@@ -84,11 +84,11 @@ def test_on_several_nodes_with_a_wrong_java_executors_run_beside_brokers_and_twi
     java.parent.mkdir()
     java.write_text("#!/bin/sh\necho 'openjdk version \"21.0.2\" 2024-01-16' >&2\n")
     java.chmod(0o755)
-    found = run_scenario(f"three_nodes({str(tmp_path / 'data')!r})", PATH=f"{java.parent}{os.pathsep}{without_java}")
+    found = run_scenario(f"two_nodes({str(tmp_path / 'data')!r})", PATH=f"{java.parent}{os.pathsep}{without_java}")
     assert "WARN" not in found["stderr"]
     first, second = found["sessions"]
-    assert first["nodes"] == found["brokers"]
-    assert second["nodes"][0] in found["brokers"]
+    assert first["nodes"] == found["brokers"] * 2
+    assert second["nodes"] == found["brokers"]
     for each in (first, second):
         assert each["rows"] == 100
         assert len(each["javas"]) == 1
@@ -96,8 +96,15 @@ def test_on_several_nodes_with_a_wrong_java_executors_run_beside_brokers_and_twi
         assert each["log_bytes"] > 0
         assert not each["log_left"], "there was nothing to look for"
         assert each["left"] == []
-    assert "num_executors=4 with executor_cores=1 and executor_memory=1024m do not fit" in found["too_many"]
-    assert found["groups"] == ["CREATED", "REMOVED", "REMOVED"], "the placement groups of both sessions are gone"
+    assert "num_executors=5 with executor_cores=1 and executor_memory=1024m do not fit" in found["too_many"]
+    assert "Spark session 'refused' did not start" in found["broken"]
+    log = Path(found["broken"].rpartition("the log is ")[2])
+    assert "/nowhere.jar" in log.read_text(), "the JVM's own words"
+    log.unlink()
+    assert found["names_left"] == []
+    assert found["groups"] == ["CREATED", "REMOVED", "REMOVED", "REMOVED"], (
+        "the placement groups of all sessions are gone"
+    )
 
 
 def test_a_ray_that_was_started_without_java_is_named_with_what_to_do(without_java: Path) -> None:

@@ -83,7 +83,7 @@ def test_a_running_query_takes_new_records_and_limits_its_batches(
     wait_until(lambda: len(seen.values) == 120, what="the new records")
     wait_until(lambda: committed(servers, topic_name) == ends(servers, topic_name), what="their commit")
     assert query.is_active
-    assert query.status["message"] == "Waiting for data to arrive"
+    wait_until(lambda: query.status["message"] == "Waiting for data to arrive", what="a trigger without records")
     query.stop()
     assert sorted(seen.values) == sorted(old + new)
     assert max(progress["numInputRows"] for progress in query.recent_progress) <= 40
@@ -126,8 +126,9 @@ def test_two_jobs_and_a_pool_share_a_group(spark: SparkSession, cluster: Cluster
     make_topic(servers, topic_name)
     values = set(send(servers, topic_name, range(400)))
     one, two = Seen(), Seen()
-    first = stream(spark, servers, topic_name, one, maxOffsetsPerTrigger=40).start()
-    second = stream(spark, servers, topic_name, two, maxOffsetsPerTrigger=40).start()
+    # One member each: with more members than partitions, the pool would rightly have nothing.
+    first = stream(spark, servers, topic_name, one, members=1, maxOffsetsPerTrigger=40).start()
+    second = stream(spark, servers, topic_name, two, members=1, maxOffsetsPerTrigger=40).start()
     with ConsumerPool(topic_name, group, lambda record: None, 1, bootstrap_servers=servers) as pool:
         wait_until(lambda: all(s.assignment for s in pool.status()), what="the pool's share")
         extra = set(send(servers, topic_name, range(400, 800)))

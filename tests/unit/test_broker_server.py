@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -203,6 +204,20 @@ def test_connections_beyond_the_limit_are_refused_and_a_place_that_is_free_is_gi
             fourth.send(VERSIONS)
             assert (await fourth.answer()).error_code == 0
             assert sum(w.server._per_address.values()) == 2
+
+    run(test())
+
+
+def test_the_system_looks_whether_a_silent_client_is_still_there(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with world(tmp_path) as w:
+            client = await w.client()
+            client.send(VERSIONS)
+            await client.answer()
+            (connection,) = w.server._connections
+            assert connection.transport is not None
+            sock = connection.transport.get_extra_info("socket")
+            assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
 
     run(test())
 

@@ -11,8 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from actors.client import TopicPartition
 from actors.client.bulk import rows_of, seal
 from actors.client.columnar import HEADERS, read_columns
+from actors.client.decode import Columns
 from actors.client.errors import CorruptMessageError, SerializationError
 from actors.client.partitioning import murmur2_of, partitions_for_keys
 from actors.log.batch import (
@@ -193,3 +195,47 @@ def test_a_column_of_keys_hashes_as_each_key_does(keys, skipped):
 def test_a_column_of_keys_goes_where_kafkas_partitioner_sends_them(keys, count):
     found = partitions_for_keys(pa.array(keys, pa.binary()), count).tolist()
     assert found == [partition_for_key(key, count) for key in keys]
+
+
+# --- gathered for poll_arrow ----------------------------------------------------------------------------------------
+
+TP, OTHER = TopicPartition("t", 0), TopicPartition("u", 3)
+
+
+@pytest.mark.parametrize("sizes", [(3,), (1500,), (3, 1500, 2, 1, 1200, 7), (1500, 1500)])
+@pytest.mark.parametrize("with_headers", [False, True])
+def test_small_and_large_batches_keep_their_order(sizes, with_headers):
+    columns = Columns(with_headers)
+    expected = []
+    for n, size in enumerate(sizes):
+        tp = (TP, OTHER)[n // 2 % 2]
+        records = [(b"k%d" % i, b"v" * (i % 50), [("h", b"1")] if i % 3 else None, T + i) for i in range(size)]
+        ((batch, header),) = whole(build_batch(records, 1000 * n))
+        columns.add(tp, batch, header, 1000 * n + 2)
+        for i, (key, value, some, at) in enumerate(records[2:], 2):
+            told = [{"key": k, "value": v} for k, v in some or []]
+            expected.append((tp.topic, tp.partition, 1000 * n + i, at, key, value, told))
+    batch = columns.batch()
+    assert len(columns) == batch.num_rows == len(expected)
+    times = batch.column("timestamp").cast(pa.int64()).to_pylist()
+    got = [
+        (r["topic"], r["partition"], r["offset"], at, r["key"], r["value"], r.get("headers", []))
+        for r, at in zip(batch.to_pylist(), times, strict=True)
+    ]
+    assert got == [row if with_headers else (*row[:6], []) for row in expected]
+
+
+@pytest.mark.parametrize("count", [10, 1500])
+def test_a_batch_that_cannot_be_read_adds_nothing(count):
+    columns = Columns()
+    ((good, header),) = whole(build_batch([(None, b"v", None, T)] * count))
+    columns.add(TP, good, header, 0)
+    with pytest.raises(CorruptMessageError):
+        columns.add(TP, good[:-3], header, 0)
+    assert len(columns) == columns.batch().num_rows == count
+
+
+def test_nothing_gathered_is_an_empty_batch_with_all_columns():
+    batch = Columns(with_headers=True).batch()
+    assert batch.num_rows == 0
+    assert batch.schema.names == ["topic", "partition", "offset", "timestamp", "key", "value", "headers"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from actors.coordinator import DeleteGroupsRequest, DescribeGroupsRequest, OffsetDeleteRequest
+from actors.coordinator import CoordinatorConfig, DeleteGroupsRequest, DescribeGroupsRequest, OffsetDeleteRequest
 from actors.coordinator.records import GroupDeleted, OffsetsDeleted, decode
-from tests.coordination import Client, Driver, stable_group, subscription
+from tests.coordination import Client, Driver, naive_replay, stable_group, subscription
 
 
 @pytest.mark.conformance("B-100")
@@ -210,3 +210,54 @@ def test_offset_delete_refused(group_id: str | None, error: int) -> None:
     driver = Driver()
     zoo(driver)
     assert driver.call(OffsetDeleteRequest(group_id, (("orders", 0),))).error_code == error
+
+
+def large_groups(*names: str) -> Driver:
+    """Empty groups with far more offsets than fit into one append."""
+    driver = Driver(CoordinatorConfig(group_initial_rebalance_delay_ms=0, max_message_bytes=2_000))
+    for name in names:
+        for partition in range(30):
+            driver.commit_offset(name, 7, partition=partition)
+    return driver
+
+
+def test_groups_with_more_offsets_than_an_append_takes_can_be_deleted() -> None:
+    """Their tombstones made one append, which the log refused each time."""
+    driver = large_groups("g", "h")
+    before = len(driver.batch_ends)
+    assert driver.call(DeleteGroupsRequest(("g", "h", "none"))).results == (("g", 0), ("h", 0), ("none", 69))
+    assert len(driver.batch_ends) - before > 2
+    assert naive_replay(driver.log).get("g") is None
+    assert driver.list_groups() == ()
+    assert (driver.shard.metrics.group_deletions, driver.shard.metrics.offset_deletions) == (2, 60)
+    for name in ("g", "h"):
+        changes = [change for record in driver.log if (change := decode(*record)) and change.group_id == name]
+        assert changes[-1] == GroupDeleted(name), "when the group goes, none of its offsets is left"
+
+
+def test_a_group_whose_tombstones_are_refused_halfway_is_there_again_with_what_is_left() -> None:
+    driver = large_groups("g")
+    driver.holds = True
+    token = driver.ask(DeleteGroupsRequest(("g",)))
+    driver.append(), driver.commit(), driver.turn()
+    assert driver.answer(token) is None
+    assert driver.describe("g").group_state == "Dead"
+    driver.refuse(19)
+    assert driver.answer(token).results[0][1] != 0
+    assert driver.describe("g").group_state == "Empty"
+    assert 0 < len(driver.fetch("g")) < 30
+    driver.holds = False
+    driver.turn()
+    assert driver.call(DeleteGroupsRequest(("g",))).results == (("g", 0),)
+
+
+def test_a_deletion_of_several_groups_says_which_of_them_timed_out() -> None:
+    driver = large_groups("g", "h")
+    driver.holds = True
+    token = driver.ask(DeleteGroupsRequest(("g", "h")))
+    driver.advance(5_000)
+    assert [code for _, code in driver.answer(token).results] == [15, 15]
+    driver.holds = False
+    driver.release()
+    driver.turn()
+    assert driver.list_groups() == (), "it may still commit"

@@ -17,7 +17,8 @@ from actors.log.errors import StorageError
 class Log:
     """Counts its checkpoints; the first of two cannot write one."""
 
-    def __init__(self, name: str, *, broken: bool) -> None:
+    def __init__(self, name: str, *, broken: bool, trouble: Exception | None = None) -> None:
+        self.trouble = trouble or RuntimeError()
         self.directory = SimpleNamespace(name=name)
         self.failure = "broken"
         self.broken = broken
@@ -33,15 +34,16 @@ class Log:
     def apply_retention(self, now_ms: int) -> list[Any]:
         self.retained += 1
         if self.broken:
-            raise OSError(5, "Input/output error")
+            raise self.trouble
         return []
 
 
-def test_a_log_in_trouble_keeps_no_other_from_its_upkeep(monkeypatch):
+@pytest.mark.parametrize("trouble", [OSError(5, "Input/output error"), KeyError("a bug")])
+def test_a_log_in_trouble_keeps_no_other_from_its_upkeep(monkeypatch, trouble):
     monkeypatch.setattr(housekeeping, "_CHECKPOINT_SECONDS", 0.001)
 
     async def main() -> None:
-        bad, good = Log("bad", broken=True), Log("good", broken=False)
+        bad, good = Log("bad", broken=True, trouble=trouble), Log("good", broken=False)
         config = SimpleNamespace(integer=lambda _: 1, boolean=lambda _: False)
         logs = {("t", 0): bad, ("t", 1): good}
         context: Any = SimpleNamespace(

@@ -213,3 +213,18 @@ def test_readers_do_not_remember_what_is_gone(tmp_path):
     found = [log.read(number, 1) for number in range(4)]
     assert b"".join(found) == all_bytes(log)
     log.abandon()
+
+
+def test_truncation_forgets_no_producer(tmp_path):
+    """The next retention took all of them for silent since 1970; a repeat sent then was written twice."""
+    log = open_log(tmp_path)
+    batches = [values(b"v", producer_id=7, producer_epoch=0, base_sequence=n) for n in range(3)]
+    for batch in batches:
+        append(log, batch, commit=False)
+    log.truncate_to(2)
+    log.apply_retention(NOW_MS + 1000)
+    assert log.append_as_leader(batches[1], 0, NOW_MS).duplicate
+    assert log.append_as_leader(batches[2], 0, NOW_MS).base_offset == 2
+    log.apply_retention(NOW_MS + 24 * HOUR + 1)
+    assert not log.append_as_leader(batches[1], 0, NOW_MS).duplicate, "silent for producer.id.expiration.ms"
+    log.abandon()

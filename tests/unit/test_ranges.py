@@ -83,6 +83,16 @@ def test_many_small_fetches_give_the_same(kafka):
     assert len(kafka.requests(m.FetchRequest)) > 20
 
 
+def test_no_arrow_batch_is_larger_than_asked_whatever_the_batches_are(kafka, monkeypatch):
+    monkeypatch.setattr(module, "BATCH_ROWS", 100)
+    for size in (250, 60, 60, 1, 99, 1):
+        kafka.append("t", 0, *[b"v"] * size)
+    with reader(kafka) as some:
+        batches = list(some.read([OffsetRange("t", 0, 10, 471)]))
+    assert [batch.num_rows for batch in batches] == [100, 100, 40, 60, 61, 100]
+    assert offsets(iter(batches)) == list(range(10, 471))
+
+
 def test_gaps_of_compaction_are_passed(kafka):
     records = [(delta, b"k", b"v", None, 5) for delta in (2, 5, 9)]
     kafka.append_batch(T0, build_sparse_batch(records, base_offset=0, last_offset_delta=19))
@@ -151,6 +161,20 @@ def test_a_topic_or_partition_that_is_gone_is_an_error_or_nothing(kafka, topic, 
     with reader(kafka, fail_on_data_loss=False) as some:
         assert offsets(some.read(wanted)) == []
     assert all(not request.allow_auto_topic_creation for request in kafka.requests(m.MetadataRequest))
+
+
+def test_a_partition_the_broker_does_not_know_any_more_is_lost_in_the_end(kafka):
+    filled(kafka)
+    kafka.script(m.FetchRequest, *[lambda request: answer(3)] * 1000)
+    with reader(kafka, poll_timeout_ms=5_000) as some, pytest.raises(DataLossError, match="no such partition"):
+        offsets(some.read([OffsetRange("t", 0, 3, 9)]))
+
+
+def test_a_timeout_while_an_end_settles_says_what_is_missing(kafka, monkeypatch):
+    monkeypatch.setattr(module, "_SETTLE_MS", 10_000)
+    filled(kafka, 10)
+    with reader(kafka, poll_timeout_ms=150) as some, pytest.raises(DataLossError, match="the log has 0 to 10"):
+        offsets(some.read([OffsetRange("t", 0, 10, 20)]))
 
 
 def test_nothing_for_the_timeout_names_the_setting(kafka):

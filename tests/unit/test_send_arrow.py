@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
@@ -140,6 +141,21 @@ def test_every_compression_can_be_read_back(kafka, compression):
     assert everything(kafka)[0] == rows(300, 200).column("value").to_pylist()
     if compression:
         assert len(kafka.logs[TopicPartition("t", 0)]) < 30_000
+
+
+@pytest.mark.parametrize("acks", [0, 1])
+def test_without_idempotence_batches_are_whole_too(kafka, acks):
+    with producer(kafka, acks=acks, batch_size=1_000) as writer:
+        futures = writer.send_arrow("t", rows(100, 50), partition=0)
+        places = [future.get(10) for future in futures]
+    assert [place.base_offset for place in places] == (
+        [-1] * len(places) if acks == 0 else sorted({p.base_offset for p in places})
+    )
+    deadline = time.monotonic() + 10
+    while len(found := everything(kafka)[0]) < 100:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert found == rows(100, 50).column("value").to_pylist()
 
 
 def test_a_table_is_sent_chunk_by_chunk(kafka):

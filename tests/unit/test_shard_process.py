@@ -347,6 +347,28 @@ def test_a_malformed_request_gets_an_empty_answer_and_harms_nobody(tmp_path: Pat
     run(test())
 
 
+def test_a_request_that_trips_the_shard_up_is_written_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The partition is loaded again, again and again if the client repeats it: somebody has to find out what it was."""
+
+    def trip(*_: Any) -> None:
+        raise KeyError("a bug")
+
+    async def test() -> None:
+        async with process(tmp_path) as broker:
+            await broker.serving()
+            asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+            with monkeypatch.context() as patch:
+                patch.setattr("actors.coordinator.shard.Shard.handle", trip)
+                broker.ask(Fetch(group_id="the culprit", topics=None), 7)
+                await until(lambda: "failed" in caplog.text)
+            assert b"the culprit".hex() in caplog.text
+            await until(lambda: broker.hellos == 2, what="it offers itself again")
+
+    run(test())
+
+
 @pytest.mark.conformance("C-11")
 def test_a_refused_append_changes_nothing_and_is_answered_with_its_error(tmp_path: Path) -> None:
     async def test() -> None:

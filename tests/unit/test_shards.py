@@ -6,6 +6,7 @@ import asyncio
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -22,6 +23,7 @@ from actors.handlers.context import BrokerContext
 from actors.log.batch import build_batch, iter_key_values
 from actors.log.data_dir import DataDir
 from actors.log.errors import StorageError
+from actors.log.partition_log import Extent
 from actors.settings import BrokerConfig
 from actors.shards import ShardHub, _wants_cpu
 from actors.wire import messages
@@ -384,6 +386,83 @@ def test_the_log_is_loaded_in_pieces_of_which_few_are_on_their_way(tmp_path: Pat
             assert keys == [b"k%d" % i for i in range(20)]
             assert shard.of(Kind.LOADED) == [(1, 20, b"")]
             assert (await shard.hear(Kind.HIGH_WATERMARK))[1] == 20
+
+    run(test())
+
+
+def test_a_piece_of_log_is_read_beside_the_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four times 5 MiB from a cold disk held up every client of the broker."""
+    threads: list[threading.Thread] = []
+    read = Extent.read
+
+    def noted(extent: Extent) -> bytes:
+        threads.append(threading.current_thread())
+        return read(extent)
+
+    monkeypatch.setattr(Extent, "read", noted)
+
+    async def test() -> None:
+        async with world(tmp_path) as w:
+            w.write(1, 3)
+            shard = await w.serving(1)
+            assert shard.of(Kind.LOAD)
+            assert threading.main_thread() not in threads
+
+    run(test())
+
+
+def test_a_piece_read_for_a_partition_given_up_meanwhile_reaches_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on = threading.Event()
+    read = Extent.read
+
+    def slow(extent: Extent) -> bytes:
+        assert go_on.wait(20)
+        return read(extent)
+
+    monkeypatch.setattr(Extent, "read", slow)
+
+    async def test() -> None:
+        async with world(tmp_path) as w:
+            w.write(1, 1)
+            shard = await w.shard()
+            w.hub.ensure(1)
+            await shard.hear(Kind.BECOME)
+            w.hub.reload(1)
+            await shard.hear(Kind.RESIGN)
+            w.lead(1, leader=1, epoch=6)
+            shard.hello()
+            w.hub.ensure(2)
+            assert (await shard.hear(Kind.BECOME, 2))[0] == 2
+            go_on.set()
+            await shard.hear(Kind.LOADED)
+            assert shard.of(Kind.LOAD) == []
+
+    run(test())
+
+
+def test_a_piece_that_compaction_has_moved_is_read_where_it_is_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moved: list[Extent] = []
+    read = Extent.read
+
+    def gone_once(extent: Extent) -> bytes:
+        if not moved:
+            moved.append(extent)
+            raise FileNotFoundError(str(extent.path))
+        return read(extent)
+
+    monkeypatch.setattr(Extent, "read", gone_once)
+
+    async def test() -> None:
+        async with world(tmp_path) as w:
+            w.write(1, 2)
+            shard = await w.serving(1)
+            assert [key for _, _, piece in shard.of(Kind.LOAD) for key, _ in iter_key_values(piece)] == [b"k0", b"k1"]
+            assert moved
+            assert shard.of(Kind.RESIGN) == []
 
     run(test())
 
