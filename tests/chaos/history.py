@@ -60,10 +60,15 @@ class Outcome:
     commits_lost: int = 0
     double_owners: int = 0
     false_expulsions: int = 0
-    back_after_s: list[float] = field(default_factory=list)
-    """For each fault and each group: from the fault to the group's first acknowledged commit."""
+    back_after_s: list[tuple[str, float]] = field(default_factory=list)
+    """For each fault and each group: its kind, and from the fault to the group's first acknowledged commit."""
     longest_gap_s: float = 0.0
     """Between two acknowledged commits of one group."""
+
+
+def percentile(values: list[float], share: float) -> float:
+    """The value below which that share of them lies; 0 if there are none."""
+    return sorted(values)[round(share * (len(values) - 1))] if values else 0.0
 
 
 def judge(events: list[dict[str, Any]]) -> Outcome:
@@ -145,15 +150,15 @@ def _owners(events: list[dict[str, Any]], outcome: Outcome) -> None:
 
 
 def _availability(events: list[dict[str, Any]], outcome: Outcome) -> None:
-    waiting: dict[str, list[float]] = defaultdict(list)
+    waiting: dict[str, list[tuple[str, float]]] = defaultdict(list)
     last: dict[str, float] = {}
     groups = {event["group"] for event in events if event["event"] == "committed"}
     for event in events:
         if event["event"] == "fault":
             for group in groups & last.keys():
-                waiting[group].append(event["at"])
+                waiting[group].append((event["kind"], event["at"]))
         elif event["event"] == "committed":
             group, at = event["group"], event["at"]
-            outcome.back_after_s += [at - since for since in waiting.pop(group, ())]
+            outcome.back_after_s += [(kind, at - since) for kind, since in waiting.pop(group, ())]
             outcome.longest_gap_s = max(outcome.longest_gap_s, at - last.get(group, at))
             last[group] = at

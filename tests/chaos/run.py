@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import random
 import socket
-import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -18,8 +18,9 @@ from rich.table import Table
 from actors.client import Admin, Consumer, TopicPartition
 from actors.client.admin_types import NewTopic
 from actors.client.errors import KafkaError
+from placement.hashing import partition_for_group
 from tests.chaos.faults import Tormentor
-from tests.chaos.history import History, Outcome, judge
+from tests.chaos.history import History, Outcome, judge, percentile
 from tests.chaos.load import (
     Committer,
     ConfluentMember,
@@ -29,10 +30,11 @@ from tests.chaos.load import (
     OwnMember,
     OwnSender,
 )
-from tests.compat.peers import coterie
+from tests.compat.peers import Coterie, coterie
 
 TOPIC = "chaos"
 PARTITIONS = 6
+OFFSETS_PARTITIONS = 50
 SAFE = {
     "default.replication.factor": "3",
     "min.insync.replicas": "2",
@@ -55,12 +57,21 @@ class Plan:
     heal_s: float = 120.0
 
 
-def run(plan: Plan, folder: Path, say: Callable[[str], object] = lambda text: None) -> Outcome:
-    """Torment a cluster in `folder`; its history stands there afterwards. Raises if a client fails or nothing heals."""
+def run(
+    plan: Plan,
+    folder: Path,
+    say: Callable[[str], object] = lambda text: None,
+    prepare: Callable[[Coterie], object] = lambda cluster: None,
+) -> Outcome:
+    """Torment a cluster in `folder`; its history stands there afterwards. Raises if a client fails or nothing heals.
+
+    `prepare` is called with the cluster before the load begins.
+    """
     history = History(folder / "history.jsonl")
     with contextlib.closing(history), coterie(folder, port=_free_base_port(), config=SAFE) as cluster:
         servers = cluster.bootstrap_servers
         say(f"three brokers at {servers}; history in {history.path}")
+        prepare(cluster)
         with Admin(bootstrap_servers=servers) as writer, Admin(bootstrap_servers=servers) as reader:
             _make_topic(writer)
             loads, committers = _loads(plan, history, servers, writer, reader)
@@ -91,7 +102,8 @@ def _make_topic(admin: Admin) -> None:
 def _loads(
     plan: Plan, history: History, servers: str, writer: Admin, reader: Admin
 ) -> tuple[list[Load], list[Committer]]:
-    committers = [Committer(f"register-{n}", history, servers, TOPIC, writer, reader) for n in range(plan.committers)]
+    names = _in_different_partitions(plan.committers)
+    committers = [Committer(name, history, servers, TOPIC, writer, reader) for name in names]
     loads: list[Load] = [
         ConfluentSender("confluent", history, servers, TOPIC),
         OwnSender("own", history, servers, TOPIC),
@@ -101,6 +113,18 @@ def _loads(
         *committers,
     ]
     return loads, committers
+
+
+def _in_different_partitions(count: int) -> list[str]:
+    """Names of groups that hash to partitions 0, 1, 2, … of `__consumer_offsets`, so that as many shards live."""
+    found: list[str] = []
+    for number in itertools.count():
+        if len(found) == count:
+            return found
+        name = f"register-{number}"
+        if partition_for_group(name, OFFSETS_PARTITIONS) == len(found) % OFFSETS_PARTITIONS:
+            found.append(name)
+    return found
 
 
 def _all_commit(history: History, count: int) -> bool:
@@ -200,7 +224,7 @@ def report(console: Console, outcome: Outcome) -> None:
     for kind, count in sorted(outcome.faults.items()):
         table.add_row(kind, str(count))
     table.add_section()
-    back = sorted(outcome.back_after_s)
+    back = [seconds for _, seconds in outcome.back_after_s]
     rows = {
         "faults": sum(outcome.faults.values()),
         "records acknowledged (acks=all)": outcome.records_acked,
@@ -210,8 +234,8 @@ def report(console: Console, outcome: Outcome) -> None:
         "commits lost": outcome.commits_lost,
         "partitions with two owners in a generation": outcome.double_owners,
         "false expulsions": outcome.false_expulsions,
-        "first commit after a fault, all groups: p50": f"{statistics.median(back) if back else 0:.2f} s",
-        "the same, p99": f"{back[int(0.99 * (len(back) - 1))] if back else 0:.2f} s",
+        "first commit after a fault, all groups: p50": f"{percentile(back, 0.5):.2f} s",
+        "the same, p99": f"{percentile(back, 0.99):.2f} s",
         "longest unavailability of a group": f"{outcome.longest_gap_s:.2f} s",
     }
     for name, value in rows.items():

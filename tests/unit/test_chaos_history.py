@@ -32,7 +32,7 @@ def test_a_good_run_has_no_violation() -> None:
     outcome = judge(FINE)
     assert outcome.violations == []
     assert outcome.faults == {"kill": 1}
-    assert outcome.back_after_s == [1.0]
+    assert outcome.back_after_s == [("kill", 1.0)]
     assert outcome.longest_gap_s == pytest.approx(1.7)
 
 
