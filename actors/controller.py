@@ -12,7 +12,7 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -398,7 +398,7 @@ class Controller:
         self._spec = replace(self._spec, brokers=ids[-1] + 1)
         self._place_brokers(frozenset(ids))
         self._on_loop(self._server.add, ids)
-        self._wait_for_brokers(timeout_s)
+        self._wait_for_brokers(timeout_s, ids)
         return ids
 
     def _wait(self, condition: Callable[[], bool], timeout_s: float, what: str) -> None:
@@ -408,9 +408,9 @@ class Controller:
                 raise RuntimeError(f"{what} within {timeout_s:.0f} s; see {self._spec.log_dir}")
             time.sleep(0.02)
 
-    def _wait_for_brokers(self, timeout_s: float) -> None:
+    def _wait_for_brokers(self, timeout_s: float, and_these: Sequence[int] = ()) -> None:
         deadline = time.monotonic() + timeout_s
-        while not self._server.ready():
+        while not self._server.ready(and_these):
             if self._launcher.errors:
                 raise RuntimeError(self._launcher.errors[min(self._launcher.errors)])
             if self._launcher.starts_under_way:  # which has deadlines of its own

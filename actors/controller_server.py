@@ -11,7 +11,7 @@ import logging
 import secrets
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -287,12 +287,11 @@ class ControllerServer:
             ],
         }
 
-    def ready(self) -> bool:
-        """Whether all expected brokers are registered and know of one another."""
+    def ready(self, and_these: Sequence[int] = ()) -> bool:
+        """Whether all expected brokers, and these, are registered and know of one another."""
         version = self.metadata.version
-        return bool(self._wanted) and all(
-            b in self._brokers and self._brokers[b].acked_version >= version for b in self._wanted
-        )
+        wanted = self._wanted.union(and_these)
+        return bool(wanted) and all(b in self._brokers and self._brokers[b].acked_version >= version for b in wanted)
 
     def in_sync_everywhere(self, broker_id: int) -> bool:
         """Whether a broker is in the in-sync set of every partition it holds."""
