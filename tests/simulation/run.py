@@ -72,6 +72,7 @@ class World:
         for client in [*self.members, *self.others]:
             sim.after(sim.random.randint(0, 1500) * MS, client.start)
         sim.run_until(sim.now + 2 * SECOND)
+        self.witness.keep_watching()
         self.faults.begin()
         sim.run_until(sim.now + self.scenario.faults_us)
         self.faults.heal()

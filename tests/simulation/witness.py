@@ -17,8 +17,9 @@ from typing import Any
 
 from actors.client.connection import Connection
 from actors.controller_server import ControllerServer
-from actors.coordinator import GroupState, ShardState
+from actors.coordinator import GroupState, JoinGroupRequest, ShardState, SyncGroupRequest
 from actors.coordinator.group import Group, Member
+from actors.coordinator.join import ReplacementWrite
 from actors.coordinator.rebalance import Rebalancer
 from actors.coordinator.shard import Shard
 from actors.log.partition_log import PartitionLog
@@ -40,6 +41,7 @@ from tests.simulation.truth import CommittedLogs
 _HEARTBEAT = 12
 _PATIENCE_US = 15 * SECOND
 _SLACK_US = 20 * MS
+_LOOK_US = 1_500 * MS
 
 
 class Witness:
@@ -69,6 +71,7 @@ class Witness:
         return [
             (PartitionLog, "advance_high_watermark", self._watch_watermark(PartitionLog.advance_high_watermark)),
             (PartitionLog, "append_as_leader", self._watch_append(PartitionLog.append_as_leader)),
+            (PartitionLog, "truncate_to", self._watch_truncation(PartitionLog.truncate_to)),
             (Rebalancer, "_session_expired", self._watch_expiry(Rebalancer._session_expired)),
             (Shard, "_resume", self._watch_resume(Shard._resume)),
             (ShardProcess, "_answer", self._watch_answer(ShardProcess._answer)),
@@ -89,6 +92,15 @@ class Witness:
             return moved
 
         return advance_high_watermark
+
+    def _watch_truncation(self, product: Any) -> Any:
+        def truncate_to(log: PartitionLog, offset: int) -> Any:
+            if offset < log.high_watermark:
+                where = f"{log.directory.parent.name}'s {log.directory.name}"
+                self.sim.fail("replicas-agree", f"{where} is cut at {offset}, committed up to {log.high_watermark}")
+            return product(log, offset)
+
+        return truncate_to
 
     def _watch_append(self, product: Any) -> Any:
         def append_as_leader(log: PartitionLog, data: bytes, leader_epoch: int, *args: Any, **options: Any) -> Any:
@@ -294,8 +306,13 @@ class Witness:
                 return shard._shard
         return None
 
+    def keep_watching(self) -> None:
+        """Look at the shards every now and then from now on."""
+        self.judge_shards()
+        self.sim.after(_LOOK_US, self.keep_watching)
+
     def judge_shards(self) -> None:
-        """Every active shard holds what its log says."""
+        """Every active shard holds what its log says, and forgets nobody who waits."""
         for broker in self.cluster.brokers:
             for process, shard in list(broker.shards.items()):
                 log = broker.log(OFFSETS_TOPIC, shard._partition) if shard is not None else None
@@ -306,11 +323,25 @@ class Witness:
         watermark = shard._runtime.writer._high_watermark
         if shard.state is not ShardState.ACTIVE or watermark > log.log_end_offset:
             return
+        self._judge_parked(shard, name)
         self.replays += 1
         state = projection(shard._runtime.durable)
         replayed = projection(naive_replay(self.logs.keys_and_values(log, watermark)))
         if state != replayed:
             self.sim.fail("replay", f"{name} holds {state}, its log says {replayed}")
+
+    def _judge_parked(self, shard: Shard, name: str) -> None:
+        """Whoever waits in a join or a sync is known to somebody who will answer."""
+        runtime = shard._runtime
+        writes = [write for batch in runtime.writer._batches() for write in batch.writes]
+        known = {id(write._parked.token) for write in writes if isinstance(write, ReplacementWrite)}
+        for group in runtime.groups.values():
+            known.update(id(parked.token) for parked in group.waiting)
+            for member in group.members.values():
+                known.update(id(parked.token) for parked in (member.parked_join, member.parked_sync) if parked)
+        for token, request in runtime.unanswered.items():
+            if isinstance(request, JoinGroupRequest | SyncGroupRequest) and id(token) not in known:
+                self.sim.fail("answered-once", f"nobody will answer a {type(request).__name__} that {name} holds")
 
     def judge_logs(self) -> None:
         """At rest: what was acknowledged is on every replica."""
