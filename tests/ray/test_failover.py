@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import pairwise
 
 import pytest
@@ -225,3 +226,30 @@ def test_a_broker_added_to_a_running_cluster_gets_new_partitions(three: Cluster,
     found = patient(lambda: admin.list_topics(timeout=10)).topics[name].partitions.values()
     assert any(added in part.replicas for part in found)
     wait_until(lambda: whole(three, name), what="all replicas in sync")
+
+
+def test_a_leader_that_was_stopped_and_goes_on_gets_nothing_acknowledged(start: Start, name: str) -> None:
+    with start(brokers=3, broker_session_timeout_ms="3000") as cluster:
+        servers = cluster.bootstrap_servers
+        topic(servers, name, 1, **REPLICATED)
+        client = consumer(servers, name)
+        patient(lambda: commit_once(client, name, 1))
+        wait_until(lambda: whole(cluster, name, "__consumer_offsets"), what="all replicas in sync")
+        index = partition_for_group(name, 50)
+        victim = leader_of(cluster, "__consumer_offsets", index)
+        epoch, pid = cluster.status()["brokers"][victim]["epoch"], cluster.broker_pids()[victim]
+        committer = Committer(consumer(servers, name), name)
+        try:
+            wait_until(lambda: committer.last > 20, what="commits")
+            os.kill(pid, signal.SIGSTOP)
+            wait_until(lambda: leader_of(cluster, "__consumer_offsets", index) != victim, what="another leader")
+            at = committer.last
+            wait_until(lambda: committer.last > at + 20, what="commits at the new leader")
+        finally:
+            with suppress(ProcessLookupError):  # the controller may have killed it by now
+                os.kill(pid, signal.SIGCONT)
+            committer.end()
+        wait_until(lambda: cluster.status()["brokers"][victim]["epoch"] > epoch, what="the broker's return")
+        (found,) = patient(lambda: client.committed([TopicPartition(name, 0)], timeout=10))
+        assert found.offset >= committer.last
+        client.close()
