@@ -30,7 +30,7 @@ from actors.metadata_log import MetadataLog
 from actors.offsets_partition import OffsetsPartition
 from actors.process import LoopThread, check_code_version, last_line, log_to
 from actors.settings import BrokerConfig
-from placement.nodes import alive_nodes, place_brokers
+from placement.nodes import Node, alive_nodes, place_brokers, successor
 
 log = logging.getLogger(__name__)
 
@@ -106,7 +106,7 @@ class RayLauncher:
     def __init__(self, spec: ControllerSpec) -> None:
         self._spec = spec
         self._brokers: dict[int, Any] = {}
-        self._specs: dict[int, tuple[BrokerSpec, str]] = {}
+        self._specs: dict[int, tuple[BrokerSpec, Node]] = {}
         self._incarnations: dict[int, int] = {}
         self._shards: dict[int, list[Any]] = {}
         self._starting: dict[int, int] = {}
@@ -128,9 +128,9 @@ class RayLauncher:
             except Exception:
                 log.exception("starting or ending a process")
 
-    def add(self, spec: BrokerSpec, node_id: str) -> None:
+    def add(self, spec: BrokerSpec, node: Node) -> None:
         """A broker of this cluster, and the Ray node its data directory is on."""
-        self._specs[spec.broker_id] = (spec, node_id)
+        self._specs[spec.broker_id] = (spec, node)
 
     def adopt(self) -> None:
         """After a restart of the controller: find the actors its predecessor started."""
@@ -153,13 +153,20 @@ class RayLauncher:
     def _start_broker(self, broker_id: int) -> None:
         if self.stopping:
             return
-        spec, node_id = self._specs[broker_id]
+        spec, node = self._specs[broker_id]
+        present = successor(node, alive_nodes())
+        if present is None:
+            self.errors[broker_id] = f"broker {broker_id}: Ray node {node.address} with its data is gone"
+            log.error("%s", self.errors[broker_id])
+            self.start_failed(broker_id)
+            return
+        self._specs[broker_id] = (spec, present)
         number = self._incarnations[broker_id] = self._incarnations.get(broker_id, 0) + 1
         actor = Broker.options(  # type: ignore[attr-defined]
             name=f"broker-{broker_id}-{os.getpid()}-{number}",
             namespace=self._spec.namespace,
             lifetime="detached",
-            scheduling_strategy=NodeAffinitySchedulingStrategy(node_id, soft=False),
+            scheduling_strategy=NodeAffinitySchedulingStrategy(present.node_id, soft=False),
         ).remote(spec, self._spec.namespace, self._spec.log_dir, self._spec.version)
         self._brokers[broker_id] = actor
         self.starts_under_way.add(actor)
@@ -184,8 +191,8 @@ class RayLauncher:
         finally:
             self.starts_under_way.discard(actor)
         self.errors.pop(broker_id, None)
-        spec, node_id = self._specs[broker_id]
-        self._specs[broker_id] = (replace(spec, port=started["port"]), node_id)
+        spec, node = self._specs[broker_id]
+        self._specs[broker_id] = (replace(spec, port=started["port"]), node)
 
     def _started(self, actor: Any) -> dict[str, Any]:
         """What a broker's start returns. It may recover for as long as it takes, while its process answers.
@@ -233,14 +240,14 @@ class RayLauncher:
                 self._start_shard(broker_id)
 
     def _start_shard(self, broker_id: int) -> None:
-        spec, node_id = self._specs[broker_id]
+        spec, node = self._specs[broker_id]
         self._shard_number += 1
         name = f"shard-{broker_id}-{os.getpid()}-{self._shard_number}"
         actor = OffsetsPartition.options(  # type: ignore[attr-defined]
             name=name,
             namespace=self._spec.namespace,
             lifetime="detached",
-            scheduling_strategy=NodeAffinitySchedulingStrategy(node_id, soft=False),
+            scheduling_strategy=NodeAffinitySchedulingStrategy(node.node_id, soft=False),
         ).remote(spec.socket_path, self._spec.log_dir, f"shards-of-{broker_id}", self._spec.version)
         self._starting[broker_id] = self._starting.get(broker_id, 0) + 1
         self._shards.setdefault(broker_id, []).append(actor)
@@ -343,7 +350,7 @@ class Controller:
                     rack=BrokerConfig.from_mapping(spec.config).text("broker.rack"),
                     config=spec.config,
                 ),
-                node.node_id,
+                node,
             )
         text = json.dumps({str(b): [node.address, spec.port] for b, node in nodes.items()})
         new = spec.homes_file.with_suffix(".new")
