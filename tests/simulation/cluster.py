@@ -215,9 +215,10 @@ class Cluster:
 
     def _kill(self, process: Process) -> None:
         """Ray's own connections are no faster than ours, and cross the same partitions."""
-        blocked = self.sim.network.blocked_until_hosts(self.machine.host, process.machine.host)
-        due_us = max(blocked, self.sim.now) + self.sim.random.randint(1, 50) * MS
-        self.sim.at(due_us, None, process.kill)
+        if self.sim.network.blocked_until_hosts(self.machine.host, process.machine.host):
+            self.sim.after(250 * MS, self._kill, process)
+        else:
+            self.sim.after(self.sim.random.randint(1, 50) * MS, process.kill)
 
     def start_shards(self, broker_id: int, count: int) -> None:
         self.brokers[broker_id].start_shards(count)

@@ -191,6 +191,13 @@ class Simulation:
 
     def run_until(self, end_us: int, done: Callable[[], bool] | None = None) -> bool:
         """Let time pass up to `end_us`, or until `done`, which is asked now and then. Whether it was done."""
+        try:
+            return self._run_until(end_us, done)
+        finally:
+            self.process = None
+            events._set_running_loop(None)
+
+    def _run_until(self, end_us: int, done: Callable[[], bool] | None) -> bool:
         ready, timers = self.ready, self._timers
         asked = self.now
         while True:
@@ -217,8 +224,9 @@ class Simulation:
             process.frozen.append(handle)
             return
         self.steps += 1
-        self.process = process
-        events._set_running_loop(process.loop)
+        if process is not self.process:
+            self.process = process
+            events._set_running_loop(process.loop)
         try:
             callback(*handle._args)
         except ViolationError:
@@ -226,8 +234,6 @@ class Simulation:
         except Exception as error:
             if self.failure is None:
                 raise ViolationError(f"unhandled: in {process.name}: {type(error).__name__}: {error}") from error
-        finally:
-            events._set_running_loop(None)
         if self.failure is not None:
             raise self.failure
 

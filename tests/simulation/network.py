@@ -233,6 +233,8 @@ class Network:
 
     def _unblocked(self, pair: frozenset[str]) -> None:
         """Some connections were given up meanwhile."""
+        if self._blocked.get(pair, 0) > self.sim.now or pair not in self._blocked:
+            return
         for process in list(self.sim.processes.values()):
             if process.machine.host not in pair:
                 continue

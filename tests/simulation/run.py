@@ -77,9 +77,13 @@ class World:
         sim.run_until(sim.now + self.scenario.faults_us)
         self.faults.heal()
         sim.say("-- healed")
-        if not sim.run_until(sim.now + _HEALED_US, self.witness.at_rest(self.members)):
+        at_rest = self.witness.at_rest(self.members)
+        sim.run_until(sim.now + SECOND)  # the last effects of faults
+        if not sim.run_until(sim.now + _HEALED_US, at_rest):
             sim.fail("progress", f"{self.witness.why} long after the last fault")
         sim.run_until(sim.now + SECOND)
+        if not at_rest():
+            sim.fail("progress", f"{self.witness.why}, and all was well a second ago")
         self._judge()
 
     def _judge(self) -> None:
