@@ -13,7 +13,14 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from actors.config_changes import RefusedError, alter_configs, check_topic_configs
-from actors.elections import alter_partitions, broker_leaving, broker_lost, broker_registered, eligible_forgotten
+from actors.elections import (
+    alter_partitions,
+    broker_leaving,
+    broker_lost,
+    broker_registered,
+    eligible_forgotten,
+    replica_torn,
+)
 from actors.reassignments import alter_reassignments, elect_leaders
 from actors.settings import BrokerConfig, offsets_topic_configs
 from actors.wire.errors import ErrorCode
@@ -383,6 +390,7 @@ OPERATIONS: dict[str, Callable[[ClusterMetadata, BrokerConfig, Mapping[str, Any]
         broker_leaving(metadata, arguments["broker_id"], config=config),
     ),
     "alter_partitions": lambda metadata, config, arguments, new_id: alter_partitions(metadata, arguments, config),
+    "replica_torn": lambda metadata, config, arguments, new_id: replica_torn(metadata, arguments, config),
     "alter_reassignments": lambda metadata, config, arguments, new_id: alter_reassignments(metadata, config, arguments),
     "elect_leaders": lambda metadata, config, arguments, new_id: elect_leaders(metadata, config, arguments),
 }

@@ -209,6 +209,29 @@ def alter_partitions(
     return results, records
 
 
+def replica_torn(
+    metadata: ClusterMetadata, arguments: Mapping[str, Any], config: BrokerConfig | None = None
+) -> Decision:
+    """{broker_id, broker_epoch, partitions: [[topic_id, index]]}: a living broker has lost the ends of these logs."""
+    broker_id = arguments["broker_id"]
+    sender = metadata.brokers.get(broker_id)
+    records: list[Record] = []
+    if sender is None or sender.epoch != arguments["broker_epoch"]:
+        return {}, records
+    for topic_id, index in arguments["partitions"]:
+        name = metadata.names.get(topic_id)
+        partition = metadata.partition(name, index) if name is not None else None
+        if name is None or partition is None:
+            continue
+        needed = min_insync(metadata, config, name)
+        kept = _without_torn(partition, broker_id, needed)
+        if partition.leader == broker_id:
+            kept = elect(kept, _alive(metadata), min_insync=needed)
+        if kept is not partition:
+            records.append(partition_record(name, index, kept))
+    return {}, records
+
+
 def _judge(metadata: ClusterMetadata, partition: PartitionInfo, broker_id: int, asked: Mapping[str, Any]) -> ErrorCode:
     """Why an in-sync set is not recorded; NONE if it is."""
     members = dict(asked["isr"])

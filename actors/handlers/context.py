@@ -65,6 +65,9 @@ class Replication(Protocol):
     def await_commit(self, topic: str, index: int, next_offset: int, done: Callable[[ErrorCode], None]) -> None:
         """Have `done` called once all below `next_offset` has committed, or with why that cannot be told."""
 
+    def lost(self, topic: str, index: int) -> None:
+        """This broker's disk has lost the end of a partition's log."""
+
     def watermark_is_known(self, topic: str, index: int) -> bool:
         """Whether a new leader's watermark has reached what stood in its log at its election (KIP-207)."""
 

@@ -225,6 +225,27 @@ class ReplicaManager:
         """Have `done` called with NONE once all below `next_offset` has committed, or with why it cannot be told."""
         self._waiting.add((topic, index), Waiter(next_offset, done))
 
+    def lost(self, topic: str, index: int) -> None:
+        """Our disk has lost the end of a log: others may have it. Lead no more at this epoch, and be out of sync."""
+        key, info = (topic, index), self._context.metadata.topics.get(topic)
+        partition = self._context.metadata.partition(topic, index)
+        if info is None or partition is None or len(partition.replicas) == 1:
+            return
+        self._stop_leading(key)
+        # What we wrote at this epoch is not what we would write now: only another epoch may follow.
+        self._followers.note(key, info.id, partition.leader_epoch + (partition.leader == self._context.broker_id))
+        arguments = {
+            "broker_id": self._context.broker_id,
+            "broker_epoch": self._broker_epoch(),
+            "partitions": [[info.id, index]],
+        }
+        self._context.controller.call("replica_torn", arguments, lambda result, error: self._told_of_loss(key, error))
+
+    def _told_of_loss(self, key: Key, error: str | None) -> None:
+        if error is not None:
+            log.error("%s-%d: the controller does not know that records are lost here: %s", *key, error)
+            self._context.loop.call_later(_RETRY_MS / 1000, self.lost, *key)
+
     def watermark_is_known(self, topic: str, index: int) -> bool:
         """Whether a new leader's watermark has reached what stood in its log at its election (KIP-207)."""
         leader = self._leaders.get((topic, index))

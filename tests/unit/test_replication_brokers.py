@@ -390,3 +390,23 @@ def test_a_broker_that_leaves_hands_over_what_it_leads(tmp_path: Path) -> None:
             assert w.records(first, "t") == [b"a", b"b"]
 
     run(test())
+
+
+def test_a_leader_whose_disk_lost_records_leads_no_more_and_gets_them_back(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with world(tmp_path) as w:
+            await w.create("t", min_insync_replicas="2")
+            for value in (b"a", b"b", b"c"):
+                assert await w.produce("t", value) == 0
+            first = w.partition("t").leader
+            server = w.servers[first]
+            log = server.context.data_dir.get("t", 0)
+            assert log is not None
+            log.truncate_to(1)
+            server.replicas.lost("t", 0)
+            assert await w.produce("t", b"x") == ErrorCode.NOT_LEADER_OR_FOLLOWER
+            await until(lambda: w.partition("t").leader != first, what="another leader")
+            await until(lambda: first in w.partition("t").isr, what="in sync again")
+            assert w.records(first, "t") == [b"a", b"b", b"c"]
+
+    run(test())

@@ -222,7 +222,9 @@ class LeaderReplica:
         if ack.outcome is Outcome.MATCHED:
             return self._matched(follower, ack, now_ms)
         if ack.round == follower.round and ack.outcome is Outcome.MISMATCHED:
-            self._probe(follower, self._common_point(ack))
+            point = self._common_point(ack)
+            follower.acked = min(follower.acked, point)  # should its disk have lost what it had acknowledged
+            self._probe(follower, point)
         return False
 
     def _matched(self, follower: _Follower, ack: Ack, now_ms: int) -> bool:
