@@ -18,6 +18,7 @@ def main() -> int:
     parser.add_argument("--bug", default="", help="with a planted bug of that name")
     parser.add_argument("--bugs", action="store_true", help="find every planted bug, and say how many seeds it took")
     parser.add_argument("--most", type=int, default=2000, help="with --bugs: give up after this many seeds")
+    parser.add_argument("--from", dest="first", type=int, default=0, help="with --bugs: begin with this seed")
     parser.add_argument("--trace", action="store_true", help="with --seed: print what happens")
     parser.add_argument("--log", type=Path, help="with --seeds: append progress to this file")
     chosen = parser.parse_args()
@@ -30,7 +31,7 @@ def main() -> int:
     gc.collect()
     gc.freeze()
     if chosen.bugs:
-        return _bugs(chosen.most, chosen.bug)
+        return _bugs(chosen.first, chosen.most, chosen.bug)
     if chosen.seeds:
         first, _, last = chosen.seeds.partition("-")
         return _seeds(int(first), int(last or first), chosen.bug, chosen.log)
@@ -76,16 +77,16 @@ def _seeds(first: int, last: int, bug: str, log: Path | None) -> int:
     return 1 if failed else 0
 
 
-def _bugs(most: int, only: str) -> int:
+def _bugs(first: int, most: int, only: str) -> int:
     from tests.simulation.bugs import BUGS, planted
-    from tests.simulation.run import run
+    from tests.simulation.run import command, run
 
     missed = 0
     for name in [only] if only else BUGS:
-        for seed in range(most):
+        for seed in range(first, first + most):
             outcome = run(seed, bug=planted(name))
             if outcome.failure:
-                _write(f"{name:32} {seed + 1:5} seeds  {outcome.failure[:150]}")
+                _write(f"{name:32} {seed - first + 1:5} seeds  {outcome.failure[:150]} -- {command(seed, name)}")
                 break
         else:
             missed += 1

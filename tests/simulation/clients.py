@@ -136,7 +136,8 @@ class Member(Client):
         self.member = Watched(config, jitter)
         self.driver = Driver(self.member, self.network, threading.Condition())
         self.network.on_metadata = self.driver.on_metadata
-        self.member.subscribe({TOPIC})
+        if not isinstance(self, Observer):
+            self.member.subscribe({TOPIC})
         self.driver.pump()
 
     async def live(self) -> None:
@@ -240,6 +241,15 @@ class Member(Client):
         else:
             self.commits += 1
             self.history.end_commit(attempts, acked=True)
+
+
+class Observer(Member):
+    """No member: asks for a group's offsets over and over, as tools that show its lag do."""
+
+    async def live(self) -> None:
+        while True:
+            await self.pause(50, 400)
+            await self.read([TopicPartition(TOPIC, index) for index in range(PARTITIONS)], 1_000)
 
 
 class Producer(Client):

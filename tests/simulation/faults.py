@@ -44,6 +44,7 @@ class Faults:
             self.member_leaves,
             self.partition,
             self.partition,
+            self.controller_out_of_reach,
             self.connection_breaks,
             self.connection_breaks,
             self.message_again,
@@ -223,6 +224,13 @@ class Faults:
             self.sim.network.block(one.host, other.host, until_us)
         self.sim.say(f"{one.host} cannot reach {[m.host for m in cut]}")
         return bool(cut)
+
+    def controller_out_of_reach(self) -> bool:
+        """A broker that everybody but the controller can talk to: the controller elects another leader."""
+        broker = self._broker()
+        self.sim.network.block(broker.host, self.cluster.machine.host, self.sim.now + self._for_a_while())
+        self.sim.say(f"{broker.host} cannot reach the controller")
+        return True
 
     def connection_breaks(self) -> bool:
         process = self.sim.random.choice(sorted(self.sim.processes.values(), key=lambda p: p.pid))

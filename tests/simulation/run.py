@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from placement.metadata import OFFSETS_TOPIC
-from tests.simulation.clients import PARTITIONS, TOPIC, Intruder, Member, Producer, Reader
+from tests.simulation.clients import PARTITIONS, TOPIC, Intruder, Member, Observer, Producer, Reader
 from tests.simulation.cluster import BROKERS, Cluster
 from tests.simulation.engine import MS, SECOND, Simulation, ViolationError
 from tests.simulation.environment import exchanged
@@ -53,6 +53,7 @@ class World:
         self.others = [
             Producer(self.cluster, self.history, "producer"),
             Reader(self.cluster, self.history, "reader"),
+            Observer(self.cluster, self.history, "observer", scenario.groups[0][0]),
             Intruder(self.cluster, self.history, "intruder", self.members),
         ]
         self.faults = Faults(self)
@@ -123,7 +124,7 @@ def run(
             sim.network = Network(sim)
             sim.begin()
             world = World(sim, scenario, folder)
-            with exchanged(world.witness.hooks()), exchanged(bug or []):
+            with exchanged(bug or []), exchanged(world.witness.hooks()):
                 try:
                     world.run()
                 except ViolationError as violation:

@@ -23,6 +23,7 @@ from actors.coordinator.join import ReplacementWrite
 from actors.coordinator.rebalance import Rebalancer
 from actors.coordinator.shard import Shard
 from actors.log.partition_log import PartitionLog
+from actors.log.replication import Ack, FollowerReplica, LeaderReplica, Outcome, Push
 from actors.replication.links import FollowerLink, FollowerListener
 from actors.replication.manager import ReplicaManager
 from actors.shard_process import ShardProcess
@@ -58,6 +59,7 @@ class Witness:
         self.healed_us: int | None = None
         self.replays = 0
         self._leaders: dict[tuple[str, int], Process] = {}
+        self._followed: dict[tuple[int, str], int] = {}
         self._heard: dict[tuple[int, str, str], int] = {}
         self._contact: dict[int, int] = {}
         self._answered: dict[int, Any] = {}
@@ -71,6 +73,8 @@ class Witness:
         return [
             (PartitionLog, "advance_high_watermark", self._watch_watermark(PartitionLog.advance_high_watermark)),
             (PartitionLog, "append_as_leader", self._watch_append(PartitionLog.append_as_leader)),
+            (LeaderReplica, "advance", self._watch_commit(LeaderReplica.advance)),
+            (FollowerReplica, "on_push", self._watch_follower(FollowerReplica.on_push)),
             (PartitionLog, "truncate_to", self._watch_truncation(PartitionLog.truncate_to)),
             (Rebalancer, "_session_expired", self._watch_expiry(Rebalancer._session_expired)),
             (Shard, "_resume", self._watch_resume(Shard._resume)),
@@ -92,6 +96,43 @@ class Witness:
             return moved
 
         return advance_high_watermark
+
+    def _watch_follower(self, product: Any) -> Any:
+        def on_push(replica: FollowerReplica, push: Push, now_ms: int) -> Ack:
+            ack: Ack = product(replica, push, now_ms)
+            process = self.sim.process
+            assert process is not None
+            key = (process.pid, replica.log.directory.name)  # type: ignore[attr-defined]
+            newest = self._followed.get(key, -1)
+            if ack.outcome is Outcome.MATCHED and push.leader_epoch < newest:
+                text = f"{process.name} follows epoch {push.leader_epoch} of {key[1]} after epoch {newest}"
+                self.sim.fail("one-leader", text)
+            self._followed[key] = max(newest, push.leader_epoch)
+            return ack
+
+        return on_push
+
+    def _watch_commit(self, product: Any) -> Any:
+        def advance(leader: LeaderReplica) -> bool:
+            moved: bool = product(leader)
+            if moved and self.scenario.replicas > 1:
+                self._judge_commit(leader)
+            return moved
+
+        return advance
+
+    def _judge_commit(self, leader: LeaderReplica) -> None:
+        """What commits is on enough replicas. The disk of a broker that is down counts if the controller relies on it."""
+        name = leader.log.directory.name  # type: ignore[attr-defined]
+        topic, _, index = name.rpartition("-")
+        truth = self.cluster.partition(topic, int(index))
+        watermark, holders = leader.log.high_watermark, 0
+        for broker in self.cluster.brokers:
+            log = broker.log(topic, int(index))
+            down = broker.server is None and truth is not None and broker.id in truth.isr
+            holders += down or (log is not None and log.log_end_offset >= watermark)
+        if holders < self.scenario.min_insync:
+            self.sim.fail("enough-replicas", f"{name} has committed up to {watermark} on {holders} replica(s)")
 
     def _watch_truncation(self, product: Any) -> Any:
         def truncate_to(log: PartitionLog, offset: int) -> Any:
