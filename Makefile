@@ -14,11 +14,15 @@ export PYTHONWARNINGS ?= default
 
 setup: .venv/.installed
 
-.venv/.installed: requirements.lock pyproject.toml
+.venv/.installed: requirements.lock requirements-jobs.lock pyproject.toml
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null || \
 	  { echo "coterie needs Python 3.11 on PATH; set PYTHON=/path/to/python3.11" >&2; exit 1; }
 	"$(PYTHON)" -m venv .venv
 	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	# Beside the rest, for the one test that needs it: with it, every Ray starts slower and weighs more.
+	rm -rf .venv/jobs
+	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps \
+	  --target .venv/jobs -r requirements-jobs.lock
 	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
@@ -50,9 +54,13 @@ chaos: setup
 bench: setup
 	$(BIN)/python -m benchmarks
 
+COMPILE := $(BIN)/uv pip compile pyproject.toml --extra demo --extra dev --generate-hashes --no-header \
+  --no-emit-index-url --no-emit-find-links --python-version 3.11 --quiet
+
 lock:
-	$(BIN)/uv pip compile pyproject.toml --all-extras --generate-hashes --no-header \
-	  --no-emit-index-url --no-emit-find-links --python-version 3.11 --output-file requirements.lock --quiet
+	$(COMPILE) --output-file requirements.lock
+	$(COMPILE) --extra jobs --constraint requirements.lock > .venv/whole.lock
+	$(BIN)/python -m tools.lock_beyond requirements.lock .venv/whole.lock > requirements-jobs.lock
 
 clean:
 	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache

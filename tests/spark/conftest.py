@@ -19,7 +19,7 @@ from ray._private.utils import write_ray_address
 import spark_bridge
 from actors import ray_runtime
 from actors.cluster import Cluster
-from tests.spark.support import FAST, FAST_SPARK, HAS_JOB_SERVER, SMALL, assert_gone
+from tests.spark.support import FAST, FAST_SPARK, JOB_SERVER, SMALL, assert_gone
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,10 +45,14 @@ def embedded_ray(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @contextlib.contextmanager
 def job_server() -> Iterator[dict[str, Any]]:
     """What ray.init must be told to serve `ray job submit`, if that is installed."""
-    if not HAS_JOB_SERVER:
+    if not JOB_SERVER.is_dir():
         yield {}
         return
-    with tempfile.TemporaryDirectory(prefix="ray-") as folder:  # a short path: it has Unix sockets
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        tempfile.TemporaryDirectory(prefix="ray-") as folder,
+    ):  # a short path: it has Unix sockets
+        patch.setenv("PYTHONPATH", str(JOB_SERVER), prepend=os.pathsep)
         yield {"include_dashboard": True, "dashboard_host": "127.0.0.1", "_temp_dir": folder}
 
 

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import threading
-from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psutil
@@ -22,7 +22,7 @@ __all__ = [
     "FAST",
     "FAST_JVM",
     "FAST_SPARK",
-    "HAS_JOB_SERVER",
+    "JOB_SERVER",
     "SMALL",
     "assert_gone",
     "coterie",
@@ -47,8 +47,8 @@ FAST_SPARK = {
 }
 SMALL = "512m"
 
-# What Ray's job server needs beyond Ray: ray[default].
-HAS_JOB_SERVER = all(find_spec(name) for name in ("aiohttp", "aiohttp_cors", "opencensus", "prometheus_client"))
+JOB_SERVER = Path(sys.prefix) / "jobs"
+"""What Ray's job server needs beyond Ray (ray[default]); `make setup` puts it there, apart from the rest."""
 
 
 def executor_pids(spark: SparkSession) -> dict[str, int]:

@@ -18,7 +18,7 @@ from actors.cluster import Cluster
 from placement.executors import Room, place_executors
 from spark_bridge.spark_config import memory_bytes
 from tests.ray.support import commit, consumer
-from tests.spark.support import FAST_JVM, FAST_SPARK, HAS_JOB_SERVER, ROOT, SMALL, produce, run_python, topic
+from tests.spark.support import FAST_JVM, FAST_SPARK, JOB_SERVER, ROOT, SMALL, produce, run_python, topic
 
 EXAMPLES = ROOT / "examples"
 DOCKERFILE = (EXAMPLES / "Dockerfile").read_text()
@@ -46,7 +46,7 @@ def test_the_driver_script_bills_every_order_on_a_machine_without_java(without_j
     assert len(lines) == 11, "no JVM says anything"
 
 
-@pytest.mark.skipif(not HAS_JOB_SERVER, reason="Ray's job server is not installed: pip install 'ray[default]'")
+@pytest.mark.skipif(not JOB_SERVER.is_dir(), reason=f"Ray's job server is not in {JOB_SERVER}: make setup")
 def test_the_submitted_job_goes_on_from_what_its_group_has_committed(cluster: Cluster, tmp_path: Path) -> None:
     servers = cluster.bootstrap_servers
     produce(servers, topic(servers, "submitted", 1), (b"%d" % number for number in range(500)))
