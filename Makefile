@@ -1,6 +1,7 @@
 # Two commands do everything on a machine that has Python 3.11 and make:
 #   make demo    the main job, end to end
 #   make test    linters, types and all tests
+#   make chaos MINUTES=30    processes killed and stopped under load, and what became of it
 #   make conformance    which test proves which statement of docs/conformance.md
 ifndef PYTHON
 PYTHON := $(shell for p in python3.11 python3 python; do \
@@ -9,7 +10,7 @@ endif
 BIN := .venv/bin
 export PYTHONWARNINGS ?= default
 
-.PHONY: setup demo test lint format types conformance bench lock clean
+.PHONY: setup demo test lint format types conformance chaos bench lock clean
 
 setup: .venv/.installed
 
@@ -45,6 +46,10 @@ conformance: setup
 format: setup
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+MINUTES ?= 2
+chaos: setup
+	$(BIN)/python -m tests.chaos --minutes $(MINUTES)
 
 bench: setup
 	$(BIN)/python -m benchmarks

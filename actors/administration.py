@@ -2,28 +2,34 @@
 
 An operation takes the metadata and a call's arguments (a dict, as it travels) and returns the call's result and the
 records to log. Nothing is applied here; there is no Ray, socket, clock or randomness. Settings of topics and brokers
-are config_changes.py's.
+are config_changes.py's, who leads and who is in sync is elections.py's.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
 from actors.config_changes import RefusedError, alter_configs, check_topic_configs
+from actors.elections import (
+    alter_partitions,
+    broker_leaving,
+    broker_lost,
+    broker_registered,
+    eligible_forgotten,
+    replica_torn,
+)
+from actors.reassignments import alter_reassignments, elect_leaders
 from actors.settings import BrokerConfig, offsets_topic_configs
 from actors.wire.errors import ErrorCode
 from placement.assignment import NotEnoughBrokersError, assign_replicas
 from placement.metadata import (
-    NO_LEADER,
     OFFSETS_TOPIC,
     ClusterMetadata,
     PartitionInfo,
     TopicInfo,
-    broker_record,
-    elect,
     partition_record,
     topic_name_error,
     topic_record,
@@ -36,6 +42,7 @@ NewId: TypeAlias = Callable[[], bytes]
 PRODUCER_ID_BLOCK = 1000
 MAX_NEW_PARTITIONS = 10_000  # of one call: a slip of the finger must not fill the metadata of every broker
 _NO_ID = bytes(16)
+_MIN_INSYNC = "min.insync.replicas"
 
 __all__ = [
     "OPERATIONS",
@@ -43,6 +50,7 @@ __all__ = [
     "NewId",
     "allocate_producer_ids",
     "alter_configs",
+    "alter_partitions",
     "broker_lost",
     "broker_registered",
     "create_offsets_topic",
@@ -172,12 +180,7 @@ def _spread(metadata: ClusterMetadata, count: int, factor: int, start: int) -> l
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"replication factor {factor} is larger than the {len(alive)} broker(s) alive",
         ) from None
-    return [_led_by(line, line[0]) for line in lines]
-
-
-def _led_by(replicas: Sequence[int], leader: int) -> PartitionInfo:
-    # The other replicas hold nothing yet: they join the in-sync set once they have caught up.
-    return PartitionInfo(leader, 0, tuple(replicas), (leader,))
+    return [PartitionInfo(line[0], 0, line, line) for line in lines]
 
 
 def _assigned(
@@ -196,10 +199,11 @@ def _assigned(
         unknown = [broker for broker in replicas if broker not in metadata.brokers]
         if unknown:
             raise _bad_assignment(replicas, f"names unknown broker {unknown[0]}")
-        leader = next((broker for broker in replicas if metadata.brokers[broker].alive), None)
-        if leader is None:
+        alive = tuple(broker for broker in replicas if metadata.brokers[broker].alive)
+        if not alive:
             raise _bad_assignment(replicas, "names no broker that is alive")
-        made.append(_led_by(replicas, leader))
+        # Nothing is written yet, so every living replica has all of it. The dead ones join when they are back.
+        made.append(PartitionInfo(alive[0], 0, tuple(replicas), alive))
     return made
 
 
@@ -350,44 +354,20 @@ def _added_partitions(
     return _assigned(metadata, given, factor)
 
 
-# --- brokers and producer ids -----------------------------------------------------------------------------------
+# --- settings ---------------------------------------------------------------------------------------------------
 
 
-def broker_registered(metadata: ClusterMetadata, broker_id: int) -> list[Record]:
-    """The elections after a broker's new process is in the metadata.
-
-    It leads what nobody leads and it is in sync for, and, at a new epoch, what its predecessor led if nobody saw
-    that one die.
-    """
-    alive = frozenset(broker.id for broker in metadata.alive())
-    return [
-        partition_record(name, index, elect(partition, alive))
-        for name, index, partition in _partitions(metadata)
-        if partition.leader == broker_id or (partition.leader == NO_LEADER and broker_id in partition.isr)
-    ]
+def _alter_configs(
+    metadata: ClusterMetadata, config: BrokerConfig, arguments: Mapping[str, Any], new_id: NewId
+) -> Decision:
+    results, records = alter_configs(metadata, config, arguments, new_id)
+    changes = (each for each in arguments["resources"] if records)
+    if any(each["replace"] or any(op[0] == _MIN_INSYNC for op in each["operations"]) for each in changes):
+        records = eligible_forgotten(metadata) + records
+    return results, records
 
 
-def broker_lost(metadata: ClusterMetadata, broker_id: int) -> list[Record]:
-    """A broker has died or left: others lead what it led, if any in-sync replica lives."""
-    broker = metadata.brokers.get(broker_id)
-    if broker is None or not broker.alive:
-        return []
-    records = [broker_record(replace(broker, alive=False))]
-    alive = frozenset(other.id for other in metadata.alive()) - {broker_id}
-    for name, index, partition in _partitions(metadata):
-        if partition.leader == broker_id:
-            records.append(partition_record(name, index, elect(partition, alive)))
-        elif broker_id in partition.isr and len(partition.isr) > 1:
-            # The leader stays and so does its epoch; the set only shrinks.
-            isr = tuple(replica for replica in partition.isr if replica != broker_id)
-            records.append(partition_record(name, index, replace(partition, isr=isr)))
-    return records
-
-
-def _partitions(metadata: ClusterMetadata) -> Iterable[tuple[str, int, PartitionInfo]]:
-    for topic in metadata.topics.values():
-        for index, partition in enumerate(topic.partitions):
-            yield topic.name, index, partition
+# --- producer ids -----------------------------------------------------------------------------------------------
 
 
 def allocate_producer_ids(
@@ -402,7 +382,15 @@ OPERATIONS: dict[str, Callable[[ClusterMetadata, BrokerConfig, Mapping[str, Any]
     "create_topics": create_topics,
     "delete_topics": delete_topics,
     "create_partitions": create_partitions,
-    "alter_configs": alter_configs,
+    "alter_configs": _alter_configs,
     "create_offsets_topic": create_offsets_topic,
     "producer_ids": allocate_producer_ids,
+    "broker_leaving": lambda metadata, config, arguments, new_id: (
+        {},
+        broker_leaving(metadata, arguments["broker_id"], config=config),
+    ),
+    "alter_partitions": lambda metadata, config, arguments, new_id: alter_partitions(metadata, arguments, config),
+    "replica_torn": lambda metadata, config, arguments, new_id: replica_torn(metadata, arguments, config),
+    "alter_reassignments": lambda metadata, config, arguments, new_id: alter_reassignments(metadata, config, arguments),
+    "elect_leaders": lambda metadata, config, arguments, new_id: elect_leaders(metadata, config, arguments),
 }

@@ -15,6 +15,8 @@ import ray
 from actors.broker_server import BrokerServer, BrokerSpec
 from actors.process import LoopThread, check_code_version, log_to, settle_memory
 
+_STOP_SECONDS = 30.0  # flushing every log may take its time on a slow disk
+
 
 async def _start(spec: BrokerSpec, find_controller: Callable[[], tuple[str, int, bytes]]) -> BrokerServer:
     server = BrokerServer(spec, find_controller)
@@ -62,8 +64,13 @@ class Broker:
         found["node_id"] = ray.get_runtime_context().get_node_id()
         return found
 
+    def hand_over(self) -> None:
+        """Have others lead what this broker leads, as far as they can. Raises OSError, TimeoutError."""
+        if self._server is not None:
+            self._thread.call(self._server.hand_over(), _STOP_SECONDS)
+
     def stop(self) -> None:
         """Close the logs cleanly."""
         if self._server is not None:
             server, self._server = self._server, None
-            self._thread.call(server.stop(), 5)
+            self._thread.call(server.stop(), _STOP_SECONDS)

@@ -26,6 +26,7 @@ from actors.handlers.groups import VERSIONS as GROUP_VERSIONS
 from actors.handlers.registry import HANDLERS, error_response
 from actors.housekeeping import Housekeeper
 from actors.log.data_dir import META_NAME, DataDir, remove_folders
+from actors.replication import LOST, ReplicaManager
 from actors.settings import BrokerConfig
 from actors.shards import ShardHub
 from actors.wire.codec import read_uvarint, skip_tags
@@ -35,7 +36,7 @@ from actors.wire.errors import ErrorCode, WireError
 from actors.wire.framing import API_VERSIONS, decode_request_header, encode_response
 from actors.wire.messages import ProduceRequest, api_name, request_class
 from actors.wire.slots import Slot
-from placement.metadata import ClusterMetadata, PartitionInfo
+from placement.metadata import ClusterMetadata
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +45,9 @@ _TICK_SECONDS = 0.25
 _RECONNECT_SECONDS = 0.1
 _UNREAD_SECONDS = 0.005
 _DROPS_A_TURN = 50
+_ANY_HOST = ("0.0.0.0", "::", "")
 _JOIN_SECONDS = 20.0
+_HAND_OVER_SECONDS = 10.0
 _PRODUCE = ProduceRequest.api_key
 _OFFSET_FETCH = 9
 # Group requests whose first field is the group's id, and from which version on their header is flexible.
@@ -75,7 +78,7 @@ class ControllerLink:
 
     def __init__(self, server: BrokerServer, secret: bytes) -> None:
         self._server = server
-        self._secret = secret
+        self.secret = secret
         self._protocol: ControlProtocol | None = None
         self._calls: dict[int, Done] = {}
         self._next_call = 0
@@ -100,7 +103,7 @@ class ControllerLink:
             self._lost(protocol)
 
         _, protocol = await self._server.loop.create_connection(
-            lambda: ControlProtocol("broker", self._secret, on_ready, self._on_message, on_lost), host, port
+            lambda: ControlProtocol("broker", self.secret, on_ready, self._on_message, on_lost), host, port
         )
         self._protocol = protocol
         await asyncio.wait_for(ready, 5)
@@ -141,7 +144,7 @@ class ControllerLink:
         self._protocol = None
         calls, self._calls = self._calls, {}
         for done in calls.values():
-            done(None, "the connection to the controller was lost")
+            done(None, LOST)
         self._server.on_controller_lost(self)
 
     def close(self) -> None:
@@ -164,7 +167,6 @@ class BrokerServer:
         self._connections: set[Connection] = set()
         self._per_address: Counter[str] = Counter()
         self._idle_seconds = self.config.integer("connections.max.idle.ms") / 1000
-        self._lease_seconds = self.config.integer("broker.session.timeout.ms") / 1000
         self._next_connection = 0
         self._waiting_message: asyncio.Future[dict[str, Any]] | None = None
         self._listener: asyncio.AbstractServer | None = None
@@ -182,6 +184,7 @@ class BrokerServer:
         self._doomed: dict[tuple[str, int], None] = {}  # logs of deleted topics that are still here
         self.controller: ControllerLink
         self.context: BrokerContext
+        self.replicas: ReplicaManager
         self.shards: ShardHub
 
     # --- starting and stopping ---
@@ -194,13 +197,21 @@ class BrokerServer:
         self.context = BrokerContext(
             self.spec.broker_id, self.config, data_dir, self.controller, self.loop, _wall_ms, metadata
         )
-        self.context.confirmed = self.confirmed
+        self.replicas = ReplicaManager(
+            self.context,
+            lambda: self.controller.secret,
+            lambda: self.controller.epoch,
+            lambda: self.controller.last_confirmed,
+        )
+        self.context.replication = self.replicas
         self.context.response_bytes_waiting = self._response_bytes_waiting
         self.shards = ShardHub(self.context, self._want_spares)
         self.context.shards = self.shards
         self._relay_listener = await self._listen_for_shards()
         self._listener = await self._listen()
+        self._replica_port = await self.replicas.listen(self.spec.bind_host)
         await self._register()
+        data_dir.note_boot()
         if not self.controller.connected:  # lost again before this was noted
             self.on_controller_lost(self.controller)
         self._housekeeper = Housekeeper(self.context)
@@ -284,11 +295,19 @@ class BrokerServer:
                 "host": self.spec.advertised_host,
                 "port": self.spec.advertised_port or self.port,
                 "rack": self.spec.rack,
+                "replica_host": self._replica_host(),
+                "replica_port": self._replica_port,
+                "intact": self._registered or self.context.data_dir.intact,  # a process does not lose what it wrote
                 "pid": os.getpid(),
             }
         )
         self.controller.last_confirmed = self.loop.time()
         self._registered = True
+
+    def _replica_host(self) -> str:
+        """Where other brokers reach us: clients may be told an address that is for them alone."""
+        host = self.spec.bind_host
+        return self.spec.advertised_host if host in _ANY_HOST else host
 
     def on_welcome(self, message: dict[str, Any]) -> None:
         """The controller has answered a join or a hello."""
@@ -323,6 +342,19 @@ class BrokerServer:
         self._background.add(task)
         task.add_done_callback(self._background.discard)
 
+    async def hand_over(self) -> None:
+        """Before a stop: others lead what we lead, and nobody waits for us. Raises OSError, TimeoutError."""
+        left: asyncio.Future[str | None] = self.loop.create_future()
+        self.replicas.stop_following()
+        self.controller.call(
+            "broker_leaving",
+            {"broker_id": self.spec.broker_id},
+            lambda result, error: None if left.done() else left.set_result(error),
+        )
+        error = await asyncio.wait_for(left, _HAND_OVER_SECONDS)
+        if error is not None:
+            raise ConnectionError(f"broker {self.spec.broker_id} could not hand over what it leads: {error}")
+
     async def stop(self) -> None:
         """Stop serving and close the logs as after a clean stop."""
         self._stopping = True
@@ -333,26 +365,17 @@ class BrokerServer:
             connection.close()
         self._housekeeper.stop()
         self.shards.close()
-        self.controller.close()
+        self.replicas.close()
         begun = self.loop.time()
         await self.loop.run_in_executor(None, self.context.data_dir.close)
         log.info("closed the logs in %.1f s", self.loop.time() - begun)
-
-    # --- the lease ---
-
-    def confirmed(self, partition: PartitionInfo) -> bool:
-        """Whether we may act as the partition's leader now.
-
-        The controller has confirmed us within the lease, or nobody else could have been elected: we are the only
-        member of the in-sync set.
-        """
-        return len(partition.isr) == 1 or self.loop.time() - self.controller.last_confirmed < self._lease_seconds
+        self.controller.close()  # only now: the end of this connection is the end of this process
 
     # --- metadata ---
 
     def apply_image(self, metadata: ClusterMetadata) -> None:
         """Take over a newer image: topics that are gone lose their logs, shards hear of what is theirs."""
-        if not hasattr(self, "shards"):
+        if not hasattr(self, "shards") or self._stopping:
             return
         context = self.context
         if (metadata.controller_epoch, metadata.version) < (
@@ -365,6 +388,7 @@ class BrokerServer:
         context.config = self.config = _with_dynamic(self.config, metadata, self.spec.broker_id)
         self._drop_logs(metadata)
         self._lead()
+        self.replicas.apply(metadata)
         for name, index in list(context.parked_fetches):
             if older.partition(name, index) != metadata.partition(name, index):
                 context.wake(name, index)
@@ -379,22 +403,31 @@ class BrokerServer:
         self.shards.note_topics()
 
     def _lead(self) -> None:
-        """Where we lead alone, all that we have is committed: the high watermark is the log's end."""
+        """What only we hold is committed: the high watermark is the log's end."""
         for key, found in self.context.data_dir.logs.items():
             partition = self.context.metadata.partition(*key)
-            if partition is not None and partition.leader == self.spec.broker_id and len(partition.isr) == 1:
+            if partition is not None and partition.leader == self.spec.broker_id and len(partition.replicas) == 1:
                 found.assign_leader_epoch(partition.leader_epoch)
                 found.advance_high_watermark(found.log_end_offset)
 
     def _drop_logs(self, metadata: ClusterMetadata) -> None:
-        """Have the logs of deleted topics go, some in each turn. At once where a new topic wants their place."""
-        back = [key for key in self._doomed if key[0] in metadata.topics]
+        """Have logs of deleted topics, and of partitions that were moved away, go, some in each turn.
+
+        At once where they are wanted again.
+        """
+        logs = self.context.data_dir.logs
+        mine = {key for key in [*logs, *self._doomed] if self._holds(metadata, key)}
+        back = [key for key in self._doomed if key in mine]
         if back:
             self.loop.run_in_executor(None, remove_folders, self._drop(back))
         idle = not self._doomed
-        self._doomed.update((key, None) for key in self.context.data_dir.logs if key[0] not in metadata.topics)
+        self._doomed.update((key, None) for key in logs if key not in mine)
         if self._doomed and idle:
             self._spawn(self._drop_doomed())
+
+    def _holds(self, metadata: ClusterMetadata, key: tuple[str, int]) -> bool:
+        partition = metadata.partition(*key)
+        return partition is not None and self.spec.broker_id in partition.replicas
 
     async def _drop_doomed(self) -> None:
         while self._doomed and not self._stopping:
@@ -548,6 +581,7 @@ class BrokerServer:
         self._last_tick = now
         self.controller.send({"type": "heartbeat", "sent": now, "load": self._load()})
         self.shards.tick()
+        self.replicas.tick()
         if self._idle_seconds > 0:
             for connection in list(self._connections):
                 if now - connection.last_active > self._idle_seconds and not len(connection.slots):

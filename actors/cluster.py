@@ -182,6 +182,27 @@ class Cluster:
         found: dict[str, Any] = ray.get(self._controller.status.remote(), timeout=10)
         return found
 
+    def restart_brokers(self, *broker_ids: int, timeout_s: float = 120.0) -> None:
+        """Restart brokers (all, if none is named) one after the other, each once the one before is in sync again.
+
+        Clients that retry see no error. Raises ClusterError if one does not come back.
+        """
+        for broker_id in broker_ids or sorted(self.broker_pids()):
+            self._ask(self._controller.restart_broker.remote(broker_id, timeout_s), timeout_s + 60)
+        self._ask(self._controller.elect_preferred.remote(), 10)
+
+    def add_brokers(self, count: int = 1, timeout_s: float = 60.0) -> list[int]:
+        """Start more brokers; their ids, once they serve. New topics use them, others once they are reassigned."""
+        ids: list[int] = self._ask(self._controller.add_brokers.remote(count, timeout_s), timeout_s + 10)
+        self._addresses = ray.get(self._controller.addresses.remote(), timeout=10)
+        return ids
+
+    def _ask(self, ref: Any, timeout_s: float) -> Any:
+        try:
+            return ray.get(ref, timeout=timeout_s)
+        except ray.exceptions.RayTaskError as error:
+            raise ClusterError(last_line(error)) from error
+
     def broker_pids(self) -> dict[int, int]:
         """Process id of each living broker."""
         return {b["id"]: b["pid"] for b in self.status()["brokers"] if b["pid"]}

@@ -12,7 +12,7 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -30,12 +30,13 @@ from actors.metadata_log import MetadataLog
 from actors.offsets_partition import OffsetsPartition
 from actors.process import LoopThread, check_code_version, last_line, log_to
 from actors.settings import BrokerConfig
-from placement.nodes import alive_nodes, place_brokers
+from placement.nodes import Node, alive_nodes, place_brokers, successor
 
 log = logging.getLogger(__name__)
 
 _START_SECONDS = 60.0  # a process that is started says something within it
 _FAILED_SHARD_SECONDS = 1.0
+_HAND_OVER_SECONDS = 30.0
 _ANY_HOST = ("0.0.0.0", "::")  # to listen on; nobody can be told to connect there
 _SILENT = "Ray has not started its process, or this does not answer, for {:.0f} s; see `ray status`, and memory"
 _SHARDS_AT_ONCE = 4  # processes being started; more only make each other slow
@@ -105,7 +106,7 @@ class RayLauncher:
     def __init__(self, spec: ControllerSpec) -> None:
         self._spec = spec
         self._brokers: dict[int, Any] = {}
-        self._specs: dict[int, tuple[BrokerSpec, str]] = {}
+        self._specs: dict[int, tuple[BrokerSpec, Node]] = {}
         self._incarnations: dict[int, int] = {}
         self._shards: dict[int, list[Any]] = {}
         self._starting: dict[int, int] = {}
@@ -127,9 +128,9 @@ class RayLauncher:
             except Exception:
                 log.exception("starting or ending a process")
 
-    def add(self, spec: BrokerSpec, node_id: str) -> None:
+    def add(self, spec: BrokerSpec, node: Node) -> None:
         """A broker of this cluster, and the Ray node its data directory is on."""
-        self._specs[spec.broker_id] = (spec, node_id)
+        self._specs[spec.broker_id] = (spec, node)
 
     def adopt(self) -> None:
         """After a restart of the controller: find the actors its predecessor started."""
@@ -152,13 +153,20 @@ class RayLauncher:
     def _start_broker(self, broker_id: int) -> None:
         if self.stopping:
             return
-        spec, node_id = self._specs[broker_id]
+        spec, node = self._specs[broker_id]
+        present = successor(node, alive_nodes())
+        if present is None:
+            self.errors[broker_id] = f"broker {broker_id}: Ray node {node.address} with its data is gone"
+            log.error("%s", self.errors[broker_id])
+            self.start_failed(broker_id)
+            return
+        self._specs[broker_id] = (spec, present)
         number = self._incarnations[broker_id] = self._incarnations.get(broker_id, 0) + 1
         actor = Broker.options(  # type: ignore[attr-defined]
             name=f"broker-{broker_id}-{os.getpid()}-{number}",
             namespace=self._spec.namespace,
             lifetime="detached",
-            scheduling_strategy=NodeAffinitySchedulingStrategy(node_id, soft=False),
+            scheduling_strategy=NodeAffinitySchedulingStrategy(present.node_id, soft=False),
         ).remote(spec, self._spec.namespace, self._spec.log_dir, self._spec.version)
         self._brokers[broker_id] = actor
         self.starts_under_way.add(actor)
@@ -183,8 +191,8 @@ class RayLauncher:
         finally:
             self.starts_under_way.discard(actor)
         self.errors.pop(broker_id, None)
-        spec, node_id = self._specs[broker_id]
-        self._specs[broker_id] = (replace(spec, port=started["port"]), node_id)
+        spec, node = self._specs[broker_id]
+        self._specs[broker_id] = (replace(spec, port=started["port"]), node)
 
     def _started(self, actor: Any) -> dict[str, Any]:
         """What a broker's start returns. It may recover for as long as it takes, while its process answers.
@@ -199,6 +207,17 @@ class RayLauncher:
             if done:
                 found: dict[str, Any] = ray.get(ref)
                 return found
+
+    def close_broker(self, broker_id: int) -> None:
+        """Have a broker hand over what it leads, and close it. Raises RuntimeError. Not for the controller's loop."""
+        actor = self._brokers.get(broker_id)
+        if actor is None:
+            raise RuntimeError(f"broker {broker_id} does not run")
+        try:
+            ray.get(actor.hand_over.remote(), timeout=_HAND_OVER_SECONDS)
+            ray.get(actor.stop.remote(), timeout=_HAND_OVER_SECONDS)
+        except ray.exceptions.RayError as error:
+            raise RuntimeError(f"broker {broker_id} could not be closed: {last_line(error)}") from error
 
     def kill_broker(self, broker_id: int) -> None:
         """End a broker's process, however it is doing."""
@@ -221,14 +240,14 @@ class RayLauncher:
                 self._start_shard(broker_id)
 
     def _start_shard(self, broker_id: int) -> None:
-        spec, node_id = self._specs[broker_id]
+        spec, node = self._specs[broker_id]
         self._shard_number += 1
         name = f"shard-{broker_id}-{os.getpid()}-{self._shard_number}"
         actor = OffsetsPartition.options(  # type: ignore[attr-defined]
             name=name,
             namespace=self._spec.namespace,
             lifetime="detached",
-            scheduling_strategy=NodeAffinitySchedulingStrategy(node_id, soft=False),
+            scheduling_strategy=NodeAffinitySchedulingStrategy(node.node_id, soft=False),
         ).remote(spec.socket_path, self._spec.log_dir, f"shards-of-{broker_id}", self._spec.version)
         self._starting[broker_id] = self._starting.get(broker_id, 0) + 1
         self._shards.setdefault(broker_id, []).append(actor)
@@ -303,8 +322,8 @@ class Controller:
         """Where brokers find this controller, and the secret both prove they know."""
         return self._address, self._port, self._secret
 
-    def _place_brokers(self) -> list[int]:
-        """Place the brokers on Ray nodes; one with data goes back to where the data is."""
+    def _place_brokers(self, only: frozenset[int] | None = None) -> list[int]:
+        """Place the brokers on Ray nodes; one with data goes back to where the data is. `only`: the others run."""
         spec = self._spec
         homes: dict[str, tuple[str, int]] = {}
         if spec.homes_file.exists():
@@ -315,6 +334,8 @@ class Controller:
         nodes = place_brokers(alive_nodes(), known, max(spec.brokers, len(homes)))
         listeners = Listeners.of(BrokerConfig.from_mapping(spec.config))
         for broker_id, node in nodes.items():
+            if only is not None and broker_id not in only:
+                continue
             host = listeners.bind_host or spec.host or node.address
             port = spec.port + broker_id if spec.port else self._present_port(broker_id)
             self._launcher.add(
@@ -329,7 +350,7 @@ class Controller:
                     rack=BrokerConfig.from_mapping(spec.config).text("broker.rack"),
                     config=spec.config,
                 ),
-                node.node_id,
+                node,
             )
         text = json.dumps({str(b): [node.address, spec.port] for b, node in nodes.items()})
         new = spec.homes_file.with_suffix(".new")
@@ -358,9 +379,45 @@ class Controller:
         self._launcher.start_timeout_s = _START_SECONDS
         return self.addresses()
 
-    def _wait_for_brokers(self, timeout_s: float) -> None:
+    def restart_broker(self, broker_id: int, timeout_s: float) -> None:
+        """Have others lead what a broker leads, close it, start it again, and wait until it is in sync everywhere.
+
+        Raises RuntimeError if there is no such broker, or it does not come back in time.
+        """
+        known = self._server.metadata.brokers.get(broker_id)
+        if known is None:
+            raise RuntimeError(f"there is no broker {broker_id}")
+        self._launcher.close_broker(broker_id)
+        self._wait(lambda: self._is_back(broker_id, known.epoch), timeout_s, f"broker {broker_id} did not come back")
+
+    def _is_back(self, broker_id: int, since_epoch: int) -> bool:
+        broker = self._server.metadata.brokers[broker_id]
+        return broker.alive and broker.epoch > since_epoch and self._server.in_sync_everywhere(broker_id)
+
+    def elect_preferred(self) -> None:
+        """Have the first replica of each partition lead it, where that one is in sync."""
+        self._on_loop(self._server.elect_preferred)
+
+    def add_brokers(self, count: int, timeout_s: float) -> list[int]:
+        """Start `count` more brokers; their ids, once they serve. Raises RuntimeError if one does not come up."""
+        known = set(self._server.metadata.brokers)
+        ids = list(range(max(known, default=-1) + 1, max(known, default=-1) + 1 + count))
+        self._spec = replace(self._spec, brokers=ids[-1] + 1)
+        self._place_brokers(frozenset(ids))
+        self._on_loop(self._server.add, ids)
+        self._wait_for_brokers(timeout_s, ids)
+        return ids
+
+    def _wait(self, condition: Callable[[], bool], timeout_s: float, what: str) -> None:
         deadline = time.monotonic() + timeout_s
-        while not self._server.ready():
+        while not condition():
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"{what} within {timeout_s:.0f} s; see {self._spec.log_dir}")
+            time.sleep(0.02)
+
+    def _wait_for_brokers(self, timeout_s: float, and_these: Sequence[int] = ()) -> None:
+        deadline = time.monotonic() + timeout_s
+        while not self._server.ready(and_these):
             if self._launcher.errors:
                 raise RuntimeError(self._launcher.errors[min(self._launcher.errors)])
             if self._launcher.starts_under_way:  # which has deadlines of its own

@@ -11,11 +11,12 @@ import logging
 import secrets
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from actors import administration
+from actors.elections import all_stopped, broker_lost, broker_registered, preferred_elected
 from actors.metadata_log import MetadataLog
 from actors.settings import BrokerConfig
 from actors.wire.control import ControlProtocol
@@ -24,6 +25,7 @@ from placement.metadata import BrokerInfo, broker_record
 log = logging.getLogger(__name__)
 
 _RETRY_SECONDS = 0.5  # before a start that failed is tried again
+_ANSWERED_AT_ONCE = ("producer_ids", "alter_partitions")  # nobody else need know of it first
 _ACK_WAIT_SECONDS = 1.0  # a change is answered when all living brokers know it, or after this
 
 
@@ -113,8 +115,8 @@ class ControllerServer:
     def start(self, broker_ids: list[int]) -> None:
         """Start a cluster's brokers. Nobody of an earlier run is alive, whatever the log says."""
         self.expect(broker_ids)
+        self._commit(all_stopped(self.metadata))
         for broker_id in broker_ids:
-            self._commit(administration.broker_lost(self.metadata, broker_id))
             self._starting.add(broker_id)
             self._launcher.start_broker(broker_id)
 
@@ -162,9 +164,11 @@ class ControllerServer:
         self._brokers[broker_id] = session
         self._starting.discard(broker_id)
         if not same_process:
-            info = BrokerInfo(broker_id, hello["host"], hello["port"], hello["rack"], session.epoch, True)
-            self._commit([broker_record(info)], tell=False)
-            self._commit(administration.broker_registered(metadata, broker_id), tell=False)
+            self._commit(broker_lost(metadata, broker_id, config=self.config), tell=False)  # if nobody saw that
+            self._commit([broker_record(_described(hello, session.epoch))], tell=False)
+            intact = hello.get("intact", True)
+            elected = broker_registered(metadata, broker_id, intact=intact, config=self.config)
+            self._commit(elected, tell=False)
         session.protocol.send({"type": "welcome", "epoch": session.epoch, "cluster_id": metadata.cluster_id})
         self._tell()
         log.info("broker %d (pid %d) registered at epoch %d", broker_id, session.pid, session.epoch)
@@ -179,7 +183,7 @@ class ControllerServer:
             self._broker_lost(session.broker_id)
 
     def _broker_lost(self, broker_id: int) -> None:
-        self._commit(administration.broker_lost(self.metadata, broker_id))
+        self._commit(broker_lost(self.metadata, broker_id, config=self.config))
         self._release_acked()
         if broker_id in self._wanted:
             self._restart(broker_id)
@@ -235,7 +239,7 @@ class ControllerServer:
             session.protocol.send({"type": "answer", "id": number, "error": f"{type(error).__name__}: {error}"})
             return
         answer = {"type": "answer", "id": number, "result": result}
-        if not records or message["operation"] == "producer_ids":
+        if not records or message["operation"] in _ANSWERED_AT_ONCE:
             session.protocol.send(answer)
             return
         waiting = _Unacked(self.metadata.version, lambda: session.protocol.send(answer))
@@ -283,12 +287,27 @@ class ControllerServer:
             ],
         }
 
-    def ready(self) -> bool:
-        """Whether all expected brokers are registered and know of one another."""
+    def ready(self, and_these: Sequence[int] = ()) -> bool:
+        """Whether all expected brokers, and these, are registered and know of one another."""
         version = self.metadata.version
-        return bool(self._wanted) and all(
-            b in self._brokers and self._brokers[b].acked_version >= version for b in self._wanted
-        )
+        wanted = self._wanted.union(and_these)
+        return bool(wanted) and all(b in self._brokers and self._brokers[b].acked_version >= version for b in wanted)
+
+    def in_sync_everywhere(self, broker_id: int) -> bool:
+        """Whether a broker is in the in-sync set of every partition it holds."""
+        partitions = (partition for topic in self.metadata.topics.values() for partition in topic.partitions)
+        return all(broker_id in p.isr for p in partitions if broker_id in p.replicas)
+
+    def elect_preferred(self) -> None:
+        """Have the first replica of each partition lead it, where that one is in sync."""
+        self._commit(preferred_elected(self.metadata, config=self.config))
+
+    def add(self, broker_ids: list[int]) -> None:
+        """Start more brokers beside those that run."""
+        self.expect(broker_ids)
+        for broker_id in broker_ids:
+            self._starting.add(broker_id)
+            self._launcher.start_broker(broker_id)
 
     def close(self) -> None:
         """Stop listening and hang up."""
@@ -298,3 +317,16 @@ class ControllerServer:
         for protocol in list(self._sessions):
             protocol.close()
         self.log.close()
+
+
+def _described(hello: dict[str, Any], epoch: int) -> BrokerInfo:
+    """The broker that a hello is from."""
+    return BrokerInfo(
+        id=hello["broker_id"],
+        host=hello["host"],
+        port=hello["port"],
+        rack=hello["rack"],
+        epoch=epoch,
+        replica_host=hello.get("replica_host", ""),
+        replica_port=hello.get("replica_port", 0),
+    )

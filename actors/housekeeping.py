@@ -92,6 +92,8 @@ class Housekeeper:
         if lost:
             log.error("%s: the disk has lost the last %d records", each.directory.name, lost)
         topic, _, partition = each.directory.name.rpartition("-")
+        if lost:
+            self._context.replication.lost(topic, int(partition))
         if topic == OFFSETS_TOPIC:  # its shard was told of refusals that may stand in the log, or knows what is lost
             self._context.shards.reload(int(partition))
 

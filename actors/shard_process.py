@@ -7,12 +7,14 @@ forgotten and the process offers itself to the broker's successor at the same so
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import logging
 import os
 import time
 import uuid
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, cast
 
 import msgpack
@@ -29,7 +31,7 @@ from actors.wire.relay import Kind, RelayProtocol
 
 log = logging.getLogger(__name__)
 
-_ORPHAN_SECONDS = 15.0  # how long a process without a broker waits for the broker's successor
+_ORPHAN_SECONDS = 15.0  # how long a process without a broker waits for one
 
 
 _SHOWN_BYTES = 512
@@ -67,6 +69,7 @@ class ShardProcess:
         self._loop = asyncio.get_running_loop()
         self._protocol: RelayProtocol | None = None
         self._lost = asyncio.Event()
+        self._ended = False
         self._shard: Shard | None = None
         self._partition = -1
         self._epoch = -1
@@ -84,19 +87,25 @@ class ShardProcess:
         self._load_seconds = 0.0
 
     async def run(self) -> None:
-        """Serve until no broker has answered at the socket for `_ORPHAN_SECONDS`."""
+        """Serve until no broker has answered for `_ORPHAN_SECONDS`, or one says that it is enough."""
         deadline = self._loop.time() + _ORPHAN_SECONDS
-        while self._loop.time() < deadline:
+        while self._loop.time() < deadline and not self._ended:
             self._lost.clear()
-            try:
-                await self._loop.create_unix_connection(self._new_protocol, self._path)
-            except OSError:
+            if not await self._connect(_others(self._path)):
                 await asyncio.sleep(0.05)
                 continue
             self._say_hello()
             await self._lost.wait()
             deadline = self._loop.time() + _ORPHAN_SECONDS
-        log.info("no broker at the relay socket for %.0f s: this shard process ends", _ORPHAN_SECONDS)
+        log.info("no broker needs this shard process: it ends")
+
+    async def _connect(self, others: list[str]) -> bool:
+        """Connect to our broker, or to another one of this machine: who takes over its partitions needs processes."""
+        for path in (self._path, *others):
+            with contextlib.suppress(OSError):
+                await self._loop.create_unix_connection(self._new_protocol, path)
+                return True
+        return False
 
     def _new_protocol(self) -> RelayProtocol:
         self._protocol = RelayProtocol(self._loop, self._on_message, self._on_turn, self._on_lost)
@@ -168,6 +177,9 @@ class ShardProcess:
             self._loaded(b)
         elif kind == Kind.BECOME:
             self._become(a, b, msgpack.unpackb(payload))
+        elif kind == Kind.END:
+            self._ended = True
+            protocol.close()
         elif kind == Kind.RESIGN:
             self._forget()
             self._say_hello()  # after all that was said for the partition
@@ -350,3 +362,11 @@ class ShardProcess:
 def _figures(shard: Shard) -> dict[str, Any]:
     counts = {str(state): count for state, count in shard.group_counts().items()}
     return {"state": str(shard.state), "groups": counts, "offset_commits": shard.metrics.offset_commits}
+
+
+def _others(path: str) -> list[str]:
+    """The other sockets beside a broker's. Each process begins with another of them, so that they spread."""
+    own = Path(path)
+    found = sorted(str(each) for each in own.parent.glob("*") if each != own)
+    first = os.getpid() % len(found) if found else 0
+    return found[first:] + found[:first]

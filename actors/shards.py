@@ -38,6 +38,7 @@ from placement.metadata import OFFSETS_TOPIC, TopicInfo
 
 log = logging.getLogger(__name__)
 
+_SURPLUS_SECONDS = 30.0
 _LOAD_WINDOW = 4  # pieces of log on their way to a shard at once
 _LOAD_ERRORS = (LogError, OSError, RuntimeError)
 _REFUSED_APPEND = 6  # Kafka's NOT_LEADER_OR_FOLLOWER
@@ -129,6 +130,7 @@ class ShardHub:
         self._topics: dict[str, TopicInfo] = {}
         self._told: dict[str, tuple[bytes, int]] = {}
         self._last_tick = 0.0
+        self._surplus_since = 0.0
         self.closed = False
 
     # --- what the listener calls ---
@@ -235,7 +237,7 @@ class ShardHub:
 
     def _serves(self, partition: int) -> bool:
         info = self.context.metadata.partition(OFFSETS_TOPIC, partition)
-        return info is not None and info.leader == self.context.broker_id and self.context.confirmed(info)
+        return info is not None and self.context.leads(OFFSETS_TOPIC, partition, info)
 
     def _has_records(self, partition: int) -> bool:
         found = self.context.data_dir.logs.get((OFFSETS_TOPIC, partition))
@@ -453,7 +455,14 @@ class ShardHub:
         payload = result.base_offset.to_bytes(8, "big") + next_offset.to_bytes(8, "big")
         link.protocol.send(Kind.APPENDED, partition, number, payload)
         self.context.appended(OFFSETS_TOPIC, partition, partition_log, info)
-        link.protocol.send(Kind.HIGH_WATERMARK, 0, partition_log.high_watermark)
+        if len(info.replicas) == 1:  # else it is told when the followers have it
+            link.protocol.send(Kind.HIGH_WATERMARK, 0, partition_log.high_watermark)
+
+    def watermark(self, partition: int, offset: int) -> None:
+        """All of a partition's log below `offset` has committed."""
+        link = self._links.get(partition)
+        if link is not None:
+            link.protocol.send(Kind.HIGH_WATERMARK, 0, offset)
 
     def _on_turn(self, protocol: RelayProtocol) -> None:
         self._by_protocol[protocol].last_heard = self.context.loop.time()
@@ -501,6 +510,16 @@ class ShardHub:
             else:
                 link.protocol.send(Kind.PING)
         self._match()  # also asks again for spares, should the controller not have heard
+        self._end_surplus(now)
+
+    def _end_surplus(self, now: float) -> None:
+        """Processes that came from another broker, or resigned, are kept for a while: one may be needed again soon."""
+        surplus = len(self._spares) - self._spare_target
+        if surplus <= 0 or self._waiting:
+            self._surplus_since = now
+        elif now - self._surplus_since > _SURPLUS_SECONDS:
+            for link in self._spares[-surplus:]:
+                link.protocol.send(Kind.END)
 
     def _topics_list(self) -> list[list[Any]]:
         return [[t.name, t.id, len(t.partitions)] for t in self.context.metadata.topics.values()]

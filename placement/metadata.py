@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from typing import Any
 
 NO_LEADER = -1
@@ -41,16 +41,31 @@ class BrokerInfo:
     rack: str | None
     epoch: int
     alive: bool = True
+    replica_host: str = ""
+    """Where it takes what leaders push, for other brokers only; port 0 where nothing does."""
+    replica_port: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionInfo:
-    """Who holds a partition. `leader` is NO_LEADER while no in-sync replica is alive."""
+    """Who holds a partition. `leader` is NO_LEADER while no in-sync replica is alive.
+
+    `leader_epoch` rises with each election, `partition_epoch` with every change (KIP-497). `elr` are the replicas that
+    left an in-sync set which then was smaller than `min.insync.replicas`: nothing commits in such a set, so they have
+    all that ever has, and may lead if no member of the set can (KIP-966). While the partition is being reassigned
+    (KIP-455), `replicas` are the old and the new ones, `adding` and `removing` those that come and go. `unclean`: once
+    a replica out of sync was made leader, so what some replica holds for committed may be gone.
+    """
 
     leader: int
     leader_epoch: int
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
+    partition_epoch: int = 0
+    elr: tuple[int, ...] = ()
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+    unclean: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,13 +168,36 @@ class ClusterMetadata:
 
 
 def _partition(fields: list[Any]) -> PartitionInfo:
-    leader, epoch, replicas, isr = fields
-    return PartitionInfo(leader, epoch, tuple(replicas), tuple(isr))
+    # Logs of before replication end after the in-sync set.
+    leader, epoch, replicas, isr, partition_epoch, elr, adding, removing, unclean = (
+        [*fields, 0, (), (), (), False] if len(fields) == 4 else fields
+    )
+    return PartitionInfo(
+        leader,
+        epoch,
+        tuple(replicas),
+        tuple(isr),
+        partition_epoch,
+        tuple(elr),
+        tuple(adding),
+        tuple(removing),
+        unclean,
+    )
 
 
 def partition_fields(p: PartitionInfo) -> list[Any]:
     """A partition as records carry it."""
-    return [p.leader, p.leader_epoch, list(p.replicas), list(p.isr)]
+    return [
+        p.leader,
+        p.leader_epoch,
+        list(p.replicas),
+        list(p.isr),
+        p.partition_epoch,
+        list(p.elr),
+        list(p.adding),
+        list(p.removing),
+        p.unclean,
+    ]
 
 
 def partition_record(topic: str, index: int, p: PartitionInfo) -> list[Any]:
@@ -174,15 +212,42 @@ def topic_record(topic: TopicInfo) -> list[Any]:
 
 def broker_record(broker: BrokerInfo) -> list[Any]:
     """The record that adds or changes a broker."""
-    return ["broker", broker.id, broker.host, broker.port, broker.rack, broker.epoch, broker.alive]
+    return ["broker", *astuple(broker)]
 
 
-def elect(partition: PartitionInfo, alive: frozenset[int]) -> PartitionInfo:
-    """The partition after an election: the first living in-sync replica leads, else nobody.
+def elect(
+    partition: PartitionInfo, alive: frozenset[int], *, min_insync: int = 1, unclean: bool = False
+) -> PartitionInfo:
+    """The partition after an election: the first living in-sync replica leads, else an eligible one, else nobody.
 
     The epoch rises whenever the leader changes or its process was replaced; the in-sync set never becomes empty,
-    so that the last member can come back with what it has.
+    so that the last member can come back with what it has. `unclean`: if none of these lives, any living replica
+    leads, alone in sync; what only the others had is lost.
     """
-    leader = next((r for r in partition.replicas if r in alive and r in partition.isr), NO_LEADER)
-    isr = tuple(r for r in partition.isr if r in alive) or partition.isr
-    return PartitionInfo(leader, partition.leader_epoch + 1, partition.replicas, isr)
+    epoch = partition.leader_epoch + 1
+    candidates = [replica for replica in partition.replicas if replica in alive]
+    leader = next((replica for replica in candidates if replica in partition.isr), NO_LEADER)
+    if leader != NO_LEADER:
+        isr = tuple(replica for replica in partition.isr if replica in alive)
+        return with_isr(partition, isr, min_insync, leader=leader, leader_epoch=epoch)
+    leader = next((replica for replica in candidates if replica in partition.elr), NO_LEADER)
+    if leader != NO_LEADER:
+        elr = tuple(r for r in partition.replicas if r != leader and r in partition.isr + partition.elr)
+        return changed(partition, leader=leader, leader_epoch=epoch, isr=(leader,), elr=elr)
+    if unclean and candidates:
+        alone = (candidates[0],)
+        return changed(partition, leader=candidates[0], leader_epoch=epoch, isr=alone, elr=(), unclean=True)
+    return changed(partition, leader=NO_LEADER, leader_epoch=epoch)
+
+
+def with_isr(partition: PartitionInfo, isr: tuple[int, ...], min_insync: int, **changes: Any) -> PartitionInfo:
+    """The partition with another in-sync set; who leaves it is eligible to lead while the set is too small."""
+    elr: tuple[int, ...] = ()
+    if len(isr) < min(min_insync, len(partition.replicas)):
+        elr = tuple(r for r in partition.replicas if r not in isr and r in partition.isr + partition.elr)
+    return changed(partition, isr=isr, elr=elr, **changes)
+
+
+def changed(partition: PartitionInfo, **changes: Any) -> PartitionInfo:
+    """The partition after a change, and so at its next partition epoch."""
+    return replace(partition, partition_epoch=partition.partition_epoch + 1, **changes)

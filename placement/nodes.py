@@ -56,3 +56,12 @@ def place_brokers(nodes: list[Node], homes: dict[int, str], count: int) -> dict[
             placed[broker_id] = node
             used[node.node_id] += 1
     return placed
+
+
+def successor(node: Node, alive: list[Node]) -> Node | None:
+    """Where a broker of `node` runs: there while it lives, else on a node under its address, which has its files.
+
+    None while there is none: the broker waits for the machine with its data.
+    """
+    here = [each for each in alive if each.address == node.address]
+    return next((each for each in here if each.node_id == node.node_id), here[0] if here else None)

@@ -49,6 +49,28 @@ class Shards(Protocol):
     def note_topics(self) -> None:
         """Topics have come or gone."""
 
+    def watermark(self, partition: int, offset: int) -> None:
+        """All below `offset` has committed."""
+
+
+class Replication(Protocol):
+    """What becomes of records of partitions that other brokers hold, too."""
+
+    def leads(self, topic: str, index: int, partition: PartitionInfo) -> bool:
+        """Whether this broker may act as the partition's leader now."""
+
+    def appended(self, topic: str, index: int, partition: PartitionInfo) -> None:
+        """Records were appended here: have the followers hear of them."""
+
+    def await_commit(self, topic: str, index: int, next_offset: int, done: Callable[[ErrorCode], None]) -> None:
+        """Have `done` called once all below `next_offset` has committed, or with why that cannot be told."""
+
+    def lost(self, topic: str, index: int) -> None:
+        """This broker's disk has lost the end of a partition's log."""
+
+    def watermark_is_known(self, topic: str, index: int) -> bool:
+        """Whether a new leader's watermark has reached what stood in its log at its election (KIP-207)."""
+
 
 class LogAccessError(Exception):
     """A partition cannot be used here, with the code a client is told."""
@@ -107,7 +129,7 @@ class BrokerContext:
     now_ms: Callable[[], int]
     metadata: ClusterMetadata = field(default_factory=ClusterMetadata)
     shards: Shards = None  # type: ignore[assignment]
-    confirmed: Callable[[PartitionInfo], bool] = lambda partition: True
+    replication: Replication = None  # type: ignore[assignment]
     parked_fetches: dict[tuple[str, int], dict[ParkedFetch, None]] = field(default_factory=dict)
     parked_by_connection: dict[Connection, dict[ParkedFetch, None]] = field(default_factory=dict)
     woken: dict[ParkedFetch, None] = field(default_factory=dict)
@@ -125,12 +147,18 @@ class BrokerContext:
         partition = self.metadata.partition(topic, index)
         if partition is None:
             raise LogAccessError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        if partition.leader != self.broker_id or not self.confirmed(partition):
+        if not self.leads(topic, index, partition):
             raise LogAccessError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if leader_epoch >= 0 and leader_epoch != partition.leader_epoch:
             older = leader_epoch < partition.leader_epoch
             raise LogAccessError(ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH)
         return partition
+
+    def leads(self, topic: str, index: int, partition: PartitionInfo) -> bool:
+        """Whether this broker may act as the partition's leader now. With one replica nobody else can."""
+        if partition.leader != self.broker_id:
+            return False
+        return len(partition.replicas) == 1 or self.replication.leads(topic, index, partition)
 
     def log(self, topic: str, index: int) -> PartitionLog:
         """The log of a partition this broker leads; made at first use. Raises LogError, OSError."""
@@ -141,8 +169,8 @@ class BrokerContext:
         if found is None or data_dir.topic_ids[key] != info.id:
             found = data_dir.create(topic, index, info.id, self.topic_log_config(topic), now_ms=self.now_ms())
         end = found.log_end_offset
-        if found.high_watermark < end and len(info.partitions[index].isr) == 1:
-            # After a restart the checkpoint may be behind; alone in sync, we decide what is committed.
+        if found.high_watermark < end and len(info.partitions[index].replicas) == 1:
+            # After a restart the checkpoint may be behind; what only we hold, is committed.
             found.advance_high_watermark(end)
         return found
 
@@ -156,9 +184,11 @@ class BrokerContext:
 
     def appended(self, topic: str, index: int, log: PartitionLog, partition: PartitionInfo) -> None:
         """Records were appended: move the high watermark and wake the fetches that wait for them."""
-        if len(partition.isr) == 1:
+        if len(partition.replicas) == 1:
             log.advance_high_watermark(log.log_end_offset)
-        self.wake(topic, index)
+            self.wake(topic, index)
+        else:
+            self.replication.appended(topic, index, partition)
 
     # --- parked fetches ---
 

@@ -28,6 +28,7 @@ class Time(IntEnum):
     EARLIEST_PENDING_UPLOAD = -6
 
 
+_NOT_AVAILABLE_FROM = 5  # clients of before do not know OFFSET_NOT_AVAILABLE (KIP-207)
 # From which version each may be asked for (KIP-734, KIP-405, KIP-1005, KIP-1023).
 _SINCE: dict[int, int] = {
     Time.LATEST: 1,
@@ -66,7 +67,9 @@ def _partition(
         partition = context.leader_of(topic, index, asked.current_leader_epoch)
         offset, timestamp, epoch = _look_up(context, topic, index, asked.timestamp, partition)
     except LogAccessError as error:
-        return Partition(partition_index=index, error_code=error.code)
+        unknown_yet = error.code is ErrorCode.OFFSET_NOT_AVAILABLE and version < _NOT_AVAILABLE_FROM
+        code = ErrorCode.LEADER_NOT_AVAILABLE if unknown_yet else error.code
+        return Partition(partition_index=index, error_code=code)
     except LogError as error:
         return Partition(partition_index=index, error_code=error.error_code)
     except OSError as error:
@@ -82,6 +85,8 @@ def _look_up(
     partition_log = context.log(topic, index)
     match time:
         case Time.LATEST:
+            if len(partition.replicas) > 1 and not context.replication.watermark_is_known(topic, index):
+                raise LogAccessError(ErrorCode.OFFSET_NOT_AVAILABLE)
             return partition_log.high_watermark, -1, partition.leader_epoch
         case Time.EARLIEST | Time.EARLIEST_LOCAL:  # nothing is tiered: what is local begins where the log begins
             start = partition_log.log_start_offset

@@ -7,6 +7,7 @@ import logging
 from actors.handlers.context import BrokerContext, LogAccessError, Request
 from actors.handlers.find_coordinator import NO_TRANSACTIONS
 from actors.handlers.leaders import WRONG_LEADER, current_leader, endpoints
+from actors.handlers.produce_waiting import Appended, ParkedProduce
 from actors.log.errors import LogError
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, ProduceRequest, ProduceResponse
@@ -32,8 +33,9 @@ _TRANSACTIONAL = 0x10
 
 
 def handle(context: BrokerContext, request: Request) -> ProduceResponse | None:
-    """Answered at once: with one replica in sync, what is appended is committed. None with acks=0."""
+    """Answered at once, but with acks=all when the replicas in sync have it. None with acks=0."""
     m: ProduceRequest = request.message
+    waits: list[Appended] = []
     if m.acks not in (-1, 0, 1):
         text = f"acks={m.acks} is none of -1, 0, 1"
         response = failed(m, request.version, ErrorCode.INVALID_REQUIRED_ACKS, text)
@@ -41,7 +43,7 @@ def handle(context: BrokerContext, request: Request) -> ProduceResponse | None:
         response = failed(m, request.version, *NO_TRANSACTIONS)
     else:
         response = ProduceResponse(
-            responses=[_append_all(context, topic, m, request.version) for topic in m.topic_data]
+            responses=[_append_all(context, topic, m, request.version, waits) for topic in m.topic_data]
         )
     errors = {part.error_code for topic in response.responses for part in topic.partition_responses} - {0}
     if request.slot is None:
@@ -53,19 +55,31 @@ def handle(context: BrokerContext, request: Request) -> ProduceResponse | None:
     if request.version >= _LEADERS_FROM and errors & WRONG_LEADER:
         leaders = [p.current_leader for t in response.responses for p in t.partition_responses if p.current_leader]
         response.node_endpoints = endpoints(context, leaders, ProduceResponse.NodeEndpoint)
+    if waits:
+        ParkedProduce(context, request, response, waits)
+        return None
     return response
 
 
 def _append_all(
-    context: BrokerContext, data: ProduceRequest.TopicProduceData, m: ProduceRequest, version: int
+    context: BrokerContext,
+    data: ProduceRequest.TopicProduceData,
+    m: ProduceRequest,
+    version: int,
+    waits: list[Appended],
 ) -> Topic:
     name = context.metadata.names.get(data.topic_id) if version >= _TOPIC_IDS_FROM else data.name
-    results = [_append(context, name, part, m.acks, version) for part in data.partition_data]
+    results = [_append(context, name, part, m.acks, version, waits) for part in data.partition_data]
     return Topic(topic_id=data.topic_id, name=data.name, partition_responses=results)
 
 
 def _append(
-    context: BrokerContext, topic: str | None, data: ProduceRequest.PartitionProduceData, acks: int, version: int
+    context: BrokerContext,
+    topic: str | None,
+    data: ProduceRequest.PartitionProduceData,
+    acks: int,
+    version: int,
+    waits: list[Appended],
 ) -> Partition:
     if topic is None:
         return _refused(data.index, ErrorCode.UNKNOWN_TOPIC_ID)
@@ -91,12 +105,15 @@ def _append(
         return _refused(index, ErrorCode.KAFKA_STORAGE_ERROR, str(error))
     if not done.duplicate:
         context.appended(topic, index, partition_log, partition)
-    return Partition(
+    answer = Partition(
         index=index,
         base_offset=done.base_offset,
         log_append_time_ms=done.log_append_time_ms,
         log_start_offset=done.log_start_offset,
     )
+    if acks == -1 and partition_log.high_watermark <= done.last_offset:
+        waits.append((topic, index, done.last_offset + 1, answer))
+    return answer
 
 
 def _judge(

@@ -9,6 +9,7 @@ from typing import Any
 
 from actors.handlers import (
     alter_configs,
+    alter_partition_reassignments,
     api_versions,
     create_partitions,
     create_topics,
@@ -16,12 +17,14 @@ from actors.handlers import (
     delete_topics,
     describe_cluster,
     describe_configs,
+    elect_leaders,
     fetch,
     find_coordinator,
     groups,
     incremental_alter_configs,
     init_producer_id,
     list_offsets,
+    list_partition_reassignments,
     metadata,
     offset_for_leader_epoch,
     produce,
@@ -77,6 +80,9 @@ HANDLERS: dict[int, Handler] = {
         describe_cluster,
         init_producer_id,
         offset_for_leader_epoch,
+        elect_leaders,
+        alter_partition_reassignments,
+        list_partition_reassignments,
     )
 }
 

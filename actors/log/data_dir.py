@@ -3,6 +3,7 @@
     DATA_DIR/.lock               flock'd by the owning process
     DATA_DIR/meta.properties     which cluster and broker the directory belongs to
     DATA_DIR/.clean_shutdown     there only if the last owner closed everything
+    DATA_DIR/.boot               during which boot of the machine the last owner ran
     DATA_DIR/TOPIC-PARTITION/    a log, and partition.metadata with the topic's id
 
 What a folder is for, and whether the broker leads it, is the controller's knowledge, not the directory's.
@@ -31,6 +32,7 @@ logger = logging.getLogger(__name__)
 LOCK_NAME: Final = ".lock"
 META_NAME: Final = "meta.properties"
 CLEAN_NAME: Final = ".clean_shutdown"
+BOOT_NAME: Final = ".boot"
 PARTITION_META_NAME: Final = "partition.metadata"
 DELETE_SUFFIX: Final = ".delete"
 STRAY_SUFFIX: Final = ".stray"
@@ -39,6 +41,7 @@ PARTITION_META_VERSION: Final = 0
 NO_TOPIC_ID: Final = bytes(16)
 
 _LOCK_POLL_S: Final = 0.05
+_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 _FOLDER: Final = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<partition>\d{1,10})")
 
 TopicPartition = tuple[str, int]
@@ -50,10 +53,19 @@ class DataDir:
     def __init__(self, path: Path, lock_fd: int, was_clean: bool) -> None:
         self.path = path
         self.was_clean = was_clean
-        """Whether the last owner closed everything: if not, replicas come back outside the in-sync sets."""
+        """Whether the last owner closed everything; if not, what was not flushed has to be checked."""
+        self.intact = was_clean or _same_boot(path)
+        """Whether all that was written is here. If not, replicas come back outside the in-sync sets."""
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.topic_ids: dict[TopicPartition, bytes] = {}
         self._lock_fd = lock_fd
+
+    def note_boot(self) -> None:
+        """What may have been lost is known to all it concerns: the next owner is intact if it needs no other boot."""
+        try:
+            write_atomically(self.path / BOOT_NAME, _BOOT_ID.read_bytes())
+        except OSError as error:
+            logger.warning("%s: cannot note the machine's boot: %s", self.path, error)
 
     @classmethod
     def open(cls, path: Path | str, cluster_id: str, broker_id: int, lock_timeout_s: float = 10.0) -> "DataDir":
@@ -241,7 +253,7 @@ def _check_identity(path: Path, cluster_id: str, broker_id: int) -> None:
     expected = {"version": str(META_VERSION), "cluster.id": cluster_id, "node.id": str(broker_id)}
     meta = path / META_NAME
     if not meta.exists():
-        leftovers = (LOCK_NAME, f"{META_NAME}.tmp")
+        leftovers = (LOCK_NAME, BOOT_NAME, f"{META_NAME}.tmp")
         others = sorted(each.name for each in path.iterdir() if each.name not in leftovers)
         if others:
             raise DataDirError(
@@ -284,6 +296,15 @@ def _take_clean_marker(path: Path) -> bool:
         fsync_directory(path)
         return True
     return False
+
+
+def _same_boot(path: Path) -> bool:
+    """Whether the last owner ran since the machine's last boot: its death then lost nothing it had written."""
+    try:
+        mark = path / BOOT_NAME
+        return not mark.exists() or mark.read_text() == _BOOT_ID.read_text()
+    except OSError:
+        return False
 
 
 def _write_partition_meta(folder: Path, topic_id: bytes) -> None:

@@ -261,6 +261,16 @@ class PartitionLog(UpkeptLog):
             return None
         return Extent(place.segment.path, place.position, place.size_bytes, place.next_offset)
 
+    def read_with_end(self, offset: int, max_bytes: int) -> tuple[bytes, int]:
+        """What stands from `offset` on, committed or not, and where reading goes on: for followers.
+
+        b"" and the log end where compaction has left nothing.
+        """
+        place = self._place(offset, max_bytes, self._end, True)
+        if place is None:
+            return b"", self._end
+        return place.segment.read(place.position, place.size_bytes), place.next_offset
+
     def extents(self, max_bytes: int, max_offset: int | None = None) -> Iterator[Extent]:
         """The log from its start to the watermark (or `max_offset`), in pieces: for loading a shard."""
         offset = self._start

@@ -39,6 +39,11 @@ class UpkeptLog(StoredLog):
         self._move_start(offset)
         return self._start
 
+    def advance_start(self, offset: int) -> None:
+        """The leader's log begins at `offset`: so does ours, at most at the watermark. Files go with retention."""
+        if offset > self._start:
+            self._move_start(min(offset, self._watermark))
+
     def apply_retention(self, now_ms: int) -> list[Path]:
         """Drop segments that are over size, over age or before the log start; the files to remove.
 
@@ -145,6 +150,28 @@ class UpkeptLog(StoredLog):
         self._epochs.truncate_end(offset)
         self._start = self._watermark = offset
         self._settle_end(offset)
+
+    def skip_to(self, offset: int) -> None:
+        """Let the log end at `offset` without records up to there: compaction has emptied the leader's."""
+        if offset <= self._end:
+            return
+        self._must_be_usable()
+        if self.segments.active.size_bytes:
+            self._roll(offset)
+        else:
+            self._replace_empty(offset)
+        self._end = offset
+
+    def _replace_empty(self, base_offset: int) -> None:
+        """Have the active segment, which is empty, begin later: its name is all that tells where the log ends."""
+        old, new = self.segments.active, Segment(self.directory, base_offset)
+        try:
+            new.open_for_append()
+        except OSError as error:
+            raise StorageError(f"cannot begin {new.path}: {error}") from error
+        old.close()
+        remove_files(old.paths())
+        self.segments.replace([*self.segments.closed(), new])
 
     def _forget_after(self, end: int) -> None:
         """Before files change: a crash in between must check everything from `end` on."""

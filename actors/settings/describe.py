@@ -102,8 +102,16 @@ def broker_config_value(name: str, broker: BrokerConfig) -> ConfigValue:
 
 
 def offsets_topic_configs(broker: BrokerConfig) -> dict[str, str]:
-    """The topic settings `__consumer_offsets` is created with."""
+    """The topic settings `__consumer_offsets` is created with.
+
+    With three replicas or more a commit has to be on two of them, unless `min.insync.replicas` is set: Kafka's 1
+    would let an acknowledged commit be lost with a single machine.
+    """
+    needs_two = (
+        int(str(broker["offsets.topic.replication.factor"])) >= 3 and "min.insync.replicas" not in broker.explicit
+    )
     return {
+        **({"min.insync.replicas": "2"} if needs_two else {}),
         "cleanup.policy": "compact",
         "compression.type": "producer",
         "segment.bytes": str(broker["offsets.topic.segment.bytes"]),

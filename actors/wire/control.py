@@ -1,4 +1,4 @@
-"""Control messages between a controller and its brokers: msgpack maps with a length, over one TCP connection.
+"""Messages between a controller and its brokers, and between brokers: msgpack maps with a length, over TCP.
 
 Both ends prove that they know the cluster's secret before anything else is said: a challenge each way, answered with
 an HMAC-SHA256 over it and the role of the end that answers. Without the role, an end could be made to answer its own
@@ -15,9 +15,16 @@ from typing import Any, Literal, cast
 
 import msgpack
 
-Role = Literal["controller", "broker"]
+Role = Literal["controller", "broker", "leader", "follower"]
 
+_PEERS: dict[Role, Role] = {
+    "controller": "broker",
+    "broker": "controller",
+    "leader": "follower",
+    "follower": "leader",
+}
 _LIMIT = 64 << 20
+_LIMIT_UNPROVED = 4096
 
 
 class ControlProtocol(asyncio.Protocol):
@@ -32,7 +39,7 @@ class ControlProtocol(asyncio.Protocol):
         on_lost: Callable[[ControlProtocol], None],
     ) -> None:
         self._role: Role = role
-        self._peer: Role = "broker" if role == "controller" else "controller"
+        self._peer: Role = _PEERS[role]
         self._secret = secret
         self._on_ready = on_ready
         self._on_message = on_message
@@ -41,8 +48,13 @@ class ControlProtocol(asyncio.Protocol):
         self._challenge = secrets.token_bytes(16)
         self._proved = False
         self._answered = False
-        self._buffer = b""
+        self._chunks: list[bytes] = []
+        self._have = 0
+        self._need = 4
         self._closed = False
+        self.writable = True
+        """Whether the other end keeps up with what is sent."""
+        self.on_writable: Callable[[], None] = lambda: None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
@@ -52,15 +64,29 @@ class ControlProtocol(asyncio.Protocol):
         self.transport = None
         self._on_lost(self)
 
+    def pause_writing(self) -> None:
+        self.writable = False
+
+    def resume_writing(self) -> None:
+        self.writable = True
+        self.on_writable()
+
     def data_received(self, data: bytes) -> None:
-        data = self._buffer + data if self._buffer else data
-        position = 0
+        if self._chunks:
+            self._chunks.append(data)
+            self._have += len(data)
+            if self._have < self._need:
+                return
+            data = b"".join(self._chunks)
+            self._chunks.clear()
+        position, self._need = 0, 4
         while len(data) - position >= 4 and not self._closed:
             length = int.from_bytes(data[position : position + 4], "big")
-            if length > (_LIMIT if self._proved else 4096):
+            if length > (_LIMIT if self._proved else _LIMIT_UNPROVED):
                 self.close()
                 return
             if len(data) - position - 4 < length:
+                self._need = 4 + length
                 break
             body = data[position + 4 : position + 4 + length]
             position += 4 + length
@@ -71,7 +97,9 @@ class ControlProtocol(asyncio.Protocol):
                     raise
                 self.close()
                 return
-        self._buffer = data[position:]
+        if position < len(data):
+            self._chunks.append(data[position:])
+            self._have = len(data) - position
 
     def _receive(self, message: dict[str, Any]) -> None:
         if self._proved and self._answered:

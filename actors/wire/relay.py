@@ -38,6 +38,7 @@ class Kind(IntEnum):
     PONG = 16  # shard -> broker; payload: msgpack figures
     RESIGN = 17  # broker -> shard: you are a spare again
     LOAD_MORE = 18  # shard -> broker: send the next piece
+    END = 19  # broker -> shard: there are more spares than are of use
 
 
 class RelayProtocol(asyncio.Protocol):

@@ -82,12 +82,13 @@ def assert_gone(processes: Iterable[psutil.Process], timeout_s: float = 30.0) ->
 # --- clients ---
 
 
-def topic(servers: str, name: str, partitions: int = 3) -> str:
+def topic(servers: str, name: str, partitions: int = 3, factor: int = 1, **configs: str) -> str:
     """Make a topic; its name."""
+    settings = {key.replace("_", "."): value for key, value in configs.items()}
     admin = AdminClient({"bootstrap.servers": servers})
 
     def create() -> None:
-        futures = admin.create_topics([NewTopic(name, partitions, 1)])
+        futures = admin.create_topics([NewTopic(name, partitions, factor, config=settings)])
         try:
             futures[name].result(20)
         except KafkaException as error:

@@ -265,9 +265,13 @@ def test_acknowledged_commits_survive_the_sigkill_of(victim: str, mortal: Cluste
     assert traffic.longest_pause() < 20  # 3 s on a quiet machine
     print(f"{victim}: {traffic.longest_pause():.2f} s")  # noqa: T201
     if victim == "broker":
-        again = next(b for b in mortal.status()["brokers"] if b["id"] == partition["id"])
-        assert again["epoch"] > partition["epoch"]
-        assert again["port"] == partition["port"]
+
+        def again() -> dict[str, int] | None:
+            found = next(b for b in mortal.status()["brokers"] if b["id"] == partition["id"])
+            return found if found["epoch"] > partition["epoch"] else None
+
+        back = wait_until(again, what="the broker's return: another one has its partitions meanwhile")
+        assert back["port"] == partition["port"]
         assert_gone([])
 
 

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.ray.support import ROOT, commit, consumer, topic, wait_until
+from tests.ray.support import ROOT, commit, committed, consumer, patient, read_all, topic, wait_until
 
 
-def scenario(folder: str) -> dict[str, Any]:
-    """Runs in a process of its own, for it needs a Ray of three nodes."""
+@contextlib.contextmanager
+def three_nodes() -> Iterator[Any]:
+    """Three Ray nodes, and this process connected to them."""
     import ray
     from ray.cluster_utils import Cluster as Nodes
-
-    from actors.cluster import Cluster
 
     quiet = {"include_dashboard": False, "object_store_memory": 80 << 20}
     nodes = Nodes(initialize_head=True, head_node_args={"num_cpus": 1, **quiet})
@@ -26,6 +28,19 @@ def scenario(folder: str) -> dict[str, Any]:
         nodes.add_node(num_cpus=1, object_store_memory=80 << 20)
     try:
         ray.init(address=nodes.address, logging_level="ERROR", log_to_driver=False)
+        yield nodes
+    finally:
+        ray.shutdown()
+        nodes.shutdown()
+
+
+def scenario(folder: str) -> dict[str, Any]:
+    """Runs in a process of its own, for it needs a Ray of three nodes."""
+    import ray
+
+    from actors.cluster import Cluster
+
+    with three_nodes() as nodes:
         config = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "6"}
         with Cluster.start(
             3, name="nodes", ray_address=nodes.address, host="127.0.0.1", data_dir=folder, config=config
@@ -40,9 +55,6 @@ def scenario(folder: str) -> dict[str, Any]:
             found["driver_node"] = ray.get_runtime_context().get_node_id()
             found["shard_nodes"] = _nodes_of_shards()
         return found
-    finally:
-        ray.shutdown()
-        nodes.shutdown()
 
 
 def _nodes_of_shards() -> dict[int, str]:
@@ -56,22 +68,80 @@ def _nodes_of_shards() -> dict[int, str]:
     }
 
 
-def test_brokers_are_spread_over_nodes_and_each_shard_is_where_its_broker_is(tmp_path: Path) -> None:
-    code = f"import json; from tests.ray.test_nodes import scenario; print(json.dumps(scenario({str(tmp_path)!r})))"
+def removal(folder: str) -> dict[str, Any]:
+    """A Ray node with a broker is taken away under load, and another one comes under its address."""
+    import ray
+
+    from actors.cluster import Cluster
+    from tests.ray.test_failover import Committer, Writer, longest_gap, whole
+
+    with three_nodes() as nodes:
+        config = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "6"}
+        with Cluster.start(
+            3, name="gone", ray_address=nodes.address, host="127.0.0.1", data_dir=folder, config=config
+        ) as cluster:
+            servers = cluster.bootstrap_servers
+            topic(servers, "t", 3, factor=3, min_insync_replicas="2")
+            writer = Writer(servers, "t")
+            committers = [Committer(consumer(servers, f"g{i}"), "t") for i in range(6)]
+            try:
+                wait_until(lambda: whole(cluster, "t", "__consumer_offsets"), 60, "all replicas in sync")
+                wait_until(lambda: len(writer.acknowledged) > 100 and all(c.last > 20 for c in committers))
+                victim = next(node for node in nodes.worker_nodes if _has_broker(cluster, node.node_id))
+                gone_at = time.monotonic()
+                nodes.remove_node(victim, allow_graceful=False)
+                wait_until(lambda: all(c.times[-1] > gone_at + 3 for c in committers), 60, "every group's commits")
+                gap = max(longest_gap(c.times, gone_at) for c in committers)
+                nodes.add_node(num_cpus=1, object_store_memory=80 << 20)
+                wait_until(lambda: whole(cluster, "t", "__consumer_offsets"), 90, "the broker's return")
+            finally:
+                writer.end()
+                for each in committers:
+                    each.end()
+            found = [patient(lambda i=i: committed(consumer(servers, f"g{i}"), "t", 1))[0] for i in range(6)]
+            stored = read_all(servers, "t", len(writer.acknowledged))
+            return {
+                "gap_s": gap,
+                "failed": writer.failed,
+                "records_lost": len(writer.acknowledged - stored),
+                "commits_lost": sum(at < each.last for at, each in zip(found, committers, strict=True)),
+                "ray": ray.__version__,
+            }
+
+
+def _has_broker(cluster: Any, node_id: str) -> bool:
+    return any(broker["node_id"] == node_id for broker in cluster.status()["brokers"])
+
+
+def in_a_process(function: str, folder: Path) -> dict[str, Any]:
+    """Run one of the above in a process of its own, and return what it returns."""
+    code = f"import json; from tests.ray.test_nodes import {function} as f; print(json.dumps(f({str(folder)!r})))"
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
     environment["RAY_AUTH_MODE"] = "disabled"
     environment["TMPDIR"] = tempfile.gettempdir()
+    environment["RAY_raylet_start_wait_time_s"] = "60"  # Ray's ten are not enough for a busy machine
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", code],
         cwd=ROOT,
         env=environment,
         capture_output=True,
         text=True,
-        timeout=150,
+        timeout=200,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    found = json.loads(done.stdout.splitlines()[-1])
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def test_a_ray_node_that_is_taken_away_loses_nothing_and_its_broker_comes_back_with_the_next(tmp_path: Path) -> None:
+    found = in_a_process("removal", tmp_path)
+    assert (found["failed"], found["records_lost"], found["commits_lost"]) == (0, 0, 0), found
+    assert found["gap_s"] < 15
+
+
+def test_brokers_are_spread_over_nodes_and_each_shard_is_where_its_broker_is(tmp_path: Path) -> None:
+    found = in_a_process("scenario", tmp_path)
     nodes = [broker["node_id"] for broker in found["brokers"]]
     assert len(set(nodes)) == 3
     assert found["controller_node_id"] == found["driver_node"], "beside its log"

@@ -16,6 +16,7 @@ from actors.handlers.registry import HANDLERS
 from actors.log.data_dir import DataDir
 from actors.settings import BrokerConfig
 from actors.wire.connection import Connection
+from actors.wire.errors import ErrorCode
 from actors.wire.framing import decode_request_header, decode_response, encode_request, encode_response
 from actors.wire.messages import response_class
 from actors.wire.slots import Slot
@@ -141,6 +142,28 @@ class Shards:
         return True
 
 
+class Replication:
+    """What replicated partitions need; the test says when something has committed."""
+
+    def __init__(self) -> None:
+        self.leading = True
+        self.known = True
+        self.appends: list[tuple[str, int]] = []
+        self.waiters: list[tuple[str, int, int, Callable[[ErrorCode], None]]] = []
+
+    def leads(self, topic: str, index: int, partition: PartitionInfo) -> bool:
+        return self.leading
+
+    def appended(self, topic: str, index: int, partition: PartitionInfo) -> None:
+        self.appends.append((topic, index))
+
+    def await_commit(self, topic: str, index: int, next_offset: int, done: Callable[[ErrorCode], None]) -> None:
+        self.waiters.append((topic, index, next_offset, done))
+
+    def watermark_is_known(self, topic: str, index: int) -> bool:
+        return self.known
+
+
 class Pending:
     """A request that was sent; `response` once it has been answered."""
 
@@ -180,6 +203,7 @@ class Broker:
         self.context = BrokerContext(
             0, self.config, self.data_dir, self.controller, loop, lambda: self.now_ms, self.metadata, shards
         )
+        self.replication = self.context.replication = Replication()
         self.connection = self.connect()
 
     def connect(self) -> Connection:

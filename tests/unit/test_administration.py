@@ -76,7 +76,7 @@ def test_a_new_topic_is_spread_over_the_brokers_and_its_first_replica_leads() ->
     partitions = cluster.partitions("t")
     assert sorted(p.leader for p in partitions) == [0, 0, 1, 1, 2, 2]
     assert all(p.replicas[0] == p.leader and len(set(p.replicas)) == 2 for p in partitions)
-    assert all((p.isr, p.leader_epoch) == ((p.leader,), 0) for p in partitions)
+    assert all((p.isr, p.leader_epoch) == (p.replicas, 0) for p in partitions)
 
 
 def test_topics_of_one_partition_do_not_all_go_to_one_broker() -> None:
@@ -188,7 +188,7 @@ def test_validation_alone_changes_nothing() -> None:
 
 
 @pytest.mark.conformance("A-08")
-def test_the_offsets_topic_is_created_with_kafkas_defaults() -> None:
+def test_the_offsets_topic_has_kafkas_defaults_and_needs_two_replicas_for_a_commit() -> None:
     cluster = Cluster()
     assert cluster.do("create_offsets_topic") == {"error_code": 0, "error_message": None}
     topic = cluster.metadata.topics[OFFSETS_TOPIC]
@@ -198,6 +198,7 @@ def test_the_offsets_topic_is_created_with_kafkas_defaults() -> None:
         "cleanup.policy": "compact",
         "compression.type": "producer",
         "segment.bytes": "104857600",
+        "min.insync.replicas": "2",
     }
 
 
@@ -308,7 +309,7 @@ def test_partitions_are_added_behind_those_there_are() -> None:
     assert grow(cluster, 6)["error_code"] == 0
     after = cluster.partitions("t")
     assert (after[:2], len(after)) == (before, 6)
-    assert all(len(p.replicas) == 2 and p.isr == (p.leader,) for p in after)
+    assert all(len(p.replicas) == 2 and p.isr == p.replicas for p in after)
     assert sorted(p.leader for p in after) == [0, 0, 1, 1, 2, 2]
 
 
@@ -434,11 +435,11 @@ def test_a_partition_whose_only_replica_in_sync_dies_has_no_leader_until_it_is_b
     one(cluster, PartitionInfo(1, 4, (1, 2), (1,)), PartitionInfo(0, 2, (0,), (0,)))
     cluster.lose(1)
     assert not cluster.metadata.brokers[1].alive
-    assert cluster.partitions("t") == (PartitionInfo(NO_LEADER, 5, (1, 2), (1,)), PartitionInfo(0, 2, (0,), (0,)))
+    assert cluster.partitions("t") == (PartitionInfo(NO_LEADER, 5, (1, 2), (1,), 1), PartitionInfo(0, 2, (0,), (0,)))
     cluster.register(2, 1)
     assert cluster.partitions("t")[0].leader == NO_LEADER  # it is not in sync
     cluster.register(1, 1)
-    assert cluster.partitions("t")[0] == PartitionInfo(1, 6, (1, 2), (1,))
+    assert cluster.partitions("t")[0] == PartitionInfo(1, 6, (1, 2), (1,), 2)
 
 
 @pytest.mark.conformance("A-16")
@@ -446,21 +447,21 @@ def test_another_replica_in_sync_takes_over_at_a_higher_epoch() -> None:
     cluster = Cluster()
     one(cluster, PartitionInfo(1, 4, (1, 2, 0), (1, 0)))
     cluster.lose(1)
-    assert cluster.partitions("t") == (PartitionInfo(0, 5, (1, 2, 0), (0,)),)
+    assert cluster.partitions("t") == (PartitionInfo(0, 5, (1, 2, 0), (0,), 1),)
 
 
 def test_a_leader_that_stays_keeps_its_epoch_when_a_follower_dies() -> None:
     cluster = Cluster()
     one(cluster, PartitionInfo(1, 4, (1, 2), (1, 2)))
     cluster.lose(2)
-    assert cluster.partitions("t") == (PartitionInfo(1, 4, (1, 2), (1,)),)
+    assert cluster.partitions("t") == (PartitionInfo(1, 4, (1, 2), (1,), 1),)
 
 
 def test_a_process_that_replaces_one_nobody_saw_die_leads_at_a_new_epoch() -> None:
     cluster = Cluster()
     one(cluster, PartitionInfo(1, 4, (1,), (1,)), PartitionInfo(0, 2, (0,), (0,)))
     cluster.register(1, 1)
-    assert cluster.partitions("t") == (PartitionInfo(1, 5, (1,), (1,)), PartitionInfo(0, 2, (0,), (0,)))
+    assert cluster.partitions("t") == (PartitionInfo(1, 5, (1,), (1,), 1), PartitionInfo(0, 2, (0,), (0,)))
 
 
 def test_losing_a_broker_twice_or_an_unknown_one_changes_nothing() -> None:

@@ -178,3 +178,19 @@ def test_without_a_controller_a_producer_is_asked_to_come_again(tmp_path: Path) 
 def test_a_transactional_producer_gets_no_id(tmp_path: Path) -> None:
     answer = Broker(tmp_path).ask(InitProducerIdRequest(transactional_id="tx"), 4)
     assert answer.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+
+@pytest.mark.parametrize(
+    ("version", "code"), [(5, ErrorCode.OFFSET_NOT_AVAILABLE), (4, ErrorCode.LEADER_NOT_AVAILABLE)]
+)
+def test_a_new_leader_tells_no_end_before_it_knows_what_has_committed(
+    tmp_path: Path, version: int, code: ErrorCode
+) -> None:
+    broker = Broker(tmp_path, brokers=2)
+    broker.topic("t", led_by(0, 1, isr=(0, 1)))
+    broker.replication.known = False
+    asked = ListOffsetsRequest.ListOffsetsPartition(partition_index=0, timestamp=-1)
+    request = ListOffsetsRequest(topics=[ListOffsetsRequest.ListOffsetsTopic(name="t", partitions=[asked])])
+    assert broker.ask(request, version).topics[0].partitions[0].error_code == code
+    broker.replication.known = True
+    assert broker.ask(request, version).topics[0].partitions[0].error_code == 0

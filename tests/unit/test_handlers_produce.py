@@ -234,3 +234,64 @@ def test_a_bug_is_answered_partition_by_partition(tmp_path: Path, version: int) 
     response = error_response(message, version)
     assert response.encode(version)
     assert codes(response) == [-1, -1]
+
+
+# --- replicated partitions ---
+
+
+def replicated(tmp_path: Path) -> Broker:
+    """A topic of one partition on two brokers, both in sync."""
+    broker = Broker(tmp_path, brokers=2)
+    broker.topic("t", led_by(0, 1, isr=(0, 1)), min_insync_replicas="2")
+    return broker
+
+
+def test_acks_all_is_answered_when_the_record_has_committed(tmp_path: Path) -> None:
+    broker = replicated(tmp_path)
+    sent = broker.send(request(broker, ("t", 0, values(b"a", b"b"))), 9)
+    assert not sent.answered
+    assert broker.replication.appends == [("t", 0)]
+    topic, index, next_offset, done = broker.replication.waiters.pop()
+    assert (topic, index, next_offset) == ("t", 0, 2)
+    done(ErrorCode.NONE)
+    assert codes(sent.response) == [0]
+    assert results(sent.response)[0].base_offset == 0
+
+
+def test_what_does_not_commit_is_told_with_its_reason(tmp_path: Path) -> None:
+    broker = replicated(tmp_path)
+    sent = broker.send(request(broker, ("t", 0, values(b"a"))), 9)
+    broker.replication.waiters.pop()[3](ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+    assert codes(sent.response) == [ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND]
+
+
+def test_acks_one_does_not_wait_for_the_followers(tmp_path: Path) -> None:
+    broker = replicated(tmp_path)
+    assert codes(broker.ask(request(broker, ("t", 0, values(b"a")), acks=1), 9)) == [0]
+    assert broker.replication.waiters == []
+
+
+def test_a_repeat_of_what_has_not_committed_waits_as_the_first_did(tmp_path: Path) -> None:
+    broker = replicated(tmp_path)
+    batch = values(b"a", producer_id=1, producer_epoch=0, base_sequence=0)
+    broker.send(request(broker, ("t", 0, batch)), 9)
+    again = broker.send(request(broker, ("t", 0, batch)), 9)
+    assert [waiter[2] for waiter in broker.replication.waiters] == [1, 1]
+    broker.replication.waiters[1][3](ErrorCode.NONE)
+    assert codes(again.response) == [0]
+    assert results(again.response)[0].base_offset == 0
+
+
+def test_who_does_not_lead_any_more_refuses(tmp_path: Path) -> None:
+    broker = replicated(tmp_path)
+    broker.replication.leading = False
+    assert codes(broker.ask(request(broker, ("t", 0, values(b"a"))), 9)) == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+
+
+def test_what_takes_too_long_to_commit_is_answered_with_a_timeout(tmp_path: Path) -> None:
+    broker = replicated(tmp_path)
+    sent = broker.send(request(broker, ("t", 0, values(b"a"))), 9)
+    broker.loop.advance(1.0)
+    assert codes(sent.response) == [ErrorCode.REQUEST_TIMED_OUT]
+    broker.replication.waiters.pop()[3](ErrorCode.NONE)  # too late for the answer, but the record is there
+    assert content(broker, "t") == []

@@ -5,10 +5,12 @@ import subprocess
 import sys
 import textwrap
 import threading
+from pathlib import Path
 
 import pytest
 from log_helpers import NOW_MS, append, content, values
 
+from actors.log import data_dir
 from actors.log.config import LogConfig
 from actors.log.data_dir import DataDir, read_properties, remove_folder
 from actors.log.errors import DataDirError, StorageError
@@ -226,3 +228,20 @@ def test_a_log_that_cannot_close_makes_the_stop_unclean(tmp_path, monkeypatch):
     directory = open_dir(tmp_path)
     assert not directory.was_clean
     directory.close()
+
+
+def test_what_was_not_closed_is_intact_unless_the_machine_has_booted_since(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    boot = tmp_path / "boot_id"
+    monkeypatch.setattr(data_dir, "_BOOT_ID", boot)
+    seen = []
+    for name, told in [("one", True), ("one", True), ("two", False), ("two", True), ("two", False)]:
+        boot.write_text(name)
+        opened = DataDir.open(tmp_path / "data", "c", 0)
+        seen.append(opened.intact)
+        if told:
+            opened.note_boot()
+        opened.abandon()
+    # At first there is nothing to lose; one that could not tell anybody leaves it to its successor.
+    assert seen == [True, True, False, False, True]

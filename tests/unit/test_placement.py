@@ -91,7 +91,7 @@ def test_an_election_chooses_the_first_living_replica_in_sync_and_raises_the_epo
 
 
 def test_a_replica_out_of_sync_is_never_elected() -> None:
-    assert elect(PartitionInfo(0, 3, (0, 1), (0,)), frozenset({1})) == PartitionInfo(NO_LEADER, 4, (0, 1), (0,))
+    assert elect(PartitionInfo(0, 3, (0, 1), (0,)), frozenset({1})) == PartitionInfo(NO_LEADER, 4, (0, 1), (0,), 1)
 
 
 # --- brokers on Ray nodes ---

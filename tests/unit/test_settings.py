@@ -303,6 +303,7 @@ def test_offsets_topic_is_compacted_with_its_own_segment_size() -> None:
         "cleanup.policy": "compact",
         "compression.type": "producer",
         "segment.bytes": "7",
+        "min.insync.replicas": "2",
     }
 
 

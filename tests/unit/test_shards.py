@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -762,6 +763,13 @@ def test_an_append_is_answered_with_its_offsets_and_the_watermark(tmp_path: Path
     run(test())
 
 
+class Unconfirmed:
+    """Replication, where nobody confirms that we lead."""
+
+    def leads(self, topic: str, index: int, partition: PartitionInfo) -> bool:
+        return False
+
+
 @pytest.mark.parametrize("what", ["not led here any more", "at another epoch", "not confirmed"])
 def test_only_the_leader_at_its_epoch_appends(tmp_path: Path, what: str) -> None:
     async def test() -> None:
@@ -772,11 +780,13 @@ def test_only_the_leader_at_its_epoch_appends(tmp_path: Path, what: str) -> None
                 info = PartitionInfo(change[0], change[1], (change[0],), (change[0],))
                 w.context.metadata.apply(partition_record(OFFSETS_TOPIC, 1, info))
             else:
-                w.context.confirmed = lambda partition: False
+                led = w.context.metadata.partition(OFFSETS_TOPIC, 1)
+                assert led is not None
+                w.context.metadata.apply(partition_record(OFFSETS_TOPIC, 1, replace(led, replicas=(0, 1), isr=(0, 1))))
+                w.context.replication = Unconfirmed()
             shard.protocol.send(Kind.APPEND, 1, 9, batch(b"stale"))
             error, number, _ = await shard.hear(Kind.REFUSED)
             assert (error, number) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, 9)
-            w.context.confirmed = lambda partition: True
             assert w.keys(1) == []
 
     run(test())

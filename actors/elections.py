@@ -1,0 +1,250 @@
+"""Who leads a partition and who is in sync: what the controller decides when brokers come, go, or report.
+
+Rules over the cluster's metadata, as in administration.py: they return records, and nothing is applied here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+from actors.settings import BrokerConfig, topic_value
+from actors.wire.errors import ErrorCode
+from placement.metadata import (
+    NO_LEADER,
+    ClusterMetadata,
+    PartitionInfo,
+    broker_record,
+    changed,
+    elect,
+    partition_record,
+    with_isr,
+)
+from placement.reassignment import completed
+
+Record: TypeAlias = list[Any]
+Decision: TypeAlias = tuple[Any, list[Record]]
+_Change: TypeAlias = Callable[[str, PartitionInfo], PartitionInfo]
+
+
+def _partitions(metadata: ClusterMetadata) -> Iterable[tuple[str, int, PartitionInfo]]:
+    for topic in metadata.topics.values():
+        for index, partition in enumerate(topic.partitions):
+            yield topic.name, index, partition
+
+
+def _changes(metadata: ClusterMetadata, change: _Change) -> list[Record]:
+    """A record for each partition that `change` makes another one."""
+    return [
+        partition_record(name, index, after)
+        for name, index, before in _partitions(metadata)
+        if (after := change(name, before)) is not before
+    ]
+
+
+def _alive(metadata: ClusterMetadata) -> frozenset[int]:
+    return frozenset(broker.id for broker in metadata.alive())
+
+
+def _unclean(metadata: ClusterMetadata, config: BrokerConfig | None, topic: str) -> bool:
+    """Whether a replica out of sync may lead the topic when no other can."""
+    if config is None:
+        return False
+    return bool(topic_value("unclean.leader.election.enable", metadata.topics[topic].configs, config))
+
+
+def min_insync(metadata: ClusterMetadata, config: BrokerConfig | None, topic: str) -> int:
+    """`min.insync.replicas` of a topic; the least, where brokers have been given different ones."""
+    if config is None:
+        return 1
+    key = "min.insync.replicas"
+    configs = metadata.topics[topic].configs
+    defaults = [int(each[key]) for each in metadata.broker_configs.values() if key in each]
+    value = int(topic_value(key, configs, config))
+    return value if key in configs else min([value, *defaults])
+
+
+def _without(partition: PartitionInfo, broker_id: int, needed: int) -> PartitionInfo:
+    """The partition with a smaller in-sync set, unless the broker is its last member. Leader and epoch stay."""
+    if broker_id not in partition.isr or len(partition.isr) == 1:
+        return partition
+    return with_isr(partition, tuple(replica for replica in partition.isr if replica != broker_id), needed)
+
+
+def _without_torn(partition: PartitionInfo, broker_id: int, needed: int) -> PartitionInfo:
+    """The partition after a broker may have lost the end of its log: it neither is in sync nor may lead.
+
+    But for the last of those that may: then its log is the best there is.
+    """
+    kept = _without(partition, broker_id, needed)
+    elr = tuple(replica for replica in kept.elr if replica != broker_id)
+    if kept.isr == (broker_id,) and elr:
+        return changed(kept, isr=elr, elr=())
+    return kept if elr == kept.elr else changed(kept, elr=elr)
+
+
+# --- brokers come and go ----------------------------------------------------------------------------------------
+
+
+def broker_registered(
+    metadata: ClusterMetadata, broker_id: int, *, intact: bool = True, config: BrokerConfig | None = None
+) -> list[Record]:
+    """The elections after a broker's new process is in the metadata.
+
+    It leads what nobody leads and it is in sync for, and, at a new epoch, what its predecessor led if nobody saw
+    that one die. Not `intact`, it may have lost the end of its logs: it leaves every in-sync set it is not the last
+    member of, and has to catch up first.
+    """
+    alive = _alive(metadata)
+
+    def change(topic: str, partition: PartitionInfo) -> PartitionInfo:
+        needed, unclean = min_insync(metadata, config, topic), _unclean(metadata, config, topic)
+        kept = partition if intact else _without_torn(partition, broker_id, needed)
+        eligible = unclean or bool(alive & {*kept.isr, *kept.elr})
+        if partition.leader == broker_id or (partition.leader == NO_LEADER and eligible):
+            return elect(kept, alive, min_insync=needed, unclean=unclean)
+        return kept
+
+    return _changes(metadata, change)
+
+
+def broker_lost(metadata: ClusterMetadata, broker_id: int, *, config: BrokerConfig | None = None) -> list[Record]:
+    """A broker has died, left, or not come: others lead what it led, if any in-sync replica lives."""
+    broker = metadata.brokers.get(broker_id)
+    if broker is None:
+        return []
+    alive = _alive(metadata) - {broker_id}
+
+    def change(topic: str, partition: PartitionInfo) -> PartitionInfo:
+        needed, unclean = min_insync(metadata, config, topic), _unclean(metadata, config, topic)
+        if partition.leader == broker_id:
+            return elect(partition, alive, min_insync=needed, unclean=unclean)
+        kept = _without(partition, broker_id, needed)
+        if kept is not partition and kept.leader == NO_LEADER and alive & {*kept.isr, *kept.elr}:
+            return elect(kept, alive, min_insync=needed)
+        return kept
+
+    records = [broker_record(replace(broker, alive=False))] if broker.alive else []
+    return records + _changes(metadata, change)
+
+
+def all_stopped(metadata: ClusterMetadata) -> list[Record]:
+    """No broker of an earlier run is alive. They stopped together, so the in-sync sets stay what they were."""
+
+    def change(topic: str, partition: PartitionInfo) -> PartitionInfo:
+        if partition.leader == NO_LEADER:
+            return partition
+        return changed(partition, leader=NO_LEADER, leader_epoch=partition.leader_epoch + 1)
+
+    gone = [broker_record(replace(broker, alive=False)) for broker in metadata.alive()]
+    return gone + _changes(metadata, change)
+
+
+def broker_leaving(metadata: ClusterMetadata, broker_id: int, *, config: BrokerConfig | None = None) -> list[Record]:
+    """A broker is about to stop: others lead what it leads, where another one is in sync, and nobody waits for it."""
+    others = _alive(metadata) - {broker_id}
+
+    def change(topic: str, partition: PartitionInfo) -> PartitionInfo:
+        needed = min_insync(metadata, config, topic)
+        if not others & set(partition.isr):
+            return partition
+        if partition.leader == broker_id:
+            return elect(partition, others, min_insync=needed)
+        return _without(partition, broker_id, needed)
+
+    return _changes(metadata, change)
+
+
+def preferred_elected(metadata: ClusterMetadata, *, config: BrokerConfig | None = None) -> list[Record]:
+    """The first replica of each partition leads it, where that one lives and is in sync."""
+    alive = _alive(metadata)
+    return _changes(metadata, lambda topic, partition: preferred(partition, alive))
+
+
+def preferred(partition: PartitionInfo, alive: frozenset[int]) -> PartitionInfo:
+    """The partition led by its first replica; unchanged if that one leads already, or cannot."""
+    first = partition.replicas[0]
+    if partition.leader == first or first not in alive or first not in partition.isr:
+        return partition
+    return changed(partition, leader=first, leader_epoch=partition.leader_epoch + 1)
+
+
+def eligible_forgotten(metadata: ClusterMetadata) -> list[Record]:
+    """`min.insync.replicas` changes: more may commit than those that are eligible to lead have heard of."""
+    return _changes(metadata, lambda topic, partition: changed(partition, elr=()) if partition.elr else partition)
+
+
+# --- what leaders report ----------------------------------------------------------------------------------------
+
+
+def alter_partitions(
+    metadata: ClusterMetadata, arguments: Mapping[str, Any], config: BrokerConfig | None = None
+) -> Decision:
+    """In-sync sets that leaders propose (KIP-497).
+
+    {broker_id, broker_epoch, partitions: [{topic_id, index, leader_epoch, partition_epoch, isr}]}, isr being
+    [broker, its epoch or -1] pairs -> [{topic_id, index, error_code}], in their order.
+    """
+    sender = metadata.brokers.get(arguments["broker_id"])
+    stale = sender is None or not sender.alive or sender.epoch != arguments["broker_epoch"]
+    results: list[dict[str, Any]] = []
+    records: list[Record] = []
+    for asked in arguments["partitions"]:
+        name = metadata.names.get(asked["topic_id"])
+        partition = metadata.partition(name, asked["index"]) if name is not None else None
+        if stale:
+            code = ErrorCode.STALE_BROKER_EPOCH
+        elif name is None or partition is None:
+            code = ErrorCode.UNKNOWN_TOPIC_ID
+        else:
+            code = _judge(metadata, partition, arguments["broker_id"], asked)
+            if code is ErrorCode.NONE:
+                members = {broker for broker, _ in asked["isr"]}
+                isr = tuple(replica for replica in partition.replicas if replica in members)
+                needed = min_insync(metadata, config, name)
+                after = completed(with_isr(partition, isr, needed), _alive(metadata), needed)
+                records.append(partition_record(name, asked["index"], after))
+        results.append({"topic_id": asked["topic_id"], "index": asked["index"], "error_code": int(code)})
+    return results, records
+
+
+def replica_torn(
+    metadata: ClusterMetadata, arguments: Mapping[str, Any], config: BrokerConfig | None = None
+) -> Decision:
+    """{broker_id, broker_epoch, partitions: [[topic_id, index]]}: a living broker has lost the ends of these logs."""
+    broker_id = arguments["broker_id"]
+    sender = metadata.brokers.get(broker_id)
+    records: list[Record] = []
+    if sender is None or sender.epoch != arguments["broker_epoch"]:
+        return {}, records
+    for topic_id, index in arguments["partitions"]:
+        name = metadata.names.get(topic_id)
+        partition = metadata.partition(name, index) if name is not None else None
+        if name is None or partition is None:
+            continue
+        needed = min_insync(metadata, config, name)
+        kept = _without_torn(partition, broker_id, needed)
+        if partition.leader == broker_id:
+            kept = elect(kept, _alive(metadata), min_insync=needed)
+        if kept is not partition:
+            records.append(partition_record(name, index, kept))
+    return {}, records
+
+
+def _judge(metadata: ClusterMetadata, partition: PartitionInfo, broker_id: int, asked: Mapping[str, Any]) -> ErrorCode:
+    """Why an in-sync set is not recorded; NONE if it is."""
+    members = dict(asked["isr"])
+    if partition.leader != broker_id or partition.leader_epoch != asked["leader_epoch"]:
+        return ErrorCode.FENCED_LEADER_EPOCH
+    if partition.partition_epoch != asked["partition_epoch"]:
+        return ErrorCode.INVALID_UPDATE_VERSION
+    if broker_id not in members or not set(members) <= set(partition.replicas):
+        return ErrorCode.INVALID_REQUEST
+    for member, epoch in members.items():
+        broker = metadata.brokers.get(member)
+        if member in partition.isr and epoch < 0:
+            continue  # the leader has not met its process yet; had it been replaced, we would have removed it
+        if broker is None or not broker.alive or broker.epoch != epoch:
+            return ErrorCode.INELIGIBLE_REPLICA
+    return ErrorCode.NONE

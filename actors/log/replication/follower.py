@@ -1,0 +1,96 @@
+"""A follower's side of one partition: takes what the leader of the newest epoch pushes, and nothing else.
+
+What stands below the high watermark is never cut off (KIP-101, KIP-279), unless an unclean election was allowed.
+"""
+
+from __future__ import annotations
+
+from actors.log.batch import split_batches
+from actors.log.errors import LogError
+from actors.log.replication.messages import Ack, Outcome, Push, ReplicaLog
+
+
+class FollowerReplica:
+    """The log of a partition that is led elsewhere. `epoch` is the newest leader epoch heard of."""
+
+    __slots__ = ("epoch", "log")
+
+    def __init__(self, log: ReplicaLog, epoch: int) -> None:
+        self.log = log
+        self.epoch = epoch
+
+    def on_push(self, push: Push, now_ms: int) -> Ack:
+        """Take a push; `now_ms` is wall time, for the log. A refusing disk is an answer, not an exception."""
+        if push.leader_epoch < self.epoch:
+            return Ack(self.epoch, push.round, Outcome.FENCED)
+        self.epoch = push.leader_epoch
+        try:
+            return self._take(push, now_ms)
+        except (LogError, OSError):
+            return Ack(self.epoch, push.round, Outcome.FAILED)
+
+    def _take(self, push: Push, now_ms: int) -> Ack:
+        log = self.log
+        if log.log_end_offset < push.log_start_offset:
+            log.reset_to(push.log_start_offset)  # the leader no longer has what we lack
+        if not self._matches(push) or not self._extend(push, now_ms):
+            return self._mismatched(push)
+        if log.log_end_offset < push.next_offset:
+            log.skip_to(push.next_offset)  # compaction has emptied the leader's log up to there
+        log.advance_high_watermark(min(push.high_watermark, push.next_offset))
+        log.advance_start(push.log_start_offset)
+        return Ack(self.epoch, push.round, Outcome.MATCHED, push.next_offset, log.high_watermark)
+
+    def _floor(self, push: Push) -> int:
+        """Below it the logs are the same, whatever the epochs say."""
+        return self.log.log_start_offset if push.unclean else self.log.high_watermark
+
+    def _matches(self, push: Push) -> bool:
+        log, base = self.log, push.base_offset
+        if base <= self._floor(push):
+            return True
+        if base > log.log_end_offset:
+            return False
+        if push.previous_epoch < 0:
+            # The leader's log begins here: nothing tells whether what we have before it is what was there.
+            log.reset_to(base)
+            return True
+        return log.epoch_at(base - 1) == push.previous_epoch
+
+    def _extend(self, push: Push, now_ms: int) -> bool:
+        """Append what is new; False if cutting off what differs left a hole before it."""
+        if not push.records:
+            return True
+        log, data = self.log, memoryview(push.records)
+        for start, _, header in split_batches(data):
+            end = log.log_end_offset
+            if header.next_offset <= end and self._have(push, header.last_offset, header.leader_epoch):
+                continue
+            if header.base_offset < end and not self._have(push, min(header.next_offset, end) - 1, header.leader_epoch):
+                log.truncate_to(max(header.base_offset, push.base_offset, self._floor(push)))
+            if log.log_end_offset < push.base_offset:
+                return False
+            log.append_as_follower(data[start:], now_ms)
+            break
+        return True
+
+    def _have(self, push: Push, offset: int, epoch: int) -> bool:
+        return offset < self._floor(push) or self.log.epoch_at(offset) == epoch
+
+    def _mismatched(self, push: Push) -> Ack:
+        log = self.log
+        return Ack(self.epoch, push.round, Outcome.MISMATCHED, log.log_end_offset, self._floor(push), epoch_ends(log))
+
+
+def epoch_ends(log: ReplicaLog) -> tuple[tuple[int, int], ...]:
+    """(epoch, where it ends in this log), ascending."""
+    entries = log.epoch_entries()
+    ends = [start for _, start in entries[1:]] + [log.log_end_offset]
+    return tuple((epoch, end) for (epoch, _), end in zip(entries, ends, strict=False))  # no entries, no ends
+
+
+def trivially_matched(push: Push) -> Ack | None:
+    """The answer of a replica that has no log yet to a leader that has no records yet; None if it needs a log."""
+    if push.next_offset == 0 and push.base_offset == 0:
+        return Ack(push.leader_epoch, push.round, Outcome.MATCHED, 0)
+    return None

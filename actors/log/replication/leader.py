@@ -1,0 +1,306 @@
+"""A leader's side of one partition: how far each follower is, the high watermark, and the in-sync set (KIP-497).
+
+The watermark is the least log end over the recorded in-sync set and the proposed one together: a removal counts
+once the controller has recorded it, a joiner from the moment it is proposed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from actors.log.replication.messages import Ack, Outcome, Push, ReplicaLog
+
+UNKNOWN = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """An in-sync set to be recorded if the partition is still at `partition_epoch`: (broker, its epoch) each."""
+
+    leader_epoch: int
+    partition_epoch: int
+    isr: tuple[tuple[int, int], ...]
+
+
+class _Follower:
+    __slots__ = (
+        "acked",
+        "broker_epoch",
+        "caught_up_ms",
+        "connected",
+        "mark",
+        "matched",
+        "next_offset",
+        "outstanding",
+        "round",
+        "sent_ms",
+        "told_watermark",
+    )
+
+    def __init__(self, now_ms: int) -> None:
+        self.connected = False
+        self.broker_epoch = UNKNOWN
+        self.round = 0
+        self.next_offset = 0
+        self.acked = UNKNOWN
+        """Its log is ours up to here: said by this process of it, under our epoch."""
+        self.matched = False
+        self.outstanding = 0
+        self.sent_ms = now_ms
+        self.told_watermark = UNKNOWN
+        self.caught_up_ms = now_ms
+        self.mark = (0, now_ms)  # our log's end at some time: who has it was caught up then
+
+
+class LeaderReplica:
+    """The log of a partition that is led here. Made anew for each leader epoch."""
+
+    def __init__(
+        self,
+        me: int,
+        log: ReplicaLog,
+        *,
+        leader_epoch: int,
+        replicas: Iterable[int],
+        isr: Iterable[int],
+        partition_epoch: int,
+        min_insync: int,
+        now_ms: int,
+        unclean: bool = False,
+    ) -> None:
+        self.log = log
+        self._unclean = unclean
+        self.leader_epoch = leader_epoch
+        self.partition_epoch = partition_epoch
+        self.isr = frozenset(isr)
+        self.deposed = False
+        """A follower knows a newer epoch: nothing is committed here any more."""
+        self._me = me
+        self._min_insync = min_insync
+        self._proposed: frozenset[int] | None = None
+        self._outcome_unknown = False
+        self._epoch_start = log.log_end_offset
+        log.assign_leader_epoch(leader_epoch)
+        self._followers: dict[int, _Follower] = {}
+        self._set_replicas(replicas, now_ms)
+        self.advance()
+
+    # -- what the controller says
+
+    def update(
+        self, replicas: Iterable[int], isr: Iterable[int], partition_epoch: int, min_insync: int, now_ms: int
+    ) -> None:
+        """The controller's record of the partition, the leader epoch being the same."""
+        self._min_insync = min_insync
+        if partition_epoch > self.partition_epoch:
+            # Whatever was proposed was proposed to an older state: it is either in this one, or refused.
+            self.partition_epoch, self.isr = partition_epoch, frozenset(isr)
+            self._proposed, self._outcome_unknown = None, False
+        elif partition_epoch == self.partition_epoch and self._outcome_unknown:
+            self._proposed, self._outcome_unknown = None, False
+        self._set_replicas(replicas, now_ms)
+        self.advance()
+
+    def _set_replicas(self, replicas: Iterable[int], now_ms: int) -> None:
+        wanted = set(replicas) - {self._me}
+        for broker in [broker for broker in self._followers if broker not in wanted]:
+            del self._followers[broker]
+        for broker in wanted:
+            self._followers.setdefault(broker, _Follower(now_ms))
+
+    def refused(self) -> None:
+        """The controller has not recorded what was proposed, and will not."""
+        self._proposed = None
+        self.advance()
+
+    def outcome_unknown(self) -> None:
+        """The controller was lost before it answered: what was proposed counts until its successor has spoken."""
+        self._outcome_unknown = self._proposed is not None
+
+    # -- the high watermark
+
+    @property
+    def settled(self) -> bool:
+        """Whether it is known what became of all that was proposed."""
+        return not self._outcome_unknown
+
+    @property
+    def watermark_is_known(self) -> bool:
+        """Whether the watermark has reached what stood here when this epoch began (KIP-207)."""
+        return self.log.high_watermark >= self._epoch_start
+
+    @property
+    def followers(self) -> list[int]:
+        return list(self._followers)
+
+    @property
+    def counted(self) -> frozenset[int]:
+        """Whose log ends the watermark waits for."""
+        return self.isr | self._proposed if self._proposed is not None else self.isr
+
+    def advance(self) -> bool:
+        """Move the high watermark as far as it may go; whether it moved.
+
+        Not before every member has acknowledged, under this epoch, all that stood here when it began; and not
+        while fewer than `min.insync.replicas` are in sync (KIP-966): what is committed shall be as safe as asked.
+        """
+        if self.deposed or len(self.isr) < min(self._min_insync, len(self._followers) + 1):
+            return False
+        end = self.log.log_end_offset
+        for broker in self.counted:
+            if broker != self._me:
+                follower = self._followers.get(broker)
+                if follower is None or follower.acked < self._epoch_start:
+                    return False
+                end = min(end, follower.acked)
+        return self.log.advance_high_watermark(end)
+
+    # -- followers
+
+    def connect(self, broker: int, broker_epoch: int, now_ms: int) -> None:
+        """A connection to a follower's broker is up: nothing is known of its log. `broker_epoch` is its process's."""
+        follower = self._followers.get(broker)
+        if follower is not None:
+            follower.connected, follower.broker_epoch = True, broker_epoch
+            follower.acked = follower.told_watermark = UNKNOWN
+            self._probe(follower, self.log.log_end_offset)
+
+    def disconnect(self, broker: int) -> None:
+        """It is gone. What it acknowledged does not count any more: its successor may have lost it."""
+        follower = self._followers.get(broker)
+        if follower is not None:
+            follower.connected = False
+            follower.acked = UNKNOWN
+
+    def _probe(self, follower: _Follower, offset: int) -> None:
+        follower.round += 1
+        follower.matched = False
+        follower.outstanding = 0
+        follower.next_offset = offset
+
+    def take_push(self, broker: int, max_bytes: int, now_ms: int, *, idle: bool = False) -> Push | None:
+        """The next thing to send to a follower, None if there is nothing or an answer is to be waited for.
+
+        `idle`: tell it of a moved watermark even if there are no records to send along.
+        """
+        follower = self._followers.get(broker)
+        if follower is None or not follower.connected or self.deposed:
+            return None
+        if not follower.matched and follower.outstanding:
+            return None
+        log = self.log
+        base = follower.next_offset = max(follower.next_offset, log.log_start_offset)
+        end = log.log_end_offset
+        if base >= end and follower.matched and not (idle and follower.told_watermark < log.high_watermark):
+            return None
+        records, next_offset = log.read_with_end(base, max_bytes) if base < end else (b"", base)
+        follower.next_offset = next_offset
+        follower.outstanding += 1
+        follower.sent_ms = now_ms
+        follower.told_watermark = log.high_watermark
+        return Push(
+            leader_epoch=self.leader_epoch,
+            round=follower.round,
+            base_offset=base,
+            previous_epoch=log.epoch_at(base - 1) if base > log.log_start_offset else UNKNOWN,
+            next_offset=next_offset,
+            high_watermark=log.high_watermark,
+            log_start_offset=log.log_start_offset,
+            unclean=self._unclean,
+            records=records,
+        )
+
+    def on_ack(self, broker: int, ack: Ack, now_ms: int) -> bool:
+        """A follower's answer; whether the high watermark moved."""
+        if ack.outcome is Outcome.FENCED:
+            self.deposed = self.deposed or ack.leader_epoch > self.leader_epoch
+            return False
+        follower = self._followers.get(broker)
+        if follower is None or not follower.connected or ack.leader_epoch != self.leader_epoch:
+            return False
+        if ack.outcome is Outcome.MATCHED:
+            return self._matched(follower, ack, now_ms)
+        if ack.round == follower.round and ack.outcome is Outcome.MISMATCHED:
+            point = self._common_point(ack)
+            follower.acked = min(follower.acked, point)  # should its disk have lost what it had acknowledged
+            self._probe(follower, point)
+        return False
+
+    def _matched(self, follower: _Follower, ack: Ack, now_ms: int) -> bool:
+        if ack.round == follower.round:
+            follower.matched = True
+            follower.outstanding = max(follower.outstanding - 1, 0)
+        follower.acked = max(follower.acked, ack.end_offset)
+        end, at_ms = follower.mark
+        if follower.acked >= end:
+            follower.caught_up_ms = max(follower.caught_up_ms, at_ms)
+            follower.mark = (self.log.log_end_offset, now_ms)
+        if follower.acked >= self.log.log_end_offset:
+            follower.caught_up_ms = now_ms
+        return self.advance()
+
+    def _common_point(self, ack: Ack) -> int:
+        """How far the follower's log can be ours: where its newest epoch known here ends in the shorter of both."""
+        log = self.log
+        point = log.log_start_offset
+        for epoch, end in reversed(ack.epochs):
+            known, our_end = log.end_offset_for_epoch(epoch)
+            if known == epoch:
+                point = min(end, our_end)
+                break
+        point = max(point, min(ack.high_watermark, log.log_end_offset), log.log_start_offset)
+        return min(point, max(ack.end_offset, log.log_start_offset))
+
+    def retry(self, now_ms: int, after_ms: int) -> list[int]:
+        """Begin anew with followers that owe an answer for `after_ms`; who they are."""
+        late = []
+        for broker, follower in self._followers.items():
+            if follower.connected and follower.outstanding and now_ms - follower.sent_ms >= after_ms:
+                self._probe(follower, max(follower.acked, self.log.log_start_offset))
+                late.append(broker)
+        return late
+
+    # -- the in-sync set
+
+    def propose(self, now_ms: int, lag_ms: int, me_epoch: int, heard_ms: Callable[[int], int]) -> Proposal | None:
+        """A better in-sync set, if there is one and none is under way; it counts from now on.
+
+        `lag_ms` is `replica.lag.time.max.ms`; `heard_ms(broker)` is when a follower's broker last showed that it
+        lives, which keeps those in sync to whom there is nothing to send.
+        """
+        if self._proposed is not None or self.deposed:
+            return None
+        wanted = frozenset(
+            self._me if b == self._me else b for b in self.isr if self._stays(b, now_ms, lag_ms, heard_ms)
+        )
+        wanted |= {broker for broker, each in self._followers.items() if self._may_join(broker, each)}
+        if wanted == self.isr:
+            return None
+        self._proposed = wanted
+        members = sorted(wanted)
+        epochs = tuple((b, me_epoch if b == self._me else self._followers[b].broker_epoch) for b in members)
+        return Proposal(self.leader_epoch, self.partition_epoch, epochs)
+
+    def _stays(self, broker: int, now_ms: int, lag_ms: int, heard_ms: Callable[[int], int]) -> bool:
+        if broker == self._me:
+            return True
+        follower = self._followers.get(broker)
+        if follower is None:
+            return False
+        if follower.connected and follower.acked >= self.log.log_end_offset:
+            follower.caught_up_ms = max(follower.caught_up_ms, heard_ms(broker))
+        return now_ms - follower.caught_up_ms <= lag_ms
+
+    def _may_join(self, broker: int, follower: _Follower) -> bool:
+        return (
+            broker not in self.isr
+            and follower.connected
+            and follower.matched
+            and follower.acked >= max(self.log.high_watermark, self._epoch_start)
+        )
+
+    def lags(self) -> dict[int, int]:
+        """How many records each follower is behind; -1 where nothing is known."""
+        end = self.log.log_end_offset
+        return {b: end - f.acked if f.acked >= 0 else UNKNOWN for b, f in self._followers.items()}

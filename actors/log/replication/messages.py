@@ -1,0 +1,74 @@
+"""What leader and follower of a partition say to each other, and what both need of a log."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, Protocol
+
+
+class ReplicaLog(Protocol):
+    """The part of `PartitionLog` that replication uses."""
+
+    @property
+    def log_start_offset(self) -> int: ...
+    @property
+    def log_end_offset(self) -> int: ...
+    @property
+    def high_watermark(self) -> int: ...
+    def advance_high_watermark(self, offset: int) -> bool: ...
+    def assign_leader_epoch(self, epoch: int) -> None: ...
+    def epoch_entries(self) -> list[tuple[int, int]]: ...
+    def epoch_at(self, offset: int) -> int: ...
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]: ...
+    def read_with_end(self, offset: int, max_bytes: int) -> tuple[bytes, int]: ...
+    def append_as_follower(self, data: bytes | memoryview, now_ms: int) -> Any: ...
+    def truncate_to(self, offset: int) -> None: ...
+    def reset_to(self, offset: int) -> None: ...
+    def skip_to(self, offset: int) -> None: ...
+    def advance_start(self, offset: int) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Push:
+    """Leader to follower: all there is from `base_offset` to `next_offset`, and what stands before it.
+
+    `previous_epoch` is the leader epoch of the record before `base_offset`, -1 where the leader's log begins.
+    `round` tells answers to what was sent before the leader last changed its mind about the follower's log.
+    """
+
+    leader_epoch: int
+    round: int
+    base_offset: int
+    previous_epoch: int
+    next_offset: int
+    high_watermark: int
+    log_start_offset: int
+    unclean: bool
+    """A replica out of sync was made leader once: what the follower holds for committed may not be in our log."""
+    records: bytes
+
+
+class Outcome(IntEnum):
+    """What became of a push."""
+
+    MATCHED = 0
+    """The follower's log equals the leader's up to `end_offset`."""
+    MISMATCHED = 1
+    """The logs part somewhere before `base_offset`: here is how far each epoch reaches in the follower's."""
+    FENCED = 2
+    """The follower knows a newer leader epoch."""
+    FAILED = 3
+    """The follower cannot take it now: it does not know the partition yet, or its disk refuses."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ack:
+    """Follower to leader. `leader_epoch` is the newest the follower knows; `epochs` are (epoch, its end offset)."""
+
+    leader_epoch: int
+    round: int
+    outcome: Outcome
+    end_offset: int = -1
+    high_watermark: int = 0
+    epochs: tuple[tuple[int, int], ...] = ()

@@ -1,0 +1,45 @@
+"""`python -m tests.chaos --minutes 30`: torment a cluster on real Ray; exit code 1 if anything was lost."""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+from tests.chaos.run import Plan, report, run, temporary_folder
+
+
+def main() -> int:
+    """Run and report."""
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=2.0, help="how long faults go on (2)")
+    parser.add_argument("--seed", type=int, default=None, help="the choice of faults (random)")
+    parser.add_argument("--groups", type=int, default=50, help="groups that commit (50)")
+    parser.add_argument("--folder", type=Path, help="keep data and history.jsonl here (a temporary one)")
+    parser.add_argument("--faults", nargs="*", default=(), help="exactly these, by a part of their names")
+    given = parser.parse_args()
+    seed = random.randrange(1 << 30) if given.seed is None else given.seed
+    console = Console()
+    console.print(f"python -m tests.chaos --minutes {given.minutes:g} --seed {seed} --groups {given.groups}")
+    plan = Plan(60 * given.minutes, seed, given.groups, faults=tuple(given.faults))
+
+    def go(folder: Path) -> bool:
+        outcome = run(plan, folder, lambda text: console.print(text, highlight=False))
+        report(console, outcome)
+        return not outcome.violations
+
+    if given.folder is not None:
+        given.folder.mkdir(parents=True, exist_ok=True)
+        return 0 if go(given.folder) else 1
+    with temporary_folder() as folder:
+        good = go(folder)
+        if not good:
+            sys.exit(f"the history is in {folder}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

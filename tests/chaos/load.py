@@ -1,0 +1,243 @@
+"""Clients that keep a cluster busy and write down what they were told: confluent-kafka's and our own."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import threading
+from typing import Any
+
+from confluent_kafka import Consumer as ConfluentConsumer
+from confluent_kafka import KafkaException
+from confluent_kafka import Producer as ConfluentProducer
+
+from actors.client import Admin, Consumer, ConsumerRebalanceListener, Producer, RecordMetadata, TopicPartition
+from actors.client.assignors.protocol import Assignment
+from actors.client.errors import KafkaError
+from actors.coordinator.records import GroupPut, decode
+from tests.chaos.history import History
+
+OFFSETS_TOPIC = "__consumer_offsets"
+PATIENCE_MS = 600_000  # nothing is given up while a cluster is being tormented
+
+
+class Load:
+    """A thread that works until told to stop. `error` is what ended it before."""
+
+    def __init__(self, name: str, history: History, servers: str) -> None:
+        self.name, self.history, self.servers = name, history, servers
+        self.error: BaseException | None = None
+        self.stopping = threading.Event()
+        self._thread = threading.Thread(target=self._guarded, name=name, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ask it to finish; `join` waits."""
+        self.stopping.set()
+
+    def join(self, timeout_s: float) -> None:
+        self._thread.join(timeout_s)
+        if self._thread.is_alive():
+            raise TimeoutError(f"{self.name} does not end")
+        if self.error is not None:
+            raise RuntimeError(f"{self.name} has failed") from self.error
+
+    def _guarded(self) -> None:
+        try:
+            self.run()
+        except BaseException as error:
+            self.error = error
+
+    def run(self) -> None:
+        """The work."""
+        raise NotImplementedError
+
+
+class ConfluentSender(Load):
+    """librdkafka's idempotent producer, acks=all."""
+
+    def __init__(self, name: str, history: History, servers: str, topic: str) -> None:
+        super().__init__(name, history, servers)
+        self._topic = topic
+
+    def run(self) -> None:
+        producer = ConfluentProducer(
+            {
+                "bootstrap.servers": self.servers,
+                "enable.idempotence": True,
+                "delivery.timeout.ms": PATIENCE_MS,
+                "linger.ms": 5,
+                "log_level": 0,
+            }
+        )
+        for number in itertools.count():
+            if self.stopping.wait(0.01):
+                break
+            producer.produce(self._topic, f"{self.name}-{number}", on_delivery=self._delivered)
+            producer.poll(0)
+        left = producer.flush(120)
+        if left:
+            raise TimeoutError(f"{left} records were never acknowledged")
+
+    def _delivered(self, error: Any, message: Any) -> None:
+        if error is None:
+            place = {"partition": message.partition(), "offset": message.offset()}
+            self.history.note("acked", id=message.value().decode(), **place)
+
+
+class OwnSender(Load):
+    """Our own producer, idempotent, acks=all."""
+
+    def __init__(self, name: str, history: History, servers: str, topic: str) -> None:
+        super().__init__(name, history, servers)
+        self._topic = topic
+
+    def run(self) -> None:
+        settings = {"delivery_timeout_ms": PATIENCE_MS, "max_block_ms": PATIENCE_MS, "linger_ms": 5}
+        with Producer(bootstrap_servers=self.servers, **settings) as producer:
+            for number in itertools.count():
+                if self.stopping.wait(0.01):
+                    break
+                name = f"{self.name}-{number}"
+                producer.send(self._topic, name.encode()).add_callback(self._delivered, name)
+            producer.flush(120)
+
+    def _delivered(self, name: str, where: RecordMetadata) -> None:
+        self.history.note("acked", id=name, partition=where.partition, offset=where.offset)
+
+
+class Committer(Load):
+    """Commits rising offsets for a group of its own, and now and then reads them back through another client."""
+
+    def __init__(self, name: str, history: History, servers: str, topic: str, writer: Admin, reader: Admin) -> None:
+        super().__init__(name, history, servers)
+        self._writer, self._reader = writer, reader
+        self._at = TopicPartition(topic, 0)
+
+    def run(self) -> None:
+        for offset in itertools.count(1):
+            if self.stopping.wait(0.1):
+                return
+            self.history.note("committing", group=self.name, offset=offset)
+            with contextlib.suppress(KafkaError):
+                self._writer.alter_consumer_group_offsets(self.name, {self._at: offset}, timeout_ms=2000)
+                self.history.note("committed", group=self.name, offset=offset)
+            if offset % 5 == 0:
+                self.read(offset)
+
+    def read(self, number: int) -> bool:
+        """Read the offset back; False if nobody answers."""
+        self.history.note("reading", group=self.name, number=number)
+        try:
+            found = self._reader.list_consumer_group_offsets(self.name, [self._at], timeout_ms=2000)
+        except KafkaError:
+            return False
+        offset = found[self._at].offset if self._at in found else -1
+        self.history.note("read", group=self.name, number=number, offset=offset)
+        return True
+
+
+class _Losses(ConsumerRebalanceListener):
+    def __init__(self, load: OwnMember) -> None:
+        self._load = load
+
+    def on_partitions_revoked(self, revoked: list[TopicPartition]) -> None:
+        with contextlib.suppress(KafkaError):
+            self._load.commit()
+
+    def on_partitions_lost(self, lost: list[TopicPartition]) -> None:
+        self._load.history.note("lost", client=self._load.name, partitions=sorted(tp.partition for tp in lost))
+
+
+class OwnMember(Load):
+    """A member of a group, our own client: handles records, commits what it has handled."""
+
+    def __init__(self, name: str, history: History, servers: str, topic: str, group: str) -> None:
+        super().__init__(name, history, servers)
+        self._topic, self._group = topic, group
+        self._consumer: Consumer | None = None
+
+    def commit(self) -> None:
+        """Commit the positions."""
+        assert self._consumer is not None
+        self._consumer.commit(timeout_ms=5000)
+
+    def run(self) -> None:
+        self._consumer = consumer = Consumer(
+            bootstrap_servers=self.servers,
+            group_id=self._group,
+            client_id=self.name,
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+        )
+        with consumer:
+            consumer.subscribe([self._topic], listener=_Losses(self))
+            while not self.stopping.is_set():
+                for tp, records in consumer.poll(200).items():
+                    offsets = [record.offset for record in records]
+                    self.history.note("handled", group=self._group, partition=tp.partition, offsets=offsets)
+                with contextlib.suppress(KafkaError):
+                    consumer.commit_async()
+
+
+class ConfluentMember(Load):
+    """A member of a group, confluent-kafka: handles records, commits what it has handled."""
+
+    def __init__(self, name: str, history: History, servers: str, topic: str, group: str) -> None:
+        super().__init__(name, history, servers)
+        self._topic, self._group = topic, group
+
+    def run(self) -> None:
+        consumer = ConfluentConsumer(
+            {
+                "bootstrap.servers": self.servers,
+                "group.id": self._group,
+                "client.id": self.name,
+                "enable.auto.commit": False,
+                "auto.offset.reset": "earliest",
+                "log_level": 0,
+            }
+        )
+        consumer.subscribe([self._topic], on_lost=self._lost)
+        while not self.stopping.is_set():
+            for message in consumer.consume(500, 0.2):
+                if message.error() is None:
+                    place = {"partition": message.partition(), "offsets": [message.offset()]}
+                    self.history.note("handled", group=self._group, **place)
+            with contextlib.suppress(KafkaException):
+                consumer.commit(asynchronous=True)
+        consumer.close()
+
+    def _lost(self, consumer: Any, partitions: list[Any]) -> None:
+        self.history.note("lost", client=self.name, partitions=sorted(p.partition for p in partitions))
+
+
+class OwnershipWatcher(Load):
+    """Follows `__consumer_offsets` and notes who owns what in every generation of the groups with members."""
+
+    def __init__(self, name: str, history: History, servers: str, groups: set[str]) -> None:
+        super().__init__(name, history, servers)
+        self._groups = groups
+
+    def run(self) -> None:
+        with Consumer(bootstrap_servers=self.servers, enable_auto_commit=False, auto_offset_reset="earliest") as reader:
+            while not (numbers := reader.partitions_for_topic(OFFSETS_TOPIC)):
+                if self.stopping.wait(0.2):
+                    return
+            reader.assign([TopicPartition(OFFSETS_TOPIC, number) for number in numbers])
+            while not self.stopping.is_set():
+                for records in reader.poll(500, max_records=5000).values():
+                    for record in records:
+                        self._note(decode(record.key, record.value))
+
+    def _note(self, change: object) -> None:
+        if isinstance(change, GroupPut) and change.group_id in self._groups and change.metadata.members:
+            members = {
+                member.member_id: [tp.partition for tp in Assignment.decode(member.assignment).partitions]
+                for member in change.metadata.members
+                if member.assignment
+            }
+            generation = change.metadata.generation_id
+            self.history.note("owners", group=change.group_id, generation=generation, members=members)

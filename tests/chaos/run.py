@@ -1,0 +1,245 @@
+"""A chaos run: load from several clients, a fault every few seconds, then peace, and the verdict over the history."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import random
+import socket
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from actors.client import Admin, Consumer, TopicPartition
+from actors.client.admin_types import NewTopic
+from actors.client.errors import KafkaError
+from placement.hashing import partition_for_group
+from tests.chaos.faults import Tormentor
+from tests.chaos.history import History, Outcome, judge, percentile
+from tests.chaos.load import (
+    Committer,
+    ConfluentMember,
+    ConfluentSender,
+    Load,
+    OwnershipWatcher,
+    OwnMember,
+    OwnSender,
+)
+from tests.compat.peers import Coterie, coterie
+
+TOPIC = "chaos"
+PARTITIONS = 6
+OFFSETS_PARTITIONS = 50
+SAFE = {
+    "default.replication.factor": "3",
+    "min.insync.replicas": "2",
+    "offsets.topic.replication.factor": "3",
+    "group.initial.rebalance.delay.ms": "0",
+}
+"""The settings under which nothing acknowledged may be lost, whatever processes are killed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """`seconds` of faults, each after a pause of `pause_s`; `committers` groups that only commit."""
+
+    seconds: float
+    seed: int = 0
+    committers: int = 50
+    pause_s: tuple[float, float] = (2.0, 6.0)
+    faults: tuple[str, ...] = ()
+    """Exactly these, one after another, instead of a random choice for `seconds`."""
+    heal_s: float = 120.0
+
+
+def run(
+    plan: Plan,
+    folder: Path,
+    say: Callable[[str], object] = lambda text: None,
+    prepare: Callable[[Coterie], object] = lambda cluster: None,
+) -> Outcome:
+    """Torment a cluster in `folder`; its history stands there afterwards. Raises if a client fails or nothing heals.
+
+    `prepare` is called with the cluster before the load begins.
+    """
+    history = History(folder / "history.jsonl")
+    with contextlib.closing(history), coterie(folder, port=_free_base_port(), config=SAFE) as cluster:
+        servers = cluster.bootstrap_servers
+        say(f"three brokers at {servers}; history in {history.path}")
+        prepare(cluster)
+        with Admin(bootstrap_servers=servers) as writer, Admin(bootstrap_servers=servers) as reader:
+            _make_topic(writer)
+            loads, committers = _loads(plan, history, servers, writer, reader)
+            for load in loads:
+                load.start()
+            _wait(lambda: _all_commit(history, plan.committers), plan.heal_s, "every group's first commit")
+            _torment(plan, Tormentor(cluster, history, plan.seed), say)
+            history.note("peace")
+            _heal(plan, history, servers, loads, committers, say)
+        _read_back(history, servers)
+    return judge(history.read())
+
+
+def _free_base_port() -> int:
+    """A port with two free neighbours: brokers come back where their clients know them."""
+    while True:
+        base = random.randrange(20_000, 32_000)
+        with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
+            for port in range(base, base + 3):
+                stack.enter_context(socket.create_server(("127.0.0.1", port)))
+            return base
+
+
+def _make_topic(admin: Admin) -> None:
+    admin.create_topics([NewTopic(TOPIC, PARTITIONS, 3)])
+
+
+def _loads(
+    plan: Plan, history: History, servers: str, writer: Admin, reader: Admin
+) -> tuple[list[Load], list[Committer]]:
+    names = _in_different_partitions(plan.committers)
+    committers = [Committer(name, history, servers, TOPIC, writer, reader) for name in names]
+    loads: list[Load] = [
+        ConfluentSender("confluent", history, servers, TOPIC),
+        OwnSender("own", history, servers, TOPIC),
+        *(OwnMember(f"own-{n}", history, servers, TOPIC, "own-members") for n in range(3)),
+        *(ConfluentMember(f"confluent-{n}", history, servers, TOPIC, "confluent-members") for n in range(3)),
+        OwnershipWatcher("watcher", history, servers, {"own-members", "confluent-members"}),
+        *committers,
+    ]
+    return loads, committers
+
+
+def _in_different_partitions(count: int) -> list[str]:
+    """Names of groups that hash to partitions 0, 1, 2, … of `__consumer_offsets`, so that as many shards live."""
+    found: list[str] = []
+    for number in itertools.count():
+        if len(found) == count:
+            return found
+        name = f"register-{number}"
+        if partition_for_group(name, OFFSETS_PARTITIONS) == len(found) % OFFSETS_PARTITIONS:
+            found.append(name)
+    return found
+
+
+def _all_commit(history: History, count: int) -> bool:
+    return len({event["group"] for event in history.read() if event["event"] == "committed"}) == count
+
+
+def _torment(plan: Plan, tormentor: Tormentor, say: Callable[[str], object]) -> None:
+    dice = random.Random(plan.seed)
+    begun = time.monotonic()
+    left = list(plan.faults)
+    while left if plan.faults else time.monotonic() - begun < plan.seconds:
+        time.sleep(dice.uniform(*plan.pause_s))
+        kind = tormentor.by_name(left.pop(0)) if plan.faults else tormentor.strike()
+        say(f"{time.monotonic() - begun:7.1f} s  {kind}")
+    time.sleep(dice.uniform(*plan.pause_s))
+
+
+def _heal(
+    plan: Plan,
+    history: History,
+    servers: str,
+    loads: list[Load],
+    committers: list[Committer],
+    say: Callable[[str], object],
+) -> None:
+    """No more faults: every group commits, everything produced is handled, and every load ends without an error."""
+    say("no more faults; everything has to come back")
+    since = history.now()
+    _wait(lambda: _committed_since(history, since) == plan.committers, plan.heal_s, "a commit of every group")
+    senders = [load for load in loads if isinstance(load, ConfluentSender | OwnSender)]
+    for load in [*senders, *committers]:
+        load.stop()
+    for load in [*senders, *committers]:
+        load.join(150)
+    for committer in committers:
+        _wait(lambda c=committer: c.read(-1), plan.heal_s, f"the offsets of {committer.name}")
+    _wait(lambda: _all_handled(history, servers), plan.heal_s, "everything to be handled")
+    for load in loads:
+        load.stop()
+    for load in loads:
+        load.join(60)
+    history.note("healed")
+
+
+def _committed_since(history: History, since: float) -> int:
+    return len({e["group"] for e in history.read() if e["event"] == "committed" and e["at"] > since})
+
+
+def _all_handled(history: History, servers: str) -> bool:
+    """Whether both groups' commits are at the ends of the topic."""
+    partitions = [TopicPartition(TOPIC, n) for n in range(PARTITIONS)]
+    try:
+        with Consumer(bootstrap_servers=servers) as reader, Admin(bootstrap_servers=servers) as admin:
+            ends = reader.end_offsets(partitions, timeout_ms=5000)
+            for group in ("own-members", "confluent-members"):
+                found = admin.list_consumer_group_offsets(group, partitions, timeout_ms=5000)
+                if any(tp not in found or found[tp].offset < end for tp, end in ends.items()):
+                    return False
+    except KafkaError:
+        return False
+    return True
+
+
+def _read_back(history: History, servers: str) -> None:
+    """Note every record the topic holds."""
+    partitions = [TopicPartition(TOPIC, n) for n in range(PARTITIONS)]
+    with Consumer(bootstrap_servers=servers, enable_auto_commit=False, auto_offset_reset="earliest") as reader:
+        reader.assign(partitions)
+        ends = reader.end_offsets(partitions)
+        while any(reader.position(tp) < end for tp, end in ends.items()):
+            for tp, records in reader.poll(1000, max_records=5000).items():
+                for record in records:
+                    history.note("stored", partition=tp.partition, offset=record.offset, id=record.value.decode())
+
+
+def _wait(condition: Callable[[], bool], timeout_s: float, what: str) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"waited {timeout_s:.0f} s for {what}")
+        time.sleep(0.5)
+
+
+@contextlib.contextmanager
+def temporary_folder() -> Iterator[Path]:
+    """A folder that stays if the block fails, for whoever wants to see why."""
+    folder = Path(tempfile.mkdtemp(prefix="coterie-chaos-"))
+    yield folder
+    import shutil
+
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def report(console: Console, outcome: Outcome) -> None:
+    """The table a run ends with."""
+    table = Table(title="Chaos", show_header=False)
+    for kind, count in sorted(outcome.faults.items()):
+        table.add_row(kind, str(count))
+    table.add_section()
+    back = [seconds for _, seconds in outcome.back_after_s]
+    rows = {
+        "faults": sum(outcome.faults.values()),
+        "records acknowledged (acks=all)": outcome.records_acked,
+        "records lost": outcome.records_lost,
+        "records a group never handled": outcome.records_unhandled,
+        "commits acknowledged": outcome.commits_acked,
+        "commits lost": outcome.commits_lost,
+        "partitions with two owners in a generation": outcome.double_owners,
+        "false expulsions": outcome.false_expulsions,
+        "first commit after a fault, all groups: p50": f"{percentile(back, 0.5):.2f} s",
+        "the same, p99": f"{percentile(back, 0.99):.2f} s",
+        "longest unavailability of a group": f"{outcome.longest_gap_s:.2f} s",
+    }
+    for name, value in rows.items():
+        table.add_row(name, f"{value:,}" if isinstance(value, int) else value)
+    console.print(table)
+    for violation in outcome.violations[:20]:
+        console.print(f"[red]VIOLATION[/] {violation}", highlight=False)

@@ -1,0 +1,255 @@
+"""Brokers that are killed while clients write and commit: another one takes over, and nothing acknowledged is lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import pairwise
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from actors.cluster import Cluster
+from placement.hashing import partition_for_group
+from tests.ray.support import consumer, patient, read_all, topic, wait_until
+
+Start = Callable[..., Cluster]
+REPLICATED = {"factor": 3, "min_insync_replicas": "2"}
+
+
+@pytest.fixture(scope="module")
+def three(start: Start) -> Iterator[Cluster]:
+    """Three brokers that may be killed."""
+    with start(brokers=3) as cluster:
+        yield cluster
+
+
+def whole(cluster: Cluster, *topics: str) -> bool:
+    """Whether every replica of these topics is in sync, as any broker says."""
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    found = patient(lambda: admin.list_topics(timeout=10)).topics
+    parts = [part for name in topics if name in found for part in found[name].partitions.values()]
+    return bool(parts) and all(len(part.isrs) == len(part.replicas) == 3 for part in parts)
+
+
+def leader_of(cluster: Cluster, name: str, index: int) -> int:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    return int(patient(lambda: admin.list_topics(timeout=10)).topics[name].partitions[index].leader)
+
+
+class Writer:
+    """Produces with acks=all in the background; knows what was acknowledged."""
+
+    def __init__(self, servers: str, name: str) -> None:
+        self.acknowledged: set[bytes] = set()
+        self.failed = 0
+        self._name = name
+        self._producer = Producer(
+            {"bootstrap.servers": servers, "acks": "all", "enable.idempotence": True, "linger.ms": 2, "log_level": 0}
+        )
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        number = 0
+        while not self._ended.wait(0.002):
+            value = b"v%d" % number
+            number += 1
+            self._producer.produce(self._name, value=value, key=value, on_delivery=self._delivered)
+            self._producer.poll(0)
+        self._producer.flush(60)
+
+    def _delivered(self, error: object, message: object) -> None:
+        if error is None:
+            self.acknowledged.add(message.value())  # type: ignore[attr-defined]
+        else:
+            self.failed += 1
+
+    def end(self) -> None:
+        self._ended.set()
+        self._thread.join()
+
+
+class Committer:
+    """Commits rising offsets for a group in the background; knows the last one acknowledged, and when that was."""
+
+    def __init__(self, client: Consumer, name: str) -> None:
+        self.last = 0
+        self.errors: set[int] = set()
+        self.times: list[float] = []
+        self._client = client
+        self._name = name
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        offset = 0
+        while not self._ended.is_set():
+            offset += 1
+            try:
+                (answer,) = self._client.commit(offsets=[TopicPartition(self._name, 0, offset)], asynchronous=False)
+            except KafkaException as error:
+                self.errors.add(error.args[0].code())
+                time.sleep(0.01)
+                continue
+            if answer.error is None:
+                self.last = offset
+                self.times.append(time.monotonic())
+
+    def end(self) -> None:
+        self._ended.set()
+        self._thread.join()
+
+
+def longest_gap(times: list[float], since: float) -> float:
+    """The longest time between two of these that ends after `since`, in seconds."""
+    return max(later - earlier for earlier, later in pairwise(times) if later > since)
+
+
+@pytest.mark.conformance("D-04")
+def test_nothing_acknowledged_is_lost_when_a_leader_is_killed_under_load(three: Cluster, name: str) -> None:
+    servers = three.bootstrap_servers
+    topic(servers, name, 3, **REPLICATED)
+    client = consumer(servers, name)
+    client.subscribe([name])
+    wait_until(lambda: client.poll(0.1) or client.assignment(), what="an assignment")
+    writer, committer = Writer(servers, name), Committer(consumer(servers, f"{name}-c"), name)
+    try:
+        wait_until(lambda: len(writer.acknowledged) > 200 and committer.last > 50, what="traffic")
+        index = partition_for_group(f"{name}-c", 50)
+        victim = leader_of(three, "__consumer_offsets", index)
+        wait_until(lambda: whole(three, name, "__consumer_offsets"), what="all replicas in sync")
+        epoch = three.status()["brokers"][victim]["epoch"]
+        killed_at, before, commits = time.monotonic(), len(writer.acknowledged), committer.last
+        os.kill(three.broker_pids()[victim], signal.SIGKILL)
+        wait_until(lambda: committer.last > commits + 20 and committer.times[-1] > killed_at, what="commits again")
+        gap = longest_gap(committer.times, killed_at)
+        sys.stdout.write(f"no commit was acknowledged for {gap:.3f} s\n")
+        assert gap < 10
+        wait_until(lambda: len(writer.acknowledged) > before + 200, what="records again")
+        assert leader_of(three, "__consumer_offsets", index) != victim
+        wait_until(lambda: three.status()["brokers"][victim]["epoch"] > epoch, what="the broker's return")
+        wait_until(lambda: whole(three, name, "__consumer_offsets"), 60, "all replicas in sync again")
+    finally:
+        writer.end()
+        committer.end()
+    assert writer.failed == 0
+    assert read_all(servers, name, len(writer.acknowledged)) >= writer.acknowledged
+    (found,) = patient(lambda: consumer(servers, f"{name}-c").committed([TopicPartition(name, 0)], timeout=10))
+    assert found.offset >= committer.last
+    client.close()
+
+
+def test_every_group_goes_on_at_once_when_the_broker_of_many_is_killed(three: Cluster, name: str) -> None:
+    servers = three.bootstrap_servers
+    topic(servers, name, 1, **REPLICATED)
+    groups = {f"{name}-{number}": partition_for_group(f"{name}-{number}", 50) for number in range(40)}
+    clients = {group: consumer(servers, group) for group in groups}
+    for client in clients.values():
+        patient(lambda client=client: commit_once(client, name, 1))
+    wait_until(lambda: whole(three, "__consumer_offsets"), what="all replicas in sync")
+    leaders = {group: leader_of(three, "__consumer_offsets", index) for group, index in groups.items()}
+    victim = max(set(leaders.values()), key=list(leaders.values()).count)
+    epoch = three.status()["brokers"][victim]["epoch"]
+    moved = [group for group, leader in leaders.items() if leader == victim]
+    killed_at = time.monotonic()
+    os.kill(three.broker_pids()[victim], signal.SIGKILL)
+    took: dict[str, float] = {}
+    threads = [
+        threading.Thread(target=lambda group=group: took.update({group: first_commit(clients[group], name, killed_at)}))
+        for group in moved
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    seconds = sorted(took.values())
+    sys.stdout.write(f"{len(moved)} groups: median {seconds[len(seconds) // 2]:.2f} s, last {seconds[-1]:.2f} s\n")
+    assert len(seconds) == len(moved) >= 5
+    assert seconds[-1] < 20
+    wait_until(lambda: three.status()["brokers"][victim]["epoch"] > epoch, what="the broker's return")
+    for client in clients.values():
+        client.close()
+
+
+def commit_once(client: Consumer, name: str, offset: int) -> None:
+    (answer,) = client.commit(offsets=[TopicPartition(name, 0, offset)], asynchronous=False)
+    if answer.error is not None:
+        raise KafkaException(answer.error)
+
+
+def first_commit(client: Consumer, name: str, since: float) -> float:
+    """Seconds after `since` at which a commit was acknowledged again."""
+    patient(lambda: commit_once(client, name, 2))
+    return time.monotonic() - since
+
+
+def test_a_rolling_restart_costs_no_record_and_no_commit(three: Cluster, name: str) -> None:
+    servers = three.bootstrap_servers
+    topic(servers, name, 3, **REPLICATED)
+    wait_until(lambda: whole(three, name, "__consumer_offsets"), what="all replicas in sync")
+    before = {broker["id"]: broker["epoch"] for broker in three.status()["brokers"]}
+    writer, committer = Writer(servers, name), Committer(consumer(servers, f"{name}-c"), name)
+    try:
+        wait_until(lambda: len(writer.acknowledged) > 100 and committer.last > 20, what="traffic")
+        begun = time.monotonic()
+        three.restart_brokers()
+        sys.stdout.write(f"three brokers restarted in {time.monotonic() - begun:.1f} s\n")
+        gap = longest_gap(committer.times, begun)
+        sys.stdout.write(f"no commit was acknowledged for {gap:.3f} s; errors: {committer.errors}\n")
+    finally:
+        writer.end()
+        committer.end()
+    after = {broker["id"]: broker["epoch"] for broker in three.status()["brokers"]}
+    assert all(after[broker] == epoch + 1 for broker, epoch in before.items())
+    assert writer.failed == 0
+    # librdkafka hands a coordinator's loading to its caller, who tries again; of anything else nobody hears.
+    assert committer.errors <= {KafkaError.COORDINATOR_LOAD_IN_PROGRESS}
+    assert read_all(servers, name, len(writer.acknowledged)) >= writer.acknowledged
+    found = AdminClient({"bootstrap.servers": servers}).list_topics(timeout=10).topics[name].partitions.values()
+    assert all(part.leader == part.replicas[0] for part in found), "leadership went back to where it belongs"
+
+
+def test_a_broker_added_to_a_running_cluster_gets_new_partitions(three: Cluster, name: str) -> None:
+    (added,) = three.add_brokers(1)
+    assert added == 3
+    topic(three.bootstrap_servers, name, 8, **REPLICATED)
+    admin = AdminClient({"bootstrap.servers": three.bootstrap_servers})
+    found = patient(lambda: admin.list_topics(timeout=10)).topics[name].partitions.values()
+    assert any(added in part.replicas for part in found)
+    wait_until(lambda: whole(three, name), what="all replicas in sync")
+
+
+def test_a_leader_that_was_stopped_and_goes_on_gets_nothing_acknowledged(start: Start, name: str) -> None:
+    with start(brokers=3, broker_session_timeout_ms="3000") as cluster:
+        servers = cluster.bootstrap_servers
+        topic(servers, name, 1, **REPLICATED)
+        client = consumer(servers, name)
+        patient(lambda: commit_once(client, name, 1))
+        wait_until(lambda: whole(cluster, name, "__consumer_offsets"), what="all replicas in sync")
+        index = partition_for_group(name, 50)
+        victim = leader_of(cluster, "__consumer_offsets", index)
+        epoch, pid = cluster.status()["brokers"][victim]["epoch"], cluster.broker_pids()[victim]
+        committer = Committer(consumer(servers, name), name)
+        try:
+            wait_until(lambda: committer.last > 20, what="commits")
+            os.kill(pid, signal.SIGSTOP)
+            wait_until(lambda: leader_of(cluster, "__consumer_offsets", index) != victim, what="another leader")
+            at = committer.last
+            wait_until(lambda: committer.last > at + 20, what="commits at the new leader")
+        finally:
+            with suppress(ProcessLookupError):  # the controller may have killed it by now
+                os.kill(pid, signal.SIGCONT)
+            committer.end()
+        wait_until(lambda: cluster.status()["brokers"][victim]["epoch"] > epoch, what="the broker's return")
+        (found,) = patient(lambda: client.committed([TopicPartition(name, 0)], timeout=10))
+        assert found.offset >= committer.last
+        client.close()

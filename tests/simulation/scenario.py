@@ -1,0 +1,78 @@
+"""What kind of run a seed is: the settings of the cluster, its groups, and which faults it has to stand."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+
+from tests.simulation.engine import SECOND
+
+Group = tuple[str, str, tuple[str | None, ...]]
+"""Name, assignor, and the group.instance.id of each member (None: a dynamic one)."""
+
+LEASE_MS = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """`replicas` and `min_insync` are the promise; the faults must be such as it stands."""
+
+    name: str
+    replicas: int = 3
+    min_insync: int = 2
+    flush_messages: int | None = None
+    machines_crash: bool = True
+    """One machine at a time, unless every record is flushed."""
+    disks_fail: bool = False
+    compact: bool = False
+    faults_us: int = 10 * SECOND
+    groups: tuple[Group, ...] = field(default_factory=tuple)
+
+    def settings(self) -> dict[str, str]:
+        """What brokers and controller are configured with: Kafka's names, shorter times."""
+        made = {
+            "broker.heartbeat.interval.ms": 500,
+            "broker.session.timeout.ms": LEASE_MS,
+            "coterie.shard.silence.ms": 1_000,
+            "coterie.spare.shards": 1,
+            "default.replication.factor": self.replicas,
+            "group.initial.rebalance.delay.ms": 200,
+            "group.min.session.timeout.ms": 1_000,
+            "min.insync.replicas": self.min_insync,
+            "num.partitions": 3,
+            "offsets.commit.timeout.ms": 2_000,
+            "offsets.topic.num.partitions": 2,
+            "offsets.topic.replication.factor": self.replicas,
+            "replica.lag.time.max.ms": 1_500,
+            "log.segment.bytes": 4_000,
+            "log.cleaner.enable": "true" if self.compact else "false",
+        }
+        if self.compact:
+            made |= {"log.cleaner.backoff.ms": 1_000, "log.cleaner.min.cleanable.ratio": 0.1}
+        made["offsets.topic.segment.bytes"] = 4_000 if self.compact else 60_000
+        if self.flush_messages is not None:
+            made["log.flush.interval.messages"] = self.flush_messages
+        return {key: str(value) for key, value in made.items()}
+
+    @property
+    def flushes(self) -> bool:
+        return self.flush_messages == 1
+
+
+def scenario_of(seed: int) -> Scenario:
+    """The scenario a seed stands for. Its own chance, so that the run's is not touched."""
+    chance = random.Random(f"scenario {seed}")
+    groups: tuple[Group, ...] = (
+        ("g", chance.choice(("range", "cooperative-sticky")), (None, None, chance.choice((None, "static")))),
+    )
+    if chance.random() < 0.3:
+        groups += (("h", "sticky", (None, None)),)
+    compact = chance.random() < 0.2
+    kind = chance.random()
+    if kind < 0.60:
+        return Scenario("replicated", groups=groups, compact=compact)
+    if kind < 0.75:
+        return Scenario("replicated, disks fail", groups=groups, disks_fail=True, machines_crash=False)
+    if kind < 0.90:
+        return Scenario("flushed", flush_messages=1, groups=groups)
+    return Scenario("one replica", replicas=1, min_insync=1, machines_crash=False, groups=groups, compact=compact)

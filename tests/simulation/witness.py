@@ -1,0 +1,409 @@
+"""Watches the product from the inside, by wrapping some of its methods for the length of a run. Its invariants:
+
+replicas-agree      below any replica's high watermark stands the same, on every replica, for ever
+one-leader          under one leader epoch one broker process appends
+zombie              nobody acts as leader beyond its lease once another has been elected
+generations         in the log of a group, generations only grow, and one has one assignment
+replay              an active shard's state is what its log says
+expelled            only members not heard of for their session are expelled
+answered-once       no request is answered twice; long after the last fault, none is left unanswered
+progress            long after the last fault every partition has its leader and replicas, every group is Stable
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from actors.client.connection import Connection
+from actors.controller_server import ControllerServer
+from actors.coordinator import GroupState, JoinGroupRequest, ShardState, SyncGroupRequest
+from actors.coordinator.group import Group, Member
+from actors.coordinator.join import ReplacementWrite
+from actors.coordinator.rebalance import Rebalancer
+from actors.coordinator.shard import Shard
+from actors.log.partition_log import PartitionLog
+from actors.log.replication import Ack, FollowerReplica, LeaderReplica, Outcome, Push
+from actors.replication.links import FollowerLink, FollowerListener
+from actors.replication.manager import ReplicaManager
+from actors.shard_process import ShardProcess
+from actors.wire.slots import Slot
+from placement.hashing import partition_for_group
+from placement.metadata import OFFSETS_TOPIC, PartitionInfo
+from tests.coordination import naive_replay, projection
+from tests.simulation.clients import PARTITIONS
+from tests.simulation.clients import Member as SimMember
+from tests.simulation.cluster import Cluster, SimBroker
+from tests.simulation.engine import MS, SECOND, Process, Simulation
+from tests.simulation.history import History
+from tests.simulation.scenario import LEASE_MS, Scenario
+from tests.simulation.truth import CommittedLogs
+
+_HEARTBEAT = 12
+_PATIENCE_US = 15 * SECOND
+_SLACK_US = 20 * MS
+_LOOK_US = 1_500 * MS
+
+
+class Witness:
+    """Everything known from the inside in one run."""
+
+    def __init__(self, sim: Simulation, cluster: Cluster, history: History, scenario: Scenario) -> None:
+        self.sim = sim
+        self.cluster = cluster
+        self.history = history
+        self.scenario = scenario
+        self.why = ""
+        """What was still missing when the cluster was last looked at."""
+        self.logs = CommittedLogs(sim)
+        self.healed_us: int | None = None
+        self.replays = 0
+        self._leaders: dict[tuple[str, int], Process] = {}
+        self._followed: dict[tuple[int, str], int] = {}
+        self._heard: dict[tuple[int, str, str], int] = {}
+        self._contact: dict[int, int] = {}
+        self._answered: dict[int, Any] = {}
+        self._torn: dict[int, int] = {}
+        self._pushes: list[tuple[Process, Callable[[], Any]]] = []
+
+    # -- hooks
+
+    def hooks(self) -> list[tuple[Any, str, Any]]:
+        """What is exchanged in the product for the length of the run."""
+        return [
+            (PartitionLog, "advance_high_watermark", self._watch_watermark(PartitionLog.advance_high_watermark)),
+            (PartitionLog, "append_as_leader", self._watch_append(PartitionLog.append_as_leader)),
+            (LeaderReplica, "advance", self._watch_commit(LeaderReplica.advance)),
+            (FollowerReplica, "on_push", self._watch_follower(FollowerReplica.on_push)),
+            (PartitionLog, "truncate_to", self._watch_truncation(PartitionLog.truncate_to)),
+            (Rebalancer, "_session_expired", self._watch_expiry(Rebalancer._session_expired)),
+            (Shard, "_resume", self._watch_resume(Shard._resume)),
+            (ShardProcess, "_answer", self._watch_answer(ShardProcess._answer)),
+            (Slot, "finish", self._watch_slot(Slot.finish)),
+            (Connection, "_timed_out", self._watch_timeout(Connection._timed_out)),
+            (ReplicaManager, "leads", self._watch_leads(ReplicaManager.leads)),
+            (ControllerServer, "_on_message", self._watch_controller(ControllerServer._on_message)),
+            (FollowerListener, "_on_message", self._watch_pushes(FollowerListener._on_message)),
+            (FollowerLink, "_on_message", self._watch_acks(FollowerLink._on_message)),
+        ]
+
+    def _watch_watermark(self, product: Any) -> Any:
+        def advance_high_watermark(log: PartitionLog, offset: int) -> bool:
+            before = log.high_watermark
+            moved: bool = product(log, offset)
+            if moved:
+                self.logs.judge(log, before)
+            return moved
+
+        return advance_high_watermark
+
+    def _watch_follower(self, product: Any) -> Any:
+        def on_push(replica: FollowerReplica, push: Push, now_ms: int) -> Ack:
+            ack: Ack = product(replica, push, now_ms)
+            process = self.sim.process
+            assert process is not None
+            key = (process.pid, replica.log.directory.name)  # type: ignore[attr-defined]
+            newest = self._followed.get(key, -1)
+            if ack.outcome is Outcome.MATCHED and push.leader_epoch < newest:
+                text = f"{process.name} follows epoch {push.leader_epoch} of {key[1]} after epoch {newest}"
+                self.sim.fail("one-leader", text)
+            self._followed[key] = max(newest, push.leader_epoch)
+            return ack
+
+        return on_push
+
+    def _watch_commit(self, product: Any) -> Any:
+        def advance(leader: LeaderReplica) -> bool:
+            moved: bool = product(leader)
+            if moved and self.scenario.replicas > 1:
+                self._judge_commit(leader)
+            return moved
+
+        return advance
+
+    def _judge_commit(self, leader: LeaderReplica) -> None:
+        """What commits is on enough replicas. The disk of a broker that is down counts if the controller relies on it."""
+        name = leader.log.directory.name  # type: ignore[attr-defined]
+        topic, _, index = name.rpartition("-")
+        truth = self.cluster.partition(topic, int(index))
+        watermark, holders = leader.log.high_watermark, 0
+        for broker in self.cluster.brokers:
+            log = broker.log(topic, int(index))
+            down = broker.server is None and truth is not None and broker.id in truth.isr
+            holders += down or (log is not None and log.log_end_offset >= watermark)
+        if holders < self.scenario.min_insync:
+            self.sim.fail("enough-replicas", f"{name} has committed up to {watermark} on {holders} replica(s)")
+
+    def _watch_truncation(self, product: Any) -> Any:
+        def truncate_to(log: PartitionLog, offset: int) -> Any:
+            if offset < log.high_watermark:
+                where = f"{log.directory.parent.name}'s {log.directory.name}"
+                self.sim.fail("replicas-agree", f"{where} is cut at {offset}, committed up to {log.high_watermark}")
+            return product(log, offset)
+
+        return truncate_to
+
+    def _watch_append(self, product: Any) -> Any:
+        def append_as_leader(log: PartitionLog, data: bytes, leader_epoch: int, *args: Any, **options: Any) -> Any:
+            process = self.sim.process
+            assert process is not None
+            leader = self._leaders.setdefault((log.directory.name, leader_epoch), process)
+            if leader is not process:
+                text = f"{log.directory.name} at epoch {leader_epoch} is led by {leader.name} and {process.name}"
+                self.sim.fail("one-leader", text)
+            return product(log, data, leader_epoch, *args, **options)
+
+        return append_as_leader
+
+    def _watch_expiry(self, product: Any) -> Any:
+        def _session_expired(rebalancer: Rebalancer, group: Group, member: Member, now: Any) -> None:
+            waits = member.parked_join or member.parked_sync
+            heard_us = self._heard.get(self._seen_by_shard(group.group_id, member.member_id))
+            if heard_us is not None and not member.is_new and not waits:
+                silent_us = self.sim.now - heard_us
+                if silent_us < member.session_timeout_ms * MS - _SLACK_US:
+                    text = f"{member.member_id} of {group.group_id}, heard of {silent_us // MS} ms ago"
+                    self.sim.fail("expelled", text)
+            product(rebalancer, group, member, now)
+
+        return _session_expired
+
+    def _seen_by_shard(self, group_id: str, member_id: str) -> tuple[int, str, str]:
+        process = self.sim.process
+        assert process is not None
+        return process.pid, group_id, member_id
+
+    def _watch_resume(self, product: Any) -> Any:
+        def _resume(shard: Shard, group: Group, now: Any) -> None:
+            for member_id in group.members:
+                self._heard[self._seen_by_shard(group.group_id, member_id)] = self.sim.now
+            product(shard, group, now)
+
+        return _resume
+
+    def _watch_answer(self, product: Any) -> Any:
+        def _answer(shard: ShardProcess, asked: Any, response: Any) -> None:
+            if id(asked) in self._answered:
+                self.sim.fail("answered-once", f"{type(response).__name__} for slot {asked.slot} comes twice")
+            self._answered[id(asked)] = asked
+            if asked.header.api_key == _HEARTBEAT and not response.error_code:
+                self._heard[self._seen_by_shard(asked.message.group_id, asked.message.member_id)] = self.sim.now
+            product(shard, asked, response)
+
+        return _answer
+
+    def _watch_slot(self, product: Any) -> Any:
+        def finish(slot: Slot, answer: bytes) -> None:
+            if slot.answer is not None:
+                self.sim.fail("answered-once", f"a request of api {slot.api_key} is answered twice")
+            product(slot, answer)
+
+        return finish
+
+    def _watch_timeout(self, product: Any) -> Any:
+        def _timed_out(connection: Connection, number: int, timeout_ms: int) -> None:
+            call = connection._calls.get(number)
+            if call is not None and self.healed_us is not None and self.sim.now > self.healed_us + _PATIENCE_US:
+                name = call.response.__name__
+                self.sim.fail("answered-once", f"no {name} within {timeout_ms} ms, long after the last fault")
+            product(connection, number, timeout_ms)
+
+        return _timed_out
+
+    def _watch_leads(self, product: Any) -> Any:
+        def leads(manager: ReplicaManager, topic: str, index: int, partition: PartitionInfo) -> bool:
+            does: bool = product(manager, topic, index, partition)
+            if does:
+                self._judge_leader(topic, index, partition)
+            return does
+
+        return leads
+
+    def _judge_leader(self, topic: str, index: int, partition: PartitionInfo) -> None:
+        truth = self.cluster.partition(topic, index)
+        process = self.sim.process
+        if truth is None or process is None or truth.leader_epoch <= partition.leader_epoch or truth.leader < 0:
+            return
+        silent_us = self.sim.now - self._contact.get(process.pid, 0)
+        if silent_us > LEASE_MS * MS + _SLACK_US and self.cluster.controller is not None:
+            text = f"{process.name} leads {topic}-{index} at {partition.leader_epoch}, broker {truth.leader} does at "
+            self.sim.fail("zombie", text + f"{truth.leader_epoch}; last confirmed {silent_us // MS} ms ago")
+
+    def _watch_controller(self, product: Any) -> Any:
+        def _on_message(server: ControllerServer, protocol: Any, message: dict[str, Any]) -> None:
+            product(server, protocol, message)
+            endpoint = protocol.transport
+            if endpoint is not None and message["type"] in ("heartbeat", "hello"):
+                self._contact[endpoint.peer.process.pid] = self.sim.now
+
+        return _on_message
+
+    # -- messages that come again
+
+    def _watch_pushes(self, product: Any) -> Any:
+        def _on_message(listener: FollowerListener, protocol: Any, message: dict[str, Any]) -> None:
+            process = self.sim.process
+            if "push" in message and process is not None:
+                self._remember(process, lambda: listener._take(message["push"]))
+            product(listener, protocol, message)
+
+        return _on_message
+
+    def _watch_acks(self, product: Any) -> Any:
+        def _on_message(link: FollowerLink, protocol: Any, message: dict[str, Any]) -> None:
+            process = self.sim.process
+            if "acks" in message and process is not None:
+
+                def again() -> None:
+                    if link._protocol is protocol and link.ready:
+                        link._owner.acknowledged(link, message["acks"])
+
+                self._remember(process, again)
+            product(link, protocol, message)
+
+        return _on_message
+
+    def _remember(self, process: Process, again: Callable[[], Any]) -> None:
+        self._pushes.append((process, again))
+        if len(self._pushes) > 30:
+            del self._pushes[:10]
+
+    def repeat_messages(self) -> bool:
+        """Have some of what brokers told one another arrive once more, in another order."""
+        chosen = self.sim.random.sample(self._pushes, min(5, len(self._pushes)))
+        for process, again in chosen:
+            if process.alive:
+                self.sim.at(self.sim.now + self.sim.random.randint(1, 300) * MS, process, again)
+        return bool(chosen)
+
+    # -- machines
+
+    def may_lose(self, broker: SimBroker) -> bool:
+        """Whether a machine's crash is the only one: all else that was ever torn is back in every in-sync set."""
+        truth = self.cluster.truth
+        partitions = [p for topic in truth.topics.values() for p in topic.partitions]
+        for torn, epoch in list(self._torn.items()):
+            back = truth.brokers[torn].alive and truth.brokers[torn].epoch > epoch
+            if back and all(torn in p.isr for p in partitions):
+                del self._torn[torn]
+        if self._torn or not all(len(set(p.isr) - {broker.id}) >= 2 for p in partitions):
+            return False
+        self._torn[broker.id] = truth.brokers[broker.id].epoch
+        return True
+
+    # -- at rest
+
+    def at_rest(self, members: list[SimMember]) -> Callable[[], bool]:
+        """Whether everything is as it should be long after the last fault."""
+        self.healed_us = self.sim.now
+
+        def look() -> bool:
+            self.why = self._missing(members)
+            return not self.why
+
+        return look
+
+    def _missing(self, members: list[SimMember]) -> str:
+        if not self.cluster.ready():
+            return "not all brokers are here"
+        for topic in self.cluster.truth.topics.values():
+            for index, partition in enumerate(topic.partitions):
+                if partition.leader < 0 or len(partition.isr) < len(partition.replicas):
+                    return f"{topic.name}-{index} is {partition}"
+        for group in sorted({member.group for member in members}):
+            of_group = [member for member in members if member.group == group]
+            why = self._group_missing(group, of_group)
+            if why:
+                return why
+        return ""
+
+    def _group_missing(self, group_id: str, members: list[SimMember]) -> str:
+        shard = self.shard_of(group_id)
+        if shard is None or shard.state is not ShardState.ACTIVE:
+            return f"no shard serves {group_id}"
+        group = shard._runtime.groups.get(group_id)
+        if group is None or group.state is not GroupState.STABLE:
+            return f"group {group_id} is {group.state if group is not None else 'not there'}"
+        if {m.member.generation.member_id for m in members if m.running} != set(group.members):
+            return f"group {group_id} has members {sorted(group.members)}"
+        if {m.member.generation.id for m in members} != {group.generation_id}:
+            return f"members of {group_id} are not in generation {group.generation_id}"
+        held = sorted(tp.partition for member in members for tp in member.positions)
+        if held != list(range(PARTITIONS)):
+            return f"group {group_id} reads {held}"
+        return ""
+
+    def shard_of(self, group_id: str) -> Shard | None:
+        """The shard that serves a group on the broker that leads it."""
+        topic = self.cluster.truth.topics.get(OFFSETS_TOPIC)
+        if topic is None:
+            return None
+        index = partition_for_group(group_id, len(topic.partitions))
+        leader = topic.partitions[index].leader
+        if leader < 0:
+            return None
+        for shard in self.cluster.brokers[leader].shards.values():
+            if shard is not None and shard._partition == index and shard._shard is not None:
+                return shard._shard
+        return None
+
+    def keep_watching(self) -> None:
+        """Look at the shards every now and then from now on."""
+        self.judge_shards()
+        self.sim.after(_LOOK_US, self.keep_watching)
+
+    def judge_shards(self) -> None:
+        """Every active shard holds what its log says, and forgets nobody who waits."""
+        for broker in self.cluster.brokers:
+            for process, shard in list(broker.shards.items()):
+                log = broker.log(OFFSETS_TOPIC, shard._partition) if shard is not None else None
+                if shard is not None and log is not None and shard._shard is not None and process.alive:
+                    self._judge_shard(shard._shard, log, f"{broker.host}'s shard {shard._partition}")
+
+    def _judge_shard(self, shard: Shard, log: PartitionLog, name: str) -> None:
+        watermark = shard._runtime.writer._high_watermark
+        if shard.state is not ShardState.ACTIVE or watermark > log.log_end_offset:
+            return
+        self._judge_parked(shard, name)
+        self.replays += 1
+        state = projection(shard._runtime.durable)
+        replayed = projection(naive_replay(self.logs.keys_and_values(log, watermark)))
+        if state != replayed:
+            self.sim.fail("replay", f"{name} holds {state}, its log says {replayed}")
+
+    def _judge_parked(self, shard: Shard, name: str) -> None:
+        """Whoever waits in a join or a sync is known to somebody who will answer."""
+        runtime = shard._runtime
+        writes = [write for batch in runtime.writer._batches() for write in batch.writes]
+        known = {id(write._parked.token) for write in writes if isinstance(write, ReplacementWrite)}
+        for group in runtime.groups.values():
+            known.update(id(parked.token) for parked in group.waiting)
+            for member in group.members.values():
+                known.update(id(parked.token) for parked in (member.parked_join, member.parked_sync) if parked)
+        for token, request in runtime.unanswered.items():
+            if isinstance(request, JoinGroupRequest | SyncGroupRequest) and id(token) not in known:
+                self.sim.fail("answered-once", f"nobody will answer a {type(request).__name__} that {name} holds")
+
+    def judge_logs(self) -> None:
+        """At rest: what was acknowledged is on every replica."""
+        self.judge_shards()
+        for (topic, index), acked in self.history.acked.items():
+            partition = self.cluster.partition(topic, index)
+            assert partition is not None
+            for replica in partition.replicas:
+                log = self.cluster.brokers[replica].log(topic, index)
+                held = self.logs.values(log) if log is not None else {}
+                for offset, value in acked.items():
+                    if held.get(offset) != value:
+                        text = f"{topic}-{index} at {offset}: {value!r} was acknowledged, broker {replica} has "
+                        self.sim.fail("records-survive", text + repr(held.get(offset)))
+
+    def judge_unanswered(self) -> None:
+        """At rest, what shards owe is what they park, and that is not old."""
+        for broker in self.cluster.brokers:
+            if broker.server is not None:
+                for link in broker.server.shards._links.values():
+                    if len(link.pending) > 20:
+                        self.sim.fail(
+                            "answered-once", f"{broker.host} waits for {len(link.pending)} answers of a shard"
+                        )

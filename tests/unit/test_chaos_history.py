@@ -1,0 +1,54 @@
+"""The judge of chaos runs finds what it is there to find."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.chaos.history import judge
+
+
+def event(at: float, name: str, /, **more: Any) -> dict[str, Any]:
+    return {"at": at, "event": name, **more}
+
+
+FINE = [
+    event(0.0, "acked", id="a", partition=0, offset=0),
+    event(0.1, "handled", group="g", partition=0, offsets=[0]),
+    event(0.2, "committing", group="r", offset=1),
+    event(0.3, "committed", group="r", offset=1),
+    event(0.4, "reading", group="r", number=1),
+    event(0.5, "read", group="r", number=1, offset=1),
+    event(0.6, "owners", group="g", generation=1, members={"m": [0], "n": [1]}),
+    event(1.0, "fault", kind="kill", pid=1),
+    event(1.9, "committing", group="r", offset=2),
+    event(2.0, "committed", group="r", offset=2),
+    event(9.0, "stored", id="a", partition=0, offset=0),
+]
+
+
+def test_a_good_run_has_no_violation() -> None:
+    outcome = judge(FINE)
+    assert outcome.violations == []
+    assert outcome.faults == {"kill": 1}
+    assert outcome.back_after_s == [("kill", 1.0)]
+    assert outcome.longest_gap_s == pytest.approx(1.7)
+
+
+@pytest.mark.parametrize(
+    ("broken", "what"),
+    [
+        ([e for e in FINE if e["event"] != "stored"], "acknowledged at"),
+        ([e | {"id": "b"} if e["event"] == "stored" else e for e in FINE], "acknowledged at"),
+        ([e | {"offsets": []} if e["event"] == "handled" else e for e in FINE], "never handled 1"),
+        ([e | {"offset": -1} if e["event"] == "read" else e for e in FINE], "had committed 1"),
+        ([e | {"offset": 5} if e["event"] == "read" else e for e in FINE], "nobody committed"),
+        ([e | {"members": {"m": [0], "n": [0]}} if e["event"] == "owners" else e for e in FINE], "two members"),
+        ([*FINE, event(3, "owners", group="g", generation=1, members={"m": [0, 1]})], "used again"),
+        ([*FINE, event(3, "lost", client="m", partitions=[0])], "lost its membership"),
+    ],
+)
+def test_each_kind_of_loss_is_found(broken: list[dict[str, Any]], what: str) -> None:
+    (violation,) = judge(broken).violations
+    assert what in violation

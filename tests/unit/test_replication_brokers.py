@@ -1,0 +1,412 @@
+"""Three brokers, their controller and their shards on one loop, over real sockets and files: what a failover keeps."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from runtime_helpers import SECRET, run, until
+
+from actors.broker_server import BrokerServer, BrokerSpec
+from actors.controller_server import ControllerServer
+from actors.log.batch import build_batch, read_records
+from actors.metadata_log import MetadataLog
+from actors.settings import BrokerConfig
+from actors.shard_process import ShardProcess
+from actors.wire import messages
+from actors.wire.errors import ErrorCode
+from actors.wire.framing import decode_response, encode_request
+from actors.wire.messages import ApiMessage, response_class
+from placement.hashing import partition_for_group
+from placement.metadata import OFFSETS_TOPIC, PartitionInfo
+
+FAST = {
+    "broker.session.timeout.ms": "60000",
+    "offsets.topic.num.partitions": "4",
+    "group.initial.rebalance.delay.ms": "0",
+}
+
+
+class Launcher:
+    """Starts shard processes as tasks of this loop; brokers are the test's."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    def start_broker(self, broker_id: int) -> None: ...
+
+    def kill_broker(self, broker_id: int) -> None: ...
+
+    def start_shards(self, broker_id: int, count: int) -> None:
+        for _ in range(count - self.world.starting.get(broker_id, 0)):
+            self.world.start_shard(broker_id)
+
+
+class World:
+    """A controller and its brokers."""
+
+    def __init__(self, path: Path, **settings: str) -> None:
+        self.path = path
+        self.settings = FAST | {name.replace("_", "."): value for name, value in settings.items()}
+        self.servers: dict[int, BrokerServer] = {}
+        self.shards: list[asyncio.Task[None]] = []
+        self.starting: dict[int, int] = {}
+        self.port = 0
+        self.controller: ControllerServer
+
+    async def start(self, brokers: int) -> None:
+        await self.start_controller()
+        for broker_id in range(brokers):
+            await self.start_broker(broker_id)
+
+    async def start_controller(self) -> None:
+        loop = asyncio.get_running_loop()
+        config = BrokerConfig.from_mapping(self.settings)
+        self.controller = ControllerServer(
+            MetadataLog(self.path / "metadata.log"), config, SECRET, Launcher(self), loop
+        )
+        self.port = await self.controller.listen("127.0.0.1")
+
+    async def start_broker(self, broker_id: int) -> BrokerServer:
+        spec = BrokerSpec(
+            broker_id=broker_id,
+            bind_host="127.0.0.1",
+            advertised_host="127.0.0.1",
+            port=0,
+            advertised_port=0,
+            data_dir=str(self.path / f"broker-{broker_id}"),
+            socket_path=str(self.path / "s" / str(broker_id)),
+            rack=None,
+            config=self.settings,
+        )
+        server = BrokerServer(spec, lambda: ("127.0.0.1", self.port, SECRET))
+        await server.start()
+        self.servers[broker_id] = server
+        return server
+
+    def start_shard(self, broker_id: int) -> None:
+        self.starting[broker_id] = self.starting.get(broker_id, 0) + 1
+
+        async def serve() -> None:
+            with suppress(asyncio.CancelledError):
+                process = ShardProcess(str(self.path / "s" / str(broker_id)), "tests")
+                asyncio.get_running_loop().call_later(0.3, self._started, broker_id)
+                await process.run()
+
+        self.shards.append(asyncio.get_running_loop().create_task(serve()))
+
+    def _started(self, broker_id: int) -> None:
+        self.starting[broker_id] -= 1
+
+    async def kill(self, broker_id: int) -> None:
+        """As SIGKILL: nothing is closed, flushed or said."""
+        server = self.servers.pop(broker_id)
+        server._stopping = True
+        for listener in (server._listener, server._relay_listener):
+            assert listener is not None
+            listener.close()
+        for connection in list(server._connections):
+            connection.close()
+        server._housekeeper.stop()
+        server.shards.close()
+        server.replicas.close()
+        server.controller.close()
+        server.context.data_dir.abandon()
+        await until(lambda: not self.metadata.brokers[broker_id].alive)
+
+    async def stop(self) -> None:
+        for server in list(self.servers.values()):
+            await server.stop()
+        self.controller.close()
+        for task in self.shards:
+            task.cancel()
+        await asyncio.gather(*self.shards, return_exceptions=True)
+
+    @property
+    def metadata(self) -> Any:
+        return self.controller.metadata
+
+    def partition(self, topic: str, index: int = 0) -> PartitionInfo:
+        found: PartitionInfo | None = self.metadata.partition(topic, index)
+        assert found is not None
+        return found
+
+    async def create(self, name: str, factor: int = 3, partitions: int = 1, **configs: str) -> None:
+        topic = {
+            "name": name,
+            "partitions": partitions,
+            "factor": factor,
+            "configs": {key.replace("_", "."): value for key, value in configs.items()},
+        }
+        _, records = self.controller._operate("create_topics", {"topics": [topic]})
+        assert records
+        self.controller._commit(records)
+        await until(lambda: all(name in s.context.metadata.topics for s in self.servers.values()))
+
+    async def client(self, broker_id: int) -> Client:
+        return await Client.to(self.servers[broker_id].port)
+
+    async def produce(self, topic: str, value: bytes, acks: int = -1, timeout_ms: int = 10_000) -> int:
+        """Produce one record to the partition's leader, as the cluster now knows it; the error code."""
+        leader = self.partition(topic).leader
+        if leader not in self.servers:
+            return int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        client = await self.client(leader)
+        answer = await client.ask(produce(topic, value, acks, timeout_ms), 9)
+        client.close()
+        return int(answer.responses[0].partition_responses[0].error_code)
+
+    def records(self, broker_id: int, topic: str, index: int = 0) -> list[bytes | None]:
+        """The values in a broker's copy of a partition, committed or not."""
+        found = self.servers[broker_id].context.data_dir.get(topic, index)
+        values: list[bytes | None] = []
+        offset = found.log_start_offset if found is not None else 0
+        while found is not None and offset < found.log_end_offset:
+            data, offset = found.read_with_end(offset, 1 << 20)
+            values += [record.value for record in read_records(data)]
+        return values
+
+
+class Client:
+    """A connection that asks one request at a time."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    @classmethod
+    async def to(cls, port: int) -> Client:
+        return cls(*await asyncio.open_connection("127.0.0.1", port))
+
+    async def ask(self, message: ApiMessage, version: int) -> Any:
+        self.writer.write(encode_request(message, version, 1, "tests"))
+        length = int.from_bytes(await self.reader.readexactly(4), "big")
+        frame = await self.reader.readexactly(length)
+        return decode_response(response_class(message.api_key), version, frame)[1]
+
+    def close(self) -> None:
+        self.writer.close()
+
+
+def produce(topic: str, value: bytes, acks: int, timeout_ms: int) -> messages.ProduceRequest:
+    part = messages.ProduceRequest.PartitionProduceData(index=0, records=build_batch([(None, value, (), 1000)]))
+    data = messages.ProduceRequest.TopicProduceData(name=topic, partition_data=[part])
+    return messages.ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=[data])
+
+
+@asynccontextmanager
+async def world(path: Path, brokers: int = 3, **settings: str) -> AsyncIterator[World]:
+    made = World(path, **settings)
+    await made.start(brokers)
+    try:
+        yield made
+    finally:
+        await made.stop()
+
+
+def test_what_is_acknowledged_with_acks_all_is_on_every_broker_in_sync(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with world(tmp_path) as w:
+            await w.create("t", min_insync_replicas="3")
+            assert w.partition("t").isr == w.partition("t").replicas
+            for i in range(10):
+                assert await w.produce("t", b"%d" % i) == 0
+                assert all(w.records(b, "t")[i:] == [b"%d" % i] for b in range(3))
+
+    run(test())
+
+
+def test_readers_see_what_has_committed_and_no_more(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with world(tmp_path) as w:
+            await w.create("t", min_insync_replicas="2")
+            assert await w.produce("t", b"a") == 0
+            leader = w.servers[w.partition("t").leader]
+            log = leader.context.data_dir.get("t", 0)
+            assert log is not None
+            for broker_id in set(w.servers) - {leader.spec.broker_id}:
+                w.servers[broker_id].replicas._followers.take = lambda *a: (_ for _ in ()).throw(OSError())  # type: ignore[method-assign]
+            assert await w.produce("t", b"b", timeout_ms=200) == ErrorCode.REQUEST_TIMED_OUT
+            assert (log.high_watermark, log.log_end_offset) == (1, 2)
+
+    run(test())
+
+
+def test_a_killed_leader_is_followed_by_one_that_has_all_that_was_acknowledged(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with world(tmp_path) as w:
+            await w.create("t", min_insync_replicas="2")
+            acknowledged = []
+            for i in range(5):
+                assert await w.produce("t", b"before %d" % i) == 0
+                acknowledged.append(b"before %d" % i)
+            first = w.partition("t").leader
+            await w.kill(first)
+            assert w.partition("t").leader not in (first, -1)
+            for i in range(5):
+                value = b"after %d" % i
+                await until_async(lambda value=value: w.produce("t", value), 0)
+                acknowledged.append(value)
+            leader = w.partition("t").leader
+            assert [v for v in w.records(leader, "t") if v in acknowledged] == acknowledged
+            # The one that was killed comes back, catches up, and is in sync again.
+            await w.start_broker(first)
+            await until(lambda: set(w.partition("t").isr) == {0, 1, 2}, what="all in sync")
+            assert w.records(first, "t") == w.records(leader, "t")
+
+    run(test())
+
+
+async def until_async(call: Any, wanted: Any, timeout_s: float = 20.0) -> None:
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + timeout_s
+    while (got := await call()) != wanted:
+        assert loop.time() < deadline, got
+        await asyncio.sleep(0.01)
+
+
+def test_a_leader_alone_refuses_what_two_have_to_hold(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with world(tmp_path) as w:
+            await w.create("t", min_insync_replicas="2")
+            leader = w.partition("t").leader
+            for broker_id in set(w.servers) - {leader}:
+                await w.kill(broker_id)
+            await until(lambda: w.servers[leader].context.metadata.partition("t", 0).isr == (leader,))
+            assert await w.produce("t", b"a") == ErrorCode.NOT_ENOUGH_REPLICAS
+            assert await w.produce("t", b"a", acks=1) == 0
+
+    run(test())
+
+
+async def commit(w: World, group: str, offset: int) -> int:
+    """Commit for a group without members at its coordinator; the error code."""
+    index = partition_for_group(group, 4)
+    partition = w.metadata.partition(OFFSETS_TOPIC, index)
+    client = await w.client(next(iter(w.servers)))
+    if partition is None:
+        await client.ask(messages.FindCoordinatorRequest(coordinator_keys=[group]), 4)
+        client.close()
+        return int(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    client.close()
+    if partition.leader not in w.servers:
+        return int(ErrorCode.NOT_COORDINATOR)
+    client = await w.client(partition.leader)
+    part = messages.OffsetCommitRequest.OffsetCommitRequestPartition(
+        partition_index=0, committed_offset=offset, committed_metadata=""
+    )
+    topic = messages.OffsetCommitRequest.OffsetCommitRequestTopic(name="t", partitions=[part])
+    answer = await client.ask(messages.OffsetCommitRequest(group_id=group, topics=[topic]), 8)
+    client.close()
+    return int(answer.topics[0].partitions[0].error_code)
+
+
+async def committed(w: World, group: str) -> int:
+    """What a group's coordinator says it has committed."""
+    partition = w.partition(OFFSETS_TOPIC, partition_for_group(group, 4))
+    client = await w.client(partition.leader)
+    topic = messages.OffsetFetchRequest.OffsetFetchRequestTopic(name="t", partition_indexes=[0])
+    answer = await client.ask(messages.OffsetFetchRequest(group_id=group, topics=[topic]), 7)
+    client.close()
+    assert answer.error_code == 0
+    return int(answer.topics[0].partitions[0].committed_offset)
+
+
+@pytest.mark.conformance("D-04")
+def test_committed_offsets_outlive_the_coordinators_broker(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with world(tmp_path) as w:
+            await w.create("t")
+            await until_async(lambda: commit(w, "g", 1), 0)
+            index = partition_for_group("g", 4)
+            assert w.metadata.topics[OFFSETS_TOPIC].configs["min.insync.replicas"] == "2"
+            for offset in range(2, 8):
+                assert await commit(w, "g", offset) == 0
+            first = w.partition(OFFSETS_TOPIC, index).leader
+            await w.kill(first)
+            begun = asyncio.get_running_loop().time()
+            await until_async(
+                lambda: commit(w, "other", 1) if partition_for_group("other", 4) == index else commit(w, "g", 8), 0
+            )
+            assert asyncio.get_running_loop().time() - begun < 5
+            second = w.partition(OFFSETS_TOPIC, index).leader
+            assert second != first
+            assert await committed(w, "g") == 8
+            await w.start_broker(first)
+            await until(lambda: len(w.partition(OFFSETS_TOPIC, index).isr) == 3, what="all in sync")
+            await w.kill(second)
+            await until_async(lambda: commit(w, "g", 9), 0)
+            assert await committed(w, "g") == 9
+
+    run(test())
+
+
+def test_a_partition_moves_to_other_brokers_with_all_its_records(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with world(tmp_path, brokers=4) as w:
+            await w.create("t", factor=1)
+            values = [b"%d" % i for i in range(20)]
+            for value in values[:10]:
+                assert await w.produce("t", value) == 0
+            first = w.partition("t").leader
+            others = sorted(set(w.servers) - {first})[:2]
+            client = await w.client(first)
+            part = messages.AlterPartitionReassignmentsRequest.ReassignablePartition(partition_index=0, replicas=others)
+            topic = messages.AlterPartitionReassignmentsRequest.ReassignableTopic(name="t", partitions=[part])
+            answer = await client.ask(messages.AlterPartitionReassignmentsRequest(topics=[topic]), 0)
+            assert answer.responses[0].partitions[0].error_code == 0
+            await until(lambda: w.partition("t").replicas == tuple(others), what="the move")
+            listed = await client.ask(messages.ListPartitionReassignmentsRequest(topics=None), 0)
+            assert listed.topics == []
+            for value in values[10:]:
+                await until_async(lambda value=value: w.produce("t", value), 0)
+            assert all(w.records(broker, "t") == values for broker in others)
+            await until(lambda: w.servers[first].context.data_dir.get("t", 0) is None, what="the old copy is gone")
+            client.close()
+
+    run(test())
+
+
+def test_a_broker_that_leaves_hands_over_what_it_leads(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with world(tmp_path) as w:
+            await w.create("t", min_insync_replicas="2")
+            assert await w.produce("t", b"a") == 0
+            first = w.partition("t").leader
+            await w.servers[first].hand_over()
+            p = w.partition("t")
+            assert p.leader != first
+            assert first not in p.isr
+            assert await w.produce("t", b"b") == 0
+            server = w.servers.pop(first)
+            await server.stop()
+            await until(lambda: not w.metadata.brokers[first].alive)
+            await w.start_broker(first)
+            await until(lambda: len(w.partition("t").isr) == 3, what="all in sync")
+            assert w.records(first, "t") == [b"a", b"b"]
+
+    run(test())
+
+
+def test_a_leader_whose_disk_lost_records_leads_no_more_and_gets_them_back(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with world(tmp_path) as w:
+            await w.create("t", min_insync_replicas="2")
+            for value in (b"a", b"b", b"c"):
+                assert await w.produce("t", value) == 0
+            first = w.partition("t").leader
+            server = w.servers[first]
+            log = server.context.data_dir.get("t", 0)
+            assert log is not None
+            log.truncate_to(1)
+            server.replicas.lost("t", 0)
+            assert await w.produce("t", b"x") == ErrorCode.NOT_LEADER_OR_FOLLOWER
+            await until(lambda: w.partition("t").leader != first, what="another leader")
+            await until(lambda: first in w.partition("t").isr, what="in sync again")
+            assert w.records(first, "t") == [b"a", b"b", b"c"]
+
+    run(test())

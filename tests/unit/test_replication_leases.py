@@ -1,0 +1,101 @@
+"""Who may act as a leader without being confirmed, and under which epoch leaders know a follower. No I/O."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from actors.log.replication import Ack, LeaderReplica, Outcome
+from actors.replication.links import FollowerListener
+from actors.replication.manager import ReplicaManager
+from actors.settings import BrokerConfig
+from placement.metadata import ClusterMetadata, PartitionInfo
+from tests.replica_log import MemoryLog
+
+_ALONE = PartitionInfo(1, 0, (1, 0, 2), (1,), 1)
+
+
+def _never_confirmed(leader: LeaderReplica) -> ReplicaManager:
+    """A broker that is in the cluster and has not been confirmed by anybody since."""
+    context: Any = SimpleNamespace(
+        broker_id=1,
+        config=BrokerConfig.from_mapping({}),
+        metadata=ClusterMetadata(),
+        data_dir=SimpleNamespace(logs={}),
+    )
+    manager = ReplicaManager(context, lambda: b"", lambda: 0, lambda: -1e9)
+    manager.apply(ClusterMetadata())
+    manager._leaders[("t", 0)] = leader
+    return manager
+
+
+def _leader() -> LeaderReplica:
+    return LeaderReplica(
+        1, MemoryLog(), leader_epoch=0, replicas=(1, 0, 2), isr=(1,), partition_epoch=1, min_insync=2, now_ms=0
+    )
+
+
+def test_who_alone_may_be_elected_needs_nobody_to_confirm_it() -> None:
+    assert _never_confirmed(_leader()).leads("t", 0, _ALONE)
+
+
+def test_a_leader_alone_in_sync_is_no_leader_without_its_lease_while_an_eligible_replica_may_be_elected() -> None:
+    eligible = PartitionInfo(1, 0, (1, 0, 2), (1,), 1, (0,))
+    assert not _never_confirmed(_leader()).leads("t", 0, eligible)
+
+
+def test_whom_a_leader_has_proposed_may_have_been_elected_already() -> None:
+    leader = _leader()
+    leader.connect(0, 7, 0)
+    push = leader.take_push(0, 1000, 0)
+    assert push is not None
+    leader.on_ack(0, Ack(0, push.round, Outcome.MATCHED, 0), 0)
+    assert leader.propose(0, 1000, 0, lambda broker: 0) is not None
+    manager = _never_confirmed(leader)
+    assert not manager.leads("t", 0, _ALONE)
+    leader.refused()
+    assert manager.leads("t", 0, _ALONE)
+
+
+class _Link:
+    """A leader's end of a connection, as its follower sees it."""
+
+    transport = None
+
+    def __init__(self) -> None:
+        self.sent: list[dict[str, Any]] = []
+        self.closed = False
+
+    def send(self, message: dict[str, Any]) -> None:
+        self.sent.append(message)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def _listener(epochs: list[int]) -> FollowerListener:
+    return FollowerListener(0, lambda: epochs[-1], lambda: b"", lambda rows: [], lambda: {})
+
+
+def test_a_follower_that_does_not_know_its_epoch_yet_has_its_leader_come_again() -> None:
+    """The controller's news reach the leader first; no in-sync set with epoch -1 would ever be recorded."""
+    epochs, early, late = [-1], _Link(), _Link()
+    listener: Any = _listener(epochs)
+    listener._on_message(early, {"hello": 1})
+    assert early.closed
+    assert not early.sent
+    epochs.append(3)
+    listener._on_message(late, {"hello": 1})
+    assert late.sent == [{"hello": 0, "epoch": 3}]
+
+
+def test_a_follower_with_a_new_epoch_has_its_leaders_come_again() -> None:
+    """After the controller took it for dead: sets that name it under its former epoch are refused for ever."""
+    epochs, link = [3], _Link()
+    listener: Any = _listener(epochs)
+    listener._on_message(link, {"hello": 1})
+    listener._on_message(link, {"ping": 1.0})
+    assert link.sent[-1] == {"pong": 1.0}
+    epochs.append(4)
+    listener._on_message(link, {"ping": 2.0})
+    assert link.closed
