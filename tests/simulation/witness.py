@@ -122,7 +122,7 @@ class Witness:
         return advance
 
     def _judge_commit(self, leader: LeaderReplica) -> None:
-        """What commits is on enough replicas. The disk of a broker that is down counts if the controller relies on it."""
+        """What commits is on enough replicas. The disk of one that is down counts if the controller relies on it."""
         name = leader.log.directory.name  # type: ignore[attr-defined]
         topic, _, index = name.rpartition("-")
         truth = self.cluster.partition(topic, int(index))

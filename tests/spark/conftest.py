@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -52,7 +53,8 @@ def job_server() -> Iterator[dict[str, Any]]:
         pytest.MonkeyPatch.context() as patch,
         tempfile.TemporaryDirectory(prefix="ray-") as folder,
     ):  # a short path: it has Unix sockets
-        patch.setenv("PYTHONPATH", str(JOB_SERVER), prepend=os.pathsep)
+        patch.setenv("PYTHONPATH", str(JOB_SERVER), prepend=os.pathsep)  # for the processes that Ray starts
+        patch.setattr(sys, "path", [*sys.path, str(JOB_SERVER)])  # and this one, which looks whether all is there
         yield {"include_dashboard": True, "dashboard_host": "127.0.0.1", "_temp_dir": folder}
 
 

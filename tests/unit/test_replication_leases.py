@@ -74,7 +74,7 @@ class _Link:
 
 
 def _listener(epochs: list[int]) -> FollowerListener:
-    return FollowerListener(0, lambda: epochs[-1], lambda: b"", lambda rows: [], lambda: {})
+    return FollowerListener(0, lambda: epochs[-1], lambda: b"", lambda rows: [], dict)
 
 
 def test_a_follower_that_does_not_know_its_epoch_yet_has_its_leader_come_again() -> None:
