@@ -219,12 +219,16 @@ def temporary_folder() -> Iterator[Path]:
 
 
 def report(console: Console, outcome: Outcome) -> None:
-    """The table a run ends with."""
-    table = Table(title="Chaos", show_header=False)
+    """The tables a run ends with."""
+    faults = Table(title="From a fault to the first commit of each group, all groups, in seconds")
+    for column in ("fault", "times", "p50", "p99", "max"):
+        faults.add_column(column, justify="left" if column == "fault" else "right")
     for kind, count in sorted(outcome.faults.items()):
-        table.add_row(kind, str(count))
-    table.add_section()
-    back = [seconds for _, seconds in outcome.back_after_s]
+        back = [seconds for each, seconds in outcome.back_after_s if each == kind]
+        figures = [percentile(back, share) for share in (0.5, 0.99, 1.0)]
+        faults.add_row(kind, str(count), *(f"{figure:.2f}" for figure in figures))
+    console.print(faults)
+    table = Table(title="Chaos", show_header=False)
     rows = {
         "faults": sum(outcome.faults.values()),
         "records acknowledged (acks=all)": outcome.records_acked,
@@ -234,8 +238,6 @@ def report(console: Console, outcome: Outcome) -> None:
         "commits lost": outcome.commits_lost,
         "partitions with two owners in a generation": outcome.double_owners,
         "false expulsions": outcome.false_expulsions,
-        "first commit after a fault, all groups: p50": f"{percentile(back, 0.5):.2f} s",
-        "the same, p99": f"{percentile(back, 0.99):.2f} s",
         "longest unavailability of a group": f"{outcome.longest_gap_s:.2f} s",
     }
     for name, value in rows.items():

@@ -108,11 +108,25 @@ def end_process(process: subprocess.Popen[bytes], grace_s: float = 8.0) -> None:
 
 def end_family(family: list[psutil.Process], grace_s: float = 0.0) -> None:
     """Kill what is left of these processes after `grace_s`; psutil checks that an id was not given anew."""
-    _, alive = psutil.wait_procs(family, timeout=grace_s)
+    deadline = time.monotonic() + grace_s
+    while (alive := _running(family)) and time.monotonic() < deadline:
+        time.sleep(0.05)
     for member in alive:
         with contextlib.suppress(psutil.NoSuchProcess):
             member.kill()
-    psutil.wait_procs(alive, timeout=5)
+    deadline = time.monotonic() + 5
+    while _running(alive) and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+
+def _running(processes: list[psutil.Process]) -> list[psutil.Process]:
+    # psutil's own wait_procs stumbles over a process that ends while it is being looked at.
+    found = []
+    for process in processes:
+        with contextlib.suppress(psutil.Error, OSError):
+            if process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+    return found
 
 
 def _read_ready_line(process: subprocess.Popen[bytes], log: Path, timeout_s: float) -> str:
