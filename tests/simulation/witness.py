@@ -130,7 +130,12 @@ class Witness:
         for broker in self.cluster.brokers:
             log = broker.log(topic, int(index))
             down = broker.server is None and truth is not None and broker.id in truth.isr
-            holders += down or (log is not None and log.log_end_offset >= watermark)
+            held = log is not None and log.log_end_offset >= watermark
+            holders += down or held
+            if truth is not None and broker.id in truth.isr and broker.server is not None and not held:
+                end = log.log_end_offset if log is not None else 0
+                text = f"{name} has committed up to {watermark}, broker {broker.id} has it up to {end} only"
+                self.sim.fail("in-sync", text)
         if holders < self.scenario.min_insync:
             self.sim.fail("enough-replicas", f"{name} has committed up to {watermark} on {holders} replica(s)")
 
