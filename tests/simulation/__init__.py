@@ -10,5 +10,6 @@ with a simulated event loop. What is simulated is the world below: time, network
 
 engine.py has time, processes and their loops; network.py sockets; disks.py what a crash leaves; environment.py puts
 clocks and ids in place of the real ones; cluster.py and clients.py are who lives there; faults.py what befalls them;
-history.py and witness.py hold the invariants; bugs.py breaks the product on purpose; run.py is one run.
+history.py, witness.py, truth.py and inspector.py hold the invariants; bugs.py breaks the product on purpose;
+run.py is one run.
 """

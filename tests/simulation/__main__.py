@@ -18,7 +18,7 @@ def main() -> int:
     parser.add_argument("--bug", default="", help="with a planted bug of that name")
     parser.add_argument("--bugs", action="store_true", help="find every planted bug, and say how many seeds it took")
     parser.add_argument("--most", type=int, default=2000, help="with --bugs: give up after this many seeds")
-    parser.add_argument("--from", dest="first", type=int, default=0, help="with --bugs: begin with this seed")
+    parser.add_argument("--known", action="store_true", help="with --bugs: begin with the seed known to find each")
     parser.add_argument("--trace", action="store_true", help="with --seed: print what happens")
     parser.add_argument("--log", type=Path, help="with --seeds: append progress to this file")
     chosen = parser.parse_args()
@@ -31,7 +31,7 @@ def main() -> int:
     gc.collect()
     gc.freeze()
     if chosen.bugs:
-        return _bugs(chosen.first, chosen.most, chosen.bug)
+        return _bugs(chosen.known, chosen.most, chosen.bug)
     if chosen.seeds:
         first, _, last = chosen.seeds.partition("-")
         return _seeds(int(first), int(last or first), chosen.bug, chosen.log)
@@ -77,12 +77,13 @@ def _seeds(first: int, last: int, bug: str, log: Path | None) -> int:
     return 1 if failed else 0
 
 
-def _bugs(first: int, most: int, only: str) -> int:
-    from tests.simulation.bugs import BUGS, planted
+def _bugs(known: bool, most: int, only: str) -> int:
+    from tests.simulation.bugs import BUGS, KNOWN, planted
     from tests.simulation.run import command, run
 
     missed = 0
     for name in [only] if only else BUGS:
+        first = KNOWN.get(name, 0) if known else 0
         for seed in range(first, first + most):
             outcome = run(seed, bug=planted(name))
             if outcome.failure:

@@ -226,10 +226,17 @@ class Faults:
         return bool(cut)
 
     def controller_out_of_reach(self) -> bool:
-        """A broker that everybody but the controller can talk to: the controller elects another leader."""
-        broker = self._broker()
-        self.sim.network.block(broker.host, self.cluster.machine.host, self.sim.now + self._for_a_while())
-        self.sim.say(f"{broker.host} cannot reach the controller")
+        """A broker that everybody but the controller can talk to, or that it hears, or that hears it."""
+        broker, controller = self._broker().host, self.cluster.machine.host
+        until_us = self.sim.now + self._for_a_while()
+        match self.sim.random.randrange(3):
+            case 0:
+                self.sim.network.block(broker, controller, until_us)
+            case 1:
+                self.sim.network.mute(controller, broker, until_us)
+            case 2:
+                self.sim.network.mute(broker, controller, until_us)
+        self.sim.say(f"{broker} cannot reach the controller, or not be reached")
         return True
 
     def connection_breaks(self) -> bool:

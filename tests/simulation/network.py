@@ -212,6 +212,7 @@ class Network:
         self.slow = False
         self.machines: list[Machine] = []
         self._blocked: dict[frozenset[str], int] = {}
+        self._mute: dict[tuple[str, str], int] = {}
         self._next_port = 40_000
 
     def latency(self, local: bool) -> int:
@@ -243,15 +244,22 @@ class Network:
                 if crosses and endpoint.open and self.sim.random.random() < 0.2:
                     self.break_off(endpoint)
 
+    def mute(self, speaker: str, listener: str, until_us: int) -> None:
+        """What one machine says does not reach another until then; the other way all is well."""
+        self._mute[(speaker, listener)] = max(until_us, self._mute.get((speaker, listener), 0))
+
     def heal(self) -> None:
         """All pairs can talk from now on."""
         self._blocked.clear()
+        self._mute.clear()
 
-    def blocked_until(self, one: Endpoint, other: Endpoint) -> int:
-        """0 if they can talk."""
-        if not self._blocked:
+    def blocked_until(self, to: Endpoint, speaker: Endpoint) -> int:
+        """0 if what `speaker` sends arrives."""
+        if not self._blocked and not self._mute:
             return 0
-        return self.blocked_until_hosts(one.process.machine.host, other.process.machine.host)
+        hosts = speaker.process.machine.host, to.process.machine.host
+        until = max(self._mute.get(hosts, 0), self.blocked_until_hosts(*hosts))
+        return until if until > self.sim.now else 0
 
     def blocked_until_hosts(self, one: str, other: str) -> int:
         """0 if two machines can talk."""

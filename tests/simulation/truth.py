@@ -22,6 +22,10 @@ class CommittedLogs:
         self._ends: dict[str, int] = {}
         self._groups: dict[str, GroupMetadata] = {}
 
+    def end(self, name: str) -> int:
+        """Up to where a log is known to have committed."""
+        return self._ends.get(name, 0)
+
     def judge(self, log: PartitionLog, start: int) -> None:
         """A replica's high watermark has moved from `start` to where it is."""
         name = log.directory.name

@@ -17,9 +17,7 @@ from typing import Any
 
 from actors.client.connection import Connection
 from actors.controller_server import ControllerServer
-from actors.coordinator import GroupState, JoinGroupRequest, ShardState, SyncGroupRequest
 from actors.coordinator.group import Group, Member
-from actors.coordinator.join import ReplacementWrite
 from actors.coordinator.rebalance import Rebalancer
 from actors.coordinator.shard import Shard
 from actors.log.partition_log import PartitionLog
@@ -28,36 +26,24 @@ from actors.replication.links import FollowerLink, FollowerListener
 from actors.replication.manager import ReplicaManager
 from actors.shard_process import ShardProcess
 from actors.wire.slots import Slot
-from placement.hashing import partition_for_group
-from placement.metadata import OFFSETS_TOPIC, PartitionInfo
-from tests.coordination import naive_replay, projection
-from tests.simulation.clients import PARTITIONS
-from tests.simulation.clients import Member as SimMember
+from placement.metadata import PartitionInfo
 from tests.simulation.cluster import Cluster, SimBroker
 from tests.simulation.engine import MS, SECOND, Process, Simulation
 from tests.simulation.history import History
+from tests.simulation.inspector import Inspector
 from tests.simulation.scenario import LEASE_MS, Scenario
-from tests.simulation.truth import CommittedLogs
 
 _HEARTBEAT = 12
 _PATIENCE_US = 15 * SECOND
 _SLACK_US = 20 * MS
-_LOOK_US = 1_500 * MS
 
 
-class Witness:
+class Witness(Inspector):
     """Everything known from the inside in one run."""
 
     def __init__(self, sim: Simulation, cluster: Cluster, history: History, scenario: Scenario) -> None:
-        self.sim = sim
-        self.cluster = cluster
-        self.history = history
+        super().__init__(sim, cluster, history)
         self.scenario = scenario
-        self.why = ""
-        """What was still missing when the cluster was last looked at."""
-        self.logs = CommittedLogs(sim)
-        self.healed_us: int | None = None
-        self.replays = 0
         self._leaders: dict[tuple[str, int], Process] = {}
         self._followed: dict[tuple[int, str], int] = {}
         self._heard: dict[tuple[int, str, str], int] = {}
@@ -122,15 +108,20 @@ class Witness:
         return advance
 
     def _judge_commit(self, leader: LeaderReplica) -> None:
-        """What commits is on enough replicas. The disk of one that is down counts if the controller relies on it."""
+        """What commits is on enough replicas. The disk of a broker that is down counts where it may still lead."""
         name = leader.log.directory.name  # type: ignore[attr-defined]
         topic, _, index = name.rpartition("-")
         truth = self.cluster.partition(topic, int(index))
         watermark, holders = leader.log.high_watermark, 0
         for broker in self.cluster.brokers:
             log = broker.log(topic, int(index))
-            down = broker.server is None and truth is not None and broker.id in truth.isr
-            holders += down or (log is not None and log.log_end_offset >= watermark)
+            down = broker.server is None and truth is not None and broker.id in (*truth.isr, *truth.elr)
+            held = log is not None and log.log_end_offset >= watermark
+            holders += down or held
+            if truth is not None and broker.id in truth.isr and broker.server is not None and not held:
+                end = log.log_end_offset if log is not None else 0
+                text = f"{name} has committed up to {watermark}, broker {broker.id} has it up to {end} only"
+                self.sim.fail("in-sync", text)
         if holders < self.scenario.min_insync:
             self.sim.fail("enough-replicas", f"{name} has committed up to {watermark} on {holders} replica(s)")
 
@@ -235,8 +226,22 @@ class Witness:
             endpoint = protocol.transport
             if endpoint is not None and message["type"] in ("heartbeat", "hello"):
                 self._contact[endpoint.peer.process.pid] = self.sim.now
+            if message.get("operation") == "alter_partitions":
+                for asked in message["arguments"]["partitions"]:
+                    self._judge_in_sync(server.metadata.names.get(asked["topic_id"], ""), asked["index"])
 
         return _on_message
+
+    def _judge_in_sync(self, topic: str, index: int) -> None:
+        """A set has been proposed, and recorded perhaps: its members hold what anybody knows to have committed."""
+        truth = self.cluster.partition(topic, index)
+        for member in truth.isr if truth is not None else ():
+            broker, committed = self.cluster.brokers[member], self.logs.end(f"{topic}-{index}")
+            log = broker.log(topic, index)
+            end = log.log_end_offset if log is not None else 0
+            if broker.server is not None and end < committed:
+                text = f"broker {member} is in sync for {topic}-{index} with records up to {end} of {committed}"
+                self.sim.fail("in-sync", text)
 
     # -- messages that come again
 
@@ -290,120 +295,3 @@ class Witness:
             return False
         self._torn[broker.id] = truth.brokers[broker.id].epoch
         return True
-
-    # -- at rest
-
-    def at_rest(self, members: list[SimMember]) -> Callable[[], bool]:
-        """Whether everything is as it should be long after the last fault."""
-        self.healed_us = self.sim.now
-
-        def look() -> bool:
-            self.why = self._missing(members)
-            return not self.why
-
-        return look
-
-    def _missing(self, members: list[SimMember]) -> str:
-        if not self.cluster.ready():
-            return "not all brokers are here"
-        for topic in self.cluster.truth.topics.values():
-            for index, partition in enumerate(topic.partitions):
-                if partition.leader < 0 or len(partition.isr) < len(partition.replicas):
-                    return f"{topic.name}-{index} is {partition}"
-        for group in sorted({member.group for member in members}):
-            of_group = [member for member in members if member.group == group]
-            why = self._group_missing(group, of_group)
-            if why:
-                return why
-        return ""
-
-    def _group_missing(self, group_id: str, members: list[SimMember]) -> str:
-        shard = self.shard_of(group_id)
-        if shard is None or shard.state is not ShardState.ACTIVE:
-            return f"no shard serves {group_id}"
-        group = shard._runtime.groups.get(group_id)
-        if group is None or group.state is not GroupState.STABLE:
-            return f"group {group_id} is {group.state if group is not None else 'not there'}"
-        if {m.member.generation.member_id for m in members if m.running} != set(group.members):
-            return f"group {group_id} has members {sorted(group.members)}"
-        if {m.member.generation.id for m in members} != {group.generation_id}:
-            return f"members of {group_id} are not in generation {group.generation_id}"
-        held = sorted(tp.partition for member in members for tp in member.positions)
-        if held != list(range(PARTITIONS)):
-            return f"group {group_id} reads {held}"
-        return ""
-
-    def shard_of(self, group_id: str) -> Shard | None:
-        """The shard that serves a group on the broker that leads it."""
-        topic = self.cluster.truth.topics.get(OFFSETS_TOPIC)
-        if topic is None:
-            return None
-        index = partition_for_group(group_id, len(topic.partitions))
-        leader = topic.partitions[index].leader
-        if leader < 0:
-            return None
-        for shard in self.cluster.brokers[leader].shards.values():
-            if shard is not None and shard._partition == index and shard._shard is not None:
-                return shard._shard
-        return None
-
-    def keep_watching(self) -> None:
-        """Look at the shards every now and then from now on."""
-        self.judge_shards()
-        self.sim.after(_LOOK_US, self.keep_watching)
-
-    def judge_shards(self) -> None:
-        """Every active shard holds what its log says, and forgets nobody who waits."""
-        for broker in self.cluster.brokers:
-            for process, shard in list(broker.shards.items()):
-                log = broker.log(OFFSETS_TOPIC, shard._partition) if shard is not None else None
-                if shard is not None and log is not None and shard._shard is not None and process.alive:
-                    self._judge_shard(shard._shard, log, f"{broker.host}'s shard {shard._partition}")
-
-    def _judge_shard(self, shard: Shard, log: PartitionLog, name: str) -> None:
-        watermark = shard._runtime.writer._high_watermark
-        if shard.state is not ShardState.ACTIVE or watermark > log.log_end_offset:
-            return
-        self._judge_parked(shard, name)
-        self.replays += 1
-        state = projection(shard._runtime.durable)
-        replayed = projection(naive_replay(self.logs.keys_and_values(log, watermark)))
-        if state != replayed:
-            self.sim.fail("replay", f"{name} holds {state}, its log says {replayed}")
-
-    def _judge_parked(self, shard: Shard, name: str) -> None:
-        """Whoever waits in a join or a sync is known to somebody who will answer."""
-        runtime = shard._runtime
-        writes = [write for batch in runtime.writer._batches() for write in batch.writes]
-        known = {id(write._parked.token) for write in writes if isinstance(write, ReplacementWrite)}
-        for group in runtime.groups.values():
-            known.update(id(parked.token) for parked in group.waiting)
-            for member in group.members.values():
-                known.update(id(parked.token) for parked in (member.parked_join, member.parked_sync) if parked)
-        for token, request in runtime.unanswered.items():
-            if isinstance(request, JoinGroupRequest | SyncGroupRequest) and id(token) not in known:
-                self.sim.fail("answered-once", f"nobody will answer a {type(request).__name__} that {name} holds")
-
-    def judge_logs(self) -> None:
-        """At rest: what was acknowledged is on every replica."""
-        self.judge_shards()
-        for (topic, index), acked in self.history.acked.items():
-            partition = self.cluster.partition(topic, index)
-            assert partition is not None
-            for replica in partition.replicas:
-                log = self.cluster.brokers[replica].log(topic, index)
-                held = self.logs.values(log) if log is not None else {}
-                for offset, value in acked.items():
-                    if held.get(offset) != value:
-                        text = f"{topic}-{index} at {offset}: {value!r} was acknowledged, broker {replica} has "
-                        self.sim.fail("records-survive", text + repr(held.get(offset)))
-
-    def judge_unanswered(self) -> None:
-        """At rest, what shards owe is what they park, and that is not old."""
-        for broker in self.cluster.brokers:
-            if broker.server is not None:
-                for link in broker.server.shards._links.values():
-                    if len(link.pending) > 20:
-                        self.sim.fail(
-                            "answered-once", f"{broker.host} waits for {len(link.pending)} answers of a shard"
-                        )
