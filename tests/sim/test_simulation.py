@@ -29,15 +29,11 @@ def test_nothing_acknowledged_is_lost_and_everything_heals(first: int) -> None:
     done = _simulate("--seeds", f"{first}-{first + _SEEDS_A_TEST - 1}")
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"{_SEEDS_A_TEST} seeds, 0 failed" in done.stdout
-
-
-def test_faults_do_happen_and_clients_do_work() -> None:
-    done = _simulate("--seeds", "0-19")
+    # Quiet runs of idle clients would prove nothing.
     totals = {name: int(count) for name, count in re.findall(r"'(\w+)': (\d+)", done.stdout)}
-    assert totals["commits"] > 500
-    assert totals["records"] > 500
-    assert totals["probes"] > 50
-    assert sum(totals.get(fault, 0) for fault in ("broker_dies", "machine_dies", "broker_stops", "partition")) > 20
+    assert min(totals["commits"], totals["records"], totals["reads"]) > 1000
+    assert totals["probes"] > 100
+    assert all(totals[fault] > 5 for fault in ("broker_dies", "machine_dies", "broker_stops", "partition"))
 
 
 def test_a_seed_is_the_same_run_in_every_process() -> None:

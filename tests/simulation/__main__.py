@@ -7,6 +7,7 @@ import gc
 import os
 import sys
 import time
+import warnings
 from collections import Counter
 from pathlib import Path
 
@@ -28,6 +29,8 @@ def main() -> int:
         os.execv(sys.executable, [sys.executable, "-m", "tests.simulation", *sys.argv[1:]])
     from tests.simulation import bugs, run  # noqa: F401 - so that none of it is looked at by the collector again
 
+    # What a process that was killed had only just begun is nobody's mistake.
+    warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
     gc.collect()
     gc.freeze()
     if chosen.bugs:

@@ -5,6 +5,7 @@ Does for Ray: what actors/controller.py, broker.py and offsets_partition.py do t
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 from actors.broker_server import BrokerServer, BrokerSpec
@@ -96,6 +97,18 @@ class SimBroker:
         """SIGKILL of the broker; its shards notice."""
         if self.process is not None:
             self.process.kill()
+
+    async def stop(self, *, hands_over: bool) -> None:
+        """A clean stop; whoever started it starts it again."""
+        process, server = self.process, self.server
+        assert process is not None
+        assert server is not None
+        self.cluster.sim.say(f"{process.name} is asked to stop")
+        if hands_over:
+            with suppress(OSError, TimeoutError):
+                await server.hand_over()
+        await server.stop()
+        self.cluster.sim.after(0, process.kill)
 
     # -- its machine
 

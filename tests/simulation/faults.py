@@ -31,6 +31,7 @@ class Faults:
             self.broker_dies,
             self.broker_dies,
             self.everything_dies,
+            self.broker_restarts,
             self.broker_stops,
             self.broker_stops,
             self.machine_stops,
@@ -117,6 +118,14 @@ class Faults:
             for process in list(broker.machine.processes):
                 process.kill()
         self.cluster.crash_controller(self._for_a_while(1_000))
+        return True
+
+    def broker_restarts(self) -> bool:
+        """As `coterie brokers restart` does it, once in a while without handing over: its logs are closed cleanly."""
+        broker = self._broker()
+        if broker.process is None or broker.server is None:
+            return False
+        broker.process.run(broker.stop(hands_over=self.sim.random.random() < 0.7))
         return True
 
     def broker_stops(self) -> bool:
