@@ -153,13 +153,14 @@ class Member(Client):
                 await self._work()
             await self.pause(20, 250)
 
-    async def leave(self) -> None:
-        """Close as a user does."""
+    async def leave(self, back_us: int) -> None:
+        """Close as a user does, and come back after a while."""
         self.member.unsubscribe(now_ms(), "closed")
         self.driver.pump()
         await self.pause(10, 500)
         assert self.process is not None
         self.sim.after(0, self.process.kill)
+        self.sim.after(back_us, self.start)
 
     # -- taking part
 

@@ -191,8 +191,7 @@ class Faults:
         member = self.sim.random.choice(self.world.members)
         if not member.running or member.process is None:
             return False
-        member.process.run(member.leave())
-        self.sim.after(self._for_a_while() + SECOND, member.start)
+        member.process.run(member.leave(self._for_a_while() + SECOND))
         return True
 
     # -- machines and disks
