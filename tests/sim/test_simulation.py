@@ -16,7 +16,7 @@ from tests.simulation.bugs import BUGS
 
 _ROOT = Path(__file__).parents[2]
 _SEEDS_A_TEST = 50
-_SEEDS_TO_FIND_A_BUG = 300
+_SEEDS_TO_FIND_A_BUG = 500
 
 
 def _simulate(*arguments: str) -> subprocess.CompletedProcess[str]:
