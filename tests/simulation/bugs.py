@@ -22,6 +22,7 @@ from actors.coordinator.shard import Shard
 from actors.coordinator.writer import Writer
 from actors.log import data_dir
 from actors.log.replication import Ack, FollowerReplica, LeaderReplica, Outcome
+from actors.log.storage import StoredLog
 from actors.metadata_log import MetadataLog
 from actors.replication.followers import Followers
 from actors.replication.manager import ReplicaManager
@@ -145,6 +146,12 @@ def joins_before_caught_up() -> Changes:
         return broker not in self.isr and follower.connected
 
     return [(LeaderReplica, "_may_join", _may_join)]
+
+
+@bug
+def flush_per_message_skipped() -> Changes:
+    """`log.flush.interval.messages=1` flushes nothing."""
+    return [(StoredLog, "_flush_if_due", lambda self, records: None)]
 
 
 # --- leadership -------------------------------------------------------------------------------------------------
@@ -320,5 +327,6 @@ KNOWN = {
     "last-but-one-offset-kept": 0,
     "heartbeats-not-heard": 1,
     "parked-sync-forgotten": 0,
+    "flush-per-message-skipped": 142,
 }
 """A seed that finds each. A change of the product makes it another run: then one of the next ones does."""
