@@ -16,6 +16,7 @@ import ray
 import spark_bridge
 from actors.cluster import Cluster
 from spark_bridge.executors import executor_count, prepare, task_slots
+from spark_bridge.java import java_environment
 from tests.spark.support import FAST_SPARK, executor_nodes, executor_pids, run_scenario, wait_until
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ def test_a_ray_that_was_started_without_java_is_named_with_what_to_do(without_ja
 
 
 def test_a_plain_spark_session_will_do_and_is_not_replaced() -> None:
-    found = run_scenario("local_spark()")
+    found = run_scenario("local_spark()", **java_environment())
     assert (found["executors"], found["prepared"], found["slots"]) == (1, 1, 2)
     assert "this process runs a SparkSession already" in found["said"]
     assert found["stopped"] == "this SparkSession has been stopped"
