@@ -66,7 +66,8 @@ class ScriptedBroker:
         self.port = self._server.getsockname()[1]
         self.bootstrap_servers = f"127.0.0.1:{self.port}"
         self.connections = 0
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._acceptor = threading.Thread(target=self._accept, daemon=True)
+        self._acceptor.start()
 
     # --- for tests ----------------------------------------------------------------------------------------------------
 
@@ -105,6 +106,11 @@ class ScriptedBroker:
                 connection.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
+        # Not closed under the thread that accepts: it would go on with the number of a descriptor that is another's by
+        # then, and take the connections of the next broker.
+        with contextlib.suppress(OSError):
+            self._server.shutdown(socket.SHUT_RDWR)
+        self._acceptor.join()
         self._server.close()
         self.drop_connections()
 
