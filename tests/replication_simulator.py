@@ -28,6 +28,7 @@ LEASE_MS = 600
 LAG_MS = 900
 TICK_MS = 50
 RETRY_MS = 200
+REFUSED_RETRY_MS = 100
 PRODUCE_TIMEOUT_MS = 1500
 FAULTS_END_MS = 15_000
 HEALED_END_MS = 25_000
@@ -512,7 +513,7 @@ class SimBroker:
         self._show_life(process)
         leader = self.leader
         if leader is not None:
-            leader.retry(self.world.now_ms, RETRY_MS)
+            leader.retry(self.world.now_ms, RETRY_MS, REFUSED_RETRY_MS)
             self._propose(leader, process)
             self._waiting = [w for w in self._waiting if w.deadline_ms >= self.world.now_ms]
             self._acknowledge()

@@ -24,7 +24,8 @@ from placement.metadata import OFFSETS_TOPIC, ClusterMetadata, PartitionInfo
 log = logging.getLogger(__name__)
 
 _FRAME_BYTES = 1 << 20
-_RETRY_MS = 2000  # without an answer, or after a refusal, a follower is asked again
+_RETRY_MS = 2000  # without an answer, a follower is asked again
+_REFUSED_RETRY_MS = 500  # sooner after a refusal: all that is in sync waits for it
 
 
 class ReplicaManager:
@@ -384,7 +385,7 @@ class ReplicaManager:
             for broker in leader.followers if leader is not None else ():
                 self._mark(broker, key)
         for key, leader in self._leaders.items():
-            for broker in leader.retry(now_ms, _RETRY_MS):
+            for broker in leader.retry(now_ms, _RETRY_MS, _REFUSED_RETRY_MS):
                 self._mark(broker, key)
         self._telling = True
         self._flush()

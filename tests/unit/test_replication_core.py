@@ -250,8 +250,11 @@ def test_a_follower_that_cannot_write_says_so_and_is_asked_again() -> None:
     leader.connect(1, 5, 0)
     assert exchange(leader, 1, follower)[-1].outcome is Outcome.FAILED
     other.full = False
-    assert leader.retry(1999, 2000) == []
-    assert leader.retry(2000, 2000) == [1]
+    assert leader.retry(499, 2000, 500) == []
+    assert leader.retry(500, 2000, 500) == [1]
+    leader.take_push(1, 200, 500)  # lost: silence is waited for longer
+    assert leader.retry(2499, 2000, 500) == []
+    assert leader.retry(2500, 2000, 500) == [1]
     exchange(leader, 1, follower)
     assert log.high_watermark == 2
 

@@ -33,6 +33,7 @@ class _Follower:
         "matched",
         "next_offset",
         "outstanding",
+        "refused",
         "round",
         "sent_ms",
         "told_watermark",
@@ -47,6 +48,7 @@ class _Follower:
         """Its log is ours up to here: said by this process of it, under our epoch."""
         self.matched = False
         self.outstanding = 0
+        self.refused = False
         self.sent_ms = now_ms
         self.told_watermark = UNKNOWN
         self.caught_up_ms = now_ms
@@ -176,6 +178,7 @@ class LeaderReplica:
     def _probe(self, follower: _Follower, offset: int) -> None:
         follower.round += 1
         follower.matched = False
+        follower.refused = False
         follower.outstanding = 0
         follower.next_offset = offset
 
@@ -221,7 +224,11 @@ class LeaderReplica:
             return False
         if ack.outcome is Outcome.MATCHED:
             return self._matched(follower, ack, now_ms)
-        if ack.round == follower.round and ack.outcome is Outcome.MISMATCHED:
+        if ack.round != follower.round:
+            return False
+        if ack.outcome is Outcome.FAILED:
+            follower.refused = True
+        elif ack.outcome is Outcome.MISMATCHED:
             point = self._common_point(ack)
             follower.acked = min(follower.acked, point)  # should its disk have lost what it had acknowledged
             self._probe(follower, point)
@@ -252,10 +259,11 @@ class LeaderReplica:
         point = max(point, min(ack.high_watermark, log.log_end_offset), log.log_start_offset)
         return min(point, max(ack.end_offset, log.log_start_offset))
 
-    def retry(self, now_ms: int, after_ms: int) -> list[int]:
-        """Begin anew with followers that owe an answer for `after_ms`; who they are."""
+    def retry(self, now_ms: int, silent_ms: int, refused_ms: int) -> list[int]:
+        """Begin anew with followers that have owed an answer for `silent_ms`, or refused `refused_ms` ago; who."""
         late = []
         for broker, follower in self._followers.items():
+            after_ms = refused_ms if follower.refused else silent_ms
             if follower.connected and follower.outstanding and now_ms - follower.sent_ms >= after_ms:
                 self._probe(follower, max(follower.acked, self.log.log_start_offset))
                 late.append(broker)
