@@ -190,7 +190,10 @@ class DataDir:
     # -- the end
 
     def close(self) -> None:
-        """Close all logs; only if every one closed well is the stop marked as clean. Gives the lock back."""
+        """Close all logs; only if every one closed well is the stop marked as clean. Gives the lock back.
+
+        What the disk refuses is logged: the next opening looks through the logs as after a crash.
+        """
         clean = True
         for log in self.logs.values():
             try:
@@ -204,6 +207,8 @@ class DataDir:
         try:
             if clean:
                 write_atomically(self.path / CLEAN_NAME, b"")
+        except OSError as error:
+            logger.error("the stop of %s cannot be marked as clean: %s", self.path, error)
         finally:
             self.abandon()
 

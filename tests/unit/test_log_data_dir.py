@@ -230,6 +230,18 @@ def test_a_log_that_cannot_close_makes_the_stop_unclean(tmp_path, monkeypatch):
     directory.close()
 
 
+def test_a_mark_the_disk_refuses_makes_the_stop_unclean_and_gives_the_lock_back(tmp_path):
+    directory = open_dir(tmp_path)
+    append(directory.create("t", 0, T1, LogConfig(), NOW_MS), values(b"v"))
+    in_the_way = tmp_path / f"{data_dir.CLEAN_NAME}.tmp"
+    in_the_way.mkdir()
+    directory.close()
+    in_the_way.rmdir()
+    directory = open_dir(tmp_path)
+    assert not directory.was_clean
+    directory.close()
+
+
 def test_what_was_not_closed_is_intact_unless_the_machine_has_booted_since(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
