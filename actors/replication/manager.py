@@ -47,7 +47,7 @@ class ReplicaManager:
         self._followers = Followers(context)
         self._links: dict[int, FollowerLink] = {}
         self._waiting = Waiting()
-        self._proposals = Proposals(context, self._leaders, broker_epoch)
+        self._proposals = Proposals(context, self._leaders, broker_epoch, self._committed)
         self._dirty: dict[int, dict[Key, None]] = {}  # by follower: partitions it may have to hear of
         self._untold: dict[Key, None] = {}  # their watermarks moved since the last tick
         self._flush_scheduled = False
@@ -120,6 +120,7 @@ class ReplicaManager:
         except (LogError, OSError) as error:
             log.error("%s-%d cannot be led: %s", *key, error)
             return None
+        watermark = partition_log.high_watermark
         leader = LeaderReplica(
             context.broker_id,
             partition_log,
@@ -138,6 +139,8 @@ class ReplicaManager:
             if link is not None and link.ready:
                 leader.connect(broker, link.broker_epoch, self._now_ms())
                 self._mark(broker, key)
+        if partition_log.high_watermark > watermark:
+            self._committed(key, leader)
         return leader
 
     def _update(self, key: Key, leader: LeaderReplica, partition: PartitionInfo) -> None:

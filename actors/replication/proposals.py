@@ -16,16 +16,26 @@ log = logging.getLogger(__name__)
 LOST = "the connection to the controller was lost"
 """The error of a call nobody knows the outcome of."""
 
+_Proposed = tuple[Key, LeaderReplica, dict[str, Any]]
+
 
 class Proposals:
-    """What is proposed for the partitions in `leaders`, and what becomes of it."""
+    """What is proposed for the partitions in `leaders`, and what becomes of it.
+
+    `committed` is called where a high watermark moves because of that.
+    """
 
     def __init__(
-        self, context: BrokerContext, leaders: Mapping[Key, LeaderReplica], broker_epoch: Callable[[], int]
+        self,
+        context: BrokerContext,
+        leaders: Mapping[Key, LeaderReplica],
+        broker_epoch: Callable[[], int],
+        committed: Callable[[Key, LeaderReplica], None],
     ) -> None:
         self._context = context
         self._leaders = leaders
         self._broker_epoch = broker_epoch
+        self._committed = committed
         self._lag_ms = context.config.integer("replica.lag.time.max.ms")
         self._heard_ms: Callable[[int], int] = lambda broker: 0
         self._considered: dict[Key, None] = {}
@@ -49,30 +59,31 @@ class Proposals:
         if not getattr(self._context.controller, "connected", True):
             return
         now_ms, epoch = int(self._context.loop.time() * 1000), self._broker_epoch()
-        proposed: list[tuple[LeaderReplica, dict[str, Any]]] = []
+        proposed: list[_Proposed] = []
         for key, leader in leaders.items():
             topic = self._context.metadata.topics.get(key[0])
             proposal = leader.propose(now_ms, self._lag_ms, epoch, self._heard_ms) if topic is not None else None
             if topic is not None and proposal is not None:
                 log.info("%s-%d: in sync shall be %s", *key, [broker for broker, _ in proposal.isr])
-                proposed.append((leader, _asked(topic.id, key[1], proposal)))
+                proposed.append((key, leader, _asked(topic.id, key[1], proposal)))
         if proposed:
             self._call(proposed, epoch)
 
-    def _call(self, proposed: list[tuple[LeaderReplica, dict[str, Any]]], epoch: int) -> None:
+    def _call(self, proposed: list[_Proposed], epoch: int) -> None:
         def done(results: list[dict[str, Any]] | None, error: str | None) -> None:
-            for number, (leader, asked) in enumerate(proposed):
+            for number, (key, leader, _) in enumerate(proposed):
                 if error == LOST:
                     leader.outcome_unknown()
                 elif results is None or results[number]["error_code"]:
                     why = error or ErrorCode(results[number]["error_code"] if results else -1).name
-                    log.info("partition %d: the in-sync set is not recorded: %s", asked["index"], why)
-                    leader.refused()
+                    log.info("%s-%d: the in-sync set is not recorded: %s", *key, why)
+                    if leader.refused() and self._leaders.get(key) is leader:
+                        self._committed(key, leader)
 
         arguments = {
             "broker_id": self._context.broker_id,
             "broker_epoch": epoch,
-            "partitions": [asked for _, asked in proposed],
+            "partitions": [asked for _, _, asked in proposed],
         }
         self._context.controller.call("alter_partitions", arguments, done)
 

@@ -108,7 +108,10 @@ class Witness(Inspector):
         return advance
 
     def _judge_commit(self, leader: LeaderReplica) -> None:
-        """What commits is on enough replicas. The disk of a broker that is down counts where it may still lead."""
+        """What commits is on enough replicas. The disk of a broker that is down counts where it may still lead.
+
+        So does the word of a process that is gone: it was true then, and its machine has lost power since.
+        """
         name = leader.log.directory.name  # type: ignore[attr-defined]
         topic, _, index = name.rpartition("-")
         truth = self.cluster.partition(topic, int(index))
@@ -117,7 +120,12 @@ class Witness(Inspector):
             log = broker.log(topic, int(index))
             down = broker.server is None and truth is not None and broker.id in (*truth.isr, *truth.elr)
             held = log is not None and log.log_end_offset >= watermark
-            holders += down or held
+            follower = leader._followers.get(broker.id)
+            told = follower is not None and follower.acked >= watermark
+            spoke = (
+                broker.server is not None and told and follower.broker_epoch != broker.server.replicas._broker_epoch()
+            )
+            holders += down or held or spoke
             if truth is not None and broker.id in truth.isr and broker.server is not None and not held:
                 end = log.log_end_offset if log is not None else 0
                 text = f"{name} has committed up to {watermark}, broker {broker.id} has it up to {end} only"

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 from actors.log.replication import Ack, LeaderReplica, Outcome
 from actors.replication.links import FollowerListener
 from actors.replication.manager import ReplicaManager
+from actors.replication.waiting import Waiter
 from actors.settings import BrokerConfig
+from actors.wire.errors import ErrorCode
 from placement.metadata import ClusterMetadata, PartitionInfo
 from tests.replica_log import MemoryLog
 
@@ -99,3 +102,29 @@ def test_a_follower_with_a_new_epoch_has_its_leaders_come_again() -> None:
     epochs.append(4)
     listener._on_message(link, {"ping": 2.0})
     assert link.closed
+
+
+def test_a_watermark_that_a_refused_proposal_held_back_is_told_to_those_who_wait() -> None:
+    log = MemoryLog()
+    leader = LeaderReplica(
+        1, log, leader_epoch=0, replicas=(1, 0, 2), isr=(1,), partition_epoch=1, min_insync=1, now_ms=0
+    )
+    leader.connect(0, 7, 0)
+    push = leader.take_push(0, 1000, 0)
+    assert push is not None
+    leader.on_ack(0, Ack(0, push.round, Outcome.MATCHED, 0), 0)
+    manager = _never_confirmed(leader)
+    asked: list[Callable[[Any, str | None], None]] = []
+    told: list[ErrorCode] = []
+    context: Any = manager._context
+    context.loop = SimpleNamespace(time=lambda: 0.0)
+    context.controller = SimpleNamespace(call=lambda operation, arguments, done: asked.append(done))
+    context.metadata = SimpleNamespace(topics={"t": SimpleNamespace(id=bytes(16))})
+    context.wake = lambda topic, index: None
+    manager._proposals.send(lambda broker: 0)
+    log.append([b"x"], 0)
+    assert not leader.advance()
+    manager._waiting.add(("t", 0), Waiter(1, told.append))
+    asked[0]([{"error_code": ErrorCode.INVALID_UPDATE_VERSION}], None)
+    assert told == [ErrorCode.NONE]
+    assert log.high_watermark == 1

@@ -111,10 +111,10 @@ class LeaderReplica:
         for broker in wanted:
             self._followers.setdefault(broker, _Follower(now_ms))
 
-    def refused(self) -> None:
-        """The controller has not recorded what was proposed, and will not."""
+    def refused(self) -> bool:
+        """The controller has not recorded what was proposed, and will not; whether the high watermark moved."""
         self._proposed = None
-        self.advance()
+        return self.advance()
 
     def outcome_unknown(self) -> None:
         """The controller was lost before it answered: what was proposed counts until its successor has spoken."""
