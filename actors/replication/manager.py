@@ -144,10 +144,10 @@ class ReplicaManager:
         return leader
 
     def _update(self, key: Key, leader: LeaderReplica, partition: PartitionInfo) -> None:
-        if leader.partition_epoch == partition.partition_epoch and leader.settled:
+        needed = self._context.min_insync_replicas(key[0])
+        if leader.partition_epoch == partition.partition_epoch and leader.settled and leader.min_insync == needed:
             return
         before, watermark = set(leader.followers), leader.log.high_watermark
-        needed = self._context.min_insync_replicas(key[0])
         leader.update(partition.replicas, partition.isr, partition.partition_epoch, needed, self._now_ms())
         for broker in set(leader.followers) - before:
             link = self._links.get(broker)

@@ -123,7 +123,7 @@ def min_insync_ignored() -> Changes:
     def _begin(self: ReplicaManager, key: Any, partition: PartitionInfo) -> Any:
         leader = begin(self, key, partition)
         if leader is not None:
-            leader._min_insync = 1
+            leader.min_insync = 1
         return leader
 
     update = LeaderReplica.update
@@ -325,7 +325,7 @@ KNOWN = {
     "generation-reused": 0,
     "fenced-generation-commits": 4,
     "last-but-one-offset-kept": 0,
-    "heartbeats-not-heard": 1,
+    "heartbeats-not-heard": 33,
     "parked-sync-forgotten": 0,
     "flush-per-message-skipped": 142,
 }

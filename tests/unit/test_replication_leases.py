@@ -128,3 +128,18 @@ def test_a_watermark_that_a_refused_proposal_held_back_is_told_to_those_who_wait
     asked[0]([{"error_code": ErrorCode.INVALID_UPDATE_VERSION}], None)
     assert told == [ErrorCode.NONE]
     assert log.high_watermark == 1
+
+
+def test_fewer_replicas_asked_for_let_a_watermark_go_on_at_once() -> None:
+    leader = _leader()
+    leader.log.append([b"x"], 0)  # type: ignore[attr-defined]
+    assert not leader.advance()
+    manager = _never_confirmed(leader)
+    context: Any = manager._context
+    context.loop = SimpleNamespace(time=lambda: 0.0)
+    context.min_insync_replicas = lambda topic: 1
+    context.wake = lambda topic, index: None
+    told: list[ErrorCode] = []
+    manager._waiting.add(("t", 0), Waiter(1, told.append))
+    manager._update(("t", 0), leader, _ALONE)
+    assert told == [ErrorCode.NONE]

@@ -79,7 +79,7 @@ class LeaderReplica:
         self.deposed = False
         """A follower knows a newer epoch: nothing is committed here any more."""
         self._me = me
-        self._min_insync = min_insync
+        self.min_insync = min_insync
         self._proposed: frozenset[int] | None = None
         self._outcome_unknown = False
         self._epoch_start = log.log_end_offset
@@ -94,7 +94,7 @@ class LeaderReplica:
         self, replicas: Iterable[int], isr: Iterable[int], partition_epoch: int, min_insync: int, now_ms: int
     ) -> None:
         """The controller's record of the partition, the leader epoch being the same."""
-        self._min_insync = min_insync
+        self.min_insync = min_insync
         if partition_epoch > self.partition_epoch:
             # Whatever was proposed was proposed to an older state: it is either in this one, or refused.
             self.partition_epoch, self.isr = partition_epoch, frozenset(isr)
@@ -147,7 +147,7 @@ class LeaderReplica:
         Not before every member has acknowledged, under this epoch, all that stood here when it began; and not
         while fewer than `min.insync.replicas` are in sync (KIP-966): what is committed shall be as safe as asked.
         """
-        if self.deposed or len(self.isr) < min(self._min_insync, len(self._followers) + 1):
+        if self.deposed or len(self.isr) < min(self.min_insync, len(self._followers) + 1):
             return False
         end = self.log.log_end_offset
         for broker in self.counted:
