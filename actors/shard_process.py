@@ -74,6 +74,7 @@ class ShardProcess:
         self._partition = -1
         self._epoch = -1
         self._topics = Topics()
+        self._gone: frozenset[str] = frozenset()  # topics deleted while the shard was loading
         self._hosts: dict[int, str] = {}
         self._commits: dict[int, int] = {}  # by connection: commits not answered yet
         self._after_commits: dict[int, list[tuple[int, bytes]]] = {}  # offset fetches (slot, frame) that wait for them
@@ -195,6 +196,7 @@ class ShardProcess:
         self._forget()
         self._settings = told["config"]
         self._topics = Topics(map(tuple, told["topics"]))
+        self._gone = frozenset()
         self._partition, self._epoch = partition, epoch
         self._shard = Shard(partition, CoordinatorConfig(**self._settings), lambda: str(uuid.uuid4()))
         self._shard.start_loading(epoch, self._now())
@@ -225,11 +227,20 @@ class ShardProcess:
         # One that could not be loaded serves, too: it says NOT_COORDINATOR to everything.
         if not self._said_active and shard.state in (ShardState.ACTIVE, ShardState.FAILED):
             self._said_active = True
+            # Topics may have been deleted while nobody served the partition. An image of the shard's own election
+            # or later has every topic that its former leaders took commits for, unless it is gone.
+            self._drop_offsets((shard.topics() - self._topics.ids.keys()) | self._gone)
             self._send(Kind.ACTIVE, self._partition)
 
     def _note_topics(self, topics: Topics) -> None:
         gone = topics.deleted_since(self._topics)
         self._topics = topics
+        if self._said_active:
+            self._drop_offsets(gone)
+        else:
+            self._gone |= gone
+
+    def _drop_offsets(self, gone: frozenset[str]) -> None:
         if gone and self._shard is not None:
             self._shard.handle(_TopicsGone(), DeleteTopicOffsetsRequest(gone), self._now())
 

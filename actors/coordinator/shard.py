@@ -364,6 +364,10 @@ class Shard:
         """Offsets stored."""
         return sum(len(group.offsets) for _, group in self._runtime.durable.items())
 
+    def topics(self) -> frozenset[str]:
+        """The topics that offsets are stored for."""
+        return frozenset(topic for _, group in self._runtime.durable.items() for topic, _ in group.offsets)
+
     def group_status(self, group_id: str, now: Now) -> GroupStatus | None:
         group = self._runtime.groups.get(group_id)
         if group is None:

@@ -41,6 +41,7 @@ class FakeBroker:
         self.log: list[tuple[bytes, int]] = []  # batches with their record counts
         self.end = 0
         self.appends = True
+        self.topics = TOPICS
         self.server: asyncio.AbstractServer
         self._slot = 0
         self._sent: dict[int, tuple[type[ApiMessage], int]] = {}
@@ -89,7 +90,7 @@ class FakeBroker:
         config = asdict(CoordinatorConfig())
         config |= {"group_initial_rebalance_delay_ms": 0, **settings}
         assert set(config) == {f.name for f in fields(CoordinatorConfig)}
-        self.link.send(Kind.BECOME, 3, epoch, msgpack.packb({"config": config, "topics": TOPICS}))
+        self.link.send(Kind.BECOME, 3, epoch, msgpack.packb({"config": config, "topics": self.topics}))
         for batch, _ in self.log:
             self.link.send(Kind.LOAD, 3, 0, batch)
 
@@ -467,6 +468,35 @@ def test_offsets_of_a_topic_that_is_deleted_are_dropped(tmp_path: Path) -> None:
             assert [value for _, value in tombstones] == [None]
             assert tombstones[0][0] == next(iter_key_values(broker.log[0][0]))[0]
             assert await broker.committed() == {}
+
+    run(test())
+
+
+@pytest.mark.conformance("C-23")
+@pytest.mark.parametrize("when", ["before it loads", "while it loads", "made anew while it loads"])
+def test_offsets_of_a_topic_that_was_deleted_without_the_shard_are_dropped(tmp_path: Path, when: str) -> None:
+    async def test() -> None:
+        async with process(tmp_path) as broker:
+            others = [["u", b"u" * 16, 1]]
+            broker.topics = TOPICS + others
+            await broker.serving()
+            await broker.commit(5)
+            await broker.commit(7, "u", "other")
+            broker.link.send(Kind.RESIGN)
+            await broker.hear(Kind.HELLO, 2)
+            if when == "before it loads":
+                broker.topics = others
+            broker.become()
+            if when == "while it loads":
+                broker.link.send(Kind.TOPICS, 0, 0, msgpack.packb(others))
+            elif when == "made anew while it loads":
+                broker.link.send(Kind.TOPICS, 0, 0, msgpack.packb([*others, ["t", b"n" * 16, 8]]))
+            broker.loaded()
+            await broker.hear(Kind.ACTIVE, 2)
+            assert await broker.committed() == {}
+            assert await broker.committed("other") == {0: 7}
+            tombstones = list(iter_key_values(broker.log[2][0]))
+            assert tombstones == [(next(iter_key_values(broker.log[0][0]))[0], None)]
 
     run(test())
 
