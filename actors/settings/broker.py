@@ -138,7 +138,7 @@ _OFFSETS: Final = (
         "offsets.commit.timeout.ms",
         5000,
         1,
-        "How long a coordinator's write may take; after it the request is answered REQUEST_TIMED_OUT.",
+        "How long a coordinator's write may take; after it the request is answered COORDINATOR_NOT_AVAILABLE.",
     ),
     _int("offsets.load.buffer.size", 5_242_880, 1, "Bytes read at a time while a coordinator loads its log."),
 )
