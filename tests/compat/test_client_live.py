@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,7 +24,7 @@ from actors.client.errors import (
     NonEmptyGroupError,
     TopicAlreadyExistsError,
 )
-from tests.compat.peers import Peer
+from tests.compat.peers import ROOT, Peer
 from tests.compat.support import against, wait_until
 
 everywhere = against("kfake", "kafka", "coterie")
@@ -112,6 +116,46 @@ def divided(running: list[Worker], partitions: list[TopicPartition]) -> Callable
     return check
 
 
+class _Narrator(ConsumerRebalanceListener):
+    """Prints what happens to a member's partitions."""
+
+    reader: Consumer
+
+    def _say(self, what: str, partitions: list[TopicPartition]) -> None:
+        sys.stdout.write(f"{what} {len(partitions)} {self.reader.group_metadata().generation_id}\n")
+        sys.stdout.flush()
+
+    def on_partitions_revoked(self, revoked: list[TopicPartition]) -> None:
+        self._say("revoked", revoked)
+
+    def on_partitions_assigned(self, assigned: list[TopicPartition]) -> None:
+        self._say("assigned", assigned)
+
+    def on_partitions_lost(self, lost: list[TopicPartition]) -> None:
+        self._say("lost", lost)
+
+
+def narrate(bootstrap_servers: str, topic: str, **settings: Any) -> None:
+    """Be a member of the group named like the topic, for ever."""
+    listener = _Narrator()
+    reader = Consumer(bootstrap_servers=bootstrap_servers, group_id=topic, heartbeat_interval_ms=300, **settings)
+    listener.reader = reader
+    reader.subscribe([topic], listener=listener)
+    while True:
+        reader.poll(100)
+
+
+@contextmanager
+def narrator(kafka: Peer, topic: str, said: Path, **settings: Any) -> Iterator[subprocess.Popen[bytes]]:
+    """`narrate` in a process of its own, its words in the file `said`."""
+    call = f"from {__name__} import narrate; narrate({kafka.bootstrap_servers!r}, {topic!r}, **{settings!r})"
+    with open(said, "wb") as out, subprocess.Popen([sys.executable, "-c", call], cwd=ROOT, stdout=out) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
 STRATEGIES = [["range"], ["roundrobin"], ["sticky"], ["cooperative-sticky"]]
 
 
@@ -133,6 +177,40 @@ def test_a_group_splits_a_topic_through_joins_and_leaves(kafka: Peer, name: str,
         produce(kafka, name, numbered(100, 600))
         wait_until(lambda: len({v for w in running for v in w.values if v >= b"value-000600"}) == 100, what="the rest")
         assert [error for worker in running for error in worker.errors] == []
+
+
+@against("kafka", "coterie")
+def test_a_process_that_is_stopped_beyond_its_session_loses_its_share_once_and_gets_one_again(
+    kafka: Peer, name: str, tmp_path: Path
+) -> None:
+    partitions = make_topic(kafka, name)
+    said = tmp_path / "said"
+    settings = {"session_timeout_ms": 6_000, "partition_assignment_strategy": ["range"]}
+
+    def words() -> list[list[str]]:
+        return [line.split() for line in said.read_text().splitlines()]
+
+    with (
+        narrator(kafka, name, said, **settings) as stopped,
+        workers(kafka, name, name, 1, **settings) as (other,),
+    ):
+        half = ["assigned", str(COUNT // 2)]
+
+        def shared() -> bool:
+            return len(other.owned) == COUNT // 2 and [each[:2] for each in words()[-1:]] == [half]
+
+        wait_until(shared, what="both members")
+        before = words()
+        generation = int(before[-1][2])
+        stopped.send_signal(signal.SIGSTOP)
+        wait_until(lambda: other.owned == set(partitions), what="its share at the other")
+        assert words() == before
+        stopped.send_signal(signal.SIGCONT)
+        wait_until(shared, what="both again")
+        # One rebalance without it, one with it.
+        (lost, _, _), assigned = words()[len(before) :]
+        assert (lost, assigned) == ("lost", [*half, str(generation + 2)])
+        assert other.errors == []
 
 
 @pytest.mark.conformance("E-29")
