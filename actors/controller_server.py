@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from actors import administration
-from actors.elections import all_stopped, broker_lost, broker_registered, preferred_elected
+from actors.elections import all_stopped, broker_lost, broker_registered, leadership_balanced, preferred_elected
 from actors.metadata_log import MetadataLog
 from actors.settings import BrokerConfig
 from actors.wire.control import ControlProtocol
@@ -105,7 +105,7 @@ class ControllerServer:
         )
         port: int = self._server.sockets[0].getsockname()[1]
         self._loop.call_later(self._lease / 4, self._tick)
-        self._started = self._loop.time()
+        self._started = self._balanced = self._loop.time()
         return port
 
     def expect(self, broker_ids: list[int]) -> None:
@@ -214,7 +214,19 @@ class ControllerServer:
                 log.warning("broker %d has not registered within a lease", broker_id)
                 self._broker_lost(broker_id)
         if not self.stopping:
+            self._balance(now)
             self._loop.call_later(self._lease / 4, self._tick)
+
+    def _balance(self, now: float) -> None:
+        config = self.config
+        if not config.boolean("auto.leader.rebalance.enable"):
+            return
+        if now - self._balanced >= config.integer("leader.imbalance.check.interval.seconds"):
+            self._balanced = now
+            records = leadership_balanced(self.metadata, config.integer("leader.imbalance.per.broker.percentage"))
+            if records:
+                log.info("leadership of %d partitions goes back to their preferred replicas", len(records))
+            self._commit(records)
 
     # --- changes ---
 

@@ -5,6 +5,7 @@ Rules over the cluster's metadata, as in administration.py: they return records,
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeAlias
@@ -160,6 +161,23 @@ def preferred_elected(metadata: ClusterMetadata, *, config: BrokerConfig | None 
     """The first replica of each partition leads it, where that one lives and is in sync."""
     alive = _alive(metadata)
     return _changes(metadata, lambda topic, partition: preferred(partition, alive))
+
+
+def leadership_balanced(metadata: ClusterMetadata, percentage: int) -> list[Record]:
+    """What goes back to brokers that do not lead more than `percentage` of the partitions they are preferred for."""
+    alive = _alive(metadata)
+    meant: Counter[int] = Counter()
+    elsewhere: Counter[int] = Counter()
+    for _, _, partition in _partitions(metadata):
+        meant[partition.replicas[0]] += 1
+        elsewhere[partition.replicas[0]] += partition.leader != partition.replicas[0]
+    short = {broker for broker in meant if elsewhere[broker] * 100 > percentage * meant[broker]}
+
+    def change(topic: str, partition: PartitionInfo) -> PartitionInfo:
+        moving = partition.adding or partition.removing
+        return partition if moving or partition.replicas[0] not in short else preferred(partition, alive)
+
+    return _changes(metadata, change)
 
 
 def preferred(partition: PartitionInfo, alive: frozenset[int]) -> PartitionInfo:

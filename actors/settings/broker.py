@@ -183,6 +183,14 @@ _TOPICS: Final = (
         "Whether a replica that is not in sync may lead when no other can: records may be lost.",
         dynamic=True,
     ),
+    _bool("auto.leader.rebalance.enable", True, "Whether leadership goes back to preferred replicas by itself."),
+    _int("leader.imbalance.check.interval.seconds", 300, 1, "How often that is looked at."),
+    _int(
+        "leader.imbalance.per.broker.percentage",
+        10,
+        0,
+        "It goes back to a broker that does not lead more than this share of what it is the preferred replica of.",
+    ),
     _long("replica.lag.time.max.ms", 30_000, 1, "A follower that is behind for this long leaves the in-sync set."),
 )
 

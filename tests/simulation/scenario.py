@@ -38,6 +38,7 @@ class Scenario:
             "default.replication.factor": self.replicas,
             "group.initial.rebalance.delay.ms": 200,
             "group.min.session.timeout.ms": 1_000,
+            "leader.imbalance.check.interval.seconds": 4,
             "min.insync.replicas": self.min_insync,
             "num.partitions": 3,
             "offsets.commit.timeout.ms": 2_000,

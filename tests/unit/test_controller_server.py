@@ -13,9 +13,21 @@ from runtime_helpers import SECRET, FakeBroker, run, until
 
 from actors import controller_server
 from actors.controller_server import ControllerServer
+from actors.elections import leadership_balanced
 from actors.metadata_log import MetadataLog
 from actors.settings import BrokerConfig
-from placement.metadata import NO_LEADER, OFFSETS_TOPIC, ClusterMetadata, PartitionInfo
+from placement.metadata import (
+    NO_LEADER,
+    OFFSETS_TOPIC,
+    BrokerInfo,
+    ClusterMetadata,
+    PartitionInfo,
+    TopicInfo,
+    broker_record,
+    changed,
+    partition_record,
+    topic_record,
+)
 
 
 class Launcher:
@@ -219,6 +231,42 @@ def test_a_broker_that_comes_back_leads_what_it_led_at_a_higher_epoch(tmp_path: 
             assert found.leader_epoch == c.leader("t").leader_epoch
 
     run(test())
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_leadership_goes_back_to_a_preferred_replica_once_it_is_in_sync_again(tmp_path: Path, enabled: bool) -> None:
+    async def test() -> None:
+        async with controller(tmp_path, auto_leader_rebalance_enable=str(enabled).lower()) as c:
+            one = await FakeBroker(0).register(c.port)
+            two = await FakeBroker(1).register(c.port)
+            await create(one, "t", partitions=2, factor=2)
+            index = next(i for i in (0, 1) if c.leader("t", i).replicas[0] == 1)
+            two.hang_up()
+            await until(lambda: c.leader("t", index).leader == 0)
+            await FakeBroker(1).register(c.port)
+            c.server._balance(c.server._balanced + 300)
+            assert c.leader("t", index).leader == 0, "the other is not in sync"
+            before = changed(c.leader("t", index), isr=(1, 0))
+            c.server._commit([partition_record("t", index, before)])
+            c.server._balance(c.server._balanced + 299)
+            assert c.leader("t", index) == before, "it is not time to look"
+            c.server._balance(c.server._balanced + 300)
+            after = c.leader("t", index)
+            assert (after.leader, after.leader_epoch) == ((1, before.leader_epoch + 1) if enabled else (0, 1))
+
+    run(test())
+
+
+def test_a_broker_that_leads_most_of_what_it_is_preferred_for_is_left_alone() -> None:
+    metadata = ClusterMetadata()
+    for broker in (0, 1):
+        metadata.apply(broker_record(BrokerInfo(broker, "h", 1, None, 1)))
+    home, away = PartitionInfo(0, 0, (0, 1), (0, 1)), PartitionInfo(1, 4, (0, 1), (0, 1))
+    metadata.apply(topic_record(TopicInfo("t", bytes(16), (*[home] * 9, away))))
+    assert leadership_balanced(metadata, 10) == []
+    assert leadership_balanced(metadata, 9) == [partition_record("t", 9, changed(away, leader=0, leader_epoch=5))]
+    metadata.apply(partition_record("t", 9, changed(away, adding=(2,))))
+    assert leadership_balanced(metadata, 9) == [], "while it moves to another broker"
 
 
 def test_a_broker_that_keeps_dying_is_started_more_and_more_slowly(tmp_path: Path) -> None:
