@@ -431,6 +431,10 @@ class AnswerTables:
             self.lookup.failed(error, now_ms)
             self._effects.append(WantMetadata())
             return
+        heartbeat = pending.kind in (Kind.HEARTBEAT, Kind.ASIDE)
+        if heartbeat and not error.retriable and pending.generation == self.generation:
+            # It could not be sent or its answer not be read, and the next one would fare no better.
+            self._error = self._error or error
         if pending.kind is Kind.ASIDE:
             self._aside_in_flight = False
             return

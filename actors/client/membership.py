@@ -421,9 +421,12 @@ class Membership(AnswerTables):
         """What is in flight, by id."""
         return dict(self._pending)
 
-    def fail(self, error: BaseException) -> None:
-        """The background thread failed; the next `next_action` raises this."""
-        self._error = error
+    def fail(self, error: BaseException, now_ms: int) -> None:
+        """The background thread failed; the next `next_action` raises this, and joins again what nobody answers."""
+        joining = any(pending.kind in (Kind.JOIN, Kind.SYNC) for pending in self._pending.values())
+        if self.join is not None and self.join.assignment is None and not joining:
+            self._join_failed(now_ms)
+        self._error = self._error or error
 
     def describe(self) -> dict[str, Any]:
         """For people: where this member stands."""

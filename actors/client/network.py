@@ -265,8 +265,10 @@ class Network:
             try:
                 request = metadata_request(wanted, create=self.settings.allow_auto_create_topics)
                 response: MetadataResponse = await self.ask(None, request)
-            except KafkaError as error:
-                log.debug("metadata: %s", error)
+            except Exception as error:
+                # Whatever it is: without this task a client would never learn of another leader.
+                may_pass = isinstance(error, KafkaError) and error.retriable
+                log.log(logging.DEBUG if may_pass else logging.WARNING, "metadata: %r", error)
                 self._refreshed += waiting
                 self._metadata_failures += 1
                 await self._metadata_pause()
@@ -276,7 +278,6 @@ class Network:
                 self.cluster.update(response, wanted)
                 self.on_metadata()
             except Exception:
-                # Without this task a client would never learn of another leader.
                 log.exception("metadata could not be taken over")
             for done in waiting:
                 if not done.done():

@@ -1000,7 +1000,7 @@ def test_without_a_subscription_everything_may_be_delivered():
 
 def test_a_failure_of_the_background_thread_surfaces_at_the_next_poll():
     script = Script().stable("t-0")
-    script.member.fail(RuntimeError("authentication failed"))
+    script.member.fail(RuntimeError("authentication failed"), script.now)
     with pytest.raises(RuntimeError, match="authentication"):
         script.poll()
     script.poll()
