@@ -32,9 +32,11 @@ from actors.client.errors import (
     WakeupError,
 )
 from actors.client.membership import Membership, MembershipConfig
-from actors.client.records import Node, TopicPartition
+from actors.client.offsets import make_commit
+from actors.client.records import Node, OffsetAndMetadata, TopicPartition
 from actors.wire.messages import (
     FindCoordinatorResponse,
+    HeartbeatRequest,
     HeartbeatResponse,
     JoinGroupResponse,
     LeaveGroupResponse,
@@ -338,6 +340,40 @@ def test_join_request_says_everything_that_was_configured():
     assert Subscription.decode(request.protocols[0].metadata).topics == ("t",)
     assert Subscription.decode(request.protocols[0].metadata).rack == "r"
     assert send.min_version == 5
+
+
+@pytest.mark.parametrize("instance", [None, "i1"])
+def test_every_request_says_who_it_comes_from(instance):
+    """Without the instance id, two processes that share one would displace each other forever: nobody is fenced."""
+    script = Script("cooperative-sticky", group_instance_id=instance).stable("t-0", generation=4)
+    script.heartbeat(27)
+    script.poll()
+    script.tick(3_000)
+    join, sync, aside = (script.last(kind) for kind in ("JoinGroup", "SyncGroup", "Heartbeat"))
+    assert (join.request.group_id, join.request.member_id, join.request.group_instance_id) == ("g", "me", instance)
+    assert Subscription.decode(join.request.protocols[0].metadata).generation == 4
+    beat = next(send for send in script.sent if type(send.request) is HeartbeatRequest)
+    assert (beat.to, aside.to) == (To.COORDINATOR, To.ASIDE)
+    for send in (sync, beat, aside):
+        request = send.request
+        assert (request.group_id, request.generation_id, request.member_id) == ("g", 4, "me")
+        assert request.group_instance_id == instance
+        assert send.min_version == (3 if instance else 0), "a version that cannot say the instance id"
+    script.joined(5)
+    script.synced("t-0")
+    commit = make_commit(script.member, {TopicPartition("t", 0): OffsetAndMetadata(1)}, script.now)
+    request = commit.request
+    assert (request.group_id, request.generation_id_or_member_epoch, request.member_id) == ("g", 5, "me")
+    assert request.group_instance_id == instance
+    assert commit.min_version == (7 if instance else 0)
+
+
+def test_a_leave_says_who_leaves_in_its_old_form_and_its_new_one():
+    script = Script().stable("t-0")
+    part(script)
+    request = script.last("LeaveGroup").request
+    assert (request.group_id, request.member_id) == ("g", "me")
+    assert [(who.member_id, who.group_instance_id) for who in request.members] == [("me", None)]
 
 
 def test_no_heartbeat_before_the_join_is_answered_and_some_before_the_sync_is():
