@@ -32,6 +32,7 @@ from actors.client.errors import (
     RebalanceInProgressError,
     SerializationError,
     TopicAuthorizationFailedError,
+    UnsupportedVersionError,
     WakeupError,
 )
 from actors.client.member_types import Kind
@@ -760,6 +761,17 @@ def test_what_fails_in_the_background_is_raised_by_poll_and_heartbeats_go_on(kaf
             poll_until(reader, lambda: False)
         beats = len(kafka.requests(m.HeartbeatRequest))
         poll_until(reader, lambda: len(kafka.requests(m.HeartbeatRequest)) > beats + 1)
+
+
+@pytest.mark.parametrize(("request_class", "newest"), [(m.JoinGroupRequest, 4), (m.SyncGroupRequest, 2)])
+def test_with_a_broker_that_has_no_static_members_the_error_says_what_to_unset(kafka, request_class, newest):
+    kafka.versions[request_class] = (1, newest)
+    with consumer(kafka, "t", group_id="g", group_instance_id="i1") as reader:
+        with pytest.raises(UnsupportedVersionError, match=r"unset group_instance_id.*\(35\).* versions 1 to") as raised:
+            poll_until(reader, lambda: False)
+        assert raised.value.code == 35
+    with consumer(kafka, "t", group_id="g") as reader:
+        poll_until(reader, reader.assignment)
 
 
 @pytest.mark.conformance("E-16")
