@@ -18,7 +18,7 @@ from actors.client.errors import HeartbeatFailedError, KafkaError, KafkaTimeoutE
 from actors.client.membership import Membership
 from actors.client.network import Network, jitter, now_ms
 from actors.client.offsets import Commit, Offsets, fetch_request, judge_commit, judge_fetch, make_commit
-from actors.client.records import OffsetAndMetadata, TopicPartition
+from actors.client.records import Node, OffsetAndMetadata, TopicPartition
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +42,7 @@ class Driver:
         self._timer: asyncio.TimerHandle | None = None
         self._waiters: list[asyncio.Future[None]] = []
         settings = network.settings
+        network.on_coordinator_lost = self._on_lost
         self._backoff = Backoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms, jitter)
 
     def pump(self) -> None:
@@ -103,6 +104,11 @@ class Driver:
     def on_metadata(self) -> None:
         with self._surfacing():
             self.member.on_metadata(self.network.cluster.view(), now_ms())
+        self.tell()
+
+    def _on_lost(self, node: Node) -> None:
+        with self._surfacing():
+            self.member.coordinator_lost(node, now_ms())
         self.tell()
 
     def _arm(self) -> None:

@@ -72,11 +72,15 @@ class _Peer:
 
 @dataclass(slots=True)
 class Network:
-    """Sends requests to nodes; keeps the metadata of `wanted()` fresh and tells `on_metadata` of each update."""
+    """Sends requests to nodes; keeps the metadata of `wanted()` fresh and tells `on_metadata` of each update.
+
+    `on_coordinator_lost` is told of each coordinator whose connection ends, whether anything was in flight or not.
+    """
 
     settings: NetworkSettings
     wanted: Callable[[], frozenset[str] | None] = frozenset
     on_metadata: Callable[[], None] = lambda: None
+    on_coordinator_lost: Callable[[Node], None] = lambda node: None
     cluster: ClusterMetadata = field(default_factory=ClusterMetadata)
     bytes_in_flight: int = 0
     loop: asyncio.AbstractEventLoop = field(default_factory=uvloop.new_event_loop)
@@ -198,6 +202,8 @@ class Network:
             if not self._closed:
                 log.debug("connection to %s:%d lost: %s", peer.node.host, peer.node.port, error)
                 self._failed(peer)
+                if self._peers.get(_COORDINATOR_IDS - peer.node.id) is peer:
+                    self.on_coordinator_lost(peer.node)
 
     def _peer(self, node: Node, *, coordinator: bool) -> _Peer:
         key = _COORDINATOR_IDS - node.id if coordinator else node.id

@@ -154,6 +154,20 @@ def test_a_broken_connection_costs_no_rebalance(kafka):
     assert len(kafka.requests(m.JoinGroupRequest)) == 2
 
 
+@pytest.mark.conformance("E-04")
+def test_a_coordinator_lost_while_idle_is_looked_for_at_once(kafka):
+    settings = {"heartbeat_interval_ms": 15_000, "enable_auto_commit": False}
+    with consumer(kafka, "t", group_id="g", **settings) as reader:
+        poll_until(reader, reader.assignment)
+        lookups = len(kafka.requests(m.FindCoordinatorRequest))
+        kafka.drop_connections()
+        wait_for(lambda: len(kafka.requests(m.FindCoordinatorRequest)) > lookups)
+        wait_for(lambda: reader._member.coordinator is not None)
+        assert len(kafka.requests(m.FindCoordinatorRequest)) == lookups + 1
+        poll_until(reader, lambda: reader._member.settled)
+        assert len(kafka.requests(m.JoinGroupRequest)) == 2
+
+
 def test_coordinator_traffic_has_a_connection_of_its_own(kafka):
     kafka.append("t", 0, b"a")
     with consumer(kafka, "t", group_id="g") as reader:
