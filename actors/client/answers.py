@@ -17,6 +17,7 @@ from actors.client.errors import (
     IllegalStateError,
     InconsistentGroupProtocolError,
     KafkaError,
+    UnsupportedVersionError,
     error_for,
 )
 from actors.client.leading import Snapshot, divide, group_topics, pack, read_members, snapshot
@@ -269,7 +270,7 @@ class AnswerTables:
             case code:
                 self._join_failed(now_ms, error=self._join_error(code))
 
-    def _join_error(self, code: int) -> KafkaError:
+    def _join_error(self, code: int, detail: str | None = None) -> KafkaError:
         config = self.config
         context = f"joining group {config.group_id}"
         if code == Code.UNSUPPORTED_VERSION and config.group_instance_id is not None:
@@ -278,7 +279,7 @@ class AnswerTables:
             context += f" with session_timeout_ms={config.session_timeout_ms}"
         if code == Code.FENCED_INSTANCE_ID:
             context += f" with group_instance_id={config.group_instance_id!r}"
-        return error_for(code, context)
+        return error_for(code, context, detail)
 
     def _joined(self, response: JoinGroupResponse, now_ms: int) -> None:
         if response.protocol_type not in (None, "", PROTOCOL_TYPE):
@@ -431,6 +432,10 @@ class AnswerTables:
             self.lookup.failed(error, now_ms)
             self._effects.append(WantMetadata())
             return
+        heartbeat = pending.kind in (Kind.HEARTBEAT, Kind.ASIDE)
+        if heartbeat and not error.retriable and pending.generation == self.generation:
+            # It could not be sent or its answer not be read, and the next one would fare no better.
+            self._error = self._error or error
         if pending.kind is Kind.ASIDE:
             self._aside_in_flight = False
             return
@@ -440,6 +445,8 @@ class AnswerTables:
             self._heartbeat_in_flight = False
             self._heartbeat_failed(now_ms)
         elif pending.kind in (Kind.JOIN, Kind.SYNC) and self.join is not None:
+            if isinstance(error, UnsupportedVersionError):
+                error = self._join_error(Code.UNSUPPORTED_VERSION, str(error))
             self._join_failed(now_ms, error=None if error.retriable else error)
 
 

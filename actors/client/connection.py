@@ -7,7 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from actors.client.errors import CorrelationIdError, KafkaConnectionError, KafkaError, KafkaTimeoutError
+from actors.client.errors import (
+    CorrelationIdError,
+    IllegalStateError,
+    KafkaConnectionError,
+    KafkaError,
+    KafkaTimeoutError,
+)
 from actors.client.versions import Ranges, choose_version
 from actors.wire.errors import ErrorCode, WireError
 from actors.wire.framing import decode_response, encode_request
@@ -31,7 +37,8 @@ class _Call:
 class Connection(asyncio.BufferedProtocol):
     """A connection after `open`: `call` sends a request and gives a future of the answer.
 
-    When it breaks, every open call fails with KafkaConnectionError and `on_lost` is told, once.
+    When it breaks, every open call fails with KafkaConnectionError and `on_lost` is told, once. An answer that cannot
+    be read breaks it, too; the call it was for fails with IllegalStateError, as asking again would not help.
     """
 
     client_id: str
@@ -76,7 +83,7 @@ class Connection(asyncio.BufferedProtocol):
                 return connection
         except TimeoutError as error:
             raise KafkaConnectionError(f"no connection to {host}:{port} within {timeout_ms} ms") from error
-        except (OSError, WireError) as error:
+        except (OSError, ValueError, IllegalStateError) as error:
             raise KafkaConnectionError(f"cannot connect to {host}:{port}: {error}") from error
 
     async def _negotiate(self, timeout_ms: int) -> None:
@@ -205,8 +212,14 @@ class Connection(asyncio.BufferedProtocol):
             raise CorrelationIdError(f"an answer to request {number}, which is not in flight")
         if call.timer is not None:
             call.timer.cancel()
-        if not call.future.done():
+        if call.future.done():
+            return
+        try:
             call.future.set_result(_decode(call, frame))
+        except Exception as error:
+            name = call.response.__name__.removesuffix("Response")
+            call.future.set_exception(IllegalStateError(f"the broker's answer to {name} cannot be read: {error!r}"))
+            raise WireError(f"{name}: {error!r}") from error
 
 
 def _decode(call: _Call, frame: bytes) -> ApiMessage:

@@ -6,17 +6,29 @@ The machine is touched only under `lock`, by the user's thread and by the event 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import logging
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from actors.client.backoff import Backoff
 from actors.client.effects import Drop, Effect, Send, To
-from actors.client.errors import KafkaError, KafkaTimeoutError
+from actors.client.errors import HeartbeatFailedError, KafkaError, KafkaTimeoutError
 from actors.client.membership import Membership
 from actors.client.network import Network, jitter, now_ms
 from actors.client.offsets import Commit, Offsets, fetch_request, judge_commit, judge_fetch, make_commit
-from actors.client.records import OffsetAndMetadata, TopicPartition
+from actors.client.records import Node, OffsetAndMetadata, TopicPartition
+
+log = logging.getLogger(__name__)
+
+
+def _failed(error: Exception) -> HeartbeatFailedError:
+    """What is no KafkaError, as one."""
+    log.error("the consumer's background thread failed", exc_info=error)
+    failure = HeartbeatFailedError(f"the consumer's background thread failed: {error!r}")
+    failure.__cause__ = error
+    return failure
 
 
 class Driver:
@@ -30,6 +42,7 @@ class Driver:
         self._timer: asyncio.TimerHandle | None = None
         self._waiters: list[asyncio.Future[None]] = []
         settings = network.settings
+        network.on_coordinator_lost = self._on_lost
         self._backoff = Backoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms, jitter)
 
     def pump(self) -> None:
@@ -69,20 +82,33 @@ class Driver:
                 timeout_ms=send.timeout_ms,
                 min_version=send.min_version,
             )
-        except KafkaError as error:
-            with self._changed:
-                self.member.on_failure(send.id, error, now_ms())
-                self._perform(self.member.take_effects())
+        except Exception as error:
+            failure = error if isinstance(error, KafkaError) else _failed(error)
+            with self._surfacing():
+                self.member.on_failure(send.id, failure, now_ms())
         else:
-            with self._changed:
+            with self._surfacing():
                 self.member.on_response(send.id, response, now_ms())
-                self._perform(self.member.take_effects())
         self.tell()
 
-    def on_metadata(self) -> None:
+    @contextlib.contextmanager
+    def _surfacing(self) -> Iterator[None]:
+        """The machine's turn, under the lock. What it raises here, the next poll raises: nobody else would hear."""
         with self._changed:
-            self.member.on_metadata(self.network.cluster.view(), now_ms())
+            try:
+                yield
+            except Exception as error:
+                self.member.fail(_failed(error), now_ms())
             self._perform(self.member.take_effects())
+
+    def on_metadata(self) -> None:
+        with self._surfacing():
+            self.member.on_metadata(self.network.cluster.view(), now_ms())
+        self.tell()
+
+    def _on_lost(self, node: Node) -> None:
+        with self._surfacing():
+            self.member.coordinator_lost(node, now_ms())
         self.tell()
 
     def _arm(self) -> None:
@@ -96,10 +122,8 @@ class Driver:
 
     def _on_timer(self) -> None:
         self._timer = None
-        with self._changed:
+        with self._surfacing():
             self.member.on_time(now_ms())
-            effects = self.member.take_effects()
-        self._perform(effects)
 
     async def _coordinator(self, deadline_ms: int) -> Any:
         """The coordinator, looked up if need be. Raises KafkaTimeoutError, or why the lookup failed for good."""

@@ -194,12 +194,8 @@ class NotCoordinatorError(RetriableError):
     code = ErrorCode.NOT_COORDINATOR
 
 
-class UnjoinedGroupError(RetriableError):
-    """The answer to a join came after this member had left."""
-
-
 class HeartbeatFailedError(FatalError):
-    """The background thread hit something it cannot get over."""
+    """The background thread, which heartbeats and joins, hit an error of the program's own; it is this one's cause."""
 
 
 class NonEmptyGroupError(KafkaError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -70,11 +71,15 @@ class Pending:
 
 @dataclass(slots=True)
 class Join:
-    """One round of joining. `waiting`: the leader awaits metadata; `assignment`: the round is won."""
+    """One round of joining. `waiting`: the leader awaits metadata; `assignment`: the round is won.
+
+    `tell`: says to the assignor what was assigned, once.
+    """
 
     waiting: JoinGroupResponse | None = None
     assignment: bytes | None = None
     completing: bool = False
+    tell: Callable[[], None] | None = None
 
 
 @dataclass(slots=True)

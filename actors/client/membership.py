@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from actors.client.answers import AnswerTables
@@ -216,6 +217,8 @@ class Membership(AnswerTables):
             if (error := self._take_error()) is not None:
                 return Fail(error)
             if self._actions:
+                if isinstance(self._actions[0], Apply):
+                    self._tell_assignor()
                 return self._actions[0]
             if self._listener_error is not None:
                 error, self._listener_error = self._listener_error, None
@@ -374,8 +377,19 @@ class Membership(AnswerTables):
             return
         self._accept(assigned)
         self._queue_assignment(assigned)
-        self.config.assignor(self.generation.protocol).on_assignment(sorted(assigned), self.generation.id)
+        assignor = self.config.assignor(self.generation.protocol)
+        join.tell = partial(assignor.on_assignment, sorted(assigned), self.generation.id)
         join.completing = True
+
+    def _tell_assignor(self) -> None:
+        """After the revoked-callback and before the assignment is applied; what it raises is raised as a callback's."""
+        if self.join is None or self.join.tell is None:
+            return
+        tell, self.join.tell = self.join.tell, None
+        try:
+            tell()
+        except Exception as error:
+            self._listener_error = self._listener_error or error
 
     def _read_assignment(self, data: bytes) -> tuple[TopicPartition, ...]:
         if len(data) < 2:
@@ -421,9 +435,12 @@ class Membership(AnswerTables):
         """What is in flight, by id."""
         return dict(self._pending)
 
-    def fail(self, error: BaseException) -> None:
-        """The background thread failed; the next `next_action` raises this."""
-        self._error = error
+    def fail(self, error: BaseException, now_ms: int) -> None:
+        """The background thread failed; the next `next_action` raises this, and joins again what nobody answers."""
+        joining = any(pending.kind in (Kind.JOIN, Kind.SYNC) for pending in self._pending.values())
+        if self.join is not None and self.join.assignment is None and not joining:
+            self._join_failed(now_ms)
+        self._error = self._error or error
 
     def describe(self) -> dict[str, Any]:
         """For people: where this member stands."""

@@ -72,11 +72,15 @@ class _Peer:
 
 @dataclass(slots=True)
 class Network:
-    """Sends requests to nodes; keeps the metadata of `wanted()` fresh and tells `on_metadata` of each update."""
+    """Sends requests to nodes; keeps the metadata of `wanted()` fresh and tells `on_metadata` of each update.
+
+    `on_coordinator_lost` is told of each coordinator whose connection ends, whether anything was in flight or not.
+    """
 
     settings: NetworkSettings
     wanted: Callable[[], frozenset[str] | None] = frozenset
     on_metadata: Callable[[], None] = lambda: None
+    on_coordinator_lost: Callable[[Node], None] = lambda node: None
     cluster: ClusterMetadata = field(default_factory=ClusterMetadata)
     bytes_in_flight: int = 0
     loop: asyncio.AbstractEventLoop = field(default_factory=uvloop.new_event_loop)
@@ -198,6 +202,8 @@ class Network:
             if not self._closed:
                 log.debug("connection to %s:%d lost: %s", peer.node.host, peer.node.port, error)
                 self._failed(peer)
+                if self._peers.get(_COORDINATOR_IDS - peer.node.id) is peer:
+                    self.on_coordinator_lost(peer.node)
 
     def _peer(self, node: Node, *, coordinator: bool) -> _Peer:
         key = _COORDINATOR_IDS - node.id if coordinator else node.id
@@ -265,8 +271,10 @@ class Network:
             try:
                 request = metadata_request(wanted, create=self.settings.allow_auto_create_topics)
                 response: MetadataResponse = await self.ask(None, request)
-            except KafkaError as error:
-                log.debug("metadata: %s", error)
+            except Exception as error:
+                # Whatever it is: without this task a client would never learn of another leader.
+                may_pass = isinstance(error, KafkaError) and error.retriable
+                log.log(logging.DEBUG if may_pass else logging.WARNING, "metadata: %r", error)
                 self._refreshed += waiting
                 self._metadata_failures += 1
                 await self._metadata_pause()
@@ -276,7 +284,6 @@ class Network:
                 self.cluster.update(response, wanted)
                 self.on_metadata()
             except Exception:
-                # Without this task a client would never learn of another leader.
                 log.exception("metadata could not be taken over")
             for done in waiting:
                 if not done.done():

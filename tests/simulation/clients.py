@@ -16,6 +16,7 @@ from actors.client.effects import Apply, CommitBeforeJoin, CommitOutcome, Fail, 
 from actors.client.errors import (
     CommitFailedError,
     FencedInstanceIdError,
+    HeartbeatFailedError,
     KafkaError,
     RebalanceInProgressError,
 )
@@ -176,6 +177,8 @@ class Member(Client):
                 self.sim.say(f"{self.name}: {action.error!r}")
                 if isinstance(action.error, FencedInstanceIdError):
                     return False
+                if isinstance(action.error, HeartbeatFailedError):
+                    raise action.error
                 continue
             outcome = CommitOutcome.DONE
             if isinstance(action, CommitBeforeJoin):

@@ -24,6 +24,8 @@ DROP = object()
 """As an answer: close the connection instead."""
 SILENCE = object()
 """As an answer: none at all."""
+RUBBISH = object()
+"""As an answer: bytes that are none."""
 
 VERSIONS: dict[type[m.ApiMessage], tuple[int, int]] = {
     m.ApiVersionsRequest: (0, 3),
@@ -141,6 +143,9 @@ class ScriptedBroker:
                 if answer is SILENCE or answer is None:
                     continue
                 version = header.api_version
+                if answer is RUBBISH:
+                    connection.sendall(struct.pack(">iiB", 5, header.correlation_id, 0xFF))
+                    continue
                 if isinstance(answer, m.ApiVersionsResponse) and answer.error_code:
                     version = 0
                 connection.sendall(encode_response(answer, version, header.correlation_id))
@@ -399,4 +404,4 @@ def broker() -> Iterator[ScriptedBroker]:
         made.close()
 
 
-__all__ = ["DROP", "SILENCE", "ScriptedBroker", "Subscription", "broker"]
+__all__ = ["DROP", "RUBBISH", "SILENCE", "ScriptedBroker", "Subscription", "broker"]

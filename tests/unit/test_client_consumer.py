@@ -23,6 +23,7 @@ from actors.client.errors import (
     CorruptMessageError,
     FencedInstanceIdError,
     GroupAuthorizationFailedError,
+    HeartbeatFailedError,
     IllegalStateError,
     InvalidGroupIdError,
     KafkaTimeoutError,
@@ -31,11 +32,14 @@ from actors.client.errors import (
     RebalanceInProgressError,
     SerializationError,
     TopicAuthorizationFailedError,
+    UnsupportedVersionError,
     WakeupError,
 )
+from actors.client.member_types import Kind
+from actors.client.network import Network
 from actors.client.positions import Chunk, PartitionState, Positions
 from actors.wire import messages as m
-from tests.unit.client_broker import DROP, SILENCE, ScriptedBroker, broker
+from tests.unit.client_broker import DROP, RUBBISH, SILENCE, ScriptedBroker, broker
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -148,6 +152,20 @@ def test_a_broken_connection_costs_no_rebalance(kafka):
         poll_until(reader, lambda: len(kafka.requests(m.HeartbeatRequest)) > beats + 2)
         assert reader.group_metadata() == member
     assert len(kafka.requests(m.JoinGroupRequest)) == 2
+
+
+@pytest.mark.conformance("E-04")
+def test_a_coordinator_lost_while_idle_is_looked_for_at_once(kafka):
+    settings = {"heartbeat_interval_ms": 15_000, "enable_auto_commit": False}
+    with consumer(kafka, "t", group_id="g", **settings) as reader:
+        poll_until(reader, reader.assignment)
+        lookups = len(kafka.requests(m.FindCoordinatorRequest))
+        kafka.drop_connections()
+        wait_for(lambda: len(kafka.requests(m.FindCoordinatorRequest)) > lookups)
+        wait_for(lambda: reader._member.coordinator is not None)
+        assert len(kafka.requests(m.FindCoordinatorRequest)) == lookups + 1
+        poll_until(reader, lambda: reader._member.settled)
+        assert len(kafka.requests(m.JoinGroupRequest)) == 2
 
 
 def test_coordinator_traffic_has_a_connection_of_its_own(kafka):
@@ -670,6 +688,104 @@ def test_a_fenced_member_learns_of_it_in_poll_and_gets_no_records(kafka):
         kafka.script(m.HeartbeatRequest, m.HeartbeatResponse(error_code=82))
         with pytest.raises(FencedInstanceIdError, match="group_instance_id"):
             poll_until(reader, lambda: False)
+
+
+@pytest.mark.parametrize(
+    "request_class", [m.FindCoordinatorRequest, m.JoinGroupRequest, m.SyncGroupRequest, m.HeartbeatRequest]
+)
+def test_an_answer_that_cannot_be_read_is_raised_by_poll_and_the_next_one_goes_on(kafka, request_class):
+    kafka.script(request_class, RUBBISH)
+    kafka.append("t", 0, b"a")
+    with consumer(kafka, "t", group_id="g", heartbeat_interval_ms=50) as reader:
+        name = request_class.__name__.removesuffix("Request")
+        with pytest.raises(IllegalStateError, match=f"answer to {name} cannot be read"):
+            poll_until(reader, lambda: False)
+        poll_until(reader, reader.assignment)
+        reader.seek_to_beginning(T0)
+        assert [r.value for r in read(reader, 1)] == [b"a"]
+
+
+def test_a_commit_whose_answer_cannot_be_read_raises(kafka):
+    with consumer(kafka, "t", group_id="g") as reader:
+        poll_until(reader, reader.assignment)
+        kafka.script(m.OffsetCommitRequest, RUBBISH)
+        with pytest.raises(IllegalStateError, match="OffsetCommit"):
+            reader.commit({T0: 1})
+        reader.commit({T0: 1})
+
+
+@pytest.mark.parametrize("request_class", [m.ApiVersionsRequest, m.MetadataRequest, m.FetchRequest])
+def test_answers_outside_the_group_that_cannot_be_read_are_asked_for_again(kafka, request_class):
+    kafka.script(request_class, RUBBISH)
+    kafka.append("t", 0, b"a")
+    with consumer(kafka) as reader:
+        reader.assign([T0])
+        assert [r.value for r in read(reader, 1)] == [b"a"]
+
+
+@pytest.mark.parametrize(
+    "request_class", [m.FindCoordinatorRequest, m.JoinGroupRequest, m.SyncGroupRequest, m.HeartbeatRequest]
+)
+def test_a_request_that_cannot_even_be_sent_is_raised_by_poll_and_the_next_one_goes_on(
+    kafka, monkeypatch, request_class
+):
+    ask, faults = Network.ask, [ValueError("a bug")]
+
+    async def failing(network: Network, node: Any, request: Any, **options: Any) -> Any:
+        if isinstance(request, request_class) and faults:
+            raise faults.pop()
+        return await ask(network, node, request, **options)
+
+    monkeypatch.setattr(Network, "ask", failing)
+    with consumer(kafka, "t", group_id="g", heartbeat_interval_ms=50) as reader:
+        with pytest.raises(HeartbeatFailedError, match="a bug") as raised:
+            poll_until(reader, lambda: False)
+        assert isinstance(raised.value.__cause__, ValueError)
+        poll_until(reader, reader.assignment)
+
+
+@pytest.mark.parametrize("kind", [Kind.JOIN, Kind.SYNC, Kind.HEARTBEAT])
+def test_what_an_answer_breaks_is_raised_by_poll_and_the_next_one_joins(kafka, kind):
+    with consumer(kafka, group_id="g", heartbeat_interval_ms=50) as reader:
+        tables = reader._member._tables
+        table = tables[kind]
+
+        def failing(*_: Any) -> None:
+            tables[kind] = table
+            raise ValueError("a bug")
+
+        tables[kind] = failing
+        reader.subscribe(["t"])
+        with pytest.raises(HeartbeatFailedError, match="a bug"):
+            poll_until(reader, lambda: False)
+        poll_until(reader, reader.assignment)
+
+
+@pytest.mark.parametrize("method", ["on_time", "on_metadata"])
+def test_what_fails_in_the_background_is_raised_by_poll_and_heartbeats_go_on(kafka, monkeypatch, method):
+    with consumer(kafka, "t", group_id="g", heartbeat_interval_ms=50, metadata_max_age_ms=100) as reader:
+        poll_until(reader, reader.assignment)
+
+        def failing(*_: Any) -> None:
+            monkeypatch.undo()
+            raise ValueError("a bug")
+
+        monkeypatch.setattr(reader._member, method, failing)
+        with pytest.raises(HeartbeatFailedError, match="a bug"):
+            poll_until(reader, lambda: False)
+        beats = len(kafka.requests(m.HeartbeatRequest))
+        poll_until(reader, lambda: len(kafka.requests(m.HeartbeatRequest)) > beats + 1)
+
+
+@pytest.mark.parametrize(("request_class", "newest"), [(m.JoinGroupRequest, 4), (m.SyncGroupRequest, 2)])
+def test_with_a_broker_that_has_no_static_members_the_error_says_what_to_unset(kafka, request_class, newest):
+    kafka.versions[request_class] = (1, newest)
+    with consumer(kafka, "t", group_id="g", group_instance_id="i1") as reader:
+        with pytest.raises(UnsupportedVersionError, match=r"unset group_instance_id.*\(35\).* versions 1 to") as raised:
+            poll_until(reader, lambda: False)
+        assert raised.value.code == 35
+    with consumer(kafka, "t", group_id="g") as reader:
+        poll_until(reader, reader.assignment)
 
 
 @pytest.mark.conformance("E-16")

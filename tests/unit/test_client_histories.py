@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import random
 from collections import Counter
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -14,9 +15,15 @@ from test_client_membership import ASIDE, NODE, OTHER, Script, lookup_answer, tp
 from actors.client.assignors.protocol import Assignment
 from actors.client.effects import Event, MemberState, To
 from actors.client.errors import KafkaConnectionError, KafkaError
+from actors.client.membership import Membership
 from actors.wire.messages import HeartbeatResponse, JoinGroupResponse, LeaveGroupResponse, SyncGroupResponse
 
 HEARTBEATING = (MemberState.COMPLETING_REBALANCE, MemberState.STABLE)
+FROM_ANY = (MemberState.UNJOINED, MemberState.PREPARING_REBALANCE)
+TRANSITIONS = {
+    (MemberState.PREPARING_REBALANCE, MemberState.COMPLETING_REBALANCE),
+    (MemberState.COMPLETING_REBALANCE, MemberState.STABLE),
+}
 CODES = [0, 0, 0, 14, 15, 16, 22, 25, 27, 30, 79, 82, 99]
 
 
@@ -53,6 +60,15 @@ def answer(script: Script, kind: str, code: int, chance: random.Random):
     return HeartbeatResponse(error_code=code) if kind in ("Heartbeat", ASIDE) else LeaveGroupResponse(error_code=code)
 
 
+class Lawful(Membership):
+    """A member that makes no transition between states but those there are."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "state":
+            assert value in FROM_ANY or (self.state, value) in TRANSITIONS, f"{self.state} to {value}"
+        super().__setattr__(name, value)
+
+
 def assert_lawful(script: Script, heartbeats_before: int, state_before: MemberState) -> None:
     member = script.member
     in_flight = Counter(pending.kind.value for pending in member.pending().values())
@@ -67,6 +83,12 @@ def assert_lawful(script: Script, heartbeats_before: int, state_before: MemberSt
         assert not member.may_deliver(script.now)
     if member.state is MemberState.STABLE:
         assert member.generation.id >= 0
+    if member.state is MemberState.PREPARING_REBALANCE and state_before is not member.state:
+        assert in_flight["JoinGroup"] == 1
+    if member.state is MemberState.UNJOINED:
+        assert member.generation.id < 0
+    if member.state is not MemberState.STABLE and member.join is None:
+        assert member.rejoin_needed
 
 
 def step(script: Script, chance: random.Random) -> None:
@@ -103,6 +125,7 @@ def assert_listener_calls_fit_together(script: Script) -> None:
 def test_any_history_is_lawful_and_ends_stable_once_all_is_well(strategy, seed, steps):
     chance = random.Random(seed)
     script = Script(strategy, max_poll_interval_ms=60_000)
+    script.member.__class__ = Lawful
     script.member.subscribe(["t"])
     script.metadata(t=4)
     for _ in range(steps):

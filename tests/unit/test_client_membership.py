@@ -32,9 +32,11 @@ from actors.client.errors import (
     WakeupError,
 )
 from actors.client.membership import Membership, MembershipConfig
-from actors.client.records import Node, TopicPartition
+from actors.client.offsets import make_commit
+from actors.client.records import Node, OffsetAndMetadata, TopicPartition
 from actors.wire.messages import (
     FindCoordinatorResponse,
+    HeartbeatRequest,
     HeartbeatResponse,
     JoinGroupResponse,
     LeaveGroupResponse,
@@ -251,6 +253,18 @@ def test_lookup_answered_30_raises_once_and_then_looks_again():
     assert script.count("FindCoordinator") == 2
 
 
+@pytest.mark.conformance("E-02", "E-03")
+@pytest.mark.parametrize("code", [15, 30, None])
+def test_a_failed_lookup_wants_fresh_metadata(code):
+    script = looking()
+    script.effects.clear()
+    if code is None:
+        script.fail("FindCoordinator")
+    else:
+        script.answer("FindCoordinator", lookup_answer(code=code))
+    assert script.effects == [WantMetadata()]
+
+
 @pytest.mark.conformance("E-04")
 def test_lost_connection_means_a_new_lookup_and_no_new_join():
     script = Script().stable("t-0", "t-1")
@@ -338,6 +352,40 @@ def test_join_request_says_everything_that_was_configured():
     assert Subscription.decode(request.protocols[0].metadata).topics == ("t",)
     assert Subscription.decode(request.protocols[0].metadata).rack == "r"
     assert send.min_version == 5
+
+
+@pytest.mark.parametrize("instance", [None, "i1"])
+def test_every_request_says_who_it_comes_from(instance):
+    """Without the instance id, two processes that share one would displace each other forever: nobody is fenced."""
+    script = Script("cooperative-sticky", group_instance_id=instance).stable("t-0", generation=4)
+    script.heartbeat(27)
+    script.poll()
+    script.tick(3_000)
+    join, sync, aside = (script.last(kind) for kind in ("JoinGroup", "SyncGroup", "Heartbeat"))
+    assert (join.request.group_id, join.request.member_id, join.request.group_instance_id) == ("g", "me", instance)
+    assert Subscription.decode(join.request.protocols[0].metadata).generation == 4
+    beat = next(send for send in script.sent if type(send.request) is HeartbeatRequest)
+    assert (beat.to, aside.to) == (To.COORDINATOR, To.ASIDE)
+    for send in (sync, beat, aside):
+        request = send.request
+        assert (request.group_id, request.generation_id, request.member_id) == ("g", 4, "me")
+        assert request.group_instance_id == instance
+        assert send.min_version == (3 if instance else 0), "a version that cannot say the instance id"
+    script.joined(5)
+    script.synced("t-0")
+    commit = make_commit(script.member, {TopicPartition("t", 0): OffsetAndMetadata(1)}, script.now)
+    request = commit.request
+    assert (request.group_id, request.generation_id_or_member_epoch, request.member_id) == ("g", 5, "me")
+    assert request.group_instance_id == instance
+    assert commit.min_version == (7 if instance else 0)
+
+
+def test_a_leave_says_who_leaves_in_its_old_form_and_its_new_one():
+    script = Script().stable("t-0")
+    part(script)
+    request = script.last("LeaveGroup").request
+    assert (request.group_id, request.member_id) == ("g", "me")
+    assert [(who.member_id, who.group_instance_id) for who in request.members] == [("me", None)]
 
 
 def test_no_heartbeat_before_the_join_is_answered_and_some_before_the_sync_is():
@@ -708,6 +756,75 @@ def test_cooperative_revokes_only_what_moved_after_the_sync_and_joins_again():
     assert script.member.owned == tps("t-0", "t-1")
 
 
+@pytest.mark.parametrize("fails", [None, Event.REVOKED, "assignor", Event.ASSIGNED])
+def test_completing_a_join_revokes_tells_the_assignor_applies_announces_and_raises_last(fails):
+    class Noting(BUILT_IN["cooperative-sticky"]):
+        def on_assignment(self, assigned, generation):
+            script.log.append(f"assignor {generation}")
+            script.log.append(f"owned {len(script.member.owned)}")
+            if fails == "assignor" and generation == 2:
+                raise RuntimeError("mine")
+
+    script = Script(assignors=(Noting(),))
+    script.stable("t-0", "t-1")
+    script.heartbeat(27)
+    script.poll()
+    script.joined(2)
+    script.synced("t-1")
+    script.log.clear()
+    if fails is None:
+        script.poll()
+    else:
+        if isinstance(fails, Event):
+            script.raises[fails] = RuntimeError("mine")
+        with pytest.raises(RuntimeError, match="mine"):
+            script.poll()
+        assert script.member.owned == tps("t-1")
+        assert script.log == ["REVOKED", "assignor 2", "owned 2", "ASSIGNED"]
+        script.poll()
+    assert script.log == ["REVOKED", "assignor 2", "owned 2", "ASSIGNED", "JoinGroupRequest"]
+
+
+def test_a_member_that_follows_a_pattern_takes_matching_topics_it_has_not_heard_of():
+    script = Script()
+    script.member.subscribe_pattern(lambda topic: topic.startswith("t"))
+    script.metadata(t1=1)
+    script.poll()
+    script.found()
+    script.poll()
+    script.metadata(t1=1, version=2)
+    script.poll()
+    script.joined()
+    script.synced("t1-0", "t2-0")
+    script.poll()
+    assert script.member.owned == tps("t1-0", "t2-0")
+    assert "t2" in script.member.watched_topics
+    for version in (3, 4):
+        script.metadata(t1=1, version=version)
+        script.poll()
+    assert script.member.topics == {"t1", "t2"}, "kept while the metadata does not have it yet"
+    script.metadata(t1=1, t2=1, version=5)
+    script.poll()
+    assert script.count("JoinGroup") == 1
+    assert script.member.settled
+
+
+def test_a_member_that_follows_a_pattern_does_not_take_what_does_not_match():
+    script = Script()
+    script.member.subscribe_pattern(lambda topic: topic.startswith("t"))
+    script.metadata(t1=1)
+    script.poll()
+    script.found()
+    script.poll()
+    script.metadata(t1=1, version=2)
+    script.poll()
+    script.joined()
+    script.synced("t1-0", "other-0")
+    script.poll()
+    assert script.member.owned == frozenset()
+    assert script.member.rejoin_needed
+
+
 def test_cooperative_gives_up_unsubscribed_topics_before_joining():
     script = Script("cooperative-sticky")
     script.member.subscribe(["t", "u"])
@@ -821,6 +938,64 @@ def test_heartbeat_27_rejoins_when_stable_and_is_ignored_when_preparing():
     assert script.member.rejoin_needed
     script.poll()
     assert script.count("JoinGroup") == 3
+
+
+def beat_until(script: Script, until: int) -> None:
+    """Time passes; each heartbeat is answered at once, while the group is well."""
+    while (due := script.member.next_deadline()) is not None and due <= until:
+        script.tick(due - script.now)
+        if script.unanswered("Heartbeat"):
+            script.answer("Heartbeat", HeartbeatResponse())
+    script.tick(until - script.now)
+
+
+@pytest.mark.parametrize("interval", [250, 1_000, 2_000, 3_000])
+def test_heartbeats_come_once_in_an_interval(interval):
+    script = Script(heartbeat_interval_ms=interval).stable("t-0")
+    beat_until(script, script.now + 30_000)
+    assert script.count("Heartbeat") == 30_000 // interval
+
+
+@pytest.mark.conformance("B-64")
+@pytest.mark.parametrize("after", [0, 1, 1_999, 2_000, 2_001, 7_300])
+def test_a_rebalance_is_heard_of_within_one_interval(after):
+    script = Script(heartbeat_interval_ms=2_000).stable("t-0")
+    beat_until(script, script.now + after)
+    announced = script.now
+    script.heartbeat(27)
+    assert script.now - announced <= 2_000
+    script.poll()
+    assert script.unanswered("JoinGroup")
+
+
+@pytest.mark.parametrize("answered_before", [0, 1, 5])
+def test_with_three_heartbeats_to_a_session_one_that_is_lost_expels_nobody(answered_before):
+    """It is lost with its connection, which answers in order: what was sent behind it would not be answered, either."""
+    script = Script(session_timeout_ms=6_000, heartbeat_interval_ms=2_000).stable("t-0")
+    for _ in range(answered_before):
+        script.heartbeat()
+    counted_from = script.now
+    script.tick(2_000)
+    script.tick(1_500)
+    assert len(script.unanswered("Heartbeat")) == 1
+    script.fail("Heartbeat")
+    script.tick()
+    script.found()
+    script.heartbeat()
+    assert script.now - counted_from < 6_000, "the coordinator has expelled it"
+    assert script.member.may_deliver(script.now)
+    assert script.member.state is S.STABLE
+    assert script.count("JoinGroup") == 1
+
+
+def test_no_heartbeat_is_sent_behind_one_that_is_not_answered():
+    script = Script(session_timeout_ms=6_000, heartbeat_interval_ms=2_000).stable("t-0")
+    for _ in range(59):
+        script.tick(100)
+    assert script.count("Heartbeat") == 1
+    assert script.member.coordinator == NODE
+    script.tick(100)
+    assert Drop(NODE) in script.effects, "the connection is given up with the session"
 
 
 @pytest.mark.conformance("E-14")
@@ -1000,7 +1175,7 @@ def test_without_a_subscription_everything_may_be_delivered():
 
 def test_a_failure_of_the_background_thread_surfaces_at_the_next_poll():
     script = Script().stable("t-0")
-    script.member.fail(RuntimeError("authentication failed"))
+    script.member.fail(RuntimeError("authentication failed"), script.now)
     with pytest.raises(RuntimeError, match="authentication"):
         script.poll()
     script.poll()

@@ -65,6 +65,19 @@ def test_a_random_start_spreads_the_choice():
     assert min(picks.values()) >= 200
 
 
+@pytest.mark.parametrize("known", [True, False], ids=["brokers", "bootstrap"])
+def test_a_client_begins_its_walk_anywhere(known):
+    random.seed(7)
+    network = Network(NetworkSettings(bootstrap=tuple(("h", n) for n in range(3))))
+    network.loop.close()
+    if known:
+        network.cluster.brokers = {n: Node(n, "b", n) for n in range(3)}
+    picks = Counter(network._least_loaded().node for _ in range(1000))
+    assert {node.host for node in picks} == {"b" if known else "h"}
+    assert len(picks) == 3
+    assert min(picks.values()) >= 200
+
+
 def test_backoff_doubles_up_to_its_limit_and_is_spread():
     plain = Backoff(100, 1000)
     assert [plain.delay_ms(n) for n in range(7)] == [0, 100, 200, 400, 800, 1000, 1000]

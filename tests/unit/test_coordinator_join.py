@@ -121,8 +121,11 @@ def test_a_pending_id_holds_the_rebalance_up(end: Callable[[Driver, Client], Non
         (3_000, 1_000, [0], 3_000),
     ],
 )
-def test_initial_delay(delay: int, rebalance: int, joins: list[int], completes: int) -> None:
+@pytest.mark.parametrize("emptied_at", [0, 5], ids=["new", "emptied"])
+def test_initial_delay(delay: int, rebalance: int, joins: list[int], completes: int, emptied_at: int) -> None:
     driver = Driver(CoordinatorConfig(group_initial_rebalance_delay_ms=delay))
+    if emptied_at:
+        empty_at(driver, emptied_at)
     start = driver.now.monotonic_ms
     clients = []
     for at in joins:
@@ -131,7 +134,19 @@ def test_initial_delay(delay: int, rebalance: int, joins: list[int], completes: 
     driver.advance(start + completes - 1 - driver.now.monotonic_ms)
     assert all(client.join_answer is None for client in clients)
     driver.advance(1)
-    assert {client.joined().generation_id for client in clients} == {1}
+    assert {client.joined().generation_id for client in clients} == {emptied_at + 1}
+
+
+def empty_at(driver: Driver, generation: int) -> None:
+    """The group has had a member, and is without one in this generation."""
+    last = Client(driver, "last").join()
+    driver.advance(3_000)
+    while driver.group().generation_id < generation - 1:
+        form(driver, [last])
+        last.join()
+    form(driver, [last])
+    driver.leave("g", (last.member_id, None))
+    assert (driver.state(), driver.group().generation_id) == ("Empty", generation)
 
 
 def test_no_initial_delay_completes_at_once() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,8 @@ import pytest
 from runtime_helpers import SECRET, run, until
 
 from actors.broker_server import BrokerServer, BrokerSpec
+from actors.client import Consumer, TopicPartition
+from actors.client.errors import FencedInstanceIdError
 from actors.controller_server import ControllerServer
 from actors.log.batch import build_batch, read_records
 from actors.metadata_log import MetadataLog
@@ -408,5 +410,41 @@ def test_a_leader_whose_disk_lost_records_leads_no_more_and_gets_them_back(tmp_p
             await until(lambda: w.partition("t").leader != first, what="another leader")
             await until(lambda: first in w.partition("t").isr, what="in sync again")
             assert w.records(first, "t") == [b"a", b"b", b"c"]
+
+    run(test())
+
+
+@pytest.mark.conformance("E-14")
+def test_of_two_consumers_with_one_instance_id_the_first_is_told_by_its_poll(tmp_path: Path) -> None:
+    def poll(reader: Consumer, until: Callable[[], Any]) -> None:
+        for _ in range(200):
+            reader.poll(50)
+            if until():
+                return
+
+    async def test() -> None:
+        async with world(tmp_path, brokers=1, offsets_topic_replication_factor="1") as w:
+            await w.create("t", factor=1)
+            readers = [
+                Consumer(
+                    "t",
+                    bootstrap_servers=f"127.0.0.1:{w.servers[0].port}",
+                    group_id="g",
+                    group_instance_id="i1",
+                    heartbeat_interval_ms=50,
+                )
+                for _ in range(2)
+            ]
+            first, second = readers
+            try:
+                await asyncio.to_thread(poll, first, first.assignment)
+                await asyncio.to_thread(poll, second, second.assignment)
+                with pytest.raises(FencedInstanceIdError, match="i1"):
+                    await asyncio.to_thread(poll, first, lambda: False)
+                assert await asyncio.to_thread(second.poll, 0) == {}
+                assert second.assignment() == {TopicPartition("t", 0)}, "the second one stays"
+            finally:
+                for reader in readers:
+                    await asyncio.to_thread(reader.close)
 
     run(test())
