@@ -276,7 +276,12 @@ _LOG: Final = (
 )
 
 _CLUSTER: Final = (
-    _text("broker.rack", None, "The rack of a broker; replicas of a partition are spread over racks."),
+    _text(
+        "broker.rack",
+        None,
+        "The rack of the brokers whose Ray node has no label that says one (`coterie.io/rack`, or else "
+        "`ray.io/availability-zone`); replicas of a partition are spread over racks.",
+    ),
     _int("broker.session.timeout.ms", 6000, 1, "The controller's lease: a broker silent for this long is dead."),
     _int("broker.heartbeat.interval.ms", 2000, 1, "How often a broker shows the controller that it is alive."),
 )
