@@ -123,7 +123,8 @@ _OFFSETS: Final = (
         "offsets.topic.compression.codec",
         0,
         0,
-        "Compression of what coordinators write: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.",
+        "Compression of what coordinators write: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd. What it would make longer "
+        "stays as it is.",
         high=4,
     ),
     _int(
