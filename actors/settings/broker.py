@@ -284,7 +284,12 @@ _CLUSTER: Final = (
         "`ray.io/availability-zone`); replicas of a partition are spread over racks.",
     ),
     _int("broker.session.timeout.ms", 6000, 1, "The controller's lease: a broker silent for this long is dead."),
-    _int("broker.heartbeat.interval.ms", 2000, 1, "How often a broker shows the controller that it is alive."),
+    _int(
+        "broker.heartbeat.interval.ms",
+        2000,
+        1,
+        "Kept for Kafka's files: a broker shows the controller four times a second that it is alive.",
+    ),
 )
 
 _OWN: Final = (
