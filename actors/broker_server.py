@@ -69,7 +69,6 @@ class BrokerSpec:
     advertised_port: int
     data_dir: str
     socket_path: str
-    rack: str | None
     config: dict[str, str]
 
 
@@ -294,7 +293,7 @@ class BrokerServer:
                 "epoch": self.controller.epoch,
                 "host": self.spec.advertised_host,
                 "port": self.spec.advertised_port or self.port,
-                "rack": self.spec.rack,
+                "rack": self.config.text("broker.rack"),
                 "replica_host": self._replica_host(),
                 "replica_port": self._replica_port,
                 "intact": self._registered or self.context.data_dir.intact,  # a process does not lose what it wrote

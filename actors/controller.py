@@ -96,6 +96,11 @@ class Listeners:
         return cls("0.0.0.0" if bind_host == "" else bind_host, bind_port, advertised_host or None, advertised_port)
 
 
+def _in_rack_of(node: Node, spec: BrokerSpec) -> BrokerSpec:
+    """The broker as it runs on a Ray node, whose rack goes before the one all brokers are given."""
+    return spec if node.rack is None else replace(spec, config={**spec.config, "broker.rack": node.rack})
+
+
 class RayLauncher:
     """Starts and ends broker and shard actors. Called from the controller's loop, which it never blocks.
 
@@ -167,7 +172,7 @@ class RayLauncher:
             namespace=self._spec.namespace,
             lifetime="detached",
             scheduling_strategy=NodeAffinitySchedulingStrategy(present.node_id, soft=False),
-        ).remote(spec, self._spec.namespace, self._spec.log_dir, self._spec.version)
+        ).remote(_in_rack_of(present, spec), self._spec.namespace, self._spec.log_dir, self._spec.version)
         self._brokers[broker_id] = actor
         self.starts_under_way.add(actor)
         threading.Thread(target=self._await_broker, args=(broker_id, actor), daemon=True).start()
@@ -347,7 +352,6 @@ class Controller:
                     advertised_port=listeners.advertised_port + broker_id if listeners.advertised_port else 0,
                     data_dir=str(Path(spec.data_dir) / f"broker-{broker_id}"),
                     socket_path=str(Path(spec.socket_dir) / f"{broker_id}.sock"),
-                    rack=BrokerConfig.from_mapping(spec.config).text("broker.rack"),
                     config=spec.config,
                 ),
                 node,

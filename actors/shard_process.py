@@ -23,7 +23,7 @@ from actors.coordinator.config import CoordinatorConfig
 from actors.coordinator.messages import DeleteTopicOffsetsRequest, Now, OffsetCommitRequest, Response
 from actors.coordinator.shard import Shard, ShardState
 from actors.handlers.groups import MODULES, Topics, decode, heartbeat, offset_commit
-from actors.log.batch import build_batch, iter_key_values
+from actors.log.batch import build_batch, iter_key_values, read_header, recompress
 from actors.wire.errors import WireError
 from actors.wire.framing import RequestHeader, decode_request_header, encode_response, frame_response
 from actors.wire.messages import ApiMessage
@@ -81,7 +81,7 @@ class ShardProcess:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due = 0
         self._turn_time: Now | None = None
-        self._settings: dict[str, Any] = {}
+        self._config = CoordinatorConfig()
         self._requests = 0
         self._said_active = False
         self._load_started = 0.0
@@ -194,11 +194,11 @@ class ShardProcess:
 
     def _become(self, partition: int, epoch: int, told: dict[str, Any]) -> None:
         self._forget()
-        self._settings = told["config"]
+        self._config = CoordinatorConfig(**told["config"])
         self._topics = Topics(map(tuple, told["topics"]))
         self._gone = frozenset()
         self._partition, self._epoch = partition, epoch
-        self._shard = Shard(partition, CoordinatorConfig(**self._settings), lambda: str(uuid.uuid4()))
+        self._shard = Shard(partition, self._config, lambda: str(uuid.uuid4()))
         self._shard.start_loading(epoch, self._now())
         self._load_started = time.perf_counter()
         gc.disable()  # loading makes millions of objects, none of them garbage
@@ -323,6 +323,8 @@ class ShardProcess:
         while (append := shard.take_records()) is not None:
             now_ms = time.time_ns() // 1_000_000
             batch = build_batch([(key, value, (), now_ms) for key, value in append.records])
+            if codec := self._config.offsets_topic_compression_codec:
+                batch = _compressed(batch, codec)
             self._send(Kind.APPEND, self._partition, append.batch_id, batch)
 
     def _answer(self, asked: _Asked, response: Response) -> None:
@@ -368,6 +370,12 @@ class ShardProcess:
         if shard is not None:
             shard.on_time(self._now())
             self._turn()
+
+
+def _compressed(batch: bytes, codec: int) -> bytes:
+    """The same records in less space; the batch itself where they would take more, for its size is bounded."""
+    smaller = recompress(batch, read_header(batch), codec)
+    return bytes(smaller) if len(smaller) < len(batch) else batch
 
 
 def _figures(shard: Shard) -> dict[str, Any]:

@@ -28,6 +28,8 @@ class CoordinatorConfig:
     offsets_retention_check_interval_ms: int = 600_000
     offset_metadata_max_bytes: int = 4_096
     offsets_commit_timeout_ms: int = 5_000
+    offsets_topic_compression_codec: int = 0
+    """For whoever makes record batches of our appends."""
     max_message_bytes: int = 1_048_588
     """Largest record batch the offsets topic takes; a turn that wrote more is cut into several appends."""
 

@@ -123,7 +123,8 @@ _OFFSETS: Final = (
         "offsets.topic.compression.codec",
         0,
         0,
-        "Compression of what coordinators write: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.",
+        "Compression of what coordinators write: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd. What it would make longer "
+        "stays as it is.",
         high=4,
     ),
     _int(
@@ -284,9 +285,19 @@ _LOG: Final = (
 )
 
 _CLUSTER: Final = (
-    _text("broker.rack", None, "The rack of a broker; replicas of a partition are spread over racks."),
+    _text(
+        "broker.rack",
+        None,
+        "The rack of the brokers whose Ray node has no label that says one (`coterie.io/rack`, or else "
+        "`ray.io/availability-zone`); replicas of a partition are spread over racks.",
+    ),
     _int("broker.session.timeout.ms", 6000, 1, "The controller's lease: a broker silent for this long is dead."),
-    _int("broker.heartbeat.interval.ms", 2000, 1, "How often a broker shows the controller that it is alive."),
+    _int(
+        "broker.heartbeat.interval.ms",
+        2000,
+        1,
+        "Kept for Kafka's files: a broker shows the controller four times a second that it is alive.",
+    ),
 )
 
 _OWN: Final = (

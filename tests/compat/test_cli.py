@@ -15,7 +15,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from actors.cli.main import cli
+from actors.wire.messages import FindCoordinatorRequest
 from tests.compat.peers import ROOT, Peer
+from tests.compat.raw import Raw, find_coordinator
 from tests.compat.support import against, wait_until
 
 brokers = against("kfake", "kafka", "coterie")
@@ -203,10 +205,18 @@ def test_group_and_its_offsets_are_deleted(kafka: Peer, name: str) -> None:
 
 @brokers
 def test_which_names_the_coordinator(kafka: Peer, name: str) -> None:
-    found = rows(kafka, "which", name)[0]
-    assert f"{found['host']}:{found['port']}" in kafka.bootstrap_servers.split(",")
+    groups = [f"{name}-{i}" for i in range(6)]  # of one, any broker may be the coordinator by chance
+    named = {}
+    with Raw(kafka.bootstrap_servers.split(",")[0]) as raw:
+        for group in groups:
+            find_coordinator(kafka.bootstrap_servers, group)  # from here on it has one
+            answer = raw.call(FindCoordinatorRequest(key=group, key_type=0), 2)
+            assert answer.error_code == 0
+            named[group] = (answer.node_id, answer.host, answer.port)
+    found = rows(kafka, "which", *groups)
+    assert {row["group"]: (row["coordinator_id"], row["host"], row["port"]) for row in found} == named
     if kafka.kind != "kfake":  # which has no offsets topic
-        assert found["partition"].startswith("__consumer_offsets-")
+        assert all(row["partition"].startswith("__consumer_offsets-") for row in found)
 
 
 @against("coterie")

@@ -1,4 +1,7 @@
-"""Three Ray nodes in one machine: brokers are spread over them, and a shard process stands on its broker's node."""
+"""Three Ray nodes in one machine: brokers are spread over them, and a shard process stands on its broker's node.
+
+Two of the nodes are in one rack.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+from confluent_kafka.admin import AdminClient
+
 from tests.ray.support import ROOT, commit, committed, consumer, patient, read_all, topic, wait_until
+
+RACK_LABELS: list[dict[str, str]] = [
+    {"ray.io/availability-zone": "a"},
+    {"ray.io/availability-zone": "c", "coterie.io/rack": "a"},
+    {"ray.io/availability-zone": "b"},
+]
 
 
 @contextlib.contextmanager
@@ -23,9 +35,10 @@ def three_nodes() -> Iterator[Any]:
     from ray.cluster_utils import Cluster as Nodes
 
     quiet = {"include_dashboard": False, "object_store_memory": 80 << 20}
-    nodes = Nodes(initialize_head=True, head_node_args={"num_cpus": 1, **quiet})
-    for _ in range(2):
-        nodes.add_node(num_cpus=1, object_store_memory=80 << 20)
+    head, *others = RACK_LABELS
+    nodes = Nodes(initialize_head=True, head_node_args={"num_cpus": 1, "labels": head, **quiet})
+    for labels in others:
+        nodes.add_node(num_cpus=1, object_store_memory=80 << 20, labels=labels)
     try:
         ray.init(address=nodes.address, logging_level="ERROR", log_to_driver=False)
         yield nodes
@@ -46,6 +59,7 @@ def scenario(folder: str) -> dict[str, Any]:
             3, name="nodes", ray_address=nodes.address, host="127.0.0.1", data_dir=folder, config=config
         ) as cluster:
             topic(cluster.bootstrap_servers, "t", 1)
+            topic(cluster.bootstrap_servers, "two-replicas", 12, factor=2)
             for i in range(9):
                 client = consumer(cluster.bootstrap_servers, f"g{i}")
                 commit(client, "t", 1)
@@ -54,7 +68,20 @@ def scenario(folder: str) -> dict[str, Any]:
             found = cluster.status()
             found["driver_node"] = ray.get_runtime_context().get_node_id()
             found["shard_nodes"] = _nodes_of_shards()
+            found["node_racks"] = _racks_of_nodes()
+            admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+            found["rack_of"] = {node.id: node.rack for node in admin.describe_cluster().result(20).nodes}
+            partitions = admin.list_topics("two-replicas", timeout=20).topics["two-replicas"].partitions
+            found["replicas"] = [partition.replicas for partition in partitions.values()]
         return found
+
+
+def _racks_of_nodes() -> dict[str, str]:
+    """What a broker's rack has to be on each living Ray node."""
+    import ray
+
+    labels = {node["NodeID"]: node["Labels"] for node in ray.nodes() if node["Alive"]}
+    return {node: of.get("coterie.io/rack") or of["ray.io/availability-zone"] for node, of in labels.items()}
 
 
 def _nodes_of_shards() -> dict[int, str]:
@@ -92,7 +119,7 @@ def removal(folder: str) -> dict[str, Any]:
                 nodes.remove_node(victim, allow_graceful=False)
                 wait_until(lambda: all(c.times[-1] > gone_at + 3 for c in committers), 60, "every group's commits")
                 gap = max(longest_gap(c.times, gone_at) for c in committers)
-                nodes.add_node(num_cpus=1, object_store_memory=80 << 20)
+                nodes.add_node(num_cpus=1, object_store_memory=80 << 20, labels={"coterie.io/rack": "d"})
                 wait_until(lambda: whole(cluster, "t", "__consumer_offsets"), 90, "the broker's return")
             finally:
                 writer.end()
@@ -100,11 +127,13 @@ def removal(folder: str) -> dict[str, Any]:
                     each.end()
             found = [patient(lambda i=i: committed(consumer(servers, f"g{i}"), "t", 1))[0] for i in range(6)]
             stored = read_all(servers, "t", len(writer.acknowledged))
+            racks = _racks_of_nodes()
             return {
                 "gap_s": gap,
                 "failed": writer.failed,
                 "records_lost": len(writer.acknowledged - stored),
                 "commits_lost": sum(at < each.last for at, each in zip(found, committers, strict=True)),
+                "racks": [(broker["rack"], racks[broker["node_id"]]) for broker in cluster.status()["brokers"]],
                 "ray": ray.__version__,
             }
 
@@ -138,10 +167,15 @@ def test_a_ray_node_that_is_taken_away_loses_nothing_and_its_broker_comes_back_w
     found = in_a_process("removal", tmp_path)
     assert (found["failed"], found["records_lost"], found["commits_lost"]) == (0, 0, 0), found
     assert found["gap_s"] < 15
+    assert all(rack == of_node for rack, of_node in found["racks"]), found
 
 
-def test_brokers_are_spread_over_nodes_and_each_shard_is_where_its_broker_is(tmp_path: Path) -> None:
-    found = in_a_process("scenario", tmp_path)
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return in_a_process("scenario", tmp_path_factory.mktemp("nodes"))
+
+
+def test_brokers_are_spread_over_nodes_and_each_shard_is_where_its_broker_is(found: dict[str, Any]) -> None:
     nodes = [broker["node_id"] for broker in found["brokers"]]
     assert len(set(nodes)) == 3
     assert found["controller_node_id"] == found["driver_node"], "beside its log"
@@ -151,3 +185,11 @@ def test_brokers_are_spread_over_nodes_and_each_shard_is_where_its_broker_is(tmp
             assert found["shard_nodes"][str(shard["pid"])] == broker["node_id"]
             serving += shard["partition"] >= 0
     assert serving >= 3
+
+
+def test_brokers_have_the_racks_of_their_nodes_and_two_replicas_stand_in_two_racks(found: dict[str, Any]) -> None:
+    rack_of = {broker["id"]: broker["rack"] for broker in found["brokers"]}
+    assert rack_of == {broker["id"]: found["node_racks"][broker["node_id"]] for broker in found["brokers"]}
+    assert sorted(rack_of.values()) == ["a", "a", "b"]
+    assert {int(broker): rack for broker, rack in found["rack_of"].items()} == rack_of, "as Metadata says"
+    assert all(len({rack_of[broker] for broker in replicas}) == 2 for replicas in found["replicas"])

@@ -67,7 +67,6 @@ class SimBroker:
             advertised_port=0,
             data_dir=str(self.machine.disk.folder),
             socket_path=self._socket,
-            rack=None,
             config=self.cluster.settings,
         )
         server = BrokerServer(spec, self.cluster.find_controller)

@@ -75,7 +75,6 @@ class World:
             advertised_port=0,
             data_dir=str(self.path / "broker-0"),
             socket_path=str(self.path / "sockets" / "0"),
-            rack=None,
             config=self.settings,
         )
         self.server = BrokerServer(spec, self.find_controller)
@@ -431,11 +430,21 @@ def test_a_directory_the_cluster_knows_and_that_is_gone_is_not_made_anew(tmp_pat
     run(test())
 
 
+def test_clients_are_told_a_brokers_rack(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with world(tmp_path, broker_rack="r1") as w:
+            client = await w.client()
+            client.send((messages.MetadataRequest(topics=[]), 5))
+            assert [broker.rack for broker in (await client.answer()).brokers] == ["r1"]
+
+    run(test())
+
+
 def test_a_port_that_is_taken_is_said_to_be(tmp_path: Path) -> None:
     async def test() -> None:
         async with world(tmp_path) as w:
             spec = BrokerSpec(
-                1, "127.0.0.1", "127.0.0.1", w.server.port, 0, str(tmp_path / "b1"), str(tmp_path / "s1"), None, {}
+                1, "127.0.0.1", "127.0.0.1", w.server.port, 0, str(tmp_path / "b1"), str(tmp_path / "s1"), {}
             )
             second = BrokerServer(spec, w.find_controller)
             with pytest.raises(StartError, match=rf"127\.0\.0\.1:{w.server.port}.*--port"):

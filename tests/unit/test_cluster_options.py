@@ -12,11 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from actors.broker_server import BrokerSpec
 from actors.cli.output import working
 from actors.cluster import ClusterError, _chosen_port, _socket_dir, _sweep_socket_dirs
-from actors.controller import Listeners
+from actors.controller import ControllerSpec, Listeners, RayLauncher
 from actors.ray_runtime import _token_hint
 from actors.settings import BrokerConfig
+from placement.nodes import Node
 
 
 def listeners(**settings: str) -> Listeners:
@@ -128,3 +130,36 @@ def test_folders_in_use_too_young_or_not_ours_stay(short: Path) -> None:
     assert sorted(short.iterdir()) == sorted([living, young, *others, link])
     assert (living / "0.sock").exists()
     listener.close()
+
+
+# --- racks ---
+
+
+def test_a_broker_takes_the_rack_of_the_node_it_comes_back_on_and_else_the_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[BrokerConfig] = []
+
+    class StartedBroker:
+        @staticmethod
+        def options(**options: object) -> type[StartedBroker]:
+            return StartedBroker
+
+        @staticmethod
+        def remote(spec: BrokerSpec, *rest: str) -> object:
+            told.append(BrokerConfig.from_mapping(spec.config))
+            return object()
+
+    alive: list[Node] = []
+    monkeypatch.setattr("actors.controller.Broker", StartedBroker)
+    monkeypatch.setattr("actors.controller.alive_nodes", lambda: alive)
+    monkeypatch.setattr(RayLauncher, "_await_broker", lambda launcher, broker_id, actor: None)
+    config = {"broker.rack": "of all", "message.max.bytes": "1000"}
+    launcher = RayLauncher(ControllerSpec("c", str(tmp_path), None, 1, 0, "", "", config, "1"))
+    first, second, third = (Node(f"{i:056x}", "10.0.0.1", 1.0, rack) for i, rack in enumerate(("a", "b", None), 1))
+    launcher.add(BrokerSpec(0, "10.0.0.1", "10.0.0.1", 0, 0, "", "", config), first)
+    for node in (first, second, third):
+        alive[:] = [node]
+        launcher._start_broker(0)
+    assert [each.text("broker.rack") for each in told] == ["a", "b", "of all"]
+    assert {each.integer("message.max.bytes") for each in told} == {1000}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from placement.assignment import NotEnoughBrokersError, assign_replicas, by_rack
 from placement.metadata import NO_LEADER, PartitionInfo, elect
-from placement.nodes import Node, PlacementError, place_brokers
+from placement.nodes import Node, PlacementError, alive_nodes, place_brokers, rack_of
 
 brokers = st.lists(st.integers(0, 99), min_size=1, max_size=12, unique=True).flatmap(
     lambda ids: st.tuples(*(st.tuples(st.just(i), st.sampled_from([None, "a", "b", "c"])) for i in ids))
@@ -128,6 +129,55 @@ def test_nodes_that_share_an_address_share_its_brokers() -> None:
 def test_a_missing_home_is_named_with_what_there_is_instead() -> None:
     with pytest.raises(PlacementError, match=r"broker 1 is on Ray node 10\.9\.9\.9.*10\.0\.0\.0, 10\.0\.0\.1"):
         place_brokers(nodes(2), {0: "10.0.0.0", 1: "10.9.9.9"}, 2)
+
+
+@given(st.lists(st.sampled_from(["a", "b", "c", None]), min_size=1, max_size=8), st.integers(1, 8))
+def test_brokers_on_nodes_of_their_own_stand_in_as_many_racks_as_there_can_be(
+    racks: list[str | None], broker_count: int
+) -> None:
+    count = min(broker_count, len(racks))
+    labelled = [Node(f"node{i}", f"10.0.0.{i}", 2.0, rack) for i, rack in enumerate(racks)]
+    placed = place_brokers(labelled, {}, count)
+    assert len({node.node_id for node in placed.values()}) == count
+    assert len({node.rack for node in placed.values()}) == min(count, len(set(racks)))
+
+
+def test_a_broker_that_went_home_counts_for_its_rack() -> None:
+    labelled = [Node(f"node{i}", f"10.0.0.{i}", 2.0, rack) for i, rack in enumerate("aab")]
+    placed = place_brokers(labelled, {0: "10.0.0.0"}, 2)
+    assert [placed[i].node_id for i in (0, 1)] == ["node0", "node2"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "rack"),
+    [
+        ({}, None),
+        ({"ray.io/node-id": "abc", "ray.io/availability-region": "r", "rack": "x"}, None),
+        ({"ray.io/availability-zone": "zone-1"}, "zone-1"),
+        ({"ray.io/availability-zone": "zone-1", "coterie.io/rack": "r7"}, "r7"),
+        ({"ray.io/availability-zone": "zone-1", "coterie.io/rack": ""}, "zone-1"),
+    ],
+)
+def test_a_nodes_rack_is_what_its_labels_say_and_our_own_label_goes_before_rays(
+    labels: dict[str, str], rack: str | None
+) -> None:
+    assert rack_of(labels) == rack
+
+
+def test_living_nodes_are_told_with_their_racks(monkeypatch: pytest.MonkeyPatch) -> None:
+    def told(number: int, alive: bool, **labels: str) -> dict[str, object]:
+        return {
+            "NodeID": f"n{number}",
+            "Alive": alive,
+            "NodeManagerAddress": f"10.0.0.{number}",
+            "Resources": {"CPU": 2.0},
+            "Labels": {f"coterie.io/{name}": value for name, value in labels.items()},
+        }
+
+    here = SimpleNamespace(get_node_id=lambda: "n3")
+    monkeypatch.setattr("ray.get_runtime_context", lambda: here)
+    monkeypatch.setattr("ray.nodes", lambda: [told(1, True), told(2, False, rack="a"), told(3, True, rack="b")])
+    assert alive_nodes() == [Node("n3", "10.0.0.3", 2.0, "b"), Node("n1", "10.0.0.1", 2.0)]
 
 
 def test_no_node_no_brokers() -> None:

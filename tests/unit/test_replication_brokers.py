@@ -82,7 +82,6 @@ class World:
             advertised_port=0,
             data_dir=str(self.path / f"broker-{broker_id}"),
             socket_path=str(self.path / "s" / str(broker_id)),
-            rack=None,
             config=self.settings,
         )
         server = BrokerServer(spec, lambda: ("127.0.0.1", self.port, SECRET))

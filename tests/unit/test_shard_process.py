@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import asdict, fields
@@ -16,8 +17,8 @@ from runtime_helpers import run, until
 
 from actors import shard_process as module
 from actors.coordinator.config import CoordinatorConfig
-from actors.log.batch import iter_key_values, split_batches
-from actors.shard_process import ShardProcess
+from actors.log.batch import build_batch, iter_key_values, read_header, split_batches
+from actors.shard_process import ShardProcess, _compressed
 from actors.wire import messages
 from actors.wire.errors import ErrorCode
 from actors.wire.framing import decode_response, encode_request
@@ -137,8 +138,10 @@ class FakeBroker:
         return sum(1 for batch, _ in self.log for _ in iter_key_values(batch))
 
 
-def commit(offset: int, topic: str = "t", group: str = "g") -> ApiMessage:
-    partition = Commit.OffsetCommitRequestPartition(partition_index=0, committed_offset=offset, committed_metadata="")
+def commit(offset: int, topic: str = "t", group: str = "g", metadata: str = "") -> ApiMessage:
+    partition = Commit.OffsetCommitRequestPartition(
+        partition_index=0, committed_offset=offset, committed_metadata=metadata
+    )
     wanted = Commit.OffsetCommitRequestTopic(name=topic, partitions=[partition])
     return Commit(group_id=group, generation_id_or_member_epoch=-1, topics=[wanted])
 
@@ -231,6 +234,30 @@ def test_what_was_acknowledged_is_there_after_a_load(tmp_path: Path) -> None:
             assert len(broker.of(Kind.LOAD_MORE)) == len(broker.log), "one piece asked for as each is taken in"
 
     run(test())
+
+
+@pytest.mark.parametrize("codec", range(5))
+def test_appends_are_compressed_as_the_setting_says_and_loaded_again(tmp_path: Path, codec: int) -> None:
+    async def test() -> None:
+        async with process(tmp_path) as broker:
+            await broker.serving(offsets_topic_compression_codec=codec)
+            await broker.answer(broker.ask(commit(5, metadata="m" * 1000), 8))
+            assert [read_header(batch).codec for batch, _ in broker.log] == [codec]
+            broker.link.send(Kind.RESIGN)
+            await broker.hear(Kind.HELLO, 2)
+            await broker.serving()
+            assert await broker.committed() == {0: 5}
+
+    run(test())
+
+
+def test_only_what_is_shorter_for_it_is_compressed() -> None:
+    noise = build_batch([(b"k", random.Random(1).randbytes(5_000), (), 1)])
+    plain = build_batch([(b"k", b"m" * 5_000, (), 1)])
+    for codec in range(1, 5):
+        assert _compressed(noise, codec) == noise
+        assert len(_compressed(plain, codec)) < len(plain)
+        assert list(iter_key_values(_compressed(plain, codec))) == [(b"k", b"m" * 5_000)]
 
 
 @pytest.mark.conformance("C-09")
