@@ -332,7 +332,7 @@ class Fetcher:
                         if state.token == token and state.fetch_at == offset:
                             self._take(state, data)
         except KafkaError as error:
-            log.debug("fetch from %s: %s", node, error)
+            log.log(logging.DEBUG if error.retriable else logging.WARNING, "fetch from %s: %s", node, error)
             self._fetch_failed(asked)
         finally:
             self._fetching.discard(node.id)
