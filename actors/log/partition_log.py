@@ -164,10 +164,13 @@ class PartitionLog(UpkeptLog):
     def append_as_follower(self, data: bytes | memoryview, now_ms: int) -> AppendResult:
         """Append batches a leader has stamped. Offsets may leave gaps (compaction), never go back.
 
-        A first batch that begins before the log end, as compaction's merging makes them, is taken from there.
+        A first batch that begins before the log end, as compaction's merging makes them, is taken from there. It may
+        have no records left from there on: then nothing of it is appended, and the log's end stays.
         """
         self._must_be_usable()
         batches = self._from_leader(data)
+        if not batches:
+            return self._result(self._end, self._end - 1, -1)
         base, offset = batches[0].header.base_offset, batches[-1].header.next_offset
         self._write([batch for batch, _ in batches], base, offset, now_ms)
         for _, header in batches:
@@ -186,10 +189,11 @@ class PartitionLog(UpkeptLog):
             if not crc_matches(batch, header.crc):
                 raise CorruptBatchError(f"batch at offset {header.base_offset} fails its checksum")
             if header.base_offset < offset:
-                reaches = not batches and header.last_offset >= offset
-                rest = without_records_before(batch, header, offset) if reaches else None
-                if rest is None:
+                if batches or header.last_offset < offset:
                     raise LogError(OFFSET_OUT_OF_RANGE, f"batch at {header.base_offset}, expected {offset}")
+                rest = without_records_before(batch, header, offset)
+                if rest is None:
+                    continue
                 batch, header = rest, read_header(rest)
             batches.append(Admitted(batch, header))
             offset = header.next_offset

@@ -430,6 +430,17 @@ def test_a_follower_takes_the_rest_of_a_merged_batch(tmp_path):
     log.abandon()
 
 
+def test_a_follower_goes_on_behind_a_merged_batch_that_has_nothing_left_for_it(tmp_path):
+    log = open_log(tmp_path)
+    log.append_as_follower(values(b"0", b"1", base_offset=0, leader_epoch=0), NOW_MS)
+    merged = build_sparse_batch([(0, b"k", b"0", (), 0)], base_offset=0, leader_epoch=0, last_offset_delta=3)
+    log.append_as_follower(merged, NOW_MS)
+    assert log.log_end_offset == 2
+    log.append_as_follower(merged + values(b"4", base_offset=4, leader_epoch=0), NOW_MS)
+    assert content(log) == [(number, b"k", b"%d" % number) for number in (0, 1, 4)]
+    log.abandon()
+
+
 def test_every_appended_batch_passes_its_checksum(tmp_path):
     log = open_log(tmp_path, message_timestamp_type="LogAppendTime", compression_type="lz4")
     append(log, sent(0, 5) + values(b"x", compression="gzip"))
