@@ -220,7 +220,9 @@ class RayLauncher:
             raise RuntimeError(f"broker {broker_id} does not run")
         try:
             ray.get(actor.hand_over.remote(), timeout=_HAND_OVER_SECONDS)
-            ray.get(actor.stop.remote(), timeout=_HAND_OVER_SECONDS)
+            # A broker that hangs up has closed its logs, and its process is ended, perhaps before the answer is out.
+            with suppress(ray.exceptions.ActorDiedError):
+                ray.get(actor.stop.remote(), timeout=_HAND_OVER_SECONDS)
         except ray.exceptions.RayError as error:
             raise RuntimeError(f"broker {broker_id} could not be closed: {last_line(error)}") from error
 
