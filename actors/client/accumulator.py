@@ -32,11 +32,16 @@ _CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 
 @dataclass(slots=True)
 class Identity:
-    """An idempotent producer's id for one partition, and the sequence of its next batch there."""
+    """An idempotent producer's id for one partition, and the sequence of its next batch there.
+
+    Until a batch is `acknowledged`, only one is in flight: the first that a broker takes of a producer it does not
+    know may have any sequence, so a later one must not come before a first one that has to be sent again.
+    """
 
     producer_id: int
     epoch: int
     next_sequence: int = 0
+    acknowledged: bool = False
 
 
 class Batch:
@@ -264,6 +269,8 @@ class Lane:
 
     def next(self, now_ms: int, linger_ms: int, batch_size: int, limit: int, *, flush: bool) -> Batch | None:
         """The batch to send now, taken out and counted as in flight; None if there is none yet."""
+        if self.identity is not None and not self.identity.acknowledged:
+            limit = 1
         if now_ms < self.not_before_ms or len(self.in_flight) >= limit or self.poisoned:
             return None
         if self.retry:

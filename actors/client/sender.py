@@ -266,6 +266,8 @@ class Sender:
     def _delivered(self, batch: Batch, base_offset: int, timestamp_ms: int) -> None:
         with self.room:
             self.lanes[batch.tp].back(batch, again=False)
+            if batch.identity is not None:
+                batch.identity.acknowledged = True
         self.records_sent += batch.count
         self._finish(batch, None, base_offset, timestamp_ms)
 

@@ -358,7 +358,8 @@ class ScriptedBroker:
         ((_, _, header),) = iter_batches(records)
         if header.base_sequence < 0:
             return True
-        expected = self.sequences.get((tp, header.producer_id), 0)
+        # As Kafka does: the first batch of a producer it does not know may have any sequence.
+        expected = self.sequences.get((tp, header.producer_id), header.base_sequence)
         if header.base_sequence != expected:
             return False
         self.sequences[(tp, header.producer_id)] = expected + header.record_count

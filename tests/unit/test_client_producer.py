@@ -289,7 +289,7 @@ def test_what_came_back_goes_first_and_waits_for_what_is_ahead_of_it():
 
 
 def test_a_poisoned_lane_waits_until_nothing_is_in_flight_and_numbers_anew():
-    lane = Lane(T0, identity=Identity(1, 0))
+    lane = Lane(T0, identity=Identity(1, 0, acknowledged=True))
     first, second = filled(lane, b"1", b"2")
     for batch in (take(lane), take(lane)):
         assert batch is not None
@@ -375,9 +375,10 @@ def sender(line: Line, **settings: Any) -> Sender:
 
 
 def put(into: Sender, count: int) -> None:
-    """That many batches of one record."""
+    """That many batches of one record, of a producer that brokers know already."""
     with into.room:
-        lane = into.lanes.setdefault(T0, Lane(T0))
+        identity = Identity(7, 0, acknowledged=True) if into.config["enable_idempotence"] else None
+        lane = into.lanes.setdefault(T0, Lane(T0, identity=identity))
         for _ in range(count):
             batch = Batch(T0, 0, now_ms())
             batch.append(None, b"v", [], 1)

@@ -189,6 +189,15 @@ def test_repeats_write_nothing_twice_and_keep_the_order(kafka):
     assert writer.metrics()["retries"] > 0
 
 
+def test_the_first_batch_of_all_is_not_overtaken_when_it_is_sent_again(kafka):
+    kafka.script(m.ProduceRequest, failed(6))
+    with producer(kafka, batch_size=1_000) as writer:
+        futures = writer.send_arrow("t", rows(500, 50), partition=0)
+        offsets = [future.get(20).base_offset for future in futures]
+    assert offsets == sorted(offsets)
+    assert everything(kafka)[0] == rows(500, 50).column("value").to_pylist()
+
+
 def failed(code: int) -> Callable[[Any], Any]:
     def make(request: Any) -> Any:
         part = m.ProduceResponse
