@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 import warnings
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, redirect_stdout
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -137,7 +138,11 @@ def status(ray_address: str | None, name: str, data_dir: str, output_format: str
     """Show brokers and partition actors: their Ray node, pid, role, epoch and load."""
     from actors.cluster import Cluster
 
-    with Cluster.connect(ray_address, name, data_dir=None if ray_address else data_dir) as cluster:
+    # Ray's own warnings, which it writes to standard output, are no part of a table or of JSON.
+    with (
+        redirect_stdout(sys.stderr),
+        Cluster.connect(ray_address, name, data_dir=None if ray_address else data_dir) as cluster,
+    ):
         found = cluster.status()
     if output_format == "json":
         emit_json(found)

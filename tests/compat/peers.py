@@ -257,6 +257,7 @@ def _kafka_properties(folder: Path, port: int, controller_port: int, config: Map
         "controller.listener.names": "CONTROLLER",
         "log.dirs": str(folder / "kafka-data"),
         "offsets.topic.replication.factor": "1",
+        "log.retention.ms": "-1",
         "transaction.state.log.replication.factor": "1",
         "transaction.state.log.min.isr": "1",
         "group.initial.rebalance.delay.ms": INITIAL_DELAY_MS,
@@ -334,7 +335,9 @@ class Coterie:
         self.bootstrap_servers = ""
         self._brokers = brokers
         self._port = port
-        self._config = {"group.initial.rebalance.delay.ms": INITIAL_DELAY_MS, **(config or {})}
+        # Tests write records with old timestamps: retention would delete them whenever it next looks.
+        defaults = {"group.initial.rebalance.delay.ms": INITIAL_DELAY_MS, "log.retention.ms": "-1"}
+        self._config = {**defaults, **(config or {})}
         self._process: subprocess.Popen[bytes] | None = None
 
     @property

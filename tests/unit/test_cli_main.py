@@ -18,6 +18,7 @@ from actors.cli import output
 from actors.cli.errors import CliError, run
 from actors.cli.main import LazyGroup, cli
 from actors.cli.options import key_values, names
+from actors.cluster import Cluster
 
 
 def raising(error: BaseException) -> Callable[[], None]:
@@ -178,3 +179,20 @@ def test_key_values_split_at_the_first_equals_sign() -> None:
     assert key_values(["a=1", "b = x=y"]) == {"a": "1", "b": " x=y"}
     with pytest.raises(click.BadParameter, match="'a' is not KEY=VALUE"):
         key_values(["a"])
+
+
+def test_what_ray_writes_is_not_part_of_a_status(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Connected:
+        def __enter__(self) -> Connected:
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+
+        def status(self) -> dict[str, str]:
+            sys.stdout.write("(raylet) WARNING: 60 PYTHON worker processes have been started\n")
+            return {"name": "default"}
+
+    monkeypatch.setattr(Cluster, "connect", lambda *_, **__: Connected())
+    done = CliRunner().invoke(cli, ["status", "--format", "json"], catch_exceptions=False)
+    assert json.loads(done.stdout) == {"name": "default"}
+    assert "(raylet)" in done.stderr
