@@ -18,7 +18,7 @@ from actors.cluster import Cluster
 from placement.executors import Room, place_executors
 from spark_bridge.spark_config import memory_bytes
 from tests.ray.support import commit, consumer
-from tests.spark.support import FAST_JVM, FAST_SPARK, JOB_SERVER, ROOT, SMALL, produce, run_python, topic
+from tests.spark.support import FAST_JVM, FAST_SPARK, JOB_SERVER, ROOT, SMALL, produce, run_python, topic, wait_until
 
 EXAMPLES = ROOT / "examples"
 DOCKERFILE = (EXAMPLES / "Dockerfile").read_text()
@@ -64,14 +64,21 @@ def submit(*command: str) -> str:
     """`ray job submit` to the Ray of this process; the job's log. It must succeed."""
     address = f"http://{ray._private.worker.global_worker.node.webui_url}"
     submission = ["job", "submit", "--address", address, "--working-dir", "examples", "--", sys.executable, *command]
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-m", "ray.scripts.scripts", *submission],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=150,
-        check=False,
-    )
+
+    def taken() -> subprocess.CompletedProcess[str] | None:
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", "-m", "ray.scripts.scripts", *submission],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=150,
+            check=False,
+        )
+        # On a busy machine Ray's own agent may not be there yet, which takes the job: nothing has begun then.
+        return None if "No available agent to submit job" in done.stdout + done.stderr else done
+
+    done = wait_until(taken, 120, "Ray's job agent")
+    assert done is not None
     assert done.returncode == 0, (done.stdout[-14000:], done.stderr[-2000:])
     return done.stdout
 
