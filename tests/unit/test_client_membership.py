@@ -785,7 +785,8 @@ def test_completing_a_join_revokes_tells_the_assignor_applies_announces_and_rais
     assert script.log == ["REVOKED", "assignor 2", "owned 2", "ASSIGNED", "JoinGroupRequest"]
 
 
-def test_a_member_that_follows_a_pattern_takes_matching_topics_it_has_not_heard_of():
+def following_a_pattern() -> Script:
+    """A member that follows what begins with "t", knows of t1, and has been let in."""
     script = Script()
     script.member.subscribe_pattern(lambda topic: topic.startswith("t"))
     script.metadata(t1=1)
@@ -795,6 +796,11 @@ def test_a_member_that_follows_a_pattern_takes_matching_topics_it_has_not_heard_
     script.metadata(t1=1, version=2)
     script.poll()
     script.joined()
+    return script
+
+
+def test_a_member_that_follows_a_pattern_takes_matching_topics_it_has_not_heard_of():
+    script = following_a_pattern()
     script.synced("t1-0", "t2-0")
     script.poll()
     assert script.member.owned == tps("t1-0", "t2-0")
@@ -810,15 +816,7 @@ def test_a_member_that_follows_a_pattern_takes_matching_topics_it_has_not_heard_
 
 
 def test_a_member_that_follows_a_pattern_does_not_take_what_does_not_match():
-    script = Script()
-    script.member.subscribe_pattern(lambda topic: topic.startswith("t"))
-    script.metadata(t1=1)
-    script.poll()
-    script.found()
-    script.poll()
-    script.metadata(t1=1, version=2)
-    script.poll()
-    script.joined()
+    script = following_a_pattern()
     script.synced("t1-0", "other-0")
     script.poll()
     assert script.member.owned == frozenset()
