@@ -19,8 +19,8 @@ import json
 import logging
 import os
 import shutil
+import threading
 import uuid
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import reduce
@@ -62,6 +62,9 @@ class OnceFiles:
             raise ValueError(f"path={str(path)!r}: OnceFiles needs a folder of a shared file system, not a URL")
         self._format = format
         self._log = self._path / "_ranges"
+        self._lock = threading.Lock()
+        self._last: _Entry | None = None  # up to this one the log has been read
+        self._written: dict[Key, Spans] = {}  # and says that these offsets are there
 
     def write(self, df: DataFrame, batch: Batch, transform: Transform = lambda new: new) -> int:
         """Write the batch's records that are not there yet, as `transform` makes them; how many offsets they span.
@@ -71,12 +74,11 @@ class OnceFiles:
         """
         tried = -1
         while True:
-            entries = self._entries()
-            number = len(entries)  # who overlooks one that is being added counts too few, and finds the number taken
-            if number == tried and entries[-1].number >= number:
-                raise RuntimeError(f"{self._log}: an entry before number {number} is missing, so nothing can be added")
+            number, written = self._known()
+            if number == tried:
+                raise RuntimeError(f"{self._file(number)} exists and cannot be read")
             tried = number
-            new = _beyond(batch, _written(entries))
+            new = _beyond(batch, written)
             if not new:
                 return 0
             entry = _Entry(number, f"{number:0{_DIGITS}}-{uuid.uuid4().hex}", tuple(new))
@@ -97,20 +99,45 @@ class OnceFiles:
 
     def offsets(self) -> dict[Key, int]:
         """The next offset of each (topic, partition) that has been written."""
-        return {key: spans[-1][1] for key, spans in _written(self._entries()).items()}
+        return {key: spans[-1][1] for key, spans in self._known()[1].items()}
+
+    def _known(self) -> tuple[int, dict[Key, Spans]]:
+        """How many entries there are, and the offsets they say are there. Only what is new since is read."""
+        with self._lock:
+            last = self._last
+            if last is not None and self._entry(last.number) != last:  # the folder was emptied meanwhile
+                self._last = last = None
+                self._written = {}
+            for entry in self._entries(0 if last is None else last.number + 1):
+                for topic, partition, since, until in entry.ranges:
+                    spans = self._written.get((topic, partition), [])
+                    self._written[topic, partition] = _merged([*spans, (since, until)])
+                self._last = entry
+            return 0 if self._last is None else self._last.number + 1, dict(self._written)
+
+    def _entries(self, first: int = 0) -> list[_Entry]:
+        """The entries from number `first` on. Raises RuntimeError if one is missing among all of them."""
+        # Looked for before any is read: those up to it are there by then.
+        newest = max((int(file.stem) for file in self._log.glob("*.json")), default=-1) if first == 0 else -1
+        found: list[_Entry] = []
+        while (entry := self._entry(first + len(found))) is not None:
+            found.append(entry)
+        if len(found) <= newest:
+            raise RuntimeError(f"{self._file(len(found))} is missing, and entries after it are not")
+        return found
+
+    def _entry(self, number: int) -> _Entry | None:
+        try:
+            said = json.loads(self._file(number).read_text())
+        except FileNotFoundError:
+            return None
+        return _Entry(number, said["write"], tuple((t, p, since, until) for t, p, since, until in said["ranges"]))
+
+    def _file(self, number: int) -> Path:
+        return self._log / f"{number:0{_DIGITS}}.json"
 
     def _folder(self, entry: _Entry) -> Path:
         return self._path / "data" / f"{_WRITE}={entry.write}"
-
-    def _entries(self) -> list[_Entry]:
-        if not self._log.is_dir():
-            return []
-        found = []
-        for file in sorted(self._log.glob("*.json")):
-            entry = json.loads(file.read_text())
-            ranges = tuple((t, p, since, until) for t, p, since, until in entry["ranges"])
-            found.append(_Entry(int(file.stem), entry["write"], ranges))
-        return found
 
     def _enter(self, entry: _Entry) -> bool:
         """Make the entry visible, whole and flushed; False when its number is taken."""
@@ -121,7 +148,7 @@ class OnceFiles:
             file.flush()
             os.fsync(file.fileno())
         try:
-            os.link(draft, self._log / f"{entry.number:0{_DIGITS}}.json")
+            os.link(draft, self._file(entry.number))
         except FileExistsError:
             return False
         finally:
@@ -140,27 +167,38 @@ class OnceTable(OnceFiles):
     def __init__(self, table: str, path: str | os.PathLike[str], format: str = "parquet") -> None:
         super().__init__(path, format)
         self.table = table
+        self._shown = 0  # so many entries are partitions of the table
 
     def write(self, df: DataFrame, batch: Batch, transform: Transform = lambda new: new) -> int:
         """As OnceFiles does, and show it in the table."""
         spark = df.sparkSession
-        self.repair(spark)  # a crash may have come between an entry and its partition
+        self._show(spark)  # a crash may have come between an entry and its partition
         written = super().write(df, batch, transform)
-        self.repair(spark)
+        self._show(spark)
         return written
 
     def repair(self, spark: SparkSession) -> None:
         """Add what was written and is not in the table yet; make the table if there is none."""
-        entries = self._entries()
+        self._shown = 0
+        self._show(spark)
+
+    def _show(self, spark: SparkSession) -> None:
+        exists = spark.catalog.tableExists(self.table)
+        if not exists:
+            self._shown = 0
+        entries = self._entries(self._shown)
         if not entries:
             return
-        if not spark.catalog.tableExists(self.table):
+        shown: set[str] = set()
+        if not exists:
             self._create(spark, entries[0])
-        shown = {row["partition"] for row in spark.sql(f"SHOW PARTITIONS {self.table}").collect()}
+        elif self._shown == 0:
+            shown = {row["partition"] for row in spark.sql(f"SHOW PARTITIONS {self.table}").collect()}
         missing = [entry.write for entry in entries if f"{_WRITE}={entry.write}" not in shown]
         if missing:
             partitions = " ".join(f"PARTITION ({_WRITE} = '{write}')" for write in missing)
             spark.sql(f"ALTER TABLE {self.table} ADD IF NOT EXISTS {partitions}")
+        self._shown += len(entries)
 
     def _create(self, spark: SparkSession, entry: _Entry) -> None:
         fields = spark.read.format(self._format).load(str(self._folder(entry))).schema.fields
@@ -169,15 +207,6 @@ class OnceTable(OnceFiles):
             f"CREATE TABLE IF NOT EXISTS {self.table} ({columns}, {_WRITE} STRING) USING {self._format} "
             f"PARTITIONED BY ({_WRITE}) LOCATION '{self._path / 'data'}'"
         )
-
-
-def _written(entries: Iterable[_Entry]) -> dict[Key, Spans]:
-    """The offsets of each partition that the entries say are there."""
-    found: defaultdict[Key, Spans] = defaultdict(list)
-    for entry in entries:
-        for topic, partition, since, until in entry.ranges:
-            found[topic, partition].append((since, until))
-    return {key: _merged(spans) for key, spans in found.items()}
 
 
 def _merged(spans: Spans) -> Spans:

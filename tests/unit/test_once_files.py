@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -68,13 +69,39 @@ def test_exactly_what_is_not_written_is_new(before: list[Span], wanted: Span) ->
     assert offsets == [offset for offset in range(*wanted) if offset not in written]
 
 
-def test_a_folder_that_lost_an_entry_says_so_and_is_not_written_for_ever(tmp_path: Path) -> None:
-    sink = OnceFiles(tmp_path)
+def test_a_folder_that_lost_an_entry_says_so_and_is_not_written(tmp_path: Path) -> None:
     for number in range(3):
+        write(OnceFiles(tmp_path), number, number + 1)
+    lost = sorted((tmp_path / "_ranges").glob("*.json"))[1]
+    lost.unlink()
+    with pytest.raises(RuntimeError, match=rf"{lost} is missing, and entries after it are not"):
+        write(OnceFiles(tmp_path), 3, 4)
+
+
+def test_an_entry_is_read_once_by_a_writer_that_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sink, other = OnceFiles(tmp_path), OnceFiles(tmp_path)
+    for number in range(20):
         write(sink, number, number + 1)
-    sorted((tmp_path / "_ranges").glob("*.json"))[1].unlink()
-    with pytest.raises(RuntimeError, match=r"_ranges: an entry before number 2 is missing"):
-        write(sink, 3, 4)
+    write(other, 20, 25)
+    looked: list[int] = []
+    file = OnceFiles._file
+
+    def note(self: OnceFiles, number: int) -> Path:
+        looked.append(number)
+        return file(self, number)
+
+    monkeypatch.setattr(OnceFiles, "_file", note)
+    assert write(sink, 18, 27) == 2, "what the other wrote is known"
+    # The last one it has read, to see that the folder is the same; what has come since; its own, to see and to make.
+    assert looked == [18, 19, 20, 21, 21]
+
+
+def test_a_folder_that_was_emptied_is_begun_anew(tmp_path: Path) -> None:
+    sink = OnceFiles(tmp_path / "out")
+    assert write(sink, 0, 5) == 5
+    shutil.rmtree(tmp_path / "out")
+    assert sink.offsets() == {}
+    assert write(sink, 0, 3) == 3
 
 
 def test_data_are_on_the_disk_before_their_entry_and_the_entry_before_the_return(
