@@ -291,7 +291,7 @@ _CLUSTER: Final = (
         "The rack of the brokers whose Ray node has no label that says one (`coterie.io/rack`, or else "
         "`ray.io/availability-zone`); replicas of a partition are spread over racks.",
     ),
-    _int("broker.session.timeout.ms", 6000, 1, "The controller's lease: a broker silent for this long is dead."),
+    _int("broker.session.timeout.ms", 6000, 1000, "The controller's lease: a broker silent for this long is dead."),
     _int(
         "broker.heartbeat.interval.ms",
         2000,
