@@ -49,9 +49,9 @@ BATCH_ROWS: Final = 32_768
 """Most rows of one Arrow batch."""
 _SETTLE_MS: Final = 5_000
 # How long a log may be shorter than what is wanted, or its topic unknown, before that counts as lost: a leader that
-# was just elected learns its high watermark, and a restarted broker its topics, within moments.
+# was just elected learns its high watermark, and a restarted broker its topics, within moments. And how long it must
+# give nothing before that counts as all there is.
 _WAIT_MS: Final = 100
-_EMPTY_MEANS_NOTHING: Final = 2
 _ONLY_FOR_GROUPS: Final = ("group_id", "group_instance_id", "enable_auto_commit", "auto_offset_reset")
 
 
@@ -267,11 +267,11 @@ class _Look:
         self._network = reader._network
         self._config = reader.config
         self._committed = reader._committed
-        self._settle_ms = min(_SETTLE_MS, reader._timeout_ms // 2)
+        self._settle_ms = min(_SETTLE_MS, reader._timeout_ms // 2, reader.config["request_timeout_ms"] // 2)
         self._tp = tp
         self._offset = offset
         self._until = until
-        self._empty = 0
+        self._empty_since: int | None = None
         self._missing_since = 0
         self.missing: _Missing | None = None
         self.trouble = ""
@@ -327,7 +327,8 @@ class _Look:
         )
         return FetchRequest(
             replica_id=-1,
-            max_wait_ms=_WAIT_MS,
+            # A tiered broker answers with nothing if its remote storage takes longer: then it is given more (KIP-1018).
+            max_wait_ms=_WAIT_MS if self._empty_since is None else self._settle_ms,
             min_bytes=1,
             max_bytes=max(self._config["fetch_max_bytes"], self._config["max_partition_fetch_bytes"]),
             isolation_level=int(self._committed),
@@ -363,10 +364,14 @@ class _Look:
     def _nothing_came(self, data: Any, throttled: bool) -> _Missing | _Nothing | None:
         end = data.last_stable_offset if self._committed else data.high_watermark
         if end >= self._until:
-            # Two answers without records, and none left out for a quota's sake: compaction has left nothing here.
-            self._empty += not throttled
             self.trouble = "the broker holds records back"
-            return _Nothing() if self._empty >= _EMPTY_MEANS_NOTHING else None
+            if throttled:  # left out for a quota's sake
+                return None
+            # For a while there was nothing, and no quota or remote storage was in the way: compaction has left nothing.
+            if self._empty_since is None:
+                self._empty_since = now_ms()
+                return None
+            return _Nothing() if now_ms() - self._empty_since >= self._settle_ms else None
         if self._committed and data.high_watermark >= self._until:
             self.trouble = f"a transaction that began at or before offset {end} is still open"
             return None

@@ -110,6 +110,17 @@ def test_a_range_whose_end_is_a_gap_ends(kafka):
         assert offsets(some.read([OffsetRange("t", 0, 5, 30)])) == [5, 6, 7, 8, 9]
 
 
+def test_remote_storage_that_takes_its_time_is_waited_for(kafka, monkeypatch):
+    """A tiered broker whose storage is slow answers with nothing and expects to be asked again (KIP-1018)."""
+    monkeypatch.setattr(module, "_SETTLE_MS", 10_000)
+    filled(kafka)
+    kafka.script(m.FetchRequest, *[lambda request: answer(0, high_watermark=100)] * 4)
+    with reader(kafka) as some:
+        assert offsets(some.read([OffsetRange("t", 0, 3, 9)])) == list(range(3, 9))
+    waits = [request.max_wait_ms for request in kafka.requests(m.FetchRequest)]
+    assert waits[:5] == [100, 10_000, 10_000, 10_000, 10_000], "once it has answered so, it is given more time"
+
+
 def test_control_batches_and_aborted_records_are_left_out(kafka):
     kafka.append("t", 0, b"a", producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
     kafka.append_batch(
@@ -239,7 +250,9 @@ def test_a_reader_may_be_left_in_the_middle(kafka):
         assert offsets(some.read([OffsetRange("t", 0, 990, 1000)])) == list(range(990, 1000))
 
 
-def answer(code: int) -> m.FetchResponse:
+def answer(code: int, high_watermark: int = -1) -> m.FetchResponse:
     part = m.FetchResponse
-    data = part.PartitionData(partition_index=0, error_code=code, high_watermark=-1, preferred_read_replica=-1)
+    data = part.PartitionData(
+        partition_index=0, error_code=code, high_watermark=high_watermark, preferred_read_replica=-1
+    )
     return part(responses=[part.FetchableTopicResponse(topic="t", partitions=[data])])
