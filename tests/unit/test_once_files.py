@@ -104,6 +104,24 @@ def test_a_folder_that_was_emptied_is_begun_anew(tmp_path: Path) -> None:
     assert write(sink, 0, 3) == 3
 
 
+def test_a_link_that_was_made_but_is_answered_with_exists_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Network file systems answer so when the request is sent again."""
+    link = os.link
+
+    def sent_twice(*paths: Path) -> None:
+        link(*paths)
+        link(*paths)
+
+    monkeypatch.setattr(os, "link", sent_twice)
+    sink = OnceFiles(tmp_path)
+    assert write(sink, 0, 5) == 5
+    (folder,) = (tmp_path / "data").iterdir()
+    assert (folder / "part-0").exists()
+    assert sink.offsets() == {("t", 0): 5}
+
+
 def test_data_are_on_the_disk_before_their_entry_and_the_entry_before_the_return(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
