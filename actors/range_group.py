@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from actors.client import Admin, TopicPartition
+from actors.client import Admin, Consumer, TopicPartition
 from actors.client.errors import GroupIdNotFoundError, KafkaTimeoutError, RetriableError
 from actors.client.ranges import DataLossError
 
@@ -121,11 +121,29 @@ def _divided(admin: Admin, spec: RangeMemberSpec, partitions: Collection[TopicPa
     return group.state == "Stable" and owned.issuperset(partitions)
 
 
-def present(held: Held, begin: int, end: int, *, fail: bool, setting: str) -> int:
-    """The position, if the log (of `begin` to `end`) has it; else where the log begins, or DataLossError with `fail`.
+def positions_and_ends(
+    client: Consumer, holding: Iterable[Held], *, fail: bool, setting: str
+) -> tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]:
+    """Where each of these partitions goes on, and where it ends now: never before its position.
 
-    `setting` is what the user calls the choice.
+    A position the log does not have is moved to the log's beginning; with `fail` it is a DataLossError. `setting` is
+    what the user calls that choice.
     """
+    held = {TopicPartition(each.topic, each.partition): each for each in holding}
+    begins, ends = client.beginning_offsets(held), client.end_offsets(held)
+    # With read_committed a log ends at its last stable offset, and a group can be beyond: that is not a loss.
+    if beyond := [tp for tp, each in held.items() if each.position > ends[tp]]:
+        for tp, end in client.end_offsets(beyond, isolation_level=0).items():
+            if held[tp].position <= end:
+                ends[tp] = held[tp].position
+    positions = {
+        (tp.topic, tp.partition): _present(each, begins[tp], ends[tp], fail=fail, setting=setting)
+        for tp, each in sorted(held.items())
+    }
+    return positions, {(tp.topic, tp.partition): end for tp, end in ends.items()}
+
+
+def _present(held: Held, begin: int, end: int, *, fail: bool, setting: str) -> int:
     if begin <= held.position <= end:
         return held.position
     lost = f"{held.topic}-{held.partition}: the group goes on at offset {held.position}, the log has {begin} to {end}"

@@ -30,7 +30,14 @@ from actors.client.config import consumer_config
 from actors.client.errors import ConfigurationError, UnknownTopicOrPartitionError
 from actors.client.ranges import OffsetRange, RangeReader
 from actors.process import check_code_version, code_version
-from actors.range_group import Holding, RangeMemberSpec, await_settled, member_settings, present, topics_begun
+from actors.range_group import (
+    Holding,
+    RangeMemberSpec,
+    await_settled,
+    member_settings,
+    positions_and_ends,
+    topics_begun,
+)
 from actors.range_member import RangeMember
 
 log = logging.getLogger(__name__)
@@ -190,16 +197,12 @@ class GroupRead:
         return {(tp.topic, tp.partition): at for tp, at in starts.items()}, partitions
 
     def _fix(self, holding: Holding) -> tuple[OffsetRange, ...]:
-        held = {TopicPartition(each.topic, each.partition): each for each in holding.partitions}
-        if not held:
+        if not holding.partitions:
             return ()
-        with self._client() as client:
-            begins, ends = client.beginning_offsets(held), client.end_offsets(held)
         fail = self._reading.fail_on_data_loss
-        froms = {
-            tp: present(each, begins[tp], ends[tp], fail=fail, setting="fail_on_data_loss") for tp, each in held.items()
-        }
-        return tuple(OffsetRange(*tp, at, ends[tp]) for tp, at in sorted(froms.items()) if at < ends[tp])
+        with self._client() as client:
+            froms, ends = positions_and_ends(client, holding.partitions, fail=fail, setting="fail_on_data_loss")
+        return tuple(OffsetRange(*tp, at, ends[tp]) for tp, at in froms.items() if at < ends[tp])
 
 
 def read_group(

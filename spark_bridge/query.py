@@ -19,8 +19,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from actors.client import Consumer, TopicPartition
-from actors.client.ranges import OffsetRange
-from actors.range_group import present
+from actors.client.errors import KafkaTimeoutError
+from actors.client.ranges import DataLossError, OffsetRange
+from actors.range_group import positions_and_ends
 from spark_bridge.batch import Batch, limited
 from spark_bridge.members import Members, Share
 from spark_bridge.source import Reading, ranges_dataframe, split_ranges
@@ -74,6 +75,7 @@ class GroupQuery:
         self._in_function = False
         self._last_batch = time.monotonic()
         self._reported_at: float | None = None
+        self._deleted: set[str] = set()  # topics that members hold partitions of
         self._message, self._available, self._triggered = "Joining the group", False, False
         self._thread = InheritableThread(target=self._run, name=f"coterie-query-{plan.group_id}", daemon=True)
         self._thread.start()
@@ -242,17 +244,8 @@ class GroupQuery:
         """The ranges of the next batch, and where the partitions end now."""
         if not shares:
             return [], {}
-        asked = [TopicPartition(*key) for key in shares]
         with watch.measure("latestOffset"):
-            ends: dict[Key, int] = {(tp.topic, tp.partition): at for tp, at in self._client.end_offsets(asked).items()}
-            begins: dict[Key, int] = {
-                (tp.topic, tp.partition): at for tp, at in self._client.beginning_offsets(asked).items()
-            }
-        fail = self._plan.reading.fail_on_data_loss
-        positions = {
-            key: present(share.held, begins[key], ends[key], fail=fail, setting="failOnDataLoss")
-            for key, share in shares.items()
-        }
+            positions, ends = self._look(shares)
         if goal is None:
             targets = ends
         else:
@@ -260,6 +253,29 @@ class GroupQuery:
         ranges = limited(positions, targets, self._plan.max_offsets_per_trigger)
         waiting = sum(targets[key] - at for key, at in positions.items())
         return ([] if goal is None and self._too_few(waiting) else ranges), ends
+
+    def _look(self, shares: Mapping[Key, Share]) -> tuple[dict[Key, int], dict[Key, int]]:
+        """Where the partitions go on, and where they end; without those whose topic was deleted."""
+        fail = self._plan.reading.fail_on_data_loss
+        if self._deleted:
+            self._deleted = self._missing(self._deleted)  # one may have been made anew
+        held = [share.held for (topic, _), share in shares.items() if topic not in self._deleted]
+        try:
+            return positions_and_ends(self._client, held, fail=fail, setting="failOnDataLoss")
+        except KafkaTimeoutError:
+            # Members give a topic up when their metadata is next refreshed, which may take minutes.
+            deleted = self._missing({each.topic for each in held})
+            if not deleted:
+                raise
+            lost = f"no longer there: {', '.join(sorted(deleted))}"
+            if fail:
+                raise DataLossError(f"topics {lost}; set failOnDataLoss to false to go on with the others") from None
+            log.warning("topics %s; going on with the others, since failOnDataLoss is false", lost)
+            self._deleted |= deleted
+        return self._look(shares)
+
+    def _missing(self, topics: set[str]) -> set[str]:
+        return {topic for topic in topics if self._client.partitions_for_topic(topic) is None}
 
     def _too_few(self, waiting: int) -> bool:
         """Whether the batch is to wait for more records (minOffsetsPerTrigger), and may (maxTriggerDelay).

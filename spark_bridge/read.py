@@ -109,8 +109,9 @@ def bounded_ranges(admin: Admin, wanted: SourceOptions) -> list[OffsetRange]:
     ends = resolve(admin, ending, partitions, committed=wanted.read_committed)
     log_starts = resolve(admin, Bound("", everywhere=EARLIEST), partitions)
     log_ends = resolve(admin, Bound("", everywhere=LATEST), partitions, committed=wanted.read_committed)
+    high = resolve(admin, Bound("", everywhere=LATEST), partitions) if wanted.read_committed else log_ends
     return [
-        _inside(tp, (starts[tp], ends[tp]), (log_starts[tp], log_ends[tp]), wanted.fail_on_data_loss)
+        _inside(tp, (starts[tp], ends[tp]), (log_starts[tp], log_ends[tp]), high[tp], wanted.fail_on_data_loss)
         for tp in sorted(partitions)
     ]
 
@@ -162,11 +163,14 @@ def _starts(admin: Admin, wanted: SourceOptions, partitions: list[Partition]) ->
     return starts | resolve(admin, wanted.starting, left, committed=wanted.read_committed)
 
 
-def _inside(tp: Partition, asked: tuple[int, int], log_has: tuple[int, int], fail: bool) -> OffsetRange:
+def _inside(
+    tp: Partition, asked: tuple[int, int], log_has: tuple[int, int], high_watermark: int, fail: bool
+) -> OffsetRange:
     """The range, if the log has it all; else an error, or the part the log has."""
     start, end = asked
-    if start > end and log_has[0] <= start <= log_has[1]:
-        return OffsetRange(*tp, start, start)  # a group or a time that is past the end asked for
+    if start > end and log_has[0] <= start <= high_watermark:
+        # A group or a time past the end asked for, or past the last stable offset.
+        return OffsetRange(*tp, start, start)
     low, high = min(max(start, log_has[0]), log_has[1]), max(min(end, log_has[1]), log_has[0])
     if (low, high) != (start, end):
         what = f"{tp[0]}-{tp[1]}: offsets {start} to {end} are wanted, but the log has {log_has[0]} to {log_has[1]}"

@@ -168,7 +168,12 @@ class GroupStream:
             known = topics_begun(admin, self._group_id, partitions)
             if known.issuperset(tp.topic for tp in partitions):
                 return {}, partitions
-            found = resolve(admin, self._options.starting, [(tp.topic, tp.partition) for tp in partitions])
+            found = resolve(
+                admin,
+                self._options.starting,
+                [(tp.topic, tp.partition) for tp in partitions],
+                committed=self._options.read_committed,
+            )
         return {tp: at for tp, at in found.items() if tp[0] not in known}, partitions
 
     def _present_topics(self, client: Consumer) -> Iterable[str]:

@@ -251,10 +251,17 @@ class Consumer(ConsumerCore):
         return self._ends(partitions, EARLIEST, timeout_ms)
 
     def end_offsets(
-        self, partitions: Iterable[TopicPartition], timeout_ms: int | None = None
+        self,
+        partitions: Iterable[TopicPartition],
+        timeout_ms: int | None = None,
+        *,
+        isolation_level: int | None = None,
     ) -> dict[TopicPartition, int]:
-        """The offset the next record of each partition will have; of the last stable one with read_committed."""
-        return self._ends(partitions, LATEST, timeout_ms)
+        """The offset the next record of each partition will have; with read_committed, the last stable offset.
+
+        `isolation_level` is 0 (uncommitted) or 1 (committed); the consumer's own if it is not given.
+        """
+        return self._ends(partitions, LATEST, timeout_ms, isolation_level)
 
     def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int], timeout_ms: int | None = None
@@ -265,9 +272,15 @@ class Consumer(ConsumerCore):
         with self._using():
             return self._offsets_at({TopicPartition(*tp): at for tp, at in timestamps.items()}, timeout_ms)
 
-    def _ends(self, partitions: Iterable[TopicPartition], at: int, timeout_ms: int | None) -> dict[TopicPartition, int]:
+    def _ends(
+        self,
+        partitions: Iterable[TopicPartition],
+        at: int,
+        timeout_ms: int | None,
+        isolation_level: int | None = None,
+    ) -> dict[TopicPartition, int]:
         with self._using():
-            found = self._offsets_at({TopicPartition(*tp): at for tp in partitions}, timeout_ms)
+            found = self._offsets_at({TopicPartition(*tp): at for tp in partitions}, timeout_ms, isolation_level)
             return {tp: offset.offset if offset else 0 for tp, offset in found.items()}
 
     def highwater(self, partition: TopicPartition) -> int | None:

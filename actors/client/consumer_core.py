@@ -501,12 +501,17 @@ class ConsumerCore:
         return state
 
     def _offsets_at(
-        self, wanted: dict[TopicPartition, int], timeout_ms: int | None
+        self,
+        wanted: dict[TopicPartition, int],
+        timeout_ms: int | None,
+        isolation_level: int | None = None,
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         timeout_ms = self._timeout(timeout_ms)
 
         async def ask() -> dict[TopicPartition, OffsetAndTimestamp | None]:
-            isolation = int(self.config["isolation_level"] == "read_committed")
+            isolation = isolation_level
+            if isolation is None:
+                isolation = int(self.config["isolation_level"] == "read_committed")
             unknown = [tp.topic for tp in wanted if self._network.cluster.partition(tp) is None]
             if not unknown:
                 return await list_offsets(self._network, wanted, isolation=isolation, timeout_ms=timeout_ms)

@@ -53,6 +53,7 @@ class ScriptedBroker:
         self.logs: dict[TopicPartition, bytearray] = {}
         self.starts: dict[TopicPartition, int] = defaultdict(int)
         self.ends: dict[TopicPartition, int] = defaultdict(int)
+        self.stable: dict[TopicPartition, int] = {}  # last stable offsets before the end
         self.aborted: dict[TopicPartition, list[tuple[int, int]]] = {}
         self.epoch = 0
         self.committed: dict[TopicPartition, int] = {}
@@ -271,7 +272,8 @@ class ScriptedBroker:
             partitions = []
             for p in topic.partitions:
                 tp = TopicPartition(topic.name, p.partition_index)
-                offset = self.starts[tp] if p.timestamp == -2 else self.ends[tp] if p.timestamp == -1 else 0
+                end = self.stable.get(tp, self.ends[tp]) if request.isolation_level else self.ends[tp]
+                offset = self.starts[tp] if p.timestamp == -2 else end if p.timestamp == -1 else 0
                 partitions.append(
                     part.ListOffsetsPartitionResponse(
                         partition_index=p.partition_index, timestamp=-1, offset=offset, leader_epoch=self.epoch

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from actors.client import TopicPartition
-from actors.client.errors import ConfigurationError
-from actors.client.ranges import OffsetRange
+from actors.client.errors import ConfigurationError, KafkaTimeoutError
+from actors.client.ranges import DataLossError, OffsetRange
 from actors.range_group import Held, RangeMemberSpec
 from spark_bridge import members as members_module
 from spark_bridge import query as query_module
@@ -30,6 +30,8 @@ class Group:
         self.ends = {("t", partition): end for partition, end in ends.items()}
         self.committed = dict.fromkeys(self.ends, 0)
         self.missing: set[Key] = set()
+        self.stable = self.ends  # the last stable offsets
+        self.deleted: set[str] = set()
         self.settles = 0
         self.hanging: threading.Event | None = None
         self.stopped = threading.Event()
@@ -55,11 +57,16 @@ class Group:
     def stop(self) -> None:
         self.stopped.set()
 
-    def end_offsets(self, asked: list[TopicPartition]) -> dict[TopicPartition, int]:
-        return {tp: self.ends[tp] for tp in asked}
+    def end_offsets(self, asked: list[TopicPartition], isolation_level: int | None = None) -> dict[TopicPartition, int]:
+        return {tp: (self.stable if isolation_level is None else self.ends)[tp] for tp in asked}
 
     def beginning_offsets(self, asked: list[TopicPartition]) -> dict[TopicPartition, int]:
+        if any(tp.topic in self.deleted for tp in asked):
+            raise KafkaTimeoutError("not known within 60000 ms: UNKNOWN_TOPIC_OR_PARTITION")
         return dict.fromkeys(asked, 0)
+
+    def partitions_for_topic(self, topic: str) -> set[int] | None:
+        return None if topic in self.deleted else {0}
 
     def wakeup(self) -> None: ...
 
@@ -84,8 +91,10 @@ def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., GroupQuery]
     monkeypatch.setattr(query_module, "ranges_dataframe", lambda spark, ranges, reading: ranges)
     queries: list[GroupQuery] = []
 
-    def start(group: Any, function: Callable[..., Any], interval_s: float | None = None, **plan: Any) -> GroupQuery:
-        made = Plan("g", function, Reading("127.0.0.1:1"), interval_s, **plan)
+    def start(
+        group: Any, function: Callable[..., Any], interval_s: float | None = None, fail: bool = True, **plan: Any
+    ) -> GroupQuery:
+        made = Plan("g", function, Reading("127.0.0.1:1", fail_on_data_loss=fail), interval_s, **plan)
         queries.append(GroupQuery(Spark(), made, group, group, "run"))  # type: ignore[arg-type]
         return queries[-1]
 
@@ -113,6 +122,41 @@ def test_enough_records_wait_though_a_batch_may_take_only_fewer(start: Callable[
     limits = {"max_offsets_per_trigger": 100, "min_offsets_per_trigger": 100}
     start(group, lambda df, batch: seen.set(), 0.0, **limits)
     assert seen.wait(20)
+
+
+@pytest.mark.parametrize("fail", [True, False])
+def test_a_group_beyond_the_last_stable_offset_waits_for_the_transaction(
+    start: Callable[..., GroupQuery], fail: bool
+) -> None:
+    group = Group({0: 10})
+    group.committed["t", 0], group.stable = 8, {("t", 0): 5}
+    query = start(group, lambda df, batch: None, fail=fail)
+    assert query.await_termination(20)
+    assert (query.last_progress, group.committed) == (None, {("t", 0): 8})
+    group.stable = group.ends
+    assert start(group, lambda df, batch: None, fail=fail).await_termination(20)
+    assert group.committed == {("t", 0): 10}
+
+
+def test_a_position_beyond_the_log_is_a_loss(start: Callable[..., GroupQuery]) -> None:
+    group = Group({0: 10})
+    group.committed["t", 0] = 11
+    with pytest.raises(DataLossError, match="goes on at offset 11, the log has 0 to 10"):
+        start(group, lambda df, batch: None).await_termination(20)
+
+
+def test_a_topic_that_was_deleted_is_named_or_left_out(start: Callable[..., GroupQuery]) -> None:
+    group = Group({0: 10})
+    group.ends["gone", 0], group.committed["gone", 0] = 10, 0
+    group.deleted.add("gone")
+    with pytest.raises(DataLossError, match="topics no longer there: gone; set failOnDataLoss to false"):
+        start(group, lambda df, batch: None).await_termination(20)
+    assert start(group, lambda df, batch: None, fail=False).await_termination(20)
+    assert group.committed == {("t", 0): 10, ("gone", 0): 0}
+    again = threading.Event()
+    start(group, lambda ranges, batch: again.set() if ranges[0].topic == "gone" else None, 0.0, fail=False)
+    group.deleted.clear()
+    assert again.wait(20), "it was made anew"
 
 
 def test_a_query_can_be_stopped_after_its_session(start: Callable[..., GroupQuery]) -> None:

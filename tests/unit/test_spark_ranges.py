@@ -64,6 +64,15 @@ def test_a_group_past_the_end_asked_for_reads_nothing(kafka):
     assert ranges(kafka, kafka_group_id="g", endingOffsets={"t": {"0": 30, "1": -1}}) == [(42, 42), (50, 50)]
 
 
+def test_a_group_past_the_last_stable_offset_has_lost_nothing(kafka):
+    kafka.committed = {TopicPartition("t", 0): 95, TopicPartition("t", 1): 30}
+    kafka.stable = {TopicPartition("t", 0): 80, TopicPartition("t", 1): 40}
+    assert ranges(kafka, kafka_group_id="g", **{"kafka.isolation.level": "read_committed"}) == [(95, 95), (30, 40)]
+    kafka.committed = {TopicPartition("t", 0): 101}
+    with pytest.raises(DataLossError, match="t-0: offsets 101 to 80 are wanted"):
+        ranges(kafka, kafka_group_id="g", **{"kafka.isolation.level": "read_committed"})
+
+
 @pytest.mark.parametrize(
     ("options", "said", "left"),
     [
