@@ -74,13 +74,14 @@ class _Peer:
 class Network:
     """Sends requests to nodes; keeps the metadata of `wanted()` and of what is held fresh.
 
-    `on_metadata` is told of each update.
+    `on_metadata` is told of each update. With `create_only_held` the brokers may make topics only while some are held.
 
     `on_coordinator_lost` is told of each coordinator whose connection ends, whether anything was in flight or not.
     """
 
     settings: NetworkSettings
     wanted: Callable[[], frozenset[str] | None] = frozenset
+    create_only_held: bool = False
     on_metadata: Callable[[], None] = lambda: None
     on_coordinator_lost: Callable[[Node], None] = lambda node: None
     cluster: ClusterMetadata = field(default_factory=ClusterMetadata)
@@ -283,8 +284,9 @@ class Network:
             wanted = self.wanted()
             if wanted is not None:
                 wanted = wanted.union(*self._held.values())
+            create = self.settings.allow_auto_create_topics and (bool(self._held) or not self.create_only_held)
             try:
-                request = metadata_request(wanted, create=self.settings.allow_auto_create_topics)
+                request = metadata_request(wanted, create=create)
                 response: MetadataResponse = await self.ask(None, request)
             except Exception as error:
                 # Whatever it is: without this task a client would never learn of another leader.

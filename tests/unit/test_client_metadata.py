@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
-from actors.client import Admin, Consumer, TopicPartition
+from actors.client import Admin, Consumer, Producer, TopicPartition
+from actors.client import producer as producer_module
 from actors.client import ranges as ranges_module
 from actors.client.errors import KafkaTimeoutError
+from actors.client.network import now_ms
 from actors.client.ranges import OffsetRange, RangeReader
 from actors.wire import messages as m
 from tests.unit.client_broker import ScriptedBroker, broker
@@ -30,6 +32,10 @@ def kafka() -> Iterator[ScriptedBroker]:
 def asked(kafka: ScriptedBroker) -> list[str]:
     """The topics of the last metadata request."""
     return [topic.name for topic in kafka.requests(m.MetadataRequest)[-1].topics]
+
+
+def refresh(client: Any) -> None:
+    client._network.run(client._network.refreshed()).result(10)
 
 
 def moved(request: Any) -> Any:
@@ -69,7 +75,7 @@ def test_a_leader_that_moved_between_two_lookups_is_found(kafka: ScriptedBroker,
         kafka.script(m.ListOffsetsRequest, *[until_asked_again] * 1000)
         assert look(reader) == first
         assert [topic.name for topic in kafka.requests(m.MetadataRequest)[before].topics] == ["t"]
-        reader._network.run(reader._network.refreshed()).result(10)
+        refresh(reader)
         assert asked(kafka) == [], "held only while somebody waits"
 
 
@@ -125,3 +131,68 @@ def test_two_reads_of_one_range_reader_keep_each_others_topics(
         assert sum(batch.num_rows for batch in first) == 4
         assert sum(batch.num_rows for batch in second) == 4
     assert refused
+
+
+# --- the producer -------------------------------------------------------------------------------------------------
+
+
+def producer(kafka: ScriptedBroker, **settings: Any) -> Producer:
+    return Producer(bootstrap_servers=kafka.bootstrap_servers, retry_backoff_ms=10, **settings)
+
+
+def test_a_deleted_topic_is_made_again_only_for_a_send(kafka: ScriptedBroker) -> None:
+    def creating(request: Any) -> None:
+        for topic in request.topics if request.allow_auto_topic_creation else ():
+            kafka.topic(topic.name)
+
+    kafka.script(m.MetadataRequest, *[creating] * 1000)
+    new = TopicPartition("new", 0)
+    with producer(kafka) as writer:
+        writer.send("new", b"v").get(10)
+        del kafka.logs[new]
+        refresh(writer)
+        assert asked(kafka) == ["new"]
+        assert new not in kafka.logs
+        kafka.sequences.clear()
+        writer.send("new", b"v").get(10)
+        assert new in kafka.logs
+
+
+def test_a_topic_that_was_not_found_in_time_is_not_asked_for_any_more(kafka: ScriptedBroker) -> None:
+    with producer(kafka, max_block_ms=200) as writer:
+        with pytest.raises(KafkaTimeoutError, match="typo"):
+            writer.send("typo", b"v")
+        refresh(writer)
+        assert asked(kafka) == []
+        assert not writer._network.cluster.incomplete()
+
+
+def test_who_gives_up_takes_a_topic_from_nobody_else(kafka: ScriptedBroker) -> None:
+    with producer(kafka) as writer:
+        found: list[Any] = []
+        patient = threading.Thread(target=lambda: found.append(writer.partitions_for("late")))
+        patient.start()
+        with pytest.raises(KafkaTimeoutError):
+            writer._topic("late", now_ms() + 100)
+        kafka.topic("late")
+        patient.join(10)
+        assert found == [{0}]
+
+
+def test_a_topic_without_a_send_for_long_is_let_go_unless_something_is_queued(
+    kafka: ScriptedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with producer(kafka, metadata_max_idle_ms=5_000) as writer:
+        writer.send("t", b"v").get(10)
+        answer = threading.Event()
+        kafka.script(m.ProduceRequest, lambda _: answer.wait(10) and None)
+        queued = writer.send("u", b"v")
+        monkeypatch.setattr(producer_module, "now_ms", lambda: now_ms() + 5_000)
+        assert writer._wanted_topics() == {"u"}
+        answer.set()
+        queued.get(10)
+        refresh(writer)
+        assert asked(kafka) == []
+        writer.send("t", b"v").get(10)
+        refresh(writer)
+        assert asked(kafka) == ["t"]
