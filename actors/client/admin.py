@@ -175,18 +175,17 @@ class Admin(GroupAdmin, AdminCore):
         times = {TopicPartition(*tp): special[at] if isinstance(at, str) else at for tp, at in wanted.items()}
 
         async def work(deadline: int) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-            await self._know(times, deadline)
-            left = max(1, deadline - now_ms())
-            return await list_offsets(self._network, times, isolation=isolation_level, timeout_ms=left)
+            with self._network.holding(tp.topic for tp in times):
+                await self._know(times, deadline)
+                left = max(1, deadline - now_ms())
+                return await list_offsets(self._network, times, isolation=isolation_level, timeout_ms=left)
 
         return self._run(work, timeout_ms)
 
     async def _know(self, partitions: Iterable[TopicPartition], deadline: int) -> None:
         """Have the leaders of these partitions in the network's metadata."""
-        topics = frozenset(tp.topic for tp in partitions)
-        found = await self._metadata(topics, deadline)
+        found = await self._metadata({tp.topic for tp in partitions}, deadline)
         self._network.cluster.topics = self._network.cluster.topics | found.topics
-        self._network.wanted = lambda: topics
 
     def delete_records(
         self, before: Mapping[TopicPartition, int], timeout_ms: int | None = None, raise_errors: bool = True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from actors.client.backoff import Backoff
@@ -31,7 +32,8 @@ class AdminCore:
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self.config = resolve(ADMIN_SETTINGS, settings)
-        self._network = Network(network_settings(self.config))
+        # Asking about a topic must not make it.
+        self._network = Network(replace(network_settings(self.config), allow_auto_create_topics=False))
         self._backoff = Backoff(self.config["retry_backoff_ms"], self.config["retry_backoff_max_ms"], jitter)
         self._closed = False
         self._network.start()

@@ -128,6 +128,7 @@ PRODUCER_SETTINGS: dict[str, Setting] = _COMMON | {
     "delivery_timeout_ms": _ms(120_000, "From send to success or failure", 1),
     "max_in_flight_requests_per_connection": Setting(5, int, "Requests on their way to one broker", 1, _INT_MAX),
     "buffer_memory": Setting(33_554_432, int, "Bytes of records waiting to be sent", 1),
+    "metadata_max_idle_ms": _ms(300_000, "Without a send for so long, a topic's metadata is not kept any more", 5_000),
     "max_block_ms": _ms(60_000, "How long send may wait for metadata or room in the buffer"),
     "max_request_size": Setting(1_048_576, int, "Most bytes of one record and of one request", 1, _INT_MAX),
     "partitioner": Setting(None, object, "partitioner(key_bytes, all_partitions, available) -> partition"),

@@ -336,5 +336,8 @@ class Consumer(ConsumerCore):
     def __enter__(self) -> Consumer:
         return self
 
-    def __exit__(self, *exc: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        if kind is not None:
+            # What iteration gave last may be what failed: it does not count as consumed.
+            self._iterated = None
         self.close()

@@ -87,7 +87,6 @@ class ConsumerCore:
         self._auto_commit_running: concurrent.futures.Future[None] | None = None
         self._iterating: deque[tuple[PartitionState, int, ConsumerRecord]] = deque()
         self._iterated: tuple[PartitionState, int, ConsumerRecord] | None = None
-        self._lookups: set[str] = set()
         self._positions = Positions()
         self._network = Network(network_settings(config), wanted=self._wanted_topics)
         self._member = Membership(self._membership_config(), jitter)
@@ -153,7 +152,7 @@ class ConsumerCore:
         """For the network's metadata: None = all topics."""
         if self._member.wants_all_topics:
             return None
-        return self._member.watched_topics | {tp.topic for tp in list(self._positions.states)} | self._lookups
+        return self._member.watched_topics | {tp.topic for tp in list(self._positions.states)}
 
     def _on_metadata(self) -> None:
         self._driver.on_metadata()
@@ -512,15 +511,10 @@ class ConsumerCore:
             isolation = isolation_level
             if isolation is None:
                 isolation = int(self.config["isolation_level"] == "read_committed")
-            unknown = [tp.topic for tp in wanted if self._network.cluster.partition(tp) is None]
-            if not unknown:
+            with self._network.holding(tp.topic for tp in wanted):
+                if any(self._network.cluster.partition(tp) is None for tp in wanted):
+                    await self._network.refreshed()
                 return await list_offsets(self._network, wanted, isolation=isolation, timeout_ms=timeout_ms)
-            self._lookups |= set(unknown)
-            try:
-                await self._network.refreshed()
-                return await list_offsets(self._network, wanted, isolation=isolation, timeout_ms=timeout_ms)
-            finally:
-                self._lookups -= set(unknown)
 
         return self._await(ask(), timeout_ms)
 

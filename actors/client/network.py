@@ -1,6 +1,6 @@
 """The background thread of a client: its event loop, its connections, its metadata. Knows nothing of groups.
 
-Everything here runs on the loop except `start`, `run`, `soon` and `close`, which other threads call.
+Everything here runs on the loop except `start`, `run`, `soon`, `holding` and `close`, which other threads call.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -72,13 +72,16 @@ class _Peer:
 
 @dataclass(slots=True)
 class Network:
-    """Sends requests to nodes; keeps the metadata of `wanted()` fresh and tells `on_metadata` of each update.
+    """Sends requests to nodes; keeps the metadata of `wanted()` and of what is held fresh.
+
+    `on_metadata` is told of each update. With `create_only_held` the brokers may make topics only while some are held.
 
     `on_coordinator_lost` is told of each coordinator whose connection ends, whether anything was in flight or not.
     """
 
     settings: NetworkSettings
     wanted: Callable[[], frozenset[str] | None] = frozenset
+    create_only_held: bool = False
     on_metadata: Callable[[], None] = lambda: None
     on_coordinator_lost: Callable[[Node], None] = lambda node: None
     cluster: ClusterMetadata = field(default_factory=ClusterMetadata)
@@ -88,6 +91,7 @@ class Network:
     _thread: threading.Thread | None = None
     _refresh: asyncio.Event = field(default_factory=asyncio.Event)
     _refreshed: list[asyncio.Future[None]] = field(default_factory=list)
+    _held: dict[object, frozenset[str]] = field(default_factory=dict)
     _metadata_failures: int = 0
     _closed: bool = False
 
@@ -106,6 +110,16 @@ class Network:
         """Call a function on the loop; nothing happens after `close`."""
         with contextlib.suppress(RuntimeError):
             self.loop.call_soon_threadsafe(function, *args)
+
+    @contextlib.contextmanager
+    def holding(self, topics: Iterable[str]) -> Iterator[None]:
+        """Meanwhile, metadata is asked for with these topics too: what waits for a leader is not forgotten by it."""
+        mine = object()
+        self._held[mine] = frozenset(topics)
+        try:
+            yield
+        finally:
+            del self._held[mine]
 
     def close(self, timeout_s: float = 5.0) -> None:
         """Close all connections and end the thread."""
@@ -268,8 +282,11 @@ class Network:
             self._refresh.clear()
             waiting, self._refreshed = self._refreshed, []
             wanted = self.wanted()
+            if wanted is not None:
+                wanted = wanted.union(*self._held.values())
+            create = self.settings.allow_auto_create_topics and (bool(self._held) or not self.create_only_held)
             try:
-                request = metadata_request(wanted, create=self.settings.allow_auto_create_topics)
+                request = metadata_request(wanted, create=create)
                 response: MetadataResponse = await self.ask(None, request)
             except Exception as error:
                 # Whatever it is: without this task a client would never learn of another leader.

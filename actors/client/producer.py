@@ -42,15 +42,25 @@ class Producer:
         self.config = producer_config(settings)
         self._key_of = _serializer(self.config["key_serializer"], "key_serializer")
         self._value_of = _serializer(self.config["value_serializer"], "value_serializer")
-        self._topics: set[str] = set()
+        self._topics: dict[str, int] = {}  # when each was last sent to
         self._sticky: dict[str, tuple[int, int]] = {}
         self._closed = False
-        self._network = Network(network_settings(self.config), wanted=lambda: frozenset(self._topics))
+        self._network = Network(network_settings(self.config), wanted=self._wanted_topics, create_only_held=True)
         self._sender = Sender(self._network, self.config)
         self._arrow = ArrowSending(self)
         self._known = threading.Condition()
         self._network.on_metadata = self._on_metadata
         self._network.start()
+
+    def _wanted_topics(self) -> frozenset[str]:
+        """What was sent to of late, and what is queued; those that a send waits for are held besides."""
+        idle = now_ms() - self.config["metadata_max_idle_ms"]
+        for topic, last in list(self._topics.items()):
+            if last <= idle:
+                self._topics.pop(topic, None)
+        with self._sender.room:
+            queued = {tp.topic for tp, lane in self._sender.lanes.items() if not lane.empty}
+        return frozenset(queued.union(list(self._topics)))
 
     def _on_metadata(self) -> None:
         with self._known:
@@ -138,17 +148,23 @@ class Producer:
 
     def _topic(self, topic: str, deadline: int) -> TopicInfo:
         info = self._network.cluster.topics.get(topic)
-        if info is not None and info.partitions:
-            return info
-        self._topics.add(topic)
+        if info is None or not info.partitions:
+            with self._network.holding((topic,)):
+                return self._await_topic(topic, deadline)
+        self._topics[topic] = now_ms()
+        return info
+
+    def _await_topic(self, topic: str, deadline: int) -> TopicInfo:
         while True:
             with self._known:
                 info = self._network.cluster.topics.get(topic)
                 if info is not None and info.partitions:
+                    self._topics[topic] = now_ms()
                     return info
                 self._network.soon(self._network.refresh)
                 left = deadline - now_ms()
                 if left <= 0:
+                    self._topics.pop(topic, None)
                     raise KafkaTimeoutError(
                         f"topic {topic!r} was not found within max_block_ms={self.config['max_block_ms']}: "
                         "no broker can be reached, or it does not exist and is not created automatically"

@@ -130,9 +130,8 @@ class RangeReader:
         self._fail = fail_on_data_loss
         self._timeout_ms = poll_timeout_ms
         self._committed = self.config["isolation_level"] == "read_committed"
-        self._topics: frozenset[str] = frozenset()
         self._closed = False
-        self._network = Network(network_settings(self.config), wanted=lambda: self._topics)
+        self._network = Network(network_settings(self.config))
         settle = self._network.settings
         self._backoff = Backoff(settle.retry_backoff_ms, settle.retry_backoff_max_ms, jitter)
         self._network.start()
@@ -144,9 +143,9 @@ class RangeReader:
         leader says for good.
         """
         wanted = [each for each in ranges if each.size]
-        self._topics = frozenset(each.topic for each in wanted)
-        for each in wanted:
-            yield from self._read_one(each)
+        with self._network.holding(each.topic for each in wanted):
+            for each in wanted:
+                yield from self._read_one(each)
 
     def close(self) -> None:
         """Close the connections."""

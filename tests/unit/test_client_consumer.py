@@ -294,6 +294,27 @@ def test_iteration_counts_a_record_once_the_next_one_is_asked_for(kafka):
         assert [r.value for r in reader.poll(5000)[T0]] == [b"c"], "poll goes on where iteration stands"
 
 
+def fail_at_b(kafka: ScriptedBroker) -> None:
+    with consumer(kafka, group_id="g") as reader:
+        reader.assign([T0])
+        for record in reader:
+            if record.value == b"b":
+                raise ZeroDivisionError
+
+
+def test_a_record_whose_handling_raised_is_not_committed(kafka):
+    kafka.append("t", 0, b"a", b"b", b"c")
+    with pytest.raises(ZeroDivisionError):
+        fail_at_b(kafka)
+    assert kafka.committed == {T0: 1}
+    with consumer(kafka, group_id="g") as reader:
+        reader.assign([T0])
+        for record in reader:
+            assert record.value == b"b"
+            break
+    assert kafka.committed == {T0: 2}, "after a break, the record in hand counts"
+
+
 def test_wakeup_raises_in_the_poll_that_waits(kafka):
     with consumer(kafka) as reader:
         reader.assign([T0])
