@@ -31,7 +31,7 @@ import ray
 
 from actors.client import Admin
 from actors.client.errors import KafkaError
-from actors.member_loop import MAX_BATCH_RECORDS, BatchFormat, MemberLoop, MemberSpec
+from actors.member_loop import DESERIALIZERS, MAX_BATCH_RECORDS, BatchFormat, MemberLoop, MemberSpec
 from actors.process import check_code_version, code_version, last_line
 
 log = logging.getLogger(__name__)
@@ -172,6 +172,9 @@ class ConsumerPool:
             raise PoolError(f"size must be at least 1, got {size}")
         if batch_format not in ("record", "records", "pyarrow"):
             raise PoolError(f"batch_format must be 'record', 'records' or 'pyarrow', got {batch_format!r}")
+        for name in DESERIALIZERS:
+            if batch_format == "pyarrow" and options.get(name) is not None:
+                raise PoolError(f"{name} does nothing with batch_format='pyarrow': its keys and values are bytes")
         if max_batch_records < 1:
             raise PoolError(f"max_batch_records must be at least 1, got {max_batch_records}")
         if max_retries < 0:

@@ -17,6 +17,9 @@ from functools import partial
 from typing import Any, Literal
 
 from actors.client import Consumer, ConsumerRebalanceListener, ConsumerRecord, Producer, TopicPartition
+from actors.client.config import CONSUMER_SETTINGS, resolve
+from actors.client.decode import Deserializer, deserializer
+from actors.client.drain import by_topic
 from actors.client.errors import CommitFailedError, RebalanceInProgressError, RetriableError
 from actors.client.records import OffsetAndMetadata
 
@@ -27,6 +30,7 @@ _REVOKE_COMMIT_MS = 10_000
 
 BatchFormat = Literal["record", "records", "pyarrow"]
 MAX_BATCH_RECORDS = 10_000  # a rebalance waits for the batch in hand
+DESERIALIZERS = ("key_deserializer", "value_deserializer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +131,11 @@ class MemberLoop:
         options = dict(spec.options)
         options.setdefault("auto_offset_reset", "earliest")
         options.setdefault("partition_assignment_strategy", ["cooperative-sticky"])
+        # Not the consumer's business here: a dead letter needs the bytes, and a poll that raises knows no retries.
+        given = {name: options.pop(name, None) for name in DESERIALIZERS}
+        resolve(CONSUMER_SETTINGS, given)
+        self._deserializes = any(value is not None for value in given.values())
+        self._key_of, self._value_of = (by_topic(given[name], deserializer) for name in DESERIALIZERS)
         self.consumer = make_consumer(
             bootstrap_servers=spec.bootstrap_servers, group_id=spec.group_id, enable_auto_commit=False, **options
         )
@@ -222,11 +231,10 @@ class MemberLoop:
         self._done[partition] = next_offset
 
     def _try(self, partition: TopicPartition, records: Any, first: int) -> Exception | None:
-        argument = records[0] if self.spec.batch_format == "record" else records
         for attempt in range(self.spec.max_retries + 1):
             self._handling_since = time.monotonic()
             try:
-                self.handler(argument)
+                self.handler(self._argument(records))
                 return None
             except Exception as error:
                 failure = error
@@ -245,6 +253,16 @@ class MemberLoop:
             if self._stop.is_set():
                 break
         return failure
+
+    def _argument(self, records: Any) -> Any:
+        """What the handler gets. Raises SerializationError if a deserializer fails."""
+        if self._deserializes and self.spec.batch_format != "pyarrow":
+            records = [self._deserialized(record) for record in records]
+        return records[0] if self.spec.batch_format == "record" else records
+
+    def _deserialized(self, record: ConsumerRecord) -> ConsumerRecord:
+        key_of, value_of = self._key_of(record.topic), self._value_of(record.topic)
+        return record._replace(key=_applied(key_of, record.key), value=_applied(value_of, record.value))
 
     def _give_up(self, partition: TopicPartition, records: Any, offset: int, error: Exception) -> None:
         if self.spec.dead_letter_topic is None:
@@ -333,6 +351,10 @@ class MemberLoop:
             "dead_letters": self._dead_letters,
             "handling_ms": 0 if since is None else int((time.monotonic() - since) * 1000),
         }
+
+
+def _applied(function: Deserializer | None, data: bytes | None) -> Any:
+    return data if function is None or data is None else function(data)
 
 
 def _by_partition(batch: Any) -> list[tuple[TopicPartition, Any]]:

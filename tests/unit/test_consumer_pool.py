@@ -74,6 +74,11 @@ def test_an_actor_option_that_ray_does_not_take_is_refused_at_once(options: dict
         pool(ray_actor_options=options)
 
 
+def test_a_deserializer_is_refused_where_it_would_do_nothing(actors: NoActors) -> None:
+    with pytest.raises(PoolError, match=r"value_deserializer does nothing with batch_format='pyarrow'"):
+        pool(batch_format="pyarrow", value_deserializer=int)
+
+
 def test_a_slot_that_cannot_be_started_is_given_up_whatever_the_error(actors: NoActors) -> None:
     with pool() as made:
         with pytest.raises(PoolError, match="member 0 has stopped: ValueError: not like this"):

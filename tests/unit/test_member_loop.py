@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from actors.client import ConsumerRecord, OffsetAndMetadata, TopicPartition
-from actors.client.errors import CommitFailedError, KafkaTimeoutError, RebalanceInProgressError
+from actors.client.errors import CommitFailedError, ConfigurationError, KafkaTimeoutError, RebalanceInProgressError
 from actors.member_loop import HandlerFailedError, MemberLoop, MemberSpec
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -515,6 +515,83 @@ def test_a_dead_letter_that_cannot_be_stored_stops_the_member_before_the_commit(
     report = member.run()
     assert report["state"] == "Failed"
     assert member.committed == {}
+
+
+# --- deserializers ---
+
+
+def number(data: bytes) -> int:
+    return int(data[1:])
+
+
+class Named:
+    """A deserializer that wants to know the topic."""
+
+    def deserialize(self, topic: str, data: bytes) -> tuple[str, bytes]:
+        return topic, data
+
+
+def test_a_handler_gets_what_the_deserializers_made() -> None:
+    seen: list[Any] = []
+    polls = [{T0: [record(5), record(6)._replace(key=None, value=None)]}]
+    options = {"key_deserializer": Named(), "value_deserializer": number}
+    member = Member(lambda each: seen.append((each.offset, each.key, each.value)), polls, options=options)
+    report = member.run()
+    assert seen == [(5, ("t", b"k5"), 5), (6, None, None)]
+    assert report["handled"] == 2
+    assert not options.keys() & member.consumer.options.keys(), "the consumer would apply them too"
+
+
+def test_a_dead_letter_is_the_record_as_it_was_before_its_deserializers() -> None:
+    """The deserialized value could not be sent: each member in turn failed at the same record."""
+
+    def handle(each: ConsumerRecord) -> None:
+        raise RuntimeError(f"cannot do {each.value}")
+
+    options = {"key_deserializer": Named(), "value_deserializer": number}
+    member = Member(handle, [{T0: [record(2)]}], dead_letter_topic="dlq", max_retries=0, options=options)
+    report = member.run()
+    (letter,) = member.producer.sent
+    assert (letter["key"], letter["value"]) == (b"k2", b"v2")
+    assert dict(letter["headers"])["coterie.error"] == b"RuntimeError: cannot do 2"
+    assert (report["state"], report["dead_letters"]) == ("Stopped", 1)
+
+
+@pytest.mark.parametrize("batch_format", ["record", "records"])
+def test_a_record_on_which_the_deserializer_fails_is_tried_again_and_becomes_a_dead_letter(batch_format: Any) -> None:
+    handled: list[int] = []
+
+    def handle(given: Any) -> None:
+        handled.extend(each.value for each in (given if isinstance(given, list) else [given]))
+
+    bad = record(2)._replace(value=b"vX")
+    member = Member(
+        handle,
+        [{T0: [record(1), bad, record(3)]}],
+        batch_format=batch_format,
+        dead_letter_topic="dlq",
+        max_retries=1,
+        options={"value_deserializer": number},
+    )
+    report = member.run()
+    assert handled == [1, 3]
+    assert [letter["value"] for letter in member.producer.sent] == [b"vX"]
+    assert dict(member.producer.sent[0]["headers"])["coterie.error"].startswith(b"SerializationError: ")
+    assert member.committed == {T0: 4}
+    assert report["state"] == "Stopped"
+    assert member.sleeps
+
+
+def test_without_a_dead_letter_topic_the_record_on_which_the_deserializer_fails_is_named() -> None:
+    polls = [{T0: [record(1), record(2)._replace(value=b"vX")]}]
+    report = Member(lambda _: None, polls, max_retries=0, options={"value_deserializer": number}).run()
+    assert report["state"] == "Failed"
+    assert "t-0 offset 2: SerializationError" in report["error"]
+
+
+def test_what_is_no_deserializer_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="value_deserializer"):
+        Member(print, [], options={"value_deserializer": "utf-8"})
 
 
 # --- batches ---
