@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import pickle
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +14,8 @@ import pytest
 from actors.client import ConsumerRecord, OffsetAndMetadata, TopicPartition
 from actors.client.errors import CommitFailedError, ConfigurationError, KafkaTimeoutError, RebalanceInProgressError
 from actors.member_loop import HandlerFailedError, MemberLoop, MemberSpec
+from actors.wire import messages as m
+from tests.unit.client_broker import ScriptedBroker, broker
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -32,6 +34,13 @@ def record(offset: int, partition: int = 0, headers: list[tuple[str, bytes | Non
         serialized_key_size=2,
         serialized_value_size=2,
     )
+
+
+@pytest.fixture
+def kafka() -> Iterator[ScriptedBroker]:
+    with broker() as running:
+        running.topic("t", 1)
+        yield running
 
 
 class Group:
@@ -54,6 +63,25 @@ class FakeConsumer:
         self.commit_timeouts: list[int | None] = []
         self.due = False
         self.lapsed = False
+        self.group_offsets: dict[TopicPartition, OffsetAndMetadata] = {}
+        self.positions: dict[TopicPartition, int] = {}
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        self.log.append(("pause", *partitions))
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        self.log.append(("resume", *partitions))
+
+    def committed_offsets(
+        self, partitions: list[TopicPartition], timeout_ms: int
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        self.log.append(("fetch offsets", *partitions))
+        return {p: self.group_offsets.get(p) for p in partitions}
+
+    def position(self, partition: TopicPartition, timeout_ms: int) -> int:
+        if partition not in self.positions:
+            raise KafkaTimeoutError("not known yet")
+        return self.positions[partition]
 
     def rebalance_due(self) -> bool:
         return self.due
@@ -249,6 +277,105 @@ def test_stopping_ends_after_the_record_in_hand() -> None:
     member.run()
     assert handled == [0, 1, 2]
     assert member.committed == {T0: 3}
+
+
+# --- where partitions begin ---
+
+
+def beginning(*steps: Any, **settings: Any) -> Member:
+    """A member that begins at the end, is assigned both partitions in its first poll, and makes these steps then."""
+    member = Member(Flaky().one, [], options={"auto_offset_reset": "latest"} | settings)
+    member.consumer.positions = {T0: 100, T1: 7}
+    member.consumer.polls += [lambda: member.consumer.listener.on_partitions_assigned([T0, T1]), {}, *steps]
+    return member
+
+
+def test_a_start_at_the_end_is_committed_before_its_records_are_handled() -> None:
+    """Or a successor of one that died before its first commit began at a later end."""
+    member = beginning({T0: [record(100)]}, {})
+    member.run()
+    assert member.log[1:] == [
+        ("pause", T0, T1),
+        ("fetch offsets", T0, T1),
+        ("commit", {T0: 100, T1: 7}),
+        ("resume", T0, T1),
+        ("commit_async", {T0: 101}),
+        ("commit", {T0: 101}),
+        "consumer closed",
+    ]
+
+
+def test_a_partition_that_has_a_committed_offset_gets_no_other() -> None:
+    member = beginning()
+    member.consumer.group_offsets = {T0: OffsetAndMetadata(50)}
+    member.run()
+    assert ("commit", {T1: 7}) in member.log
+    assert ("resume", T0, T1) in member.log
+
+
+def test_a_partition_whose_end_is_not_known_does_not_hold_up_the_others() -> None:
+    member = beginning(lambda: member.consumer.positions.update({T1: 7}), {}, {})
+    del member.consumer.positions[T1]
+    member.run()
+    assert member.log[3:] == [
+        ("commit", {T0: 100}),
+        ("resume", T0),
+        ("fetch offsets", T1),
+        ("commit", {T1: 7}),
+        ("resume", T1),
+        "consumer closed",
+    ]
+
+
+@pytest.mark.parametrize("error", [RebalanceInProgressError(), CommitFailedError("no"), KafkaTimeoutError("no")])
+def test_while_a_start_cannot_be_committed_its_records_wait(error: Exception) -> None:
+    def recover() -> None:
+        member.consumer.commit_error = None
+
+    member = beginning(recover, {})
+    member.consumer.commit_error = error
+    report = member.run()
+    assert [entry[0] for entry in member.log[3:-1]] == ["commit", "fetch offsets", "commit", "resume"]
+    assert report["state"] == "Stopped"
+
+
+def test_starts_are_nobodys_business_where_nothing_can_be_passed_over() -> None:
+    member = beginning(auto_offset_reset="earliest")
+    member.run()
+    assert member.log[1:] == ["consumer closed"]
+
+
+def test_what_comes_after_a_start_at_the_end_is_handled_though_its_first_member_dies(kafka: ScriptedBroker) -> None:
+    kafka.append("t", 0, b"before")
+    options = {"auto_offset_reset": "latest", "fetch_max_wait_ms": 50, "retry_backoff_ms": 20}
+    spec = MemberSpec(("t",), "g", kafka.bootstrap_servers, max_retries=0, options=options)
+
+    def die(_: ConsumerRecord) -> None:
+        raise SystemExit
+
+    first = MemberLoop(spec, die)
+    thread = threading.Thread(target=first.run)
+    thread.start()
+    while not kafka.requests(m.FetchRequest) and thread.is_alive():
+        thread.join(0.01)
+    kafka.append("t", 0, b"after")
+    thread.join(20)
+    assert first.report()["handled"] == 0
+    kafka.append("t", 0, b"last")
+    handled: list[bytes] = []
+
+    def handle(each: ConsumerRecord) -> None:
+        handled.append(each.value)
+        if each.value == b"last":
+            second.stop()
+
+    second = MemberLoop(spec, handle)
+    thread = threading.Thread(target=second.run)
+    thread.start()
+    thread.join(20)
+    second.stop()
+    thread.join(20)
+    assert handled == [b"after", b"last"]
 
 
 # --- rebalances ---
