@@ -31,7 +31,7 @@ import ray
 
 from actors.client import Admin
 from actors.client.errors import KafkaError
-from actors.member_loop import MAX_BATCH_RECORDS, BatchFormat, MemberLoop, MemberSpec
+from actors.member_loop import DESERIALIZERS, MAX_BATCH_RECORDS, BatchFormat, MemberLoop, MemberSpec
 from actors.process import check_code_version, code_version, last_line
 
 log = logging.getLogger(__name__)
@@ -172,6 +172,9 @@ class ConsumerPool:
             raise PoolError(f"size must be at least 1, got {size}")
         if batch_format not in ("record", "records", "pyarrow"):
             raise PoolError(f"batch_format must be 'record', 'records' or 'pyarrow', got {batch_format!r}")
+        for name in DESERIALIZERS:
+            if batch_format == "pyarrow" and options.get(name) is not None:
+                raise PoolError(f"{name} does nothing with batch_format='pyarrow': its keys and values are bytes")
         if max_batch_records < 1:
             raise PoolError(f"max_batch_records must be at least 1, got {max_batch_records}")
         if max_retries < 0:
@@ -191,8 +194,15 @@ class ConsumerPool:
             handler_args=tuple(handler_args),
             options=options,
         )
+        for name, value in {"handler": handler, "handler_args": self._spec.handler_args, **options}.items():
+            _check_pickles(name, value)
         self._handler = handler
-        self._actor_options = {"scheduling_strategy": "SPREAD", **(ray_actor_options or {})}
+        try:
+            self._actor_class = ConsumerActor.options(  # type: ignore[attr-defined]
+                **{"scheduling_strategy": "SPREAD", **(ray_actor_options or {})}
+            )
+        except (TypeError, ValueError) as error:
+            raise PoolError(f"ray_actor_options: {error}") from error
         self._max_poll_interval_ms = int(options.get("max_poll_interval_ms", 300_000))
         self._instance_prefix = instance_prefix or f"{group_id[:_PREFIX_MAX]}-{uuid.uuid4().hex[:8]}"
         self._slots: dict[int, _Slot] = {}
@@ -284,15 +294,15 @@ class ConsumerPool:
             slot.retiring.wait(pause)
             try:
                 connection = self._start(slot)
-            except (ray.exceptions.RayError, OSError) as error:
-                if slot.actor is not None:
-                    ray.kill(slot.actor)  # it may well live, and would be the same static member as the next one
+            except Exception as error:  # whatever it is, the slot must say so: nobody looks at this thread
+                _kill(slot.actor)  # it may well live, and would be the same static member as the next one
                 log.warning("slot %d of group %s could not be started: %s", slot.number, self.group_id, error)
                 pause = min(max(2 * pause, 0.5), _SLOW_RESTART_SECONDS)
                 failed_starts += 1
                 given_up = failed_starts >= _STARTS_MAX
                 with self._changed:
-                    reason = last_line(error)
+                    of_ray = isinstance(error, ray.exceptions.RayError)
+                    reason = last_line(error) if of_ray else f"{type(error).__name__}: {error}"
                     slot.report = {"state": "Failed" if given_up else "Starting", "error": reason}
                     self._changed.notify_all()
                 if given_up:  # a handler that cannot even be made, most likely: `wait` says so
@@ -308,7 +318,7 @@ class ConsumerPool:
             if slot.retiring.is_set():
                 return
             log.warning("slot %d of group %s: actor with pid %d has died", slot.number, self.group_id, slot.pid)
-            ray.kill(slot.actor)
+            _kill(slot.actor)
             lived = time.monotonic() - slot.started_at
             pause = 0.0 if lived > 5 else min(max(2 * pause, 0.1), _SLOW_RESTART_SECONDS)
 
@@ -320,11 +330,10 @@ class ConsumerPool:
         with self._lock:
             if slot.retiring.is_set():
                 raise ConnectionError("the pool does not want this member any more")
-            actor = ConsumerActor.options(**self._actor_options).remote(member, self._handler, code_version())  # type: ignore[attr-defined]
             slot.handled_before += slot.report.get("handled", 0)
             slot.dead_letters_before += slot.report.get("dead_letters", 0)
             slot.report = {}
-            slot.actor = actor
+            actor = slot.actor = self._actor_class.remote(member, self._handler, code_version())
             slot.restarts += 1
             slot.started_at = time.monotonic()
         where = ray.get(actor.start.remote(), timeout=_START_SECONDS)
@@ -374,6 +383,21 @@ class ConsumerPool:
                 admin.remove_members_from_consumer_group(self.group_id, group_instance_ids=instance_ids)
         except (KafkaError, OSError) as error:
             log.warning("group %s: members of a stopped pool stay until their session ends: %s", self.group_id, error)
+
+
+def _kill(actor: Any) -> None:
+    """End an actor, if there is one; what stands in the way will show when the next one is to be started."""
+    if actor is not None:
+        with contextlib.suppress(Exception):
+            ray.kill(actor)
+
+
+def _check_pickles(name: str, value: Any) -> None:
+    """Raise PoolError if this cannot travel to an actor."""
+    try:
+        ray.cloudpickle.dumps(value)
+    except Exception as error:  # what it is made of decides what it raises
+        raise PoolError(f"{name} cannot be pickled, and so not be sent to the actors: {error}") from error
 
 
 def _status(slot: _Slot) -> MemberStatus:

@@ -7,6 +7,7 @@ dead letters and the report of progress are here; Ray and supervision are consum
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import logging
 import threading
@@ -17,16 +18,21 @@ from functools import partial
 from typing import Any, Literal
 
 from actors.client import Consumer, ConsumerRebalanceListener, ConsumerRecord, Producer, TopicPartition
-from actors.client.errors import CommitFailedError, RebalanceInProgressError, RetriableError
+from actors.client.config import CONSUMER_SETTINGS, resolve
+from actors.client.decode import Deserializer, deserializer
+from actors.client.drain import by_topic
+from actors.client.errors import CommitFailedError, KafkaTimeoutError, RebalanceInProgressError, RetriableError
 from actors.client.records import OffsetAndMetadata
 
 log = logging.getLogger(__name__)
 
 # The whole group waits for who gives partitions up; a commit that nobody takes (a deleted topic's) must not hold it up.
 _REVOKE_COMMIT_MS = 10_000
+_BEGIN_MS = 5_000
 
 BatchFormat = Literal["record", "records", "pyarrow"]
 MAX_BATCH_RECORDS = 10_000  # a rebalance waits for the batch in hand
+DESERIALIZERS = ("key_deserializer", "value_deserializer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +93,7 @@ class _Listener(ConsumerRebalanceListener):
         self._member = member
 
     def on_partitions_assigned(self, assigned: list[TopicPartition]) -> None:
+        self._member.assigned(assigned)
         self._member.handler.hook("on_assigned", assigned)
 
     def on_partitions_revoked(self, revoked: list[TopicPartition]) -> None:
@@ -118,6 +125,7 @@ class MemberLoop:
         self._producer: Any = None
         self._done: dict[TopicPartition, int] = {}
         self._committed: dict[TopicPartition, int] = {}
+        self._unbegun: set[TopicPartition] = set()
         self._handled = 0
         self._dead_letters = 0
         self._handling_since: float | None = None
@@ -126,7 +134,13 @@ class MemberLoop:
         self._seen: dict[str, Any] = {"member_id": "", "generation_id": -1, "assignment": []}
         options = dict(spec.options)
         options.setdefault("auto_offset_reset", "earliest")
+        self._begins_at_end = options["auto_offset_reset"] == "latest"
         options.setdefault("partition_assignment_strategy", ["cooperative-sticky"])
+        # Not the consumer's business here: a dead letter needs the bytes, and a poll that raises knows no retries.
+        given = {name: options.pop(name, None) for name in DESERIALIZERS}
+        resolve(CONSUMER_SETTINGS, given)
+        self._deserializes = any(value is not None for value in given.values())
+        self._key_of, self._value_of = (by_topic(given[name], deserializer) for name in DESERIALIZERS)
         self.consumer = make_consumer(
             bootstrap_servers=spec.bootstrap_servers, group_id=spec.group_id, enable_auto_commit=False, **options
         )
@@ -154,6 +168,7 @@ class MemberLoop:
             parts: list[Any] = _by_partition(batch) if len(batch) else []
         else:
             parts = list(self.consumer.poll(timeout_ms=200).items())
+        self._begin()
         fresh = True
         for number, (partition, records) in enumerate(parts):
             if self._stop.is_set():
@@ -222,11 +237,10 @@ class MemberLoop:
         self._done[partition] = next_offset
 
     def _try(self, partition: TopicPartition, records: Any, first: int) -> Exception | None:
-        argument = records[0] if self.spec.batch_format == "record" else records
         for attempt in range(self.spec.max_retries + 1):
             self._handling_since = time.monotonic()
             try:
-                self.handler(argument)
+                self.handler(self._argument(records))
                 return None
             except Exception as error:
                 failure = error
@@ -246,6 +260,16 @@ class MemberLoop:
                 break
         return failure
 
+    def _argument(self, records: Any) -> Any:
+        """What the handler gets. Raises SerializationError if a deserializer fails."""
+        if self._deserializes and self.spec.batch_format != "pyarrow":
+            records = [self._deserialized(record) for record in records]
+        return records[0] if self.spec.batch_format == "record" else records
+
+    def _deserialized(self, record: ConsumerRecord) -> ConsumerRecord:
+        key_of, value_of = self._key_of(record.topic), self._value_of(record.topic)
+        return record._replace(key=_applied(key_of, record.key), value=_applied(value_of, record.value))
+
     def _give_up(self, partition: TopicPartition, records: Any, offset: int, error: Exception) -> None:
         if self.spec.dead_letter_topic is None:
             raise HandlerFailedError(partition.topic, partition.partition, offset, error) from error
@@ -261,6 +285,42 @@ class MemberLoop:
         # The record counts as handled once the dead-letter topic has it, not before.
         self._producer.send(self.spec.dead_letter_topic, key=key, value=value, headers=headers).get(60)
         self._dead_letters += 1
+
+    # --- where partitions begin ---
+
+    def assigned(self, partitions: Sequence[TopicPartition]) -> None:
+        """These are new. With "latest" their records wait until it is certain that their start is committed."""
+        if self._begins_at_end:
+            self.consumer.pause(*partitions)
+            self._unbegun.update(partitions)
+
+    def _begin(self) -> None:
+        """Commit the position of new partitions that nobody has committed yet, before a record of them is handled.
+
+        Or "latest" would be another offset for whoever takes them over, and records in between be lost.
+        """
+        self._unbegun &= self.consumer.assignment()
+        if not self._unbegun:
+            return
+        try:
+            found = self.consumer.committed_offsets(sorted(self._unbegun), timeout_ms=_BEGIN_MS)
+            starts = self._positions([p for p, at in found.items() if at is None])
+            if starts:
+                self.consumer.commit(starts, timeout_ms=_BEGIN_MS)
+        except (CommitFailedError, RebalanceInProgressError, RetriableError) as error:
+            log.info("group %s: where its partitions begin is not committed yet: %s", self.spec.group_id, error)
+            return
+        begun = [p for p, at in found.items() if at is not None or p in starts]
+        self.consumer.resume(*begun)
+        self._unbegun.difference_update(begun)
+
+    def _positions(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
+        """The positions known by now: one whose leader is away must not hold up the others."""
+        known = {}
+        for partition in partitions:
+            with contextlib.suppress(KafkaTimeoutError):
+                known[partition] = OffsetAndMetadata(self.consumer.position(partition, timeout_ms=0))
+        return known
 
     # --- commits ---
 
@@ -333,6 +393,10 @@ class MemberLoop:
             "dead_letters": self._dead_letters,
             "handling_ms": 0 if since is None else int((time.monotonic() - since) * 1000),
         }
+
+
+def _applied(function: Deserializer | None, data: bytes | None) -> Any:
+    return data if function is None or data is None else function(data)
 
 
 def _by_partition(batch: Any) -> list[tuple[TopicPartition, Any]]:

@@ -91,5 +91,5 @@ def check_code_version(expected: str) -> None:
 
 def last_line(error: BaseException) -> str:
     """What an error from another process says at its end, without the traceback and the class's name."""
-    line = str(error).strip().splitlines()[-1]
+    line = (str(error).strip() or type(error).__name__).splitlines()[-1]
     return _CLASS_NAME.sub("", line)

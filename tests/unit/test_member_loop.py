@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import pickle
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from actors.client import ConsumerRecord, OffsetAndMetadata, TopicPartition
-from actors.client.errors import CommitFailedError, KafkaTimeoutError, RebalanceInProgressError
+from actors.client.errors import CommitFailedError, ConfigurationError, KafkaTimeoutError, RebalanceInProgressError
 from actors.member_loop import HandlerFailedError, MemberLoop, MemberSpec
+from actors.wire import messages as m
+from tests.unit.client_broker import ScriptedBroker, broker
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -32,6 +34,13 @@ def record(offset: int, partition: int = 0, headers: list[tuple[str, bytes | Non
         serialized_key_size=2,
         serialized_value_size=2,
     )
+
+
+@pytest.fixture
+def kafka() -> Iterator[ScriptedBroker]:
+    with broker() as running:
+        running.topic("t", 1)
+        yield running
 
 
 class Group:
@@ -54,6 +63,25 @@ class FakeConsumer:
         self.commit_timeouts: list[int | None] = []
         self.due = False
         self.lapsed = False
+        self.group_offsets: dict[TopicPartition, OffsetAndMetadata] = {}
+        self.positions: dict[TopicPartition, int] = {}
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        self.log.append(("pause", *partitions))
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        self.log.append(("resume", *partitions))
+
+    def committed_offsets(
+        self, partitions: list[TopicPartition], timeout_ms: int
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        self.log.append(("fetch offsets", *partitions))
+        return {p: self.group_offsets.get(p) for p in partitions}
+
+    def position(self, partition: TopicPartition, timeout_ms: int) -> int:
+        if partition not in self.positions:
+            raise KafkaTimeoutError("not known yet")
+        return self.positions[partition]
 
     def rebalance_due(self) -> bool:
         return self.due
@@ -249,6 +277,105 @@ def test_stopping_ends_after_the_record_in_hand() -> None:
     member.run()
     assert handled == [0, 1, 2]
     assert member.committed == {T0: 3}
+
+
+# --- where partitions begin ---
+
+
+def beginning(*steps: Any, **settings: Any) -> Member:
+    """A member that begins at the end, is assigned both partitions in its first poll, and makes these steps then."""
+    member = Member(Flaky().one, [], options={"auto_offset_reset": "latest"} | settings)
+    member.consumer.positions = {T0: 100, T1: 7}
+    member.consumer.polls += [lambda: member.consumer.listener.on_partitions_assigned([T0, T1]), {}, *steps]
+    return member
+
+
+def test_a_start_at_the_end_is_committed_before_its_records_are_handled() -> None:
+    """Or a successor of one that died before its first commit began at a later end."""
+    member = beginning({T0: [record(100)]}, {})
+    member.run()
+    assert member.log[1:] == [
+        ("pause", T0, T1),
+        ("fetch offsets", T0, T1),
+        ("commit", {T0: 100, T1: 7}),
+        ("resume", T0, T1),
+        ("commit_async", {T0: 101}),
+        ("commit", {T0: 101}),
+        "consumer closed",
+    ]
+
+
+def test_a_partition_that_has_a_committed_offset_gets_no_other() -> None:
+    member = beginning()
+    member.consumer.group_offsets = {T0: OffsetAndMetadata(50)}
+    member.run()
+    assert ("commit", {T1: 7}) in member.log
+    assert ("resume", T0, T1) in member.log
+
+
+def test_a_partition_whose_end_is_not_known_does_not_hold_up_the_others() -> None:
+    member = beginning(lambda: member.consumer.positions.update({T1: 7}), {}, {})
+    del member.consumer.positions[T1]
+    member.run()
+    assert member.log[3:] == [
+        ("commit", {T0: 100}),
+        ("resume", T0),
+        ("fetch offsets", T1),
+        ("commit", {T1: 7}),
+        ("resume", T1),
+        "consumer closed",
+    ]
+
+
+@pytest.mark.parametrize("error", [RebalanceInProgressError(), CommitFailedError("no"), KafkaTimeoutError("no")])
+def test_while_a_start_cannot_be_committed_its_records_wait(error: Exception) -> None:
+    def recover() -> None:
+        member.consumer.commit_error = None
+
+    member = beginning(recover, {})
+    member.consumer.commit_error = error
+    report = member.run()
+    assert [entry[0] for entry in member.log[3:-1]] == ["commit", "fetch offsets", "commit", "resume"]
+    assert report["state"] == "Stopped"
+
+
+def test_starts_are_nobodys_business_where_nothing_can_be_passed_over() -> None:
+    member = beginning(auto_offset_reset="earliest")
+    member.run()
+    assert member.log[1:] == ["consumer closed"]
+
+
+def test_what_comes_after_a_start_at_the_end_is_handled_though_its_first_member_dies(kafka: ScriptedBroker) -> None:
+    kafka.append("t", 0, b"before")
+    options = {"auto_offset_reset": "latest", "fetch_max_wait_ms": 50, "retry_backoff_ms": 20}
+    spec = MemberSpec(("t",), "g", kafka.bootstrap_servers, max_retries=0, options=options)
+
+    def die(_: ConsumerRecord) -> None:
+        raise SystemExit
+
+    first = MemberLoop(spec, die)
+    thread = threading.Thread(target=first.run)
+    thread.start()
+    while not kafka.requests(m.FetchRequest) and thread.is_alive():
+        thread.join(0.01)
+    kafka.append("t", 0, b"after")
+    thread.join(20)
+    assert first.report()["handled"] == 0
+    kafka.append("t", 0, b"last")
+    handled: list[bytes] = []
+
+    def handle(each: ConsumerRecord) -> None:
+        handled.append(each.value)
+        if each.value == b"last":
+            second.stop()
+
+    second = MemberLoop(spec, handle)
+    thread = threading.Thread(target=second.run)
+    thread.start()
+    thread.join(20)
+    second.stop()
+    thread.join(20)
+    assert handled == [b"after", b"last"]
 
 
 # --- rebalances ---
@@ -515,6 +642,83 @@ def test_a_dead_letter_that_cannot_be_stored_stops_the_member_before_the_commit(
     report = member.run()
     assert report["state"] == "Failed"
     assert member.committed == {}
+
+
+# --- deserializers ---
+
+
+def number(data: bytes) -> int:
+    return int(data[1:])
+
+
+class Named:
+    """A deserializer that wants to know the topic."""
+
+    def deserialize(self, topic: str, data: bytes) -> tuple[str, bytes]:
+        return topic, data
+
+
+def test_a_handler_gets_what_the_deserializers_made() -> None:
+    seen: list[Any] = []
+    polls = [{T0: [record(5), record(6)._replace(key=None, value=None)]}]
+    options = {"key_deserializer": Named(), "value_deserializer": number}
+    member = Member(lambda each: seen.append((each.offset, each.key, each.value)), polls, options=options)
+    report = member.run()
+    assert seen == [(5, ("t", b"k5"), 5), (6, None, None)]
+    assert report["handled"] == 2
+    assert not options.keys() & member.consumer.options.keys(), "the consumer would apply them too"
+
+
+def test_a_dead_letter_is_the_record_as_it_was_before_its_deserializers() -> None:
+    """The deserialized value could not be sent: each member in turn failed at the same record."""
+
+    def handle(each: ConsumerRecord) -> None:
+        raise RuntimeError(f"cannot do {each.value}")
+
+    options = {"key_deserializer": Named(), "value_deserializer": number}
+    member = Member(handle, [{T0: [record(2)]}], dead_letter_topic="dlq", max_retries=0, options=options)
+    report = member.run()
+    (letter,) = member.producer.sent
+    assert (letter["key"], letter["value"]) == (b"k2", b"v2")
+    assert dict(letter["headers"])["coterie.error"] == b"RuntimeError: cannot do 2"
+    assert (report["state"], report["dead_letters"]) == ("Stopped", 1)
+
+
+@pytest.mark.parametrize("batch_format", ["record", "records"])
+def test_a_record_on_which_the_deserializer_fails_is_tried_again_and_becomes_a_dead_letter(batch_format: Any) -> None:
+    handled: list[int] = []
+
+    def handle(given: Any) -> None:
+        handled.extend(each.value for each in (given if isinstance(given, list) else [given]))
+
+    bad = record(2)._replace(value=b"vX")
+    member = Member(
+        handle,
+        [{T0: [record(1), bad, record(3)]}],
+        batch_format=batch_format,
+        dead_letter_topic="dlq",
+        max_retries=1,
+        options={"value_deserializer": number},
+    )
+    report = member.run()
+    assert handled == [1, 3]
+    assert [letter["value"] for letter in member.producer.sent] == [b"vX"]
+    assert dict(member.producer.sent[0]["headers"])["coterie.error"].startswith(b"SerializationError: ")
+    assert member.committed == {T0: 4}
+    assert report["state"] == "Stopped"
+    assert member.sleeps
+
+
+def test_without_a_dead_letter_topic_the_record_on_which_the_deserializer_fails_is_named() -> None:
+    polls = [{T0: [record(1), record(2)._replace(value=b"vX")]}]
+    report = Member(lambda _: None, polls, max_retries=0, options={"value_deserializer": number}).run()
+    assert report["state"] == "Failed"
+    assert "t-0 offset 2: SerializationError" in report["error"]
+
+
+def test_what_is_no_deserializer_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="value_deserializer"):
+        Member(print, [], options={"value_deserializer": "utf-8"})
 
 
 # --- batches ---
