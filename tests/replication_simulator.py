@@ -229,7 +229,8 @@ class SimController:
         (result,), records = alter_partitions(self.metadata, arguments, self.config)
         self._apply(records)
         if result["error_code"]:
-            broker.hear(process, leader.refused)
+            proposed_to = arguments["partitions"][0]["partition_epoch"]
+            broker.hear(process, lambda: leader.refused(proposed_to))
 
     def tick(self) -> None:
         self.world.after(TICK_MS, self.tick)
@@ -330,7 +331,7 @@ class SimBroker:
         if self.connected:
             self.connected = False
             if self.leader is not None:
-                self.leader.outcome_unknown()
+                self.leader.outcome_unknown(self.leader.partition_epoch)
             self.world.after(5, lambda: self.world.controller.lost(self.id, process))
             self.world.after(self.world.random.randint(20, 1500), lambda: self._connect(process))
 
@@ -341,7 +342,7 @@ class SimBroker:
             if self.connected and process == self.epoch:
                 self.connected = False
                 if self.leader is not None:
-                    self.leader.outcome_unknown()
+                    self.leader.outcome_unknown(self.leader.partition_epoch)
                 self.world.after(20, lambda: self._connect(process))
 
         self.deliver(process, hung_up)

@@ -71,13 +71,13 @@ class Proposals:
 
     def _call(self, proposed: list[_Proposed], epoch: int) -> None:
         def done(results: list[dict[str, Any]] | None, error: str | None) -> None:
-            for number, (key, leader, _) in enumerate(proposed):
+            for number, (key, leader, asked) in enumerate(proposed):
                 if error == LOST:
-                    leader.outcome_unknown()
+                    leader.outcome_unknown(asked["partition_epoch"])
                 elif results is None or results[number]["error_code"]:
                     why = error or ErrorCode(results[number]["error_code"] if results else -1).name
                     log.info("%s-%d: the in-sync set is not recorded: %s", *key, why)
-                    if leader.refused() and self._leaders.get(key) is leader:
+                    if leader.refused(asked["partition_epoch"]) and self._leaders.get(key) is leader:
                         self._committed(key, leader)
 
         arguments = {

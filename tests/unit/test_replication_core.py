@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -321,8 +322,27 @@ def test_one_proposal_at_a_time_and_a_refused_one_is_forgotten() -> None:
     assert proposed(leader, 0) == [0, 1]
     joined(leader, b2=MemoryLog())
     assert proposed(leader, 0) is None
-    leader.refused()
+    leader.refused(1)
     assert proposed(leader, 0) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("answer", [LeaderReplica.refused, LeaderReplica.outcome_unknown])
+def test_the_late_answer_to_an_older_proposal_leaves_the_newer_one(answer: Callable[[LeaderReplica, int], Any]) -> None:
+    log = written()
+    leader = led(log, isr=(0, 1))
+    followers = joined(leader, b1=MemoryLog(), b2=MemoryLog())
+    assert proposed(leader, 0) == [0, 1, 2]
+    leader.update((0, 1, 2), (0,), 2, 1, 0)  # broker 1 has died: what was proposed will be refused
+    leader.disconnect(1)
+    assert proposed(leader, 0) == [0, 2]
+    assert not answer(leader, 1)
+    log.append([b"x"], 1)
+    assert not leader.advance(), "broker 2 may be a member by now"
+    assert log.high_watermark == 0
+    exchange(leader, 2, followers[2])
+    assert log.high_watermark == 1
+    leader.update((0, 1, 2), (0,), 2, 1, 0)
+    assert proposed(leader, 0) is None, "the newer one is not settled"
 
 
 def test_an_unknown_outcome_counts_until_the_controller_has_spoken() -> None:
@@ -330,7 +350,7 @@ def test_an_unknown_outcome_counts_until_the_controller_has_spoken() -> None:
     leader = led(log, isr=(0,), replicas=(0, 1))
     follower = joined(leader, b1=MemoryLog())[1]
     assert proposed(leader, 0) == [0, 1]
-    leader.outcome_unknown()
+    leader.outcome_unknown(1)
     log.append([b"x"], 1)
     assert not leader.advance()
     assert proposed(leader, 0) is None

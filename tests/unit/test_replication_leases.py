@@ -56,7 +56,7 @@ def test_whom_a_leader_has_proposed_may_have_been_elected_already() -> None:
     assert leader.propose(0, 1000, 0, lambda broker: 0) is not None
     manager = _never_confirmed(leader)
     assert not manager.leads("t", 0, _ALONE)
-    leader.refused()
+    leader.refused(leader.partition_epoch)
     assert manager.leads("t", 0, _ALONE)
 
 

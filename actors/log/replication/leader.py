@@ -111,14 +111,20 @@ class LeaderReplica:
         for broker in wanted:
             self._followers.setdefault(broker, _Follower(now_ms))
 
-    def refused(self) -> bool:
-        """The controller has not recorded what was proposed, and will not; whether the high watermark moved."""
+    def refused(self, partition_epoch: int) -> bool:
+        """The controller has not recorded what was proposed to this state, and will not; whether the watermark moved.
+
+        It says so of its own state, which may have been told here before: what was proposed since then still counts.
+        """
+        if partition_epoch != self.partition_epoch:
+            return False
         self._proposed = None
         return self.advance()
 
-    def outcome_unknown(self) -> None:
+    def outcome_unknown(self, partition_epoch: int) -> None:
         """The controller was lost before it answered: what was proposed counts until its successor has spoken."""
-        self._outcome_unknown = self._proposed is not None
+        if partition_epoch == self.partition_epoch:
+            self._outcome_unknown = self._proposed is not None
 
     # -- the high watermark
 
