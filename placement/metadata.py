@@ -232,8 +232,7 @@ def elect(
         return with_isr(partition, isr, min_insync, leader=leader, leader_epoch=epoch)
     leader = next((replica for replica in candidates if replica in partition.elr), NO_LEADER)
     if leader != NO_LEADER:
-        elr = tuple(r for r in partition.replicas if r != leader and r in partition.isr + partition.elr)
-        return changed(partition, leader=leader, leader_epoch=epoch, isr=(leader,), elr=elr)
+        return with_isr(partition, (leader,), min_insync, leader=leader, leader_epoch=epoch)
     if unclean and candidates:
         alone = (candidates[0],)
         return changed(partition, leader=candidates[0], leader_epoch=epoch, isr=alone, elr=(), unclean=True)

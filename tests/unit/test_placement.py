@@ -95,6 +95,12 @@ def test_a_replica_out_of_sync_is_never_elected() -> None:
     assert elect(PartitionInfo(0, 3, (0, 1), (0,)), frozenset({1})) == PartitionInfo(NO_LEADER, 4, (0, 1), (0,), 1)
 
 
+def test_who_is_eligible_when_one_alone_may_commit_is_so_no_longer() -> None:
+    alone = PartitionInfo(NO_LEADER, 3, (0, 1, 2), (0,), elr=(1,))
+    assert elect(alone, frozenset({1}), min_insync=2).elr == (0,)
+    assert elect(alone, frozenset({1}), min_insync=1).elr == (), "0 will not have what 1 commits from now on"
+
+
 # --- brokers on Ray nodes ---
 
 
