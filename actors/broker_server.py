@@ -342,9 +342,19 @@ class BrokerServer:
         task.add_done_callback(self._background.discard)
 
     async def hand_over(self) -> None:
-        """Before a stop: others lead what we lead, and nobody waits for us. Raises OSError, TimeoutError."""
+        """Before a stop: others lead what we lead, and nobody waits for us. Raises OSError, TimeoutError.
+
+        When it fails, we stay what we were.
+        """
+        self.replicas.stop_following()  # first: a leader that still hears of us proposes us again
+        try:
+            await self._leave()
+        except BaseException:
+            self.replicas.follow_again()
+            raise
+
+    async def _leave(self) -> None:
         left: asyncio.Future[str | None] = self.loop.create_future()
-        self.replicas.stop_following()
         self.controller.call(
             "broker_leaving",
             {"broker_id": self.spec.broker_id},

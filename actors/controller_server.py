@@ -183,10 +183,16 @@ class ControllerServer:
             self._broker_lost(session.broker_id)
 
     def _broker_lost(self, broker_id: int) -> None:
-        self._commit(broker_lost(self.metadata, broker_id, config=self.config))
+        self._record_loss(broker_id)
         self._release_acked()
         if broker_id in self._wanted:
             self._restart(broker_id)
+
+    def _record_loss(self, broker_id: int) -> None:
+        try:
+            self._commit(broker_lost(self.metadata, broker_id, config=self.config))
+        except OSError as error:
+            log.error("broker %d still counts as alive, the metadata log cannot be written: %s", broker_id, error)
 
     def _restart(self, broker_id: int, at_least_s: float = 0.0) -> None:
         """Start a broker again; one that keeps dying is started more and more slowly."""
@@ -203,30 +209,40 @@ class ControllerServer:
             self._launcher.start_broker(broker_id)
 
     def _tick(self) -> None:
-        now = self._loop.time()
+        try:
+            self._look_after_brokers(self._loop.time())
+        except OSError as error:
+            log.error("leadership stays where it is, the metadata log cannot be written: %s", error)
+        finally:
+            if not self.stopping:
+                self._loop.call_later(self._lease / 4, self._tick)
+
+    def _look_after_brokers(self, now: float) -> None:
         for session in list(self._brokers.values()):
             if now - session.last_heard > self._lease:
                 log.warning("broker %d silent for %.1f s: killed", session.broker_id, now - session.last_heard)
                 session.protocol.close()
-        if now - self._started > self._lease and not self.stopping:
-            belong = self._wanted | {info.id for info in self.metadata.alive()}
-            for broker_id in sorted(belong - self._brokers.keys() - self._starting):
+        if self.stopping:
+            return
+        alive = {info.id for info in self.metadata.alive()}
+        for broker_id in sorted((alive & self._starting) - self._brokers.keys()):
+            self._record_loss(broker_id)  # the metadata log could not be written when it was lost
+        if now - self._started > self._lease:
+            for broker_id in sorted((self._wanted | alive) - self._brokers.keys() - self._starting):
                 log.warning("broker %d has not registered within a lease", broker_id)
                 self._broker_lost(broker_id)
-        if not self.stopping:
-            self._balance(now)
-            self._loop.call_later(self._lease / 4, self._tick)
+        self._balance(now)
 
     def _balance(self, now: float) -> None:
         config = self.config
         if not config.boolean("auto.leader.rebalance.enable"):
             return
         if now - self._balanced >= config.integer("leader.imbalance.check.interval.seconds"):
-            self._balanced = now
             records = leadership_balanced(self.metadata, config.integer("leader.imbalance.per.broker.percentage"))
+            self._commit(records)
+            self._balanced = now
             if records:
                 log.info("leadership of %d partitions goes back to their preferred replicas", len(records))
-            self._commit(records)
 
     # --- changes ---
 

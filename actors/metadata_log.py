@@ -12,6 +12,7 @@ from typing import Any
 import msgpack
 from crc32c import crc32c
 
+from actors.log.files import FileWriter
 from placement.metadata import ClusterMetadata
 
 _HEAD = struct.Struct(">II")
@@ -26,6 +27,8 @@ class MetadataLogError(Exception):
 
 class MetadataLog:
     """An append-only file. Opening replays it, cuts a torn tail, and rewrites a long one as a snapshot.
+
+    A damaged record before the tail is refused: what stands behind it was told to others.
 
     One process has it at a time; a dying one is waited for, up to `lock_timeout_s`.
     """
@@ -42,7 +45,7 @@ class MetadataLog:
             raise
         self._file = open(path, "r+b" if path.exists() else "w+b", buffering=0)  # noqa: SIM115 - lives as long as we do
         self._file.truncate(whole)
-        self._file.seek(whole)
+        self._size = whole
         if whole == 0:
             self._write([["format", FORMAT_VERSION]])
         elif self._count > _SNAPSHOT_EVERY:
@@ -52,14 +55,17 @@ class MetadataLog:
         self._count = 0
         data = self.path.read_bytes() if self.path.exists() else b""
         position = 0
-        while len(data) - position >= _HEAD.size:
-            length, crc = _HEAD.unpack_from(data, position)
-            body = data[position + _HEAD.size : position + _HEAD.size + length]
-            if len(body) < length or crc32c(body) != crc:
-                break
+        while (body := _body(data, position)) is not None:
             self._apply(msgpack.unpackb(body, strict_map_key=False))
-            position += _HEAD.size + length
+            position += _HEAD.size + len(body)
             self._count += 1
+        for later in range(position + 1, len(data)):
+            if _body(data, later) is not None:
+                raise MetadataLogError(
+                    f"{self.path} is damaged at byte {position}: records follow that are whole, from byte {later} on, "
+                    "so it is no torn end, and nothing was cut off; bring back a copy of the file, or do without all "
+                    f"changes from there on: truncate -s {position} {self.path}"
+                )
         return position
 
     def _apply(self, record: list[Any]) -> None:
@@ -81,14 +87,15 @@ class MetadataLog:
                 self._apply(record)
 
     def _write(self, records: list[list[Any]]) -> None:
-        at = self._file.tell()
+        data = b"".join(_frame(record) for record in records)
         try:
-            self._file.write(b"".join(_frame(record) for record in records))
+            self._file.truncate(self._size)  # what a refused write may have left
+            FileWriter().write(self._file.fileno(), [data], self._size)
             os.fsync(self._file.fileno())
         except OSError:
-            self._file.truncate(at)
-            self._file.seek(at)
+            self._file.truncate(self._size)
             raise
+        self._size += len(data)
         self._count += len(records)
 
     def _rewrite(self) -> None:
@@ -100,7 +107,7 @@ class MetadataLog:
         os.replace(new, self.path)
         self._file.close()
         self._file = open(self.path, "r+b", buffering=0)  # noqa: SIM115
-        self._file.seek(0, os.SEEK_END)
+        self._size = os.fstat(self._file.fileno()).st_size
         self._count = 2
 
     def close(self) -> None:
@@ -133,3 +140,14 @@ def _lock(folder: Path, timeout_s: float) -> int:
 def _frame(record: list[Any]) -> bytes:
     body: bytes = msgpack.packb(record)
     return _HEAD.pack(len(body), crc32c(body)) + body
+
+
+def _body(data: bytes, position: int) -> bytes | None:
+    """The body of the frame at a position; None if there is no whole one. Zeros are none."""
+    if len(data) - position <= _HEAD.size:
+        return None
+    length, crc = _HEAD.unpack_from(data, position)
+    if not 0 < length <= len(data) - position - _HEAD.size:
+        return None
+    body = data[position + _HEAD.size : position + _HEAD.size + length]
+    return body if crc32c(body) == crc else None

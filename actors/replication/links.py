@@ -165,6 +165,7 @@ class FollowerListener:
         self._take = take
         self._pong = pong
         self._server: asyncio.AbstractServer | None = None
+        self.paused = False
         self._protocols: dict[ControlProtocol, int] = {}  # under which epoch of ours each leader knows us
 
     async def listen(self, host: str) -> int:
@@ -195,14 +196,20 @@ class FollowerListener:
 
     def _introduce(self, protocol: ControlProtocol) -> None:
         epoch = self._epoch()
-        if epoch < 0:
-            protocol.close()  # its news of us are faster than ours: it comes again
+        if epoch < 0 or self.paused:
+            protocol.close()  # its news of us are faster than ours, or we are leaving: it comes again
             return
         self._protocols[protocol] = epoch
         protocol.send({"hello": self._me, "epoch": epoch})
 
     def _on_lost(self, protocol: ControlProtocol) -> None:
         self._protocols.pop(protocol, None)
+
+    def pause(self) -> None:
+        """Hang up, and on everybody who comes, until `paused` is no more. The port stays ours."""
+        self.paused = True
+        for protocol in list(self._protocols):
+            protocol.close()
 
     def close(self) -> None:
         """Stop listening and hang up."""

@@ -61,7 +61,11 @@ class ReplicaManager:
 
     def stop_following(self) -> None:
         """Take no more pushes: nobody shall count on this broker any longer."""
-        self._listener.close()
+        self._listener.pause()
+
+    def follow_again(self) -> None:
+        """Take pushes after all: leaders come again by themselves."""
+        self._listener.paused = False
 
     def close(self) -> None:
         """Hang up everywhere."""

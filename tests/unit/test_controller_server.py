@@ -493,6 +493,87 @@ def test_a_change_that_cannot_be_logged_is_not_made(tmp_path: Path, monkeypatch:
     run(test())
 
 
+def refuse(patch: pytest.MonkeyPatch, c: Controller) -> list[list[Any]]:
+    """Have the disk refuse every change; returns what was refused so far."""
+    refused: list[list[Any]] = []
+
+    def full(records: list[Any]) -> None:
+        if records:
+            refused.append(records)
+            raise OSError(28, "no space left")
+
+    patch.setattr(c.server.log, "append", full)
+    return refused
+
+
+def test_a_death_that_cannot_be_logged_is_logged_once_the_disk_has_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test() -> None:
+        async with controller(tmp_path, lease_ms=1000) as c:
+            c.server.expect([0, 1])
+            one = await FakeBroker(0).register(c.port)
+            two = await FakeBroker(1).register(c.port)
+            await create(one, "t", partitions=2, factor=2)
+
+            async def talk() -> None:
+                while True:
+                    one.send(type="heartbeat", sent=1.0, load={})
+                    await asyncio.sleep(0.1)
+
+            talking = asyncio.ensure_future(talk())
+            with monkeypatch.context() as patch:
+                refused = refuse(patch, c)
+                two.hang_up()
+                await until(lambda: c.launcher.started == [1])
+                await until(lambda: len(refused) > 3)
+                assert c.metadata.brokers[1].alive
+            await until(lambda: not c.metadata.brokers[1].alive)
+            assert [c.leader("t", i).leader for i in (0, 1)] == [0, 0]
+            assert (c.launcher.started, c.launcher.killed) == ([1], [1])
+            version = c.metadata.version
+            c.server._look_after_brokers(asyncio.get_running_loop().time())
+            assert c.metadata.version == version, "it is logged once"
+            talking.cancel()
+
+    run(test())
+
+
+def test_all_that_do_not_come_are_started_though_nothing_can_be_logged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test() -> None:
+        async with controller(tmp_path) as c:
+            for broker_id in (0, 1):
+                await FakeBroker(broker_id).register(c.port)
+        async with controller(tmp_path, lease_ms=1000) as c:
+            c.server.expect([0, 1])
+            with monkeypatch.context() as patch:
+                refused = refuse(patch, c)
+                await until(lambda: c.launcher.started == [0, 1])
+                assert len(refused) >= 2
+            await until(lambda: not c.metadata.alive())
+
+    run(test())
+
+
+def test_brokers_are_looked_after_though_leadership_could_not_go_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test() -> None:
+        async with controller(tmp_path, lease_ms=1000) as c:
+            silent = await FakeBroker(0).register(c.port)
+
+            def refused(now: float) -> None:
+                raise OSError(28, "no space left")
+
+            monkeypatch.setattr(c.server, "_balance", refused)
+            await silent.lost.wait()
+            await until(lambda: not c.metadata.brokers[0].alive)
+
+    run(test())
+
+
 @pytest.mark.conformance("A-07", "A-08")
 def test_the_offsets_topic_is_created_once_however_many_ask(tmp_path: Path) -> None:
     async def test() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import resource
 import threading
 import time
 from pathlib import Path
@@ -93,6 +94,43 @@ def test_a_flipped_bit_in_the_last_record_is_a_torn_tail(path: Path) -> None:
     assert reopened(path).metadata.next_producer_id == 0
 
 
+def test_zeros_at_the_end_are_a_torn_tail(path: Path) -> None:
+    expected = written(path)
+    size = path.stat().st_size
+    path.write_bytes(path.read_bytes() + bytes(100))
+    assert reopened(path).metadata.to_wire() == expected
+    assert path.stat().st_size == size
+
+
+@pytest.mark.parametrize("kept", [1, 8, 20])
+def test_a_torn_record_in_the_middle_is_refused_and_nothing_is_cut_off(path: Path, kept: int) -> None:
+    frames = [_frame(record) for record in (["format", FORMAT_VERSION], *RECORDS)]
+    before = b"".join(frames[:4])
+    content = before + frames[4][:kept] + b"".join(frames[5:])
+    path.parent.mkdir()
+    path.write_bytes(content)
+    with pytest.raises(
+        MetadataLogError, match=rf"{path} is damaged at byte {len(before)}:.*byte {len(before) + kept} "
+    ):
+        MetadataLog(path)
+    assert path.read_bytes() == content
+    path.write_bytes(before)  # the lock is free, and the way out that the error names leads to a log of use
+    assert reopened(path).metadata.version == 3
+
+
+def test_a_flipped_bit_in_any_record_but_the_last_is_refused(path: Path) -> None:
+    written(path)
+    whole = path.read_bytes()
+    last = len(whole) - len(_frame(RECORDS[-1]))
+    for at in range(last):
+        damaged = bytearray(whole)
+        damaged[at] ^= 1
+        path.write_bytes(damaged)
+        with pytest.raises(MetadataLogError, match="is damaged at byte"):
+            MetadataLog(path)
+        assert path.read_bytes() == damaged
+
+
 def test_appending_goes_on_after_a_torn_tail(path: Path) -> None:
     written(path)
     path.write_bytes(path.read_bytes()[:-3])
@@ -168,6 +206,50 @@ def test_a_write_the_disk_refuses_applies_nothing_and_leaves_no_trace(
     log.append([["producer_ids", 2]])
     log.close()
     assert reopened(path).metadata.next_producer_id == 2
+
+
+@pytest.mark.parametrize("room", [0, 1, 8, 20])
+def test_a_write_the_disk_takes_in_part_applies_nothing_and_leaves_no_trace(path: Path, room: int) -> None:
+    expected = written(path)
+    size = path.stat().st_size
+    log = MetadataLog(path)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size + room, hard))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            log.append([["producer_ids", 4000], ["producer_ids", 5000]])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert log.metadata.to_wire() == expected
+    assert path.stat().st_size == size
+    log.append([["producer_ids", 6000]])
+    log.close()
+    assert reopened(path).metadata.next_producer_id == 6000
+
+
+def test_what_a_refused_write_left_is_gone_before_the_next_one(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written(path)
+    size = path.stat().st_size
+    log = MetadataLog(path)
+    file = log._file
+
+    class CannotBeCut:
+        fileno = file.fileno
+
+        def truncate(self, at: int) -> None:
+            if os.fstat(file.fileno()).st_size > at:
+                raise OSError(5, "cannot be cut")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(log, "_file", CannotBeCut())
+        patch.setattr(os, "fsync", _disk_full)
+        for _ in range(2):
+            with pytest.raises(OSError, match="cannot be cut"):
+                log.append([["producer_ids", 4000], ["producer_ids", 5000]])
+    assert path.stat().st_size > size
+    log.append([["producer_ids", 6000]])
+    log.close()
+    assert reopened(path).metadata.next_producer_id == 6000
 
 
 def _disk_full(fd: int) -> None:

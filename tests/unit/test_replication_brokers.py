@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from runtime_helpers import SECRET, run, until
 
+from actors import broker_server
 from actors.broker_server import BrokerServer, BrokerSpec
 from actors.client import Consumer, TopicPartition
 from actors.client.errors import FencedInstanceIdError
@@ -389,6 +390,57 @@ def test_a_broker_that_leaves_hands_over_what_it_leads(tmp_path: Path) -> None:
             await w.start_broker(first)
             await until(lambda: len(w.partition("t").isr) == 3, what="all in sync")
             assert w.records(first, "t") == [b"a", b"b"]
+
+    run(test())
+
+
+@pytest.mark.parametrize("fault", ["full disk", "no connection", "no answer"])
+def test_a_broker_that_cannot_hand_over_stays_what_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    def full(records: list[Any]) -> None:
+        raise OSError(28, "no space left")
+
+    async def test() -> None:
+        async with world(tmp_path) as w:
+            await w.create("t", min_insync_replicas="3")
+            assert await w.produce("t", b"a") == 0
+            follower = next(broker for broker in w.servers if broker != w.partition("t").leader)
+            server = w.servers[follower]
+            with monkeypatch.context() as patch:
+                if fault == "full disk":
+                    patch.setattr(w.controller.log, "append", full)
+                elif fault == "no connection":
+                    patch.setattr(server.controller, "_protocol", None)
+                else:
+                    patch.setattr(broker_server, "_HAND_OVER_SECONDS", 0.01)
+                    patch.setattr(server.controller, "send", lambda message: None)
+                with pytest.raises(TimeoutError if fault == "no answer" else ConnectionError):
+                    await server.hand_over()
+            assert await w.produce("t", b"b") == 0, "it follows: all three are needed"
+            assert w.records(follower, "t") == [b"a", b"b"]
+            await server.hand_over()
+            assert follower not in w.partition("t").isr
+
+    run(test())
+
+
+def test_nobody_counts_on_a_broker_that_has_handed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        async with world(tmp_path) as w:
+            await w.create("t")
+            assert await w.produce("t", b"a") == 0
+            leader = w.partition("t").leader
+            follower = next(broker for broker in w.servers if broker != leader)
+            came: list[Any] = []
+            listener = w.servers[follower].replicas._listener
+            introduce = listener._introduce
+            monkeypatch.setattr(listener, "_introduce", lambda protocol: (came.append(protocol), introduce(protocol)))
+            await w.servers[follower].hand_over()
+            await until(lambda: len(came) > 3, what="the leader tries to reach it")
+            assert await w.produce("t", b"b") == 0
+            assert follower not in w.partition("t").isr
+            assert w.records(follower, "t") == [b"a"]
 
     run(test())
 
