@@ -337,9 +337,11 @@ class ReplicaManager:
             self._proposals.consider(key)
 
     def _committed(self, key: Key, leader: LeaderReplica) -> None:
-        """The high watermark has moved: tell whoever waits for it."""
-        watermark = leader.log.high_watermark
         self._untold[key] = None
+        self.committed(key, leader.log.high_watermark)
+
+    def committed(self, key: Key, watermark: int) -> None:
+        """The high watermark has moved: tell whoever waits for it."""
         self._waiting.committed(key, watermark)
         self._context.wake(*key)
         if key[0] == OFFSETS_TOPIC:
