@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 _FRAME_BYTES = 1 << 20
 _RETRY_MS = 2000  # without an answer, a follower is asked again
-_REFUSED_RETRY_MS = 500  # sooner after a refusal: all that is in sync waits for it
+_REFUSED_RETRY_MS = 500  # sooner after a refusal, or a read that failed: all that is in sync waits for it
 
 
 class ReplicaManager:
@@ -297,6 +297,7 @@ class ReplicaManager:
             return leader.take_push(broker, room, now_ms, idle=self._telling)
         except (LogError, OSError) as error:
             log.error("%s-%d cannot be read for broker %d: %s", *key, broker, error)
+            leader.unread(broker, now_ms)
             return None
 
     def connected(self, link: FollowerLink) -> None:

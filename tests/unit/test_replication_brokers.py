@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -368,6 +369,30 @@ def test_a_partition_moves_to_other_brokers_with_all_its_records(tmp_path: Path)
             assert all(w.records(broker, "t") == values for broker in others)
             await until(lambda: w.servers[first].context.data_dir.get("t", 0) is None, what="the old copy is gone")
             client.close()
+
+    run(test())
+
+
+def test_a_push_that_could_not_be_read_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        async with world(tmp_path) as w:
+            await w.create("t")
+            assert await w.produce("t", b"a") == 0
+            logs = {broker: server.context.data_dir.get("t", 0) for broker, server in w.servers.items()}
+            await until(lambda: all(each is not None and each.high_watermark == 1 for each in logs.values()))
+            log = logs[w.partition("t").leader]  # idle: its followers have been told all there is to tell
+            assert log is not None
+            read, failed = log.read_with_end, []
+
+            def fails_once(offset: int, max_bytes: int) -> tuple[bytes, int]:
+                if not failed:
+                    failed.append(offset)
+                    raise OSError(errno.EMFILE, "too many open files")
+                return read(offset, max_bytes)
+
+            monkeypatch.setattr(log, "read_with_end", fails_once)
+            assert await w.produce("t", b"b") == 0
+            assert failed
 
     run(test())
 
