@@ -417,7 +417,8 @@ class BrokerServer:
             partition = self.context.metadata.partition(*key)
             if partition is not None and partition.leader == self.spec.broker_id and len(partition.replicas) == 1:
                 found.assign_leader_epoch(partition.leader_epoch)
-                found.advance_high_watermark(found.log_end_offset)
+                if found.advance_high_watermark(found.log_end_offset):  # others had it, too, and were waited for
+                    self.replicas.committed(key, found.high_watermark)
 
     def _drop_logs(self, metadata: ClusterMetadata) -> None:
         """Have logs of deleted topics, and of partitions that were moved away, go, some in each turn.

@@ -25,7 +25,6 @@ from actors.coordinator.config import CoordinatorConfig
 from actors.handlers.context import BrokerContext
 from actors.handlers.groups import error_answer
 from actors.log.errors import LogError
-from actors.log.partition_log import Extent
 from actors.settings import BrokerConfig
 from actors.wire.connection import Connection
 from actors.wire.errors import ErrorCode
@@ -71,7 +70,6 @@ class ShardLink:
         "last_heard",
         "load_end",
         "load_offset",
-        "load_retried",
         "opened",
         "partition",
         "pending",
@@ -91,7 +89,6 @@ class ShardLink:
         self.last_heard = now
         self.load_offset = 0
         self.load_end = 0
-        self.load_retried = -1
         self.pieces_wanted = 0
         self.reading: asyncio.Future[bytes] | None = None
         self.opened: set[int] = set()  # client connections the shard has been told of
@@ -312,21 +309,16 @@ class ShardHub:
         if extent is None:
             raise RuntimeError(f"{partition_log.directory}: nothing at {link.load_offset} of {link.load_end}")
         link.reading = self.context.loop.run_in_executor(None, extent.read)
-        link.reading.add_done_callback(partial(self._piece_read, link, extent))
+        link.reading.add_done_callback(partial(self._piece_read, link, extent.next_offset))
 
-    def _piece_read(self, link: ShardLink, extent: Extent, read: asyncio.Future[bytes]) -> None:
+    def _piece_read(self, link: ShardLink, next_offset: int, read: asyncio.Future[bytes]) -> None:
         if link.reading is not read or self.closed:
             return  # for a partition the link has given up meanwhile
         link.reading = None
         try:
-            try:
-                link.protocol.send(Kind.LOAD, link.partition, 0, read.result())
-                link.load_offset = extent.next_offset
-                link.pieces_wanted -= 1
-            except FileNotFoundError:  # compacted since: it is to be found elsewhere
-                if link.load_retried == link.load_offset:
-                    raise
-                link.load_retried = link.load_offset
+            link.protocol.send(Kind.LOAD, link.partition, 0, read.result())
+            link.load_offset = next_offset
+            link.pieces_wanted -= 1
             if link.pieces_wanted > 0:
                 self._read_piece(link)
         except _LOAD_ERRORS:

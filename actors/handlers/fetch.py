@@ -124,10 +124,10 @@ class _Fetch:
                     partition_log = self._log(name, asked)
                     if _diverging(partition_log, asked) is not None:
                         return True
-                    extent = partition_log.locate(asked.fetch_offset, min(asked.partition_max_bytes, limit - found))
+                    room = min(asked.partition_max_bytes, limit - found)
+                    found += partition_log.readable_bytes(asked.fetch_offset, room)
                 except (LogAccessError, LogError, OSError):
                     return True
-                found += extent.size_bytes if extent else 0
                 if found >= min_bytes:
                     return True
         return False

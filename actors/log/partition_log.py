@@ -32,7 +32,7 @@ from actors.log.errors import (
     LogError,
     StorageError,
 )
-from actors.log.files import FileWriter
+from actors.log.files import FileWriter, read_exactly
 from actors.log.producer_state import ProducerBatch
 from actors.log.recovery import open_directory
 from actors.log.segments import Place
@@ -54,19 +54,38 @@ class AppendResult:
     duplicate: bool = False
 
 
-@dataclass(frozen=True, slots=True)
 class Extent:
-    """Whole batches in a file: what `PartitionLog.read` would return, for another thread to read."""
+    """Whole batches in a file: what `PartitionLog.read` would return, for another thread to read once.
 
-    path: Path
-    position: int
-    size_bytes: int
-    next_offset: int
+    Keeps the file open until then: a compaction may put another one, with other positions, under its name.
+    """
+
+    __slots__ = ("_fd", "next_offset", "path", "position", "size_bytes")
+
+    def __init__(self, place: Place) -> None:
+        self._fd = -1
+        self.path = place.segment.path
+        self.position = place.position
+        self.size_bytes = place.size_bytes
+        self.next_offset = place.next_offset
+        self._fd = place.segment.open_to_read()
 
     def read(self) -> bytes:
-        """The bytes. FileNotFoundError when the log has dropped the file since: locate again."""
-        with open(self.path, "rb", buffering=0) as file:
-            return os.pread(file.fileno(), self.size_bytes, self.position)
+        """The bytes. StorageError where the file has fewer."""
+        try:
+            data = read_exactly(self._fd, self.size_bytes, self.position)
+        finally:
+            self._close()
+        if len(data) < self.size_bytes:
+            raise StorageError(f"{self.path}: {len(data)} of {self.size_bytes} bytes at byte {self.position}")
+        return data
+
+    def _close(self) -> None:
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    __del__ = _close  # one that nobody will read any more: not before a thread that reads it is done
 
 
 class PartitionLog(UpkeptLog):
@@ -259,11 +278,14 @@ class PartitionLog(UpkeptLog):
     def locate(
         self, offset: int, max_bytes: int, max_offset: int | None = None, min_one_batch: bool = True
     ) -> Extent | None:
-        """What `read` would return, as an extent another thread can read; None instead of b""."""
+        """What `read` would return, as an extent another thread can read; None instead of b"". Opens the file."""
         place = self._place(offset, max_bytes, max_offset, min_one_batch)
-        if place is None:
-            return None
-        return Extent(place.segment.path, place.position, place.size_bytes, place.next_offset)
+        return Extent(place) if place else None
+
+    def readable_bytes(self, offset: int, max_bytes: int) -> int:
+        """How much `read` would return."""
+        place = self._place(offset, max_bytes, None, True)
+        return place.size_bytes if place else 0
 
     def read_with_end(self, offset: int, max_bytes: int) -> tuple[bytes, int]:
         """What stands from `offset` on, committed or not, and where reading goes on: for followers.

@@ -86,16 +86,20 @@ class Segment:
             os.close(self.fd)
             self.fd = -1
 
+    def open_to_read(self) -> int:
+        """A file descriptor of the caller's own."""
+        try:
+            return os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise StorageError(f"cannot read {self.path}: {error}") from error
+
     @contextmanager
     def reading(self) -> Iterator[int]:
         """A file descriptor to read from."""
         if self.fd >= 0:
             yield self.fd
             return
-        try:
-            fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError as error:
-            raise StorageError(f"cannot read {self.path}: {error}") from error
+        fd = self.open_to_read()
         try:
             yield fd
         finally:

@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 _FRAME_BYTES = 1 << 20
 _RETRY_MS = 2000  # without an answer, a follower is asked again
-_REFUSED_RETRY_MS = 500  # sooner after a refusal: all that is in sync waits for it
+_REFUSED_RETRY_MS = 500  # sooner after a refusal, or a read that failed: all that is in sync waits for it
 
 
 class ReplicaManager:
@@ -301,6 +301,7 @@ class ReplicaManager:
             return leader.take_push(broker, room, now_ms, idle=self._telling)
         except (LogError, OSError) as error:
             log.error("%s-%d cannot be read for broker %d: %s", *key, broker, error)
+            leader.unread(broker, now_ms)
             return None
 
     def connected(self, link: FollowerLink) -> None:
@@ -341,9 +342,11 @@ class ReplicaManager:
             self._proposals.consider(key)
 
     def _committed(self, key: Key, leader: LeaderReplica) -> None:
-        """The high watermark has moved: tell whoever waits for it."""
-        watermark = leader.log.high_watermark
         self._untold[key] = None
+        self.committed(key, leader.log.high_watermark)
+
+    def committed(self, key: Key, watermark: int) -> None:
+        """The high watermark has moved: tell whoever waits for it."""
         self._waiting.committed(key, watermark)
         self._context.wake(*key)
         if key[0] == OFFSETS_TOPIC:

@@ -1,5 +1,6 @@
 """Reading: which batches, how many, up to where; offsets by timestamp and by epoch."""
 
+import os
 import random
 from bisect import bisect_right
 
@@ -10,7 +11,7 @@ from log_helpers import NOW_MS, all_bytes, append, content, open_log, values
 
 from actors.log.batch import build_batch, iter_batches, read_records
 from actors.log.epochs import LeaderEpochs
-from actors.log.errors import FetchOffsetOutOfRange
+from actors.log.errors import FetchOffsetOutOfRange, StorageError
 
 
 def many(path, batches, rng, **options):
@@ -140,15 +141,38 @@ def test_offsets_outside_the_log(tmp_path):
     log.abandon()
 
 
-def test_an_extent_outlives_a_roll_but_not_its_file(tmp_path):
+def test_an_extent_outlives_a_roll_and_its_file(tmp_path):
+    log = open_log(tmp_path)
+    append(log, values(b"a"))
+    extent, other = log.locate(0, 100), log.locate(0, 100)
+    log.roll()
+    assert extent.read() == values(b"a", base_offset=0, leader_epoch=0)
+    other.path.rename(tmp_path / "another")
+    other.path.write_bytes(b"what a compaction has put in its place")
+    assert other.read() == values(b"a", base_offset=0, leader_epoch=0)
+    log.abandon()
+
+
+def test_an_extent_that_is_not_all_there_is_an_error(tmp_path):
     log = open_log(tmp_path)
     append(log, values(b"a"))
     extent = log.locate(0, 100)
-    log.roll()
-    assert extent.read() == values(b"a", base_offset=0, leader_epoch=0)
-    extent.path.unlink()
-    with pytest.raises(FileNotFoundError):
+    os.truncate(extent.path, extent.size_bytes - 1)
+    with pytest.raises(StorageError):
         extent.read()
+    log.abandon()
+
+
+def test_an_extent_keeps_its_file_open_until_it_has_been_read_or_nobody_will(tmp_path):
+    log = open_log(tmp_path)
+    append(log, values(b"a"))
+    open_files = os.listdir("/proc/self/fd")
+    read, kept = log.locate(0, 100), log.locate(0, 100)
+    assert len(os.listdir("/proc/self/fd")) == len(open_files) + 2
+    read.read()
+    assert len(os.listdir("/proc/self/fd")) == len(open_files) + 1
+    del kept
+    assert len(os.listdir("/proc/self/fd")) == len(open_files)
     log.abandon()
 
 

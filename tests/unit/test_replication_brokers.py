@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -369,6 +370,88 @@ def test_a_partition_moves_to_other_brokers_with_all_its_records(tmp_path: Path)
             assert all(w.records(broker, "t") == values for broker in others)
             await until(lambda: w.servers[first].context.data_dir.get("t", 0) is None, what="the old copy is gone")
             client.close()
+
+    run(test())
+
+
+def test_a_push_that_could_not_be_read_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        async with world(tmp_path) as w:
+            await w.create("t")
+            assert await w.produce("t", b"a") == 0
+            logs = {broker: server.context.data_dir.get("t", 0) for broker, server in w.servers.items()}
+            await until(lambda: all(each is not None and each.high_watermark == 1 for each in logs.values()))
+            log = logs[w.partition("t").leader]  # idle: its followers have been told all there is to tell
+            assert log is not None
+            read, failed = log.read_with_end, []
+
+            def fails_once(offset: int, max_bytes: int) -> tuple[bytes, int]:
+                if not failed:
+                    failed.append(offset)
+                    raise OSError(errno.EMFILE, "too many open files")
+                return read(offset, max_bytes)
+
+            monkeypatch.setattr(log, "read_with_end", fails_once)
+            assert await w.produce("t", b"b") == 0
+            assert failed
+
+    run(test())
+
+
+async def reassign(w: World, topic: str, index: int, replicas: list[int]) -> None:
+    client = await w.client(replicas[0])
+    part = messages.AlterPartitionReassignmentsRequest.ReassignablePartition(partition_index=index, replicas=replicas)
+    moved = messages.AlterPartitionReassignmentsRequest.ReassignableTopic(name=topic, partitions=[part])
+    answer = await client.ask(messages.AlterPartitionReassignmentsRequest(topics=[moved]), 0)
+    client.close()
+    assert answer.responses[0].partitions[0].error_code == 0
+    await until(lambda: w.partition(topic, index).replicas == tuple(replicas), what="the move")
+
+
+def uncommitted(w: World, topic: str, index: int) -> bool:
+    log = w.servers[w.partition(topic, index).leader].context.data_dir.get(topic, index)
+    return log is not None and log.log_end_offset > log.high_watermark
+
+
+def test_who_waits_for_replicas_that_are_taken_away_is_answered(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with world(tmp_path) as w:
+            await w.create("t")
+            assert await w.produce("t", b"a") == 0
+            await until_async(lambda: commit(w, "g", 1), 0)
+            offsets = (OFFSETS_TOPIC, partition_for_group("g", 4))
+            for server in w.servers.values():
+                server.replicas.stop_following()
+            waiting = [asyncio.create_task(w.produce("t", b"b")), asyncio.create_task(commit(w, "g", 2))]
+            await until(lambda: uncommitted(w, "t", 0) and uncommitted(w, *offsets))
+            for topic, index in (("t", 0), offsets):
+                before = w.partition(topic, index)
+                await reassign(w, topic, index, [before.leader])
+                assert w.partition(topic, index).leader_epoch == before.leader_epoch
+            assert await asyncio.gather(*waiting) == [0, 0]
+
+    run(test())
+
+
+def test_a_shard_that_waits_for_replicas_that_are_taken_away_serves(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with world(tmp_path) as w:
+            await w.create("t")
+            await until_async(lambda: commit(w, "g", 1), 0)
+            index = partition_for_group("g", 4)
+            server = w.servers[w.partition(OFFSETS_TOPIC, index).leader]
+            for each in w.servers.values():
+                each.replicas.stop_following()
+            waiting = asyncio.create_task(commit(w, "g", 2))
+            await until(lambda: uncommitted(w, OFFSETS_TOPIC, index))
+            server.shards.reload(index)
+            assert await waiting == ErrorCode.NOT_COORDINATOR
+            links = server.shards._links
+            await until(lambda: index in links and links[index].load_offset == -1, what="all is read")
+            assert not links[index].active
+            await reassign(w, OFFSETS_TOPIC, index, [server.spec.broker_id])
+            await until(lambda: links[index].active, what="the shard serves")
+            assert await committed(w, "g") == 2
 
     run(test())
 

@@ -260,6 +260,31 @@ def test_a_follower_that_cannot_write_says_so_and_is_asked_again() -> None:
     assert log.high_watermark == 2
 
 
+def test_a_follower_for_whom_the_log_could_not_be_read_is_pushed_to_again() -> None:
+    class Unreadable(MemoryLog):
+        broken = False
+
+        def read_with_end(self, offset: int, max_bytes: int) -> tuple[bytes, int]:
+            if self.broken:
+                raise OSError("too many open files")
+            return super().read_with_end(offset, max_bytes)
+
+    log = Unreadable()
+    leader = led(log, isr=(0, 1), replicas=(0, 1))
+    follower = joined(leader, b1=MemoryLog())[1]
+    log.append([b"a"], 1)
+    log.broken = True
+    with pytest.raises(OSError, match="open files"):
+        leader.take_push(1, 200, 0)
+    leader.unread(1, 0)
+    log.broken = False
+    assert leader.retry(499, 2000, 500) == []
+    assert leader.retry(500, 2000, 500) == [1]
+    exchange(leader, 1, follower)
+    assert log.high_watermark == 1
+    assert leader.retry(9999, 2000, 500) == [], "nothing is owed any more"
+
+
 def test_what_has_no_log_matches_a_leader_without_records() -> None:
     push = led(MemoryLog(), replicas=(0, 1))
     push.connect(1, 5, 0)

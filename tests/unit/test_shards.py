@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import subprocess
 import sys
@@ -21,8 +22,11 @@ from runtime_helpers import run, until
 from actors import shards as module
 from actors.handlers.context import BrokerContext
 from actors.log.batch import build_batch, iter_key_values
+from actors.log.compaction import compact
+from actors.log.config import LogConfig
 from actors.log.data_dir import DataDir
 from actors.log.errors import StorageError
+from actors.log.files import remove_files
 from actors.log.partition_log import Extent
 from actors.settings import BrokerConfig
 from actors.shards import ShardHub, _wants_cpu
@@ -442,27 +446,60 @@ def test_a_piece_read_for_a_partition_given_up_meanwhile_reaches_no_other(
     run(test())
 
 
-def test_a_piece_that_compaction_has_moved_is_read_where_it_is_now(
+def test_a_compaction_between_finding_a_piece_and_reading_it_loses_no_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    moved: list[Extent] = []
+    """The compacted file has the old one's name: what lies at the piece's position there is something else."""
+    located, go_on = threading.Event(), threading.Event()
     read = Extent.read
 
-    def gone_once(extent: Extent) -> bytes:
-        if not moved:
-            moved.append(extent)
-            raise FileNotFoundError(str(extent.path))
+    def slow(extent: Extent) -> bytes:
+        if extent.position > 0:
+            located.set()
+            assert go_on.wait(20)
         return read(extent)
 
-    monkeypatch.setattr(Extent, "read", gone_once)
+    monkeypatch.setattr(Extent, "read", slow)
 
     async def test() -> None:
         async with world(tmp_path) as w:
-            w.write(1, 2)
-            shard = await w.serving(1)
-            assert [key for _, _, piece in shard.of(Kind.LOAD) for key, _ in iter_key_values(piece)] == [b"k0", b"k1"]
-            assert moved
+            log = w.context.log(OFFSETS_TOPIC, 1)
+            log.config = LogConfig.from_configs({"cleanup.policy": "compact", "max.message.bytes": "100"})
+            for i in range(10):  # 0 and 1 go, so that 2 and 3, the second piece, come to lie where they were
+                log.append_as_leader(batch(b"k%d" % i if 1 < i < 9 else b"again", b"%d" % i), 5, 0)
+            log.advance_high_watermark(log.log_end_offset)
+            shard = await w.shard()
+            w.hub.ensure(1)
+            await until(located.is_set)
+            plan = log.plan_compaction(0, force=True)
+            assert plan is not None
+            remove_files(log.swap(compact(plan), 0))
+            go_on.set()
+            loaded: dict[bytes | None, Any] = {}
+            done = 0
+            while not shard.of(Kind.LOADED):
+                await until(lambda done=done: len(shard.of(Kind.LOAD)) > done or shard.of(Kind.LOADED))
+                for _, _, piece in shard.of(Kind.LOAD)[done:]:
+                    loaded.update(iter_key_values(piece))
+                    done += 1
+                    shard.protocol.send(Kind.LOAD_MORE, 1)
+            assert loaded == {b"again": b"9"} | {b"k%d" % i: b"%d" % i for i in range(2, 9)}
             assert shard.of(Kind.RESIGN) == []
+
+    run(test())
+
+
+def test_a_piece_that_cannot_be_read_as_a_whole_is_not_loaded(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with world(tmp_path) as w:
+            w.write(1, 3)
+            shard = await w.spare()
+            file = w.context.log(OFFSETS_TOPIC, 1).segments.active.path
+            os.truncate(file, file.stat().st_size - 1)
+            w.hub.ensure(1)
+            await shard.hear(Kind.RESIGN)
+            assert len(shard.of(Kind.LOAD)) < 2
+            assert shard.of(Kind.LOADED) == []
 
     run(test())
 

@@ -220,6 +220,14 @@ class LeaderReplica:
             records=records,
         )
 
+    def unread(self, broker: int, now_ms: int) -> None:
+        """The log could not be read for `take_push`: `retry` comes to it as if the follower had refused the push."""
+        follower = self._followers.get(broker)
+        if follower is not None:
+            follower.outstanding += 1
+            follower.refused = True
+            follower.sent_ms = now_ms
+
     def on_ack(self, broker: int, ack: Ack, now_ms: int) -> bool:
         """A follower's answer; whether the high watermark moved."""
         if ack.outcome is Outcome.FENCED:
