@@ -192,6 +192,7 @@ class BrokerServer:
         """Join the cluster, recover the logs, listen. Raises StartError with the fix in its text."""
         joined = await self._join()
         metadata = ClusterMetadata.from_wire(joined["image"])
+        self.config = _with_dynamic(self.config, metadata, self.spec.broker_id)
         data_dir = await self.loop.run_in_executor(None, self._open_logs, joined["cluster_id"], metadata)
         self.context = BrokerContext(
             self.spec.broker_id, self.config, data_dir, self.controller, self.loop, _wall_ms, metadata
@@ -394,22 +395,28 @@ class BrokerServer:
             log.warning("an image of a former controller (epoch %d) is ignored", metadata.controller_epoch)
             return
         older, context.metadata = context.metadata, metadata
-        context.config = self.config = _with_dynamic(self.config, metadata, self.spec.broker_id)
+        before = self.config
+        context.config = self.config = _with_dynamic(before, metadata, self.spec.broker_id)
         self._drop_logs(metadata)
         self._lead()
         self.replicas.apply(metadata)
         for name, index in list(context.parked_fetches):
             if older.partition(name, index) != metadata.partition(name, index):
                 context.wake(name, index)
-        for name, topic in metadata.topics.items():
+        self._configure_logs(older, everywhere=log_config({}, before) != log_config({}, self.config))
+        self.shards.note_topics()
+
+    def _configure_logs(self, older: ClusterMetadata, *, everywhere: bool) -> None:
+        """Have logs hold to new settings: those of topics whose own have changed, or all of them."""
+        context = self.context
+        for name, topic in context.metadata.topics.items():
             before = older.topics.get(name)
-            if before is not None and before.configs != topic.configs:
+            if everywhere or (before is not None and before.configs != topic.configs):
                 config = context.topic_log_config(name)
                 for index in range(len(topic.partitions)):
                     found = context.data_dir.get(name, index)
                     if found is not None:
                         found.config = config
-        self.shards.note_topics()
 
     def _lead(self) -> None:
         """What only we hold is committed: the high watermark is the log's end."""

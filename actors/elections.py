@@ -49,10 +49,15 @@ def _alive(metadata: ClusterMetadata) -> frozenset[int]:
 
 
 def _unclean(metadata: ClusterMetadata, config: BrokerConfig | None, topic: str) -> bool:
-    """Whether a replica out of sync may lead the topic when no other can."""
+    """Whether a replica out of sync may lead the topic when no other can.
+
+    Set for all brokers it holds for elections; set for one broker it does not, for none of them is the controller.
+    """
     if config is None:
         return False
-    return bool(topic_value("unclean.leader.election.enable", metadata.topics[topic].configs, config))
+    key = "unclean.leader.election.enable"
+    configs = metadata.topics[topic].configs
+    return bool(topic_value(key, configs if key in configs else metadata.broker_configs.get("", {}), config))
 
 
 def min_insync(metadata: ClusterMetadata, config: BrokerConfig | None, topic: str) -> int:

@@ -168,6 +168,7 @@ class BrokerContext:
         found = data_dir.logs.get(key)
         if found is None or data_dir.topic_ids[key] != info.id:
             found = data_dir.create(topic, index, info.id, self.topic_log_config(topic), now_ms=self.now_ms())
+            found.assign_leader_epoch(info.partitions[index].leader_epoch)
         end = found.log_end_offset
         if found.high_watermark < end and len(info.partitions[index].replicas) == 1:
             # After a restart the checkpoint may be behind; what only we hold, is committed.

@@ -12,7 +12,7 @@ from typing import Any
 
 from actors.handlers.context import BrokerContext
 from actors.log.errors import LogError
-from actors.log.replication import Ack, LeaderReplica, Push
+from actors.log.replication import Ack, LeaderLog, LeaderReplica, NoLog, Push
 from actors.replication.followers import Followers
 from actors.replication.frames import Row, ack_row, push_row, read_ack, read_push
 from actors.replication.links import FollowerLink, FollowerListener
@@ -23,6 +23,7 @@ from placement.metadata import OFFSETS_TOPIC, ClusterMetadata, PartitionInfo
 
 log = logging.getLogger(__name__)
 
+_NO_LOG = NoLog()
 _FRAME_BYTES = 1 << 20
 _RETRY_MS = 2000  # without an answer, a follower is asked again
 _REFUSED_RETRY_MS = 500  # sooner after a refusal, or a read that failed: all that is in sync waits for it
@@ -110,17 +111,27 @@ class ReplicaManager:
             self._stop_leading(key)
         if self._followers.epoch(key, topic_id) > partition.leader_epoch:
             return  # a newer leader has pushed to us already: this image is older than its
-        # A log that is not here yet is made when the first record comes, but for those it has to be shown to.
+        # Where there is nothing to show, and nobody to show it to, leading begins with the first record.
         if key in self._context.data_dir.logs or set(partition.isr) != set(partition.replicas):
             self._begin(key, partition)
 
     def _is_current(self, key: Key, leader: LeaderReplica) -> bool:
-        return self._context.data_dir.logs.get(key) is leader.log
+        return leader.log is _NO_LOG or self._context.data_dir.logs.get(key) is leader.log
+
+    def _log(self, key: Key) -> LeaderLog:
+        """The log of a partition led here. Raises LogError, OSError.
+
+        None is made before the first record: when a broker dies, thousands of empty ones are shown to others at once.
+        """
+        data_dir = self._context.data_dir
+        if key in data_dir.logs or data_dir.folder(*key).exists():
+            return self._context.log(*key)
+        return _NO_LOG
 
     def _begin(self, key: Key, partition: PartitionInfo) -> LeaderReplica | None:
         context = self._context
         try:
-            partition_log = context.log(*key)
+            partition_log = self._log(key)
         except (LogError, OSError) as error:
             log.error("%s-%d cannot be led: %s", *key, error)
             return None
@@ -224,6 +235,8 @@ class ReplicaManager:
         leader = self._leaders.get(key) or self._begin(key, partition)
         if leader is None:
             return
+        if leader.log is _NO_LOG:
+            leader.log = self._context.data_dir.logs[key]
         if leader.advance():
             self._committed(key, leader)
         for broker in leader.followers:

@@ -23,8 +23,8 @@ class Inherited:
 
     def scale(self, value: Value) -> Value:
         """The broker's value in the topic's unit; negative numbers mean "no limit" in every unit."""
-        if isinstance(value, int) and not isinstance(value, bool) and value > 0:
-            return value * self.factor
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value * self.factor if value > 0 else max(value, -1)
         return value
 
 

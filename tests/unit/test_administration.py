@@ -450,6 +450,31 @@ def test_another_replica_in_sync_takes_over_at_a_higher_epoch() -> None:
     assert cluster.partitions("t") == (PartitionInfo(0, 5, (1, 2, 0), (0,), 1),)
 
 
+@pytest.mark.parametrize(
+    ("brokers", "topic", "leader"),
+    [
+        ({}, {}, NO_LEADER),
+        ({"": "true"}, {}, 2),
+        ({"": "true"}, {"unclean.leader.election.enable": "false"}, NO_LEADER),
+        ({"": "false"}, {"unclean.leader.election.enable": "true"}, 2),
+        ({"2": "true"}, {}, NO_LEADER),  # none of the brokers is the controller
+    ],
+)
+def test_unclean_elections_are_allowed_while_the_cluster_runs(
+    brokers: dict[str, str], topic: dict[str, str], leader: int
+) -> None:
+    cluster = Cluster()
+    cluster.metadata.apply(topic_record(TopicInfo("t", b"t" * 16, (PartitionInfo(1, 4, (1, 2), (1,)),), topic)))
+    for name, value in brokers.items():
+        assert cluster.alter(name, ["unclean.leader.election.enable", 0, value], kind=4) == 0
+    for record in broker_lost(cluster.metadata, 1, config=cluster.config):
+        cluster.metadata.apply(record)
+    assert cluster.partitions("t")[0].leader == leader
+    for record in broker_registered(cluster.metadata, 2, config=cluster.config):
+        cluster.metadata.apply(record)
+    assert cluster.partitions("t")[0].leader == leader
+
+
 def test_a_leader_that_stays_keeps_its_epoch_when_a_follower_dies() -> None:
     cluster = Cluster()
     one(cluster, PartitionInfo(1, 4, (1, 2), (1, 2)))

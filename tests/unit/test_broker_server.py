@@ -412,6 +412,54 @@ def test_an_image_that_raises_the_epochs_of_many_partitions_writes_no_file(
     run(test())
 
 
+def alter_broker(name: str, key: str, value: str | None) -> tuple[ApiMessage, int]:
+    """Set a broker's setting, or take it back; of all brokers if the name is empty."""
+    request = messages.IncrementalAlterConfigsRequest
+    change = request.AlterableConfig(name=key, config_operation=1 if value is None else 0, value=value)
+    resource = request.AlterConfigsResource(resource_type=4, resource_name=name, configs=[change])
+    return request(resources=[resource]), 1
+
+
+def test_a_changed_setting_of_brokers_holds_for_the_logs_that_are_there(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with world(tmp_path, message_max_bytes="5000") as w:
+            client, context = await w.client(), w.server.context
+            own = messages.CreateTopicsRequest.CreatableTopicConfig(name="retention.ms", value="77")
+            asked, version = create("t")
+            asked.topics[0].configs = [own]  # type: ignore[attr-defined]
+            client.send((asked, version))
+            assert (await client.answer()).topics[0].error_code == 0
+            log = context.log("t", 0)
+
+            async def alter(name: str, key: str, value: str | None) -> None:
+                client.send(alter_broker(name, key, value))
+                assert (await client.answer()).responses[0].error_code == 0
+                await until(lambda: context.metadata.broker_configs.get(name, {}).get(key) == value)
+
+            await alter("", "message.max.bytes", "4000")
+            assert (log.config.max_message_bytes, log.config.retention_ms) == (4000, 77)
+            await alter("0", "message.max.bytes", "3000")
+            assert log.config.max_message_bytes == 3000
+            await alter("", "log.retention.ms", "5")
+            await alter("", "log.flush.interval.messages", "1")
+            assert (log.config.retention_ms, log.config.flush_messages) == (77, 1)
+            before = log.config
+            await alter("", "max.connections", "90")
+            assert log.config is before, "it is no setting of logs"
+
+            await w.server.stop()
+            await w.start_broker()
+            again = w.server.context.log("t", 0)
+            assert (again.config.max_message_bytes, again.config.flush_messages) == (3000, 1)
+            client, context, log = await w.client(), w.server.context, again
+            await until(lambda: context.metadata.brokers[0].alive)
+            await alter("0", "message.max.bytes", None)
+            await alter("", "message.max.bytes", None)
+            assert log.config.max_message_bytes == 5000
+
+    run(test())
+
+
 def test_a_directory_the_cluster_knows_and_that_is_gone_is_not_made_anew(tmp_path: Path) -> None:
     async def test() -> None:
         async with world(tmp_path):

@@ -348,6 +348,43 @@ def test_committed_offsets_outlive_the_coordinators_broker(tmp_path: Path) -> No
     run(test())
 
 
+def test_a_death_makes_no_logs_of_partitions_without_records(tmp_path: Path) -> None:
+    """Making thousands in one turn outlasted the leases of those who lived."""
+
+    async def test() -> None:
+        async with world(tmp_path) as w:
+            await w.create("t", partitions=20, min_insync_replicas="2")
+            dead = w.partition("t").leader
+
+            def in_sync(count: int) -> bool:
+                images = [w.metadata, *(server.context.metadata for server in w.servers.values())]
+                return all(len(each.isr) == count for image in images for each in image.topics["t"].partitions)
+
+            def made() -> list[str]:
+                return sorted(path.name for path in tmp_path.glob("broker-*/t-*"))
+
+            await w.kill(dead)
+            await until(lambda: in_sync(2))
+            assert made() == []
+            assert await w.produce("t", b"a") == 0
+            assert made() == ["t-0", "t-0"]
+            leader = w.servers[w.partition("t").leader]
+            assert leader.replicas.watermark_is_known("t", 0)
+
+            await w.start_broker(dead)
+            await until(lambda: in_sync(3), what="all in sync")
+            assert made() == ["t-0", "t-0", "t-0"]
+            for value in (b"b", b"c"):
+                await until_async(lambda value=value: w.produce("t", value), 0)
+            await until(lambda: all(w.records(broker, "t") == [b"a", b"b", b"c"] for broker in w.servers))
+
+            led = next(index for index in range(1, 20) if w.partition("t", index).leader == leader.spec.broker_id)
+            log = leader.context.log("t", led)  # as a reader has it made
+            assert log.epoch_entries() == [(w.partition("t", led).leader_epoch, 0)]
+
+    run(test())
+
+
 def test_a_partition_moves_to_other_brokers_with_all_its_records(tmp_path: Path) -> None:
     async def test() -> None:
         async with world(tmp_path, brokers=4) as w:

@@ -12,7 +12,7 @@ from actors.log.batch import build_batch
 from actors.log.config import LogConfig
 from actors.log.errors import StorageError
 from actors.log.partition_log import PartitionLog
-from actors.log.replication import Ack, FollowerReplica, LeaderReplica, Outcome, Push, trivially_matched
+from actors.log.replication import Ack, FollowerReplica, LeaderReplica, NoLog, Outcome, Push, trivially_matched
 from tests.replica_log import MemoryLog
 
 LAG_MS = 1000
@@ -56,6 +56,25 @@ def joined(leader: LeaderReplica, **logs: MemoryLog) -> dict[int, FollowerReplic
         leader.connect(broker, 5, 0)
         exchange(leader, broker, followers[broker])
     return followers
+
+
+def test_a_leader_without_a_log_has_followers_in_sync_and_keeps_what_it_knows_of_them() -> None:
+    leader = LeaderReplica(
+        0, NoLog(), leader_epoch=3, replicas=(0, 1, 2), isr=(0,), partition_epoch=1, min_insync=2, now_ms=0
+    )
+    leader.connect(1, 5, 0)
+    push = leader.take_push(1, 100, 0)
+    assert push is not None
+    ack = trivially_matched(push)
+    assert ack is not None
+    assert not leader.on_ack(1, ack, 0)
+    assert proposed(leader, 0) == [0, 1]
+    log = written((3, 2))
+    leader.log = log
+    follower = FollowerReplica(MemoryLog(), 3)
+    assert [ack.outcome for ack in exchange(leader, 1, follower)] == [Outcome.MATCHED]
+    leader.update((0, 1, 2), (0, 1), 2, 2, 0)
+    assert (log.high_watermark, follower.log.log_end_offset) == (2, 2)
 
 
 # --- the watermark ---

@@ -276,6 +276,11 @@ def test_dynamic_broker_change_is_a_topics_source() -> None:
     assert (value.value, value.source) == ("zstd", Source.DYNAMIC_BROKER_CONFIG)
 
 
+def test_a_log_without_a_size_limit_has_one_name_for_it() -> None:
+    broker = BrokerConfig.from_mapping({"log.retention.bytes": "-5"})
+    assert topic_configs({}, broker)["retention.bytes"] == "-1"
+
+
 def test_broker_value_is_described_with_its_default() -> None:
     broker = BrokerConfig.from_mapping({"num.partitions": "4"})
     value = broker_config_value("num.partitions", broker)

@@ -6,12 +6,14 @@ which epoch, and which in-sync set is recorded, is the controller's word, which 
 
 from actors.log.replication.follower import FollowerReplica, trivially_matched
 from actors.log.replication.leader import LeaderReplica, Proposal
-from actors.log.replication.messages import Ack, Outcome, Push, ReplicaLog
+from actors.log.replication.messages import Ack, LeaderLog, NoLog, Outcome, Push, ReplicaLog
 
 __all__ = [
     "Ack",
     "FollowerReplica",
+    "LeaderLog",
     "LeaderReplica",
+    "NoLog",
     "Outcome",
     "Proposal",
     "Push",

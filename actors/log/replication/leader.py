@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from actors.log.replication.messages import Ack, Outcome, Push, ReplicaLog
+from actors.log.replication.messages import Ack, LeaderLog, Outcome, Push
 
 UNKNOWN = -1
 
@@ -61,7 +61,7 @@ class LeaderReplica:
     def __init__(
         self,
         me: int,
-        log: ReplicaLog,
+        log: LeaderLog,
         *,
         leader_epoch: int,
         replicas: Iterable[int],

@@ -7,8 +7,8 @@ from enum import IntEnum
 from typing import Any, Protocol
 
 
-class ReplicaLog(Protocol):
-    """The part of `PartitionLog` that replication uses."""
+class LeaderLog(Protocol):
+    """The part of `PartitionLog` that a leader uses."""
 
     @property
     def log_start_offset(self) -> int: ...
@@ -18,15 +18,45 @@ class ReplicaLog(Protocol):
     def high_watermark(self) -> int: ...
     def advance_high_watermark(self, offset: int) -> bool: ...
     def assign_leader_epoch(self, epoch: int) -> None: ...
-    def epoch_entries(self) -> list[tuple[int, int]]: ...
     def epoch_at(self, offset: int) -> int: ...
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]: ...
     def read_with_end(self, offset: int, max_bytes: int) -> tuple[bytes, int]: ...
+
+
+class ReplicaLog(LeaderLog, Protocol):
+    """The part of `PartitionLog` that replication uses."""
+
+    def epoch_entries(self) -> list[tuple[int, int]]: ...
     def append_as_follower(self, data: bytes | memoryview, now_ms: int) -> Any: ...
     def truncate_to(self, offset: int) -> None: ...
     def reset_to(self, offset: int) -> None: ...
     def skip_to(self, offset: int) -> None: ...
     def advance_start(self, offset: int) -> None: ...
+
+
+class NoLog:
+    """What a leader has until its first record comes: a log that is empty, and no file.
+
+    The leader's epoch is written down where the log is made: until then it has begun nowhere.
+    """
+
+    log_start_offset = 0
+    log_end_offset = 0
+    high_watermark = 0
+
+    def advance_high_watermark(self, offset: int) -> bool:
+        return False
+
+    def assign_leader_epoch(self, epoch: int) -> None: ...
+
+    def epoch_at(self, offset: int) -> int:
+        return -1
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+        return -1, -1
+
+    def read_with_end(self, offset: int, max_bytes: int) -> tuple[bytes, int]:
+        return b"", 0
 
 
 @dataclass(frozen=True, slots=True)
