@@ -237,7 +237,7 @@ class ControllerServer:
         config = self.config
         if not config.boolean("auto.leader.rebalance.enable"):
             return
-        if now - self._balanced >= config.integer("leader.imbalance.check.interval.seconds"):
+        if now >= self._balanced + config.integer("leader.imbalance.check.interval.seconds"):
             records = leadership_balanced(self.metadata, config.integer("leader.imbalance.per.broker.percentage"))
             self._commit(records)
             self._balanced = now
