@@ -45,6 +45,7 @@ class ReplicaManager:
         self._controller_confirmed_at = controller_confirmed_at
         self._lease_seconds = context.config.integer("broker.session.timeout.ms") / 1000
         self._leaders: dict[Key, LeaderReplica] = {}
+        self._topic_ids: dict[Key, bytes] = {}  # of what we lead
         self._followers = Followers(context)
         self._links: dict[int, FollowerLink] = {}
         self._waiting = Waiting()
@@ -104,7 +105,7 @@ class ReplicaManager:
 
     def _lead(self, key: Key, topic_id: bytes, partition: PartitionInfo) -> None:
         leader = self._leaders.get(key)
-        if leader is not None and leader.leader_epoch == partition.leader_epoch and self._is_current(key, leader):
+        if leader is not None and leader.leader_epoch == partition.leader_epoch and self._is_current(key, topic_id):
             self._update(key, leader, partition)
             return
         if leader is not None:
@@ -115,8 +116,10 @@ class ReplicaManager:
         if key in self._context.data_dir.logs or set(partition.isr) != set(partition.replicas):
             self._begin(key, partition)
 
-    def _is_current(self, key: Key, leader: LeaderReplica) -> bool:
-        return leader.log is _NO_LOG or self._context.data_dir.logs.get(key) is leader.log
+    def _is_current(self, key: Key, topic_id: bytes) -> bool:
+        """Whether it is still this topic's log that we lead: it may have been made anew, and so may the topic."""
+        led = self._leaders[key].log
+        return self._topic_ids[key] == topic_id and (led is _NO_LOG or self._context.data_dir.logs.get(key) is led)
 
     def _log(self, key: Key) -> LeaderLog:
         """The log of a partition led here. Raises LogError, OSError.
@@ -148,6 +151,7 @@ class ReplicaManager:
             unclean=partition.unclean,
         )
         self._leaders[key] = leader
+        self._topic_ids[key] = context.metadata.topics[key[0]].id
         self._followers.drop(key)
         for broker in leader.followers:
             link = self._links.get(broker)
@@ -176,6 +180,7 @@ class ReplicaManager:
 
     def _stop_leading(self, key: Key) -> None:
         self._leaders.pop(key, None)
+        self._topic_ids.pop(key, None)
         self._untold.pop(key, None)
         self._waiting.fail(key, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 

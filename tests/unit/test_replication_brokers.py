@@ -385,6 +385,38 @@ def test_a_death_makes_no_logs_of_partitions_without_records(tmp_path: Path) -> 
     run(test())
 
 
+@pytest.mark.parametrize("written", [True, False])
+def test_a_topic_made_anew_unseen_is_another_one(tmp_path: Path, written: bool) -> None:
+    async def test() -> None:
+        async with world(tmp_path) as w:
+            topic = {"name": "t", "partitions": -1, "factor": -1, "assignments": [[0, 1, 2]], "configs": {}}
+            _, records = w.controller._operate("create_topics", {"topics": [topic]})
+            w.controller._commit(records)
+            await until(lambda: all("t" in server.context.metadata.topics for server in w.servers.values()))
+            if written:
+                assert await w.produce("t", b"old") == 0
+            else:
+                await w.kill(2)
+                await w.start_broker(2)
+                await until(lambda: len(w.partition("t").isr) == 3, what="all in sync")
+            assert ("t", 0) in w.servers[0].replicas._leaders
+
+            _, records = w.controller._operate("delete_topics", {"topics": [{"name": "t", "topic_id": None}]})
+            w.controller._commit(records, tell=False)
+            _, records = w.controller._operate("create_topics", {"topics": [topic]})
+            w.controller._commit(records)
+            new = w.metadata.topics["t"]
+            await until(lambda: all(s.context.metadata.topics["t"].id == new.id for s in w.servers.values()))
+            assert await w.produce("t", b"new") == 0
+            assert all(w.records(broker, "t") == [b"new"] for broker in w.servers)
+            await w.kill(2)
+            assert w.partition("t").isr == (0, 1)
+            await w.start_broker(2)
+            await until(lambda: len(w.partition("t").isr) == 3, what="all in sync")
+
+    run(test())
+
+
 def test_a_partition_moves_to_other_brokers_with_all_its_records(tmp_path: Path) -> None:
     async def test() -> None:
         async with world(tmp_path, brokers=4) as w:
