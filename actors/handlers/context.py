@@ -65,6 +65,11 @@ class Replication(Protocol):
     def await_commit(self, topic: str, index: int, next_offset: int, done: Callable[[ErrorCode], None]) -> None:
         """Have `done` called once all below `next_offset` has committed, or with why that cannot be told."""
 
+    def await_start(
+        self, topic: str, index: int, partition: PartitionInfo, start: int, done: Callable[[ErrorCode], None]
+    ) -> None:
+        """Have `done` called once all replicas in sync begin at `start`, as our log does, or with why they may not."""
+
     def lost(self, topic: str, index: int) -> None:
         """This broker's disk has lost the end of a partition's log."""
 

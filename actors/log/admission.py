@@ -67,10 +67,7 @@ def _whole_header(view: memoryview, position: int) -> BatchHeader:
 
 
 def _check(batch: memoryview, header: BatchHeader, config: LogConfig, now_ms: int, internal: bool) -> None:
-    if len(batch) > config.max_message_bytes:
-        raise LogError(
-            MESSAGE_TOO_LARGE, f"batch of {len(batch)} bytes, max.message.bytes is {config.max_message_bytes}"
-        )
+    _check_size(batch, config)
     if not batches.crc_matches(batch, header.crc):
         raise CorruptBatchError("batch fails its checksum")
     room = MAX_DECOMPRESSED_BYTES if header.codec else len(batch) - HEADER_BYTES
@@ -91,6 +88,13 @@ def _check(batch: memoryview, header: BatchHeader, config: LogConfig, now_ms: in
         _check_timestamps(batch, header, config, now_ms)
     if config.compacts and not header.is_control:
         _check_keys(batch, header)
+
+
+def _check_size(batch: Buffer, config: LogConfig) -> None:
+    if len(batch) > config.max_message_bytes:
+        raise LogError(
+            MESSAGE_TOO_LARGE, f"batch of {len(batch)} bytes, max.message.bytes is {config.max_message_bytes}"
+        )
 
 
 def _check_timestamps(batch: memoryview, header: BatchHeader, config: LogConfig, now_ms: int) -> None:
@@ -121,6 +125,7 @@ def _as_topic_wants(batch: memoryview, header: BatchHeader, config: LogConfig, n
     codec = config.target_codec
     if codec is not None and codec != header.codec and not header.is_control:
         data = batches.recompress(data, header, codec)
+        _check_size(data, config)
         header = batches.read_header(data)
     if config.message_timestamp_type == "LogAppendTime":
         data = batches.with_log_append_time(data, header, now_ms)

@@ -10,7 +10,7 @@ from pathlib import Path
 from actors.log.checkpoint import Checkpoint, save_checkpoint
 from actors.log.config import LogConfig
 from actors.log.errors import StorageError
-from actors.log.files import FileWriter
+from actors.log.files import FileWriter, remove_files
 from actors.log.flush import FlushJob
 from actors.log.recovery import OpenedLog
 from actors.log.repair import RepairJob
@@ -157,6 +157,8 @@ class StoredLog:
                 self._failure = reason
             raise StorageError(f"{self.directory}: {reason}") from job.error
         if job.generation != self._generation:
+            # It may have written producers' states from before a cut.
+            remove_files(path for path, _ in job.files if path.suffix == SNAPSHOT_SUFFIX)
             return
         for segment in job.sealed:
             segment.flushed = True

@@ -140,6 +140,7 @@ class UpkeptLog(StoredLog):
     def reset_to(self, offset: int) -> None:
         """Drop everything and begin anew at `offset`: the leader's log starts after ours ends."""
         self._forget_after(min(offset, self._start))
+        remove_files(path for _, path in snapshots(self.directory))  # the producers' sequences have moved on
         old = list(self.segments)
         for segment in old:
             segment.close()

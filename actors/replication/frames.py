@@ -41,11 +41,12 @@ def ack_row(topic_id: bytes, index: int, ack: Ack) -> Row:
         ack.end_offset,
         ack.high_watermark,
         [list(pair) for pair in ack.epochs],
+        ack.log_start_offset,
     ]
 
 
 def read_ack(row: Row) -> tuple[bytes, int, Ack]:
     """(topic id, index, acknowledgement)."""
-    topic_id, index, epoch, number, outcome, end, watermark, epochs = row
+    topic_id, index, epoch, number, outcome, end, watermark, epochs, start = row
     pairs = tuple((pair[0], pair[1]) for pair in epochs)
-    return topic_id, index, Ack(epoch, number, Outcome(outcome), end, watermark, pairs)
+    return topic_id, index, Ack(epoch, number, Outcome(outcome), end, watermark, pairs, start)

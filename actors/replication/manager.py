@@ -48,7 +48,8 @@ class ReplicaManager:
         self._topic_ids: dict[Key, bytes] = {}  # of what we lead
         self._followers = Followers(context)
         self._links: dict[int, FollowerLink] = {}
-        self._waiting = Waiting()
+        self._waiting = Waiting()  # for the high watermark
+        self._deleting = Waiting()  # for the log's start, on all that is in sync
         self._proposals = Proposals(context, self._leaders, broker_epoch, self._committed)
         self._dirty: dict[int, dict[Key, None]] = {}  # by follower: partitions it may have to hear of
         self._untold: dict[Key, None] = {}  # their watermarks moved since the last tick
@@ -183,6 +184,7 @@ class ReplicaManager:
         self._topic_ids.pop(key, None)
         self._untold.pop(key, None)
         self._waiting.fail(key, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self._deleting.fail(key, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def _connect_to(self, brokers: set[int], metadata: ClusterMetadata) -> None:
         for broker in [broker for broker in self._links if broker not in brokers]:
@@ -250,6 +252,20 @@ class ReplicaManager:
     def await_commit(self, topic: str, index: int, next_offset: int, done: Callable[[ErrorCode], None]) -> None:
         """Have `done` called with NONE once all below `next_offset` has committed, or with why it cannot be told."""
         self._waiting.add((topic, index), Waiter(next_offset, done))
+
+    def await_start(
+        self, topic: str, index: int, partition: PartitionInfo, start: int, done: Callable[[ErrorCode], None]
+    ) -> None:
+        """Have `done` called with NONE once all in sync begin at `start`, as we do, or with why they may not."""
+        key = (topic, index)
+        leader = self._leaders.get(key) or self._begin(key, partition)
+        if leader is None:
+            done(ErrorCode.KAFKA_STORAGE_ERROR)
+            return
+        self._deleting.add(key, Waiter(start, done))
+        self._deleting.reached(key, leader.start_in_sync)
+        for broker in leader.followers:
+            self._mark(broker, key)
 
     def lost(self, topic: str, index: int) -> None:
         """Our disk has lost the end of a log: others may have it. Lead no more at this epoch, and be out of sync."""
@@ -355,6 +371,9 @@ class ReplicaManager:
         elif leader.deposed:
             log.warning("%s-%d: another broker leads at epoch %d", *key, ack.leader_epoch)
             self._waiting.fail(key, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            self._deleting.fail(key, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if key in self._deleting:
+            self._deleting.reached(key, leader.start_in_sync)
         self._dirty.setdefault(broker, {})[key] = None
         if broker not in leader.isr:
             self._proposals.consider(key)
@@ -365,7 +384,7 @@ class ReplicaManager:
 
     def committed(self, key: Key, watermark: int) -> None:
         """The high watermark has moved: tell whoever waits for it."""
-        self._waiting.committed(key, watermark)
+        self._waiting.reached(key, watermark)
         self._context.wake(*key)
         if key[0] == OFFSETS_TOPIC:
             self._context.shards.watermark(key[1], watermark)
@@ -404,7 +423,7 @@ class ReplicaManager:
     # --- time ---
 
     def tick(self) -> None:
-        """A few times a second: signs of life, watermarks nobody was told of, in-sync sets."""
+        """A few times a second: signs of life, watermarks and log starts nobody was told of, in-sync sets."""
         now_ms = self._now_ms()
         for link in self._links.values():
             link.ping()
@@ -413,8 +432,10 @@ class ReplicaManager:
             for broker in leader.followers if leader is not None else ():
                 self._mark(broker, key)
         for key, leader in self._leaders.items():
-            for broker in leader.retry(now_ms, _RETRY_MS, _REFUSED_RETRY_MS):
+            for broker in leader.retry(now_ms, _RETRY_MS, _REFUSED_RETRY_MS) + leader.untold_start():
                 self._mark(broker, key)
+        for key in list(self._deleting):
+            self._deleting.reached(key, self._leaders[key].start_in_sync)  # who was waited for may be out of sync
         self._telling = True
         self._flush()
         self._telling = False

@@ -1,4 +1,4 @@
-"""Whoever waits until what was appended has committed: by partition, in the order of the log."""
+"""Whoever waits until an offset is reached: by partition, in the order of the log."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ Key = tuple[str, int]
 
 
 class Waiter(NamedTuple):
-    """`done` is called once, with NONE when all below `next_offset` has committed, else with the reason."""
+    """`done` is called once, with NONE when `offset` has been reached, else with the reason."""
 
-    next_offset: int
+    offset: int
     done: Callable[[ErrorCode], None]
 
 
@@ -25,15 +25,18 @@ class Waiting:
         self._waiters: dict[Key, deque[Waiter]] = {}
 
     def add(self, key: Key, waiter: Waiter) -> None:
-        """Appends come in the order of the log, and repeats of older ones find what they repeat before them."""
+        """Offsets come in order: of appends, whose repeats find what they repeat before them, or of log starts."""
         self._waiters.setdefault(key, deque()).append(waiter)
 
-    def committed(self, key: Key, high_watermark: int) -> None:
-        """Answer those whose records are below the watermark."""
+    def __contains__(self, key: Key) -> bool:
+        return key in self._waiters
+
+    def reached(self, key: Key, offset: int) -> None:
+        """Answer those who wait for no more than `offset`."""
         waiters = self._waiters.get(key)
         if not waiters:
             return
-        while waiters and waiters[0].next_offset <= high_watermark:
+        while waiters and waiters[0].offset <= offset:
             waiters.popleft().done(ErrorCode.NONE)
         if not waiters:
             self._waiters.pop(key, None)
@@ -43,6 +46,6 @@ class Waiting:
         for waiter in self._waiters.pop(key, ()):
             waiter.done(code)
 
-    def keys(self) -> Iterator[Key]:
+    def __iter__(self) -> Iterator[Key]:
         """The partitions somebody waits for."""
-        return iter(list(self._waiters))
+        return iter(self._waiters)

@@ -19,6 +19,8 @@ SECTIONS: Final = {
     "Cluster": "Who a broker is, and when it counts as dead.",
     "Coterie": "Settings Kafka does not have.",
 }
+MESSAGE_BYTES_MAX: Final = 104_857_600
+"""What one frame between brokers can carry beside the rest, and the default of socket.request.max.bytes."""
 COMPRESSIONS: Final = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 _LISTENER: Final = re.compile(r"PLAINTEXT://[^:/\s]*:\d{1,5}|PLAINTEXT://\[[0-9a-fA-F:.]+\]:\d{1,5}")
 
@@ -152,7 +154,7 @@ _CONNECTIONS: Final = (
         check=_listeners,
     ),
     _list("advertised.listeners", None, "What clients are told to connect to; `listeners` if unset.", check=_listeners),
-    _int("socket.request.max.bytes", 104_857_600, 1, "Longest request; a longer one closes its connection."),
+    _int("socket.request.max.bytes", MESSAGE_BYTES_MAX, 1, "Longest request; a longer one closes its connection."),
     _int(
         "socket.listen.backlog.size",
         1024,
@@ -227,7 +229,7 @@ _LOG: Final = (
         choices=COMPRESSIONS,
         dynamic=True,
     ),
-    _int("message.max.bytes", 1_048_588, 0, "Largest record batch.", dynamic=True),
+    _int("message.max.bytes", 1_048_588, 0, "Largest record batch.", high=MESSAGE_BYTES_MAX, dynamic=True),
     _text(
         "log.message.timestamp.type",
         "CreateTime",

@@ -23,7 +23,7 @@ _PEERS: dict[Role, Role] = {
     "leader": "follower",
     "follower": "leader",
 }
-_LIMIT = 64 << 20
+_LIMIT = 128 << 20  # above the largest message.max.bytes by more than what goes with it in one frame
 _LIMIT_UNPROVED = 4096
 
 

@@ -150,6 +150,7 @@ class Replication:
         self.known = True
         self.appends: list[tuple[str, int]] = []
         self.waiters: list[tuple[str, int, int, Callable[[ErrorCode], None]]] = []
+        self.start_waiters: list[tuple[str, int, int, Callable[[ErrorCode], None]]] = []
 
     def leads(self, topic: str, index: int, partition: PartitionInfo) -> bool:
         return self.leading
@@ -159,6 +160,11 @@ class Replication:
 
     def await_commit(self, topic: str, index: int, next_offset: int, done: Callable[[ErrorCode], None]) -> None:
         self.waiters.append((topic, index, next_offset, done))
+
+    def await_start(
+        self, topic: str, index: int, partition: PartitionInfo, start: int, done: Callable[[ErrorCode], None]
+    ) -> None:
+        self.start_waiters.append((topic, index, start, done))
 
     def watermark_is_known(self, topic: str, index: int) -> bool:
         return self.known

@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from actors.replication.manager import _FRAME_BYTES
+from actors.settings import SETTINGS
 from actors.wire.control import ControlProtocol, Role
 
 SECRET = b"s" * 32
@@ -102,6 +104,15 @@ def test_an_end_with_another_secret_is_hung_up_on_and_never_heard() -> None:
     assert (controller.ready, controller.messages) == (0, [])
 
 
+def test_a_frame_with_the_largest_batch_passes() -> None:
+    """A frame is filled up to a size that its last batch alone may exceed; with it go a few names and numbers."""
+    one, _ = met()
+    largest, rest = SETTINGS["message.max.bytes"].high, 8 << 20
+    assert largest is not None
+    one.protocol.data_received((largest + _FRAME_BYTES + rest).to_bytes(4, "big"))
+    assert not one.transport.aborted
+
+
 def test_the_secret_itself_never_travels() -> None:
     controller, broker = End("controller"), End("broker")
     seen = b""
@@ -180,7 +191,7 @@ def test_after_the_proof_an_image_may_be_large_but_not_endless() -> None:
     controller.protocol.send({"type": "image", "image": "x" * 1_000_000})
     talk(controller, broker)
     assert len(broker.messages[0]["image"]) == 1_000_000
-    broker.protocol.data_received(((64 << 20) + 1).to_bytes(4, "big"))
+    broker.protocol.data_received(((128 << 20) + 1).to_bytes(4, "big"))
     assert broker.transport.aborted
 
 

@@ -114,11 +114,19 @@ def test_the_end_of_an_epoch(
 # --- DeleteRecords ---
 
 
-def deleted(broker: Broker, offset: int, version: int, topic: str = "t", index: int = 0) -> tuple[int, int]:
+def deletion(offset: int, topic: str = "t", index: int = 0, timeout_ms: int = 0) -> DeleteRecordsRequest:
     asked = DeleteRecordsRequest.DeleteRecordsPartition(partition_index=index, offset=offset)
     topics = [DeleteRecordsRequest.DeleteRecordsTopic(name=topic, partitions=[asked])]
-    (part,) = broker.ask(DeleteRecordsRequest(topics=topics), version).topics[0].partitions
+    return DeleteRecordsRequest(topics=topics, timeout_ms=timeout_ms)
+
+
+def outcome(response: Any) -> tuple[int, int]:
+    (part,) = response.topics[0].partitions
     return part.error_code, part.low_watermark
+
+
+def deleted(broker: Broker, offset: int, version: int, topic: str = "t", index: int = 0) -> tuple[int, int]:
+    return outcome(broker.ask(deletion(offset, topic, index), version))
 
 
 @pytest.mark.parametrize("version", range(3))
@@ -141,6 +149,24 @@ def test_records_of_others_are_not_deleted(tmp_path: Path) -> None:
 
 def test_records_of_a_compacted_topic_are_not_deleted(tmp_path: Path) -> None:
     assert deleted(filled(tmp_path, cleanup_policy="compact"), 1, 2) == (ErrorCode.POLICY_VIOLATION, -1)
+
+
+def test_an_answer_waits_for_the_followers_in_sync(tmp_path: Path) -> None:
+    broker = filled(tmp_path)
+    broker.metadata.apply(partition_record("t", 0, led_by(0, 1, epoch=2, isr=(0, 1))))
+    first, second, third = (broker.send(deletion(offset, timeout_ms=1000), 2) for offset in (1, 2, -1))
+    assert not first.answered
+    waiters = broker.replication.start_waiters
+    assert [waiter[:3] for waiter in waiters] == [("t", 0, 1), ("t", 0, 2), ("t", 0, 3)]
+    waiters[0][3](ErrorCode.NONE)
+    assert outcome(first.response) == (0, 1)
+    waiters[1][3](ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    assert outcome(second.response) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+    broker.loop.advance(0.999)
+    assert not third.answered
+    broker.loop.advance(0.001)
+    assert outcome(third.response) == (ErrorCode.REQUEST_TIMED_OUT, -1)
+    waiters[2][3](ErrorCode.NONE)  # too late, which harms nobody
 
 
 # --- InitProducerId ---

@@ -141,6 +141,13 @@ def test_compression_type_of_the_topic_wins(tmp_path, kind):
     log.abandon()
 
 
+def test_what_the_topics_compression_makes_too_large_is_refused(tmp_path):
+    log = open_log(tmp_path, compression_type="uncompressed", max_message_bytes="1000")
+    refused(log, values(b"v" * 2000, compression="zstd"), 10)
+    assert log.log_end_offset == 0
+    log.abandon()
+
+
 def test_more_batches_than_one_system_call_takes(tmp_path):
     log = open_log(tmp_path)
     append(log, ONE * 3000)

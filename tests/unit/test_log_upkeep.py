@@ -193,6 +193,30 @@ def test_a_reset_log_begins_anew(tmp_path, offset):
     log.abandon()
 
 
+@pytest.mark.parametrize("flushing", [False, True])
+def test_a_reset_log_knows_no_producer(tmp_path, flushing):
+    """What it knew is older than what stands before its new start: the next batch there seemed out of order."""
+    log = open_log(tmp_path)
+
+    def batch(n):
+        return values(b"v", producer_id=7, producer_epoch=0, base_sequence=n)
+
+    append(log, batch(0))
+    log.roll()
+    job = log.begin_flush()
+    if not flushing:
+        job.run()
+        log.finish_flush(job)
+    log.reset_to(100)
+    if flushing:
+        job.run()
+        log.finish_flush(job)
+    assert log.append_as_leader(batch(5), 0, NOW_MS).base_offset == 100
+    log.truncate_to(100)
+    assert log.append_as_leader(batch(9), 0, NOW_MS).base_offset == 100
+    log.abandon()
+
+
 def test_truncating_below_the_start_resets(tmp_path):
     log = segmented(tmp_path)
     log.delete_records_before(6)

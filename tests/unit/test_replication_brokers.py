@@ -201,6 +201,17 @@ def produce(topic: str, value: bytes, acks: int, timeout_ms: int) -> messages.Pr
     return messages.ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=[data])
 
 
+async def delete_all(w: World, topic: str, timeout_ms: int = 10_000) -> tuple[int, int]:
+    """DeleteRecords up to the high watermark at the partition's leader: the error code and the low watermark."""
+    client = await w.client(w.partition(topic).leader)
+    part = messages.DeleteRecordsRequest.DeleteRecordsPartition(partition_index=0, offset=-1)
+    data = messages.DeleteRecordsRequest.DeleteRecordsTopic(name=topic, partitions=[part])
+    answer = await client.ask(messages.DeleteRecordsRequest(topics=[data], timeout_ms=timeout_ms), 2)
+    client.close()
+    (result,) = answer.topics[0].partitions
+    return result.error_code, result.low_watermark
+
+
 @asynccontextmanager
 async def world(path: Path, brokers: int = 3, **settings: str) -> AsyncIterator[World]:
     made = World(path, **settings)
@@ -260,6 +271,66 @@ def test_a_killed_leader_is_followed_by_one_that_has_all_that_was_acknowledged(t
             await w.start_broker(first)
             await until(lambda: set(w.partition("t").isr) == {0, 1, 2}, what="all in sync")
             assert w.records(first, "t") == w.records(leader, "t")
+
+    run(test())
+
+
+def starts(w: World, topic: str) -> list[int]:
+    """Where each broker's copy of a partition begins."""
+    logs = [server.context.data_dir.get(topic, 0) for server in w.servers.values()]
+    return [log.log_start_offset for log in logs if log is not None]
+
+
+def test_deleted_records_are_gone_from_every_broker_in_sync_when_that_is_answered(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with world(tmp_path) as w:
+            await w.create("t")
+            for value in (b"a", b"b", b"c"):
+                assert await w.produce("t", value) == 0
+            assert await delete_all(w, "t") == (0, 3)
+            assert starts(w, "t") == [3, 3, 3]
+            first = w.partition("t").leader
+            await w.kill(first)
+            found = w.servers[w.partition("t").leader].context.log("t", 0)
+            assert found.log_start_offset == 3
+
+    run(test())
+
+
+def test_a_deletion_waits_for_who_is_in_sync_and_for_nobody_else(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with world(tmp_path) as w:
+            await w.create("t")
+            assert await w.produce("t", b"a") == 0
+            slow = next(b for b in w.servers if b != w.partition("t").leader)
+            followers = w.servers[slow].replicas._followers
+            take, followers.take = followers.take, lambda *a: (_ for _ in ()).throw(OSError())  # type: ignore[method-assign]
+            assert await delete_all(w, "t", timeout_ms=200) == (ErrorCode.REQUEST_TIMED_OUT, -1)
+            waiting = asyncio.ensure_future(delete_all(w, "t"))
+            leader = w.servers[w.partition("t").leader].replicas
+            await until(lambda: len(leader._deleting._waiters[("t", 0)]) == 2)
+            followers.take = take  # type: ignore[method-assign]
+            assert await waiting == (0, 1)
+            assert starts(w, "t") == [1, 1, 1]
+            assert await w.produce("t", b"b") == 0
+            await w.kill(slow)
+            await until(lambda: slow not in w.partition("t").isr)
+            assert await delete_all(w, "t") == (0, 2)
+            assert starts(w, "t") == [2, 2]
+
+    run(test())
+
+
+def test_followers_of_an_idle_partition_hear_what_retention_has_removed(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with world(tmp_path) as w:
+            await w.create("t")
+            for value in (b"a", b"b", b"c"):
+                assert await w.produce("t", value) == 0
+            logs = [server.context.data_dir.get("t", 0) for server in w.servers.values()]
+            await until(lambda: all(log is not None and log.high_watermark == 3 for log in logs))
+            w.servers[w.partition("t").leader].context.log("t", 0).delete_records_before(2)
+            await until(lambda: starts(w, "t") == [2, 2, 2])
 
     run(test())
 

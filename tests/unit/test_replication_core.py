@@ -255,6 +255,37 @@ def test_the_leaders_start_becomes_the_followers() -> None:
     assert other.log_start_offset == 2
 
 
+def test_idle_followers_hear_of_a_new_start_and_those_in_sync_are_waited_for() -> None:
+    log = written((1, 4))
+    leader = led(log, isr=(0, 1))
+    logs = {1: MemoryLog(), 2: MemoryLog()}
+    followers = joined(leader, b1=logs[1], b2=logs[2])
+    log.advance_start(3)
+    assert leader.untold_start() == [1, 2]
+    assert leader.start_in_sync == 0
+    exchange(leader, 1, followers[1])
+    assert (logs[1].log_start_offset, logs[2].log_start_offset) == (3, 0)
+    assert leader.start_in_sync == 3, "the other is out of sync"
+    assert proposed(leader, 0) is None, "and stays so: it would show what is deleted"
+    exchange(leader, 2, followers[2])
+    assert logs[2].log_start_offset == 3
+    assert leader.untold_start() == []
+    assert proposed(leader, 0) == [0, 1, 2]
+
+
+def test_a_start_that_was_lost_on_its_way_is_told_again() -> None:
+    log, other = written((1, 4)), MemoryLog()
+    leader = led(log, isr=(0, 1), replicas=(0, 1))
+    follower = joined(leader, b1=other)[1]
+    log.advance_start(2)
+    assert leader.take_push(1, 200, 0) is not None
+    leader.disconnect(1)
+    assert leader.start_in_sync == -1, "its successor may have another log"
+    leader.connect(1, 6, 0)
+    exchange(leader, 1, follower)
+    assert other.log_start_offset == leader.start_in_sync == 2
+
+
 def test_a_follower_that_cannot_write_says_so_and_is_asked_again() -> None:
     class Full(MemoryLog):
         full = True

@@ -114,6 +114,7 @@ OUT_OF_RANGE = [
     ("num.partitions", "0"),
     ("min.insync.replicas", "0"),
     ("message.max.bytes", "-1"),
+    ("message.max.bytes", "104857601"),
     ("log.segment.bytes", "13"),
     ("log.retention.ms", "-2"),
     ("log.cleaner.min.cleanable.ratio", "1.01"),
@@ -294,6 +295,8 @@ def test_topic_configs_are_parsed_and_unknown_ones_named() -> None:
         parse_topic_configs({"retention.m": "5"})
     with pytest.raises(SettingError, match=r"invalid value '0' for segment\.ms"):
         parse_topic_configs({"segment.ms": "0"})
+    with pytest.raises(SettingError, match=r"for max\.message\.bytes: must be an integer from 0 to 104857600"):
+        parse_topic_configs({"max.message.bytes": "104857601"})
 
 
 def test_every_topic_setting_can_be_had_as_text() -> None:

@@ -39,7 +39,8 @@ class FollowerReplica:
             log.skip_to(push.next_offset)  # compaction has emptied the leader's log up to there
         log.advance_high_watermark(min(push.high_watermark, push.next_offset))
         log.advance_start(push.log_start_offset)
-        return Ack(self.epoch, push.round, Outcome.MATCHED, push.next_offset, log.high_watermark)
+        end, watermark, start = push.next_offset, log.high_watermark, log.log_start_offset
+        return Ack(self.epoch, push.round, Outcome.MATCHED, end, watermark, log_start_offset=start)
 
     def _floor(self, push: Push) -> int:
         """Below it the logs are the same, whatever the epochs say."""

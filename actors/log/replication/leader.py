@@ -36,6 +36,8 @@ class _Follower:
         "refused",
         "round",
         "sent_ms",
+        "start",
+        "told_start",
         "told_watermark",
     )
 
@@ -50,6 +52,9 @@ class _Follower:
         self.outstanding = 0
         self.refused = False
         self.sent_ms = now_ms
+        self.start = UNKNOWN
+        """Its log begins here, as it said last."""
+        self.told_start = UNKNOWN
         self.told_watermark = UNKNOWN
         self.caught_up_ms = now_ms
         self.mark = (0, now_ms)  # our log's end at some time: who has it was caught up then
@@ -164,6 +169,23 @@ class LeaderReplica:
                 end = min(end, follower.acked)
         return self.log.advance_high_watermark(end)
 
+    # -- the log's start
+
+    @property
+    def start_in_sync(self) -> int:
+        """No member of the in-sync set has records below it: none of them can show such again when it leads."""
+        start = self.log.log_start_offset
+        for broker in self.counted:
+            if broker != self._me:
+                follower = self._followers.get(broker)
+                start = min(start, follower.start if follower is not None else UNKNOWN)
+        return start
+
+    def untold_start(self) -> list[int]:
+        """Followers that do not know yet where the log begins now."""
+        start = self.log.log_start_offset
+        return [b for b, each in self._followers.items() if each.connected and each.told_start < start]
+
     # -- followers
 
     def connect(self, broker: int, broker_epoch: int, now_ms: int) -> None:
@@ -171,7 +193,7 @@ class LeaderReplica:
         follower = self._followers.get(broker)
         if follower is not None:
             follower.connected, follower.broker_epoch = True, broker_epoch
-            follower.acked = follower.told_watermark = UNKNOWN
+            follower.acked = follower.start = follower.told_start = follower.told_watermark = UNKNOWN
             self._probe(follower, self.log.log_end_offset)
 
     def disconnect(self, broker: int) -> None:
@@ -179,7 +201,7 @@ class LeaderReplica:
         follower = self._followers.get(broker)
         if follower is not None:
             follower.connected = False
-            follower.acked = UNKNOWN
+            follower.acked = follower.start = UNKNOWN
 
     def _probe(self, follower: _Follower, offset: int) -> None:
         follower.round += 1
@@ -191,7 +213,7 @@ class LeaderReplica:
     def take_push(self, broker: int, max_bytes: int, now_ms: int, *, idle: bool = False) -> Push | None:
         """The next thing to send to a follower, None if there is nothing or an answer is to be waited for.
 
-        `idle`: tell it of a moved watermark even if there are no records to send along.
+        A log start it does not know is told at once; `idle`: a moved watermark, too, without records to send along.
         """
         follower = self._followers.get(broker)
         if follower is None or not follower.connected or self.deposed:
@@ -201,13 +223,15 @@ class LeaderReplica:
         log = self.log
         base = follower.next_offset = max(follower.next_offset, log.log_start_offset)
         end = log.log_end_offset
-        if base >= end and follower.matched and not (idle and follower.told_watermark < log.high_watermark):
+        told = follower.told_start >= log.log_start_offset
+        told = told and not (idle and follower.told_watermark < log.high_watermark)
+        if base >= end and follower.matched and told:
             return None
         records, next_offset = log.read_with_end(base, max_bytes) if base < end else (b"", base)
         follower.next_offset = next_offset
         follower.outstanding += 1
         follower.sent_ms = now_ms
-        follower.told_watermark = log.high_watermark
+        follower.told_start, follower.told_watermark = log.log_start_offset, log.high_watermark
         return Push(
             leader_epoch=self.leader_epoch,
             round=follower.round,
@@ -253,6 +277,7 @@ class LeaderReplica:
             follower.matched = True
             follower.outstanding = max(follower.outstanding - 1, 0)
         follower.acked = max(follower.acked, ack.end_offset)
+        follower.start = ack.log_start_offset
         end, at_ms = follower.mark
         if follower.acked >= end:
             follower.caught_up_ms = max(follower.caught_up_ms, at_ms)
@@ -320,6 +345,7 @@ class LeaderReplica:
             and follower.connected
             and follower.matched
             and follower.acked >= max(self.log.high_watermark, self._epoch_start)
+            and follower.start >= self.log.log_start_offset
         )
 
     def lags(self) -> dict[int, int]:

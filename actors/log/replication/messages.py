@@ -102,3 +102,5 @@ class Ack:
     end_offset: int = -1
     high_watermark: int = 0
     epochs: tuple[tuple[int, int], ...] = ()
+    log_start_offset: int = 0
+    """Where the follower's log begins, if it matched."""
