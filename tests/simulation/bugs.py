@@ -5,6 +5,7 @@ Each is a function that returns what to exchange in the product for one run: (ow
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +22,7 @@ from actors.coordinator.rebalance import Rebalancer
 from actors.coordinator.shard import Shard
 from actors.coordinator.writer import Writer
 from actors.log import data_dir
+from actors.log.partition_log import Extent
 from actors.log.replication import Ack, FollowerReplica, LeaderReplica, Outcome
 from actors.log.storage import StoredLog
 from actors.metadata_log import MetadataLog
@@ -273,6 +275,17 @@ def last_but_one_offset_kept() -> Changes:
 
 
 @bug
+def pieces_read_by_name() -> Changes:
+    """A shard's log is read from whatever file has the name by then, a compacted one too."""
+
+    def read(self: Extent) -> bytes:
+        with open(self.path, "rb", buffering=0) as file:
+            return os.pread(file.fileno(), self.size_bytes, self.position)
+
+    return [(Extent, "read", read)]
+
+
+@bug
 def heartbeats_not_heard() -> Changes:
     """After a failover heartbeats do not renew the session the member was given then."""
     heartbeat, resume = Membership.heartbeat, Shard._resume
@@ -316,7 +329,7 @@ KNOWN = {
     "min-insync-ignored": 1,
     "joins-before-caught-up": 1,
     "zombie-serves": 2,
-    "elects-out-of-sync": 26,
+    "elects-out-of-sync": 44,
     "torn-broker-stays-in-sync": 97,
     "metadata-not-written": 1,
     "commit-answered-before-safe": 15,
@@ -325,6 +338,7 @@ KNOWN = {
     "generation-reused": 1,
     "fenced-generation-commits": 1,
     "last-but-one-offset-kept": 0,
+    "pieces-read-by-name": 151,
     "heartbeats-not-heard": 50,
     "parked-sync-forgotten": 0,
     "flush-per-message-skipped": 142,

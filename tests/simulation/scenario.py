@@ -48,9 +48,15 @@ class Scenario:
             "log.segment.bytes": 4_000,
             "log.cleaner.enable": "true" if self.compact else "false",
         }
-        if self.compact:
-            made |= {"log.cleaner.backoff.ms": 1_000, "log.cleaner.min.cleanable.ratio": 0.1}
-        made["offsets.topic.segment.bytes"] = 4_000 if self.compact else 60_000
+        if self.compact:  # often, and loaded in several pieces a segment, as logs are that have not shrunk to one batch
+            made |= {
+                "log.cleaner.backoff.ms": 100,
+                "log.cleaner.min.cleanable.ratio": 0.01,
+                "log.flush.scheduler.interval.ms": 100,
+                "message.max.bytes": 800,
+                "offsets.load.buffer.size": 100,
+            }
+        made["offsets.topic.segment.bytes"] = 1_000 if self.compact else 60_000
         if self.flush_messages is not None:
             made["log.flush.interval.messages"] = self.flush_messages
         return {key: str(value) for key, value in made.items()}
