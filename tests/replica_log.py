@@ -40,8 +40,11 @@ class MemoryLog:
         self.batches.append((header, batch))
         self.log_end_offset = header.next_offset
 
-    def assign_leader_epoch(self, epoch: int) -> None:
-        self._epochs.assign(epoch, self.log_end_offset)
+    def assign_leader_epoch(self, epoch: int, start_offset: int | None = None) -> None:
+        self._epochs.assign(epoch, self.log_end_offset if start_offset is None else start_offset)
+
+    def epochs_between(self, start: int, end: int) -> tuple[tuple[int, int], ...]:
+        return self._epochs.between(start, end)
 
     def read_with_end(self, offset: int, max_bytes: int) -> tuple[bytes, int]:
         assert self.log_start_offset <= offset <= self.log_end_offset

@@ -1,6 +1,6 @@
 """Which leader epoch begins at which offset (KIP-101), kept in memory and in `leader-epoch-checkpoint`."""
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from pathlib import Path
 from typing import Final
 
@@ -52,6 +52,11 @@ class LeaderEpochs:
         """The epoch the record at `offset` was written in, -1 when before all that is known."""
         number = bisect_right(self._starts, offset)
         return self._epochs[number - 1] if number else -1
+
+    def between(self, start: int, end: int) -> tuple[tuple[int, int], ...]:
+        """The entries in force from `start` to `end`; the first one may begin before."""
+        first, stop = max(bisect_right(self._starts, start) - 1, 0), bisect_left(self._starts, end)
+        return tuple(zip(self._epochs[first:stop], self._starts[first:stop], strict=True))
 
     def truncate_end(self, offset: int) -> None:
         """Forget epochs that begin at `offset` or later."""

@@ -120,17 +120,21 @@ class PartitionLog(UpkeptLog):
         self._watermark = offset
         return True
 
-    def assign_leader_epoch(self, epoch: int) -> None:
-        """A leader of `epoch` begins at the log end (KIP-101).
+    def assign_leader_epoch(self, epoch: int, start_offset: int | None = None) -> None:
+        """A leader of `epoch` begins at `start_offset`, or at the log end (KIP-101).
 
         Costs no file: the next checkpoint writes it down, and until then recovery finds it in the epoch's batches.
         One that has none is of no use to anybody after a crash.
         """
-        self._epochs.assign(epoch, self._end)
+        self._epochs.assign(epoch, self._end if start_offset is None else start_offset)
 
     def epoch_entries(self) -> list[tuple[int, int]]:
         """(epoch, start offset) of all known epochs, ascending."""
         return self._epochs.entries()
+
+    def epochs_between(self, start: int, end: int) -> tuple[tuple[int, int], ...]:
+        """(epoch, start offset) of those in force from `start` to `end`; the first one may begin before."""
+        return self._epochs.between(start, end)
 
     def epoch_at(self, offset: int) -> int:
         """The leader epoch the record at `offset` was written in, -1 when not known."""

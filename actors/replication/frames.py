@@ -22,12 +22,14 @@ def push_row(topic_id: bytes, index: int, push: Push) -> Row:
         push.log_start_offset,
         push.unclean,
         push.records,
+        [list(pair) for pair in push.epochs],
     ]
 
 
 def read_push(row: Row) -> tuple[bytes, int, Push]:
     """(topic id, index, push). Raises TypeError if the row has another length."""
-    topic_id, index, *fields = row
+    topic_id, index, *fields, epochs = row
+    fields.append(tuple((pair[0], pair[1]) for pair in epochs))
     return topic_id, index, Push(*fields)
 
 

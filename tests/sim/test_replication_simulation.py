@@ -82,7 +82,7 @@ def followers_do_not_compare_epochs(patch: pytest.MonkeyPatch) -> None:
 
 
 def followers_keep_what_differs(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(FollowerReplica, "_have", lambda self, push, offset, epoch: True)
+    patch.setattr(FollowerReplica, "_parting", lambda self, push: None)
 
 
 def a_removal_counts_before_it_is_recorded(patch: pytest.MonkeyPatch) -> None:

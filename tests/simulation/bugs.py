@@ -72,10 +72,7 @@ def no_truncation() -> Changes:
     def _matches(self: FollowerReplica, push: Any) -> bool:
         return bool(push.base_offset <= self.log.log_end_offset)
 
-    def _have(self: FollowerReplica, push: Any, offset: int, epoch: int) -> bool:
-        return offset < self.log.log_end_offset
-
-    return [(FollowerReplica, "_matches", _matches), (FollowerReplica, "_have", _have)]
+    return [(FollowerReplica, "_matches", _matches), (FollowerReplica, "_parting", lambda self, push: None)]
 
 
 @bug

@@ -105,12 +105,14 @@ class Inspector:
         for broker in self.cluster.brokers:
             for process, shard in list(broker.shards.items()):
                 log = broker.log(OFFSETS_TOPIC, shard._partition) if shard is not None else None
-                if shard is not None and log is not None and shard._shard is not None and process.alive:
+                # While one is stopped, its broker's log may be compacted beyond what it knows: nothing to compare.
+                runs = process.alive and not process.stopped
+                if shard is not None and log is not None and shard._shard is not None and runs:
                     self._judge_shard(shard._shard, log, f"{broker.host}'s shard {shard._partition}")
 
     def _judge_shard(self, shard: Shard, log: PartitionLog, name: str) -> None:
         watermark = shard._runtime.writer._high_watermark
-        if shard.state is not ShardState.ACTIVE or watermark > log.log_end_offset:
+        if shard.state is not ShardState.ACTIVE or not log.checkpoint.cleaned_to <= watermark <= log.log_end_offset:
             return
         self._judge_parked(shard, name)
         self.replays += 1

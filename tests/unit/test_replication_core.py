@@ -335,6 +335,30 @@ def test_a_follower_for_whom_the_log_could_not_be_read_is_pushed_to_again() -> N
     assert leader.retry(9999, 2000, 500) == [], "nothing is owed any more"
 
 
+@pytest.mark.parametrize("left", [[(2, 4), (3, 2)], [(2, 4)]])
+def test_what_differs_goes_also_where_compaction_has_left_the_leader_nothing(left: list[tuple[int, int]]) -> None:
+    log = written((2, 4), (3, 3), (4, 2), (5, 2))
+    leader = led(log, epoch=5, replicas=(0, 1))
+    log.batches = [each for each in log.batches if (each[0].leader_epoch, each[0].record_count) in left]
+    behind = written((2, 6))
+    joined(leader, b1=behind)
+    assert behind.records() == log.records(), "4 and 5 were never committed"
+    assert (behind.log_end_offset, behind.epoch_entries()) == (log.log_end_offset, log.epoch_entries())
+
+
+def test_where_another_epoch_wrote_is_found_by_the_epochs_alone() -> None:
+    follower = FollowerReplica(written((1, 2), (2, 2), (4, 2)), 0)
+
+    def parting(*epochs: tuple[int, int], base: int = 0) -> int | None:
+        return follower._parting(Push(5, 1, base, -1, 8, 0, 0, False, b"", epochs))
+
+    assert parting((1, 0), (2, 2), (4, 4)) is None
+    assert parting((1, 0), (2, 2), (3, 4)) == 4
+    assert parting((1, 0), (2, 3), (4, 4)) == 2
+    assert parting((1, 0), (3, 1)) == 1
+    assert parting((1, 0), (3, 1), base=6) is None
+
+
 def test_what_has_no_log_matches_a_leader_without_records() -> None:
     push = led(MemoryLog(), replicas=(0, 1))
     push.connect(1, 5, 0)

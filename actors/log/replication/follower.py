@@ -60,23 +60,33 @@ class FollowerReplica:
 
     def _extend(self, push: Push, now_ms: int) -> bool:
         """Append what is new; False if cutting off what differs left a hole before it."""
-        if not push.records:
-            return True
         log, data = self.log, memoryview(push.records)
-        for start, _, header in split_batches(data):
-            end = log.log_end_offset
-            if header.next_offset <= end and self._have(push, header.last_offset, header.leader_epoch):
-                continue
-            if header.base_offset < end and not self._have(push, min(header.next_offset, end) - 1, header.leader_epoch):
-                log.truncate_to(max(header.base_offset, push.base_offset, self._floor(push)))
+        parting = self._parting(push)
+        if parting is not None:
+            log.truncate_to(parting)
             if log.log_end_offset < push.base_offset:
                 return False
-            log.append_as_follower(data[start:], now_ms)
-            break
+        for epoch, start in push.epochs:
+            if start >= log.log_end_offset:
+                log.assign_leader_epoch(epoch, start)  # its first records may have been compacted away
+        for start, _, header in split_batches(data):
+            if header.next_offset > log.log_end_offset:
+                log.append_as_follower(data[start:], now_ms)
+                break
         return True
 
-    def _have(self, push: Push, offset: int, epoch: int) -> bool:
-        return offset < self._floor(push) or self.log.epoch_at(offset) == epoch
+    def _parting(self, push: Push) -> int | None:
+        """From where on our log is not the leader's: the first offset that another epoch wrote (KIP-101).
+
+        Told by the epochs, not by the records: of those that ours should equal, compaction may have left none.
+        """
+        log = self.log
+        begin, end = max(push.base_offset, self._floor(push)), min(log.log_end_offset, push.next_offset)
+        if begin >= end:
+            return None
+        theirs, ours = push.epochs, log.epochs_between(begin, end)
+        places = sorted({begin, *(start for _, start in (*theirs, *ours) if begin < start < end)})
+        return next((at for at in places if _epoch_at(theirs, at) != _epoch_at(ours, at)), None)
 
     def _mismatched(self, push: Push) -> Ack:
         log = self.log
@@ -88,6 +98,10 @@ def epoch_ends(log: ReplicaLog) -> tuple[tuple[int, int], ...]:
     entries = log.epoch_entries()
     ends = [start for _, start in entries[1:]] + [log.log_end_offset]
     return tuple((epoch, end) for (epoch, _), end in zip(entries, ends, strict=False))  # no entries, no ends
+
+
+def _epoch_at(epochs: tuple[tuple[int, int], ...], offset: int) -> int:
+    return next((epoch for epoch, start in reversed(epochs) if start <= offset), -1)
 
 
 def trivially_matched(push: Push) -> Ack | None:

@@ -242,6 +242,7 @@ class LeaderReplica:
             log_start_offset=log.log_start_offset,
             unclean=self._unclean,
             records=records,
+            epochs=log.epochs_between(base, next_offset),
         )
 
     def unread(self, broker: int, now_ms: int) -> None:

@@ -17,7 +17,8 @@ class LeaderLog(Protocol):
     @property
     def high_watermark(self) -> int: ...
     def advance_high_watermark(self, offset: int) -> bool: ...
-    def assign_leader_epoch(self, epoch: int) -> None: ...
+    def assign_leader_epoch(self, epoch: int, start_offset: int | None = None) -> None: ...
+    def epochs_between(self, start: int, end: int) -> tuple[tuple[int, int], ...]: ...
     def epoch_at(self, offset: int) -> int: ...
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]: ...
     def read_with_end(self, offset: int, max_bytes: int) -> tuple[bytes, int]: ...
@@ -47,7 +48,10 @@ class NoLog:
     def advance_high_watermark(self, offset: int) -> bool:
         return False
 
-    def assign_leader_epoch(self, epoch: int) -> None: ...
+    def assign_leader_epoch(self, epoch: int, start_offset: int | None = None) -> None: ...
+
+    def epochs_between(self, start: int, end: int) -> tuple[tuple[int, int], ...]:
+        return ()
 
     def epoch_at(self, offset: int) -> int:
         return -1
@@ -63,7 +67,8 @@ class NoLog:
 class Push:
     """Leader to follower: all there is from `base_offset` to `next_offset`, and what stands before it.
 
-    `previous_epoch` is the leader epoch of the record before `base_offset`, -1 where the leader's log begins.
+    `previous_epoch` is the leader epoch of the record before `base_offset`, -1 where the leader's log begins;
+    `epochs` are (epoch, start offset) of what stands from there on, also where compaction has left no records.
     `round` tells answers to what was sent before the leader last changed its mind about the follower's log.
     """
 
@@ -77,6 +82,7 @@ class Push:
     unclean: bool
     """A replica out of sync was made leader once: what the follower holds for committed may not be in our log."""
     records: bytes
+    epochs: tuple[tuple[int, int], ...] = ()
 
 
 class Outcome(IntEnum):
