@@ -169,6 +169,9 @@ def test_a_broker_whose_process_does_not_answer_is_given_up(tmp_path: Path, monk
     monkeypatch.setattr("actors.cluster._START_SECONDS", 10.0)
     stopped: list[psutil.Process] = []
     known = set(psutil.Process().children(recursive=True))
+    # It is not to have started before it is stopped: whoever opens a pipe that nobody writes to waits.
+    (tmp_path / "broker-0").mkdir()
+    os.mkfifo(tmp_path / "broker-0" / "meta.properties")
 
     def stop_it() -> None:
         def found() -> psutil.Process | None:

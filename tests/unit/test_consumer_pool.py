@@ -42,7 +42,10 @@ def actors(monkeypatch: pytest.MonkeyPatch) -> NoActors:
     return actors
 
 
-def pool(handler: Any = print, **settings: Any) -> ConsumerPool:
+def ignore(_: ConsumerRecord) -> None: ...
+
+
+def pool(handler: Any = ignore, **settings: Any) -> ConsumerPool:
     return ConsumerPool("t", "g", handler, 1, bootstrap_servers="localhost:1", **settings)
 
 
