@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from functools import partial
 
 from actors.handlers.context import BrokerContext, LogAccessError, Request
+from actors.handlers.parked import Awaited, Parked
 from actors.log.errors import LogError
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, DeleteRecordsRequest, DeleteRecordsResponse
-from placement.metadata import INTERNAL_TOPICS, PartitionInfo
+from placement.metadata import INTERNAL_TOPICS
 
 log = logging.getLogger(__name__)
 
@@ -19,14 +19,12 @@ VERSIONS = (0, 2)
 
 Partition = DeleteRecordsResponse.DeleteRecordsPartitionResult
 Topic = DeleteRecordsResponse.DeleteRecordsTopicResult
-Moved = tuple[str, PartitionInfo, Partition]
-"""Topic, partition, and what is answered for it once the replicas in sync begin there, too."""
 
 
 def handle(context: BrokerContext, request: Request) -> DeleteRecordsResponse | None:
     """Answered when no replica in sync has the records any more; offset -1 stands for the high watermark."""
     m: DeleteRecordsRequest = request.message
-    waits: list[Moved] = []
+    waits: list[Awaited] = []
     response = DeleteRecordsResponse(
         topics=[
             Topic(
@@ -39,44 +37,9 @@ def handle(context: BrokerContext, request: Request) -> DeleteRecordsResponse | 
         ]
     )
     if waits:
-        _Parked(context, request, response, waits)
+        Parked(context, request, response, waits, _refuse)
         return None
     return response
-
-
-class _Parked:
-    """One request: answered when all its partitions are done, or when its time is up (REQUEST_TIMED_OUT)."""
-
-    __slots__ = ("_open", "_request", "_response", "_timer")
-
-    def __init__(
-        self, context: BrokerContext, request: Request, response: DeleteRecordsResponse, waits: list[Moved]
-    ) -> None:
-        self._request = request
-        self._response = response
-        self._open = {id(answer): answer for _, _, answer in waits}
-        self._timer: asyncio.TimerHandle = context.loop.call_later(
-            max(request.message.timeout_ms, 0) / 1000, self._time_out
-        )
-        for topic, info, answer in waits:
-            settle = partial(self._settle, answer)
-            context.replication.await_start(topic, answer.partition_index, info, answer.low_watermark, settle)
-
-    def _settle(self, answer: Partition, code: ErrorCode) -> None:
-        if self._open.pop(id(answer), None) is None:
-            return  # it has been answered with a timeout
-        if code:
-            _refuse(answer, code)
-        if not self._open:
-            self._timer.cancel()
-            self._request.reply(self._response)
-
-    def _time_out(self) -> None:
-        """Our log begins there all the same, and the followers hear of it."""
-        for answer in self._open.values():
-            _refuse(answer, ErrorCode.REQUEST_TIMED_OUT)
-        self._open.clear()
-        self._request.reply(self._response)
 
 
 def _refuse(answer: Partition, code: ErrorCode) -> None:
@@ -84,7 +47,7 @@ def _refuse(answer: Partition, code: ErrorCode) -> None:
     answer.low_watermark = -1
 
 
-def _partition(context: BrokerContext, topic: str, index: int, offset: int, waits: list[Moved]) -> Partition:
+def _partition(context: BrokerContext, topic: str, index: int, offset: int, waits: list[Awaited]) -> Partition:
     if topic in INTERNAL_TOPICS:
         return _refused(index, ErrorCode.INVALID_TOPIC_EXCEPTION)
     try:
@@ -99,7 +62,7 @@ def _partition(context: BrokerContext, topic: str, index: int, offset: int, wait
         return _refused(index, ErrorCode.KAFKA_STORAGE_ERROR)
     answer = Partition(partition_index=index, low_watermark=start)
     if len(info.replicas) > 1:
-        waits.append((topic, info, answer))
+        waits.append((answer, partial(context.replication.await_start, topic, index, info, start)))
     return answer
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 
 from actors.handlers.context import BrokerContext, LogAccessError, Request
 from actors.handlers.find_coordinator import NO_TRANSACTIONS
 from actors.handlers.leaders import WRONG_LEADER, current_leader, endpoints
-from actors.handlers.produce_waiting import Appended, ParkedProduce
+from actors.handlers.parked import Awaited, Parked
 from actors.log.errors import LogError
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, ProduceRequest, ProduceResponse
@@ -35,7 +36,7 @@ _TRANSACTIONAL = 0x10
 def handle(context: BrokerContext, request: Request) -> ProduceResponse | None:
     """Answered at once, but with acks=all when the replicas in sync have it. None with acks=0."""
     m: ProduceRequest = request.message
-    waits: list[Appended] = []
+    waits: list[Awaited] = []
     if m.acks not in (-1, 0, 1):
         text = f"acks={m.acks} is none of -1, 0, 1"
         response = failed(m, request.version, ErrorCode.INVALID_REQUIRED_ACKS, text)
@@ -56,7 +57,7 @@ def handle(context: BrokerContext, request: Request) -> ProduceResponse | None:
         leaders = [p.current_leader for t in response.responses for p in t.partition_responses if p.current_leader]
         response.node_endpoints = endpoints(context, leaders, ProduceResponse.NodeEndpoint)
     if waits:
-        ParkedProduce(context, request, response, waits)
+        Parked(context, request, response, waits, _refuse)
         return None
     return response
 
@@ -66,7 +67,7 @@ def _append_all(
     data: ProduceRequest.TopicProduceData,
     m: ProduceRequest,
     version: int,
-    waits: list[Appended],
+    waits: list[Awaited],
 ) -> Topic:
     name = context.metadata.names.get(data.topic_id) if version >= _TOPIC_IDS_FROM else data.name
     results = [_append(context, name, part, m.acks, version, waits) for part in data.partition_data]
@@ -79,7 +80,7 @@ def _append(
     data: ProduceRequest.PartitionProduceData,
     acks: int,
     version: int,
-    waits: list[Appended],
+    waits: list[Awaited],
 ) -> Partition:
     if topic is None:
         return _refused(data.index, ErrorCode.UNKNOWN_TOPIC_ID)
@@ -112,8 +113,13 @@ def _append(
         log_start_offset=done.log_start_offset,
     )
     if acks == -1 and partition_log.high_watermark <= done.last_offset:
-        waits.append((topic, index, done.last_offset + 1, answer))
+        waits.append((answer, partial(context.replication.await_commit, topic, index, done.last_offset + 1)))
     return answer
+
+
+def _refuse(answer: Partition, code: ErrorCode) -> None:
+    answer.error_code = code
+    answer.base_offset = -1
 
 
 def _judge(
