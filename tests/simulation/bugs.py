@@ -37,8 +37,14 @@ BUGS: dict[str, Callable[[], Changes]] = {}
 
 
 def planted(name: str) -> Changes:
-    """What to exchange in the product for a bug; nothing for no name. Raises KeyError."""
-    return BUGS[name]() if name else []
+    """What to exchange in the product for a bug; nothing for no name.
+
+    Raises KeyError, and AttributeError for what the product does not have: nothing would be exchanged.
+    """
+    changes = BUGS[name]() if name else []
+    for owner, attribute, _ in changes:
+        getattr(owner, attribute)
+    return changes
 
 
 def bug(make: Callable[[], Changes]) -> Callable[[], Changes]:
@@ -216,10 +222,10 @@ def commit_answered_before_safe() -> Changes:
 def produce_answered_before_safe() -> Changes:
     """acks=all is answered when the leader has appended."""
 
-    def parked(context: Any, request: Any, response: Any, waits: Any) -> None:
+    def parked(context: Any, request: Any, response: Any, waits: Any, refuse: Any) -> None:
         request.reply(response)
 
-    return [(actors.handlers.produce, "ParkedProduce", parked)]
+    return [(actors.handlers.produce, "Parked", parked)]
 
 
 @bug
@@ -321,22 +327,22 @@ KNOWN = {
     "no-truncation": 2,
     "truncates-below-watermark": 1,
     "acks-without-append": 6,
-    "watermark-ignores-proposed": 5,
+    "watermark-ignores-proposed": 22,
     "removal-counts-at-once": 11,
     "min-insync-ignored": 1,
     "joins-before-caught-up": 1,
     "zombie-serves": 2,
     "elects-out-of-sync": 44,
     "torn-broker-stays-in-sync": 97,
-    "metadata-not-written": 1,
+    "metadata-not-written": 2,
     "commit-answered-before-safe": 15,
     "produce-answered-before-safe": 13,
-    "nothing-committed-while-loading": 1,
-    "generation-reused": 1,
-    "fenced-generation-commits": 1,
+    "nothing-committed-while-loading": 2,
+    "generation-reused": 3,
+    "fenced-generation-commits": 4,
     "last-but-one-offset-kept": 0,
-    "pieces-read-by-name": 151,
-    "heartbeats-not-heard": 50,
+    "pieces-read-by-name": 557,
+    "heartbeats-not-heard": 58,
     "parked-sync-forgotten": 0,
     "flush-per-message-skipped": 142,
 }
