@@ -47,7 +47,7 @@ class MetadataLog:
         self._file.truncate(whole)
         self._size = whole
         if whole == 0:
-            self._write([["format", FORMAT_VERSION]])
+            self._write(["format", FORMAT_VERSION])
         elif self._count > _SNAPSHOT_EVERY:
             self._rewrite()
 
@@ -76,18 +76,24 @@ class MetadataLog:
                 )
         elif record[0] == "image":
             self.metadata = ClusterMetadata.from_wire(record[1])
+        elif record[0] == "records":
+            for one in record[1]:
+                self.metadata.apply(one)
         else:
             self.metadata.apply(record)
 
     def append(self, records: list[list[Any]]) -> None:
-        """Make records durable, then apply them. Raises OSError, and then nothing was applied."""
-        if records:
-            self._write(records)
-            for record in records:
-                self._apply(record)
+        """Make records durable, then apply them. Raises OSError, and then nothing was applied.
 
-    def _write(self, records: list[list[Any]]) -> None:
-        data = b"".join(_frame(record) for record in records)
+        They go into one frame: after a loss of power either all of them are there or none.
+        """
+        if records:
+            record = records[0] if len(records) == 1 else ["records", records]
+            self._write(record)
+            self._apply(record)
+
+    def _write(self, record: list[Any]) -> None:
+        data = _frame(record)
         try:
             self._file.truncate(self._size)  # what a refused write may have left
             FileWriter().write(self._file.fileno(), [data], self._size)
@@ -96,7 +102,7 @@ class MetadataLog:
             self._file.truncate(self._size)
             raise
         self._size += len(data)
-        self._count += len(records)
+        self._count += 1
 
     def _rewrite(self) -> None:
         new = self.path.with_suffix(".new")

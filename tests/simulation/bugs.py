@@ -195,9 +195,9 @@ def metadata_not_written() -> Changes:
     """The controller tells of changes before they are on its disk, and they never get there."""
 
     def append(self: MetadataLog, records: list[Any]) -> None:
-        if self._count < 20:
-            self._write(records)
         for record in records:
+            if self._count < 20:
+                self._write(record)
             self._apply(record)
 
     return [(MetadataLog, "append", append)]
@@ -323,27 +323,27 @@ def parked_sync_forgotten() -> Changes:
 
 
 KNOWN = {
-    "no-epoch-check": 14,
+    "no-epoch-check": 1,
     "no-truncation": 2,
     "truncates-below-watermark": 1,
     "acks-without-append": 6,
     "watermark-ignores-proposed": 22,
-    "removal-counts-at-once": 11,
+    "removal-counts-at-once": 5,
     "min-insync-ignored": 1,
     "joins-before-caught-up": 1,
     "zombie-serves": 2,
-    "elects-out-of-sync": 44,
-    "torn-broker-stays-in-sync": 97,
+    "elects-out-of-sync": 14,
+    "torn-broker-stays-in-sync": 64,
     "metadata-not-written": 2,
-    "commit-answered-before-safe": 15,
-    "produce-answered-before-safe": 13,
+    "commit-answered-before-safe": 11,
+    "produce-answered-before-safe": 1,
     "nothing-committed-while-loading": 2,
-    "generation-reused": 3,
-    "fenced-generation-commits": 4,
+    "generation-reused": 0,
+    "fenced-generation-commits": 0,
     "last-but-one-offset-kept": 0,
-    "pieces-read-by-name": 557,
-    "heartbeats-not-heard": 58,
-    "parked-sync-forgotten": 0,
-    "flush-per-message-skipped": 142,
+    "pieces-read-by-name": 259,
+    "heartbeats-not-heard": 30,
+    "parked-sync-forgotten": 16,
+    "flush-per-message-skipped": 284,
 }
 """A seed that finds each. A change of the product makes it another run: then one of the next ones does."""

@@ -31,12 +31,16 @@ class ViolationError(AssertionError):
 class Machine:
     """A computer: a name on the network, a disk, and clocks of its own."""
 
+    MOST_JOB_US = 20 * MS
+    """How long other threads usually take over a job, most of which wait for the disk."""
+
     def __init__(self, sim: Simulation, host: str) -> None:
         self.sim = sim
         self.host = host
         self.up = True
         self.boots = 0
         self.disk: Disk
+        self.most_job_us = self.MOST_JOB_US
         # Monotonic clocks of two machines have nothing to do with each other, and code must not mix them up.
         self.monotonic_offset_us = sim.random.randrange(10, 1000) * SECOND
         self.wall_offset_us = 0
@@ -308,7 +312,7 @@ class SimLoop(asyncio.AbstractEventLoop):
     def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]
         """Another thread does it, some time later, in one go."""
         future = self.create_future()
-        delay_us = self._sim.random.randint(100, 20 * MS)
+        delay_us = self._sim.random.randint(100, self._process.machine.most_job_us)
         self._sim.at(self._sim.now + delay_us, self._process, self._execute, future, func, args)
         return future
 

@@ -52,9 +52,12 @@ class Faults:
             self.message_again,
             self.clock_jumps,
             self.network_slows,
+            self.disk_slows,
         ]
         if world.scenario.machines_crash:
             self._kinds += [self.machine_dies] * 3
+        if world.scenario.compact:  # so that shards load while files are exchanged under them
+            self._kinds += [self.shard_dies, self.disk_slows] * 3
         if world.scenario.disks_fail:
             self._kinds += [self.disk_fails] * 3
 
@@ -81,6 +84,7 @@ class Faults:
             process.go_on()
         for broker in self.cluster.brokers:
             broker.machine.disk.failing = 0.0
+            broker.machine.most_job_us = Machine.MOST_JOB_US
         for member in self.world.members:
             member.start()
 
@@ -215,6 +219,13 @@ class Faults:
     @staticmethod
     def _disk_works(disk: object) -> None:
         disk.failing = 0.0  # type: ignore[attr-defined]
+
+    def disk_slows(self) -> bool:
+        """Reads, syncs and compactions of one machine take up to half a second, and overtake one another."""
+        machine = self._broker().machine
+        machine.most_job_us = 500 * MS
+        self.sim.after(self._for_a_while(), lambda: setattr(machine, "most_job_us", Machine.MOST_JOB_US))
+        return True
 
     # -- the network
 

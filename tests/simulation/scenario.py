@@ -50,7 +50,7 @@ class Scenario:
         }
         if self.compact:  # often, and loaded in several pieces a segment, as logs are that have not shrunk to one batch
             made |= {
-                "log.cleaner.backoff.ms": 100,
+                "log.cleaner.backoff.ms": 300,
                 "log.cleaner.min.cleanable.ratio": 0.01,
                 "log.flush.scheduler.interval.ms": 100,
                 "message.max.bytes": 800,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import multiprocessing
 import os
 import resource
@@ -84,6 +85,22 @@ def test_a_tail_torn_at_any_byte_leaves_the_records_before_it(path: Path) -> Non
         assert path.stat().st_size == size, "the torn tail is cut off"
     path.write_bytes(whole)
     assert reopened(path).metadata.to_wire() == after
+
+
+@pytest.mark.parametrize("lost", [1, 40])
+def test_of_records_appended_at_once_all_or_none_survive_a_loss_of_power(path: Path, lost: int) -> None:
+    log = MetadataLog(path)
+    log.append(RECORDS[:1])
+    before, size = copy.deepcopy(log.metadata.to_wire()), path.stat().st_size
+    log.append(RECORDS[1:])
+    log.close()
+    whole = path.read_bytes()
+    for hole in range(size, len(whole)):  # a block that never reached the disk, while those behind it did
+        end = min(hole + lost, len(whole))
+        damaged = whole[:hole] + bytes(end - hole) + whole[end:]
+        path.write_bytes(damaged)
+        expected = before if damaged != whole else log.metadata.to_wire()
+        assert reopened(path).metadata.to_wire() == expected, f"bytes {hole} to {end} lost"
 
 
 def test_a_flipped_bit_in_the_last_record_is_a_torn_tail(path: Path) -> None:
