@@ -47,6 +47,7 @@ _UNREAD_SECONDS = 0.005
 _DROPS_A_TURN = 50
 _ANY_HOST = ("0.0.0.0", "::", "")
 _JOIN_SECONDS = 20.0
+_CONNECT_SECONDS = 5.0
 _HAND_OVER_SECONDS = 10.0
 _PRODUCE = ProduceRequest.api_key
 _OFFSET_FETCH = 9
@@ -89,10 +90,12 @@ class ControllerLink:
         return self._protocol is not None
 
     async def connect(self, host: str, port: int) -> None:
-        """Connect and prove that we know the secret. Raises OSError."""
-        ready: asyncio.Future[None] = self._server.loop.create_future()
+        """Connect, both ends proving that they know the secret. Raises OSError, TimeoutError."""
+        loop = self._server.loop
+        ready: asyncio.Future[None] = loop.create_future()
 
         def on_ready(protocol: ControlProtocol) -> None:
+            self._protocol = protocol  # not before: what else is said among the proofs ends the connection
             if not ready.done():
                 ready.set_result(None)
 
@@ -101,16 +104,23 @@ class ControllerLink:
                 ready.set_exception(ConnectionError("the controller hung up"))
             self._lost(protocol)
 
-        _, protocol = await self._server.loop.create_connection(
-            lambda: ControlProtocol("broker", self.secret, on_ready, self._on_message, on_lost), host, port
-        )
-        self._protocol = protocol
-        await asyncio.wait_for(ready, 5)
+        protocol = ControlProtocol("broker", self.secret, on_ready, self._on_message, on_lost)
+        try:
+            async with asyncio.timeout(_CONNECT_SECONDS):
+                await loop.create_connection(lambda: protocol, host, port)
+                await ready
+        except BaseException:
+            protocol.close()
+            raise
 
     def send(self, message: dict[str, Any]) -> None:
         """Send, or drop it if there is no connection."""
         if self._protocol is not None:
             self._protocol.send(message)
+
+    def heartbeat(self, load: dict[str, Any]) -> None:
+        """Show that we live, and ask for the lease."""
+        self.send({"type": "heartbeat", "sent": self._server.loop.time(), "load": load})
 
     def call(self, operation: str, arguments: Mapping[str, Any], done: Done) -> None:
         """Have the controller do something; `done` gets (result, None) or (None, why not)."""
@@ -596,7 +606,7 @@ class BrokerServer:
         now = self.loop.time()
         self._longest_turn = max(self._longest_turn, now - self._last_tick - _TICK_SECONDS)
         self._last_tick = now
-        self.controller.send({"type": "heartbeat", "sent": now, "load": self._load()})
+        self.controller.heartbeat(self._load())
         self.shards.tick()
         self.replicas.tick()
         if self._idle_seconds > 0:

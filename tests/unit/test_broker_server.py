@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 from runtime_helpers import SECRET, run, until
 
-from actors.broker_server import BrokerServer, BrokerSpec, StartError
+from actors.broker_server import BrokerServer, BrokerSpec, ControllerLink, StartError
 from actors.controller_server import ControllerServer
 from actors.log.batch import build_batch
 from actors.metadata_log import MetadataLog
 from actors.settings import BrokerConfig
 from actors.wire import messages
+from actors.wire.control import ControlProtocol
 from actors.wire.framing import decode_response, encode_request
 from actors.wire.messages import ApiMessage, response_class
 from placement.metadata import PartitionInfo, partition_record
@@ -313,6 +314,47 @@ def test_a_controller_that_dies_again_and_again_leaves_one_connection_not_severa
             assert controller.ready()
             assert w.server.controller.epoch == 0
             assert w.launcher.started == []
+
+    run(test())
+
+
+def test_nothing_is_said_to_the_controller_among_the_proofs(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with world(tmp_path) as w:
+            held: list[tuple[Slow, bytes]] = []
+
+            class Slow(ControlProtocol):
+                hears = False
+
+                def data_received(self, data: bytes) -> None:
+                    if self.hears:
+                        super().data_received(data)
+                    else:
+                        held.append((self, data))
+
+            loop = asyncio.get_running_loop()
+            heard: list[dict[str, Any]] = []
+            server = await loop.create_server(
+                lambda: Slow("controller", SECRET, lambda _: None, lambda _, m: heard.append(m), lambda _: None),
+                "127.0.0.1",
+                0,
+            )
+            link = ControllerLink(w.server, SECRET)
+            joining = asyncio.ensure_future(link.connect("127.0.0.1", server.sockets[0].getsockname()[1]))
+            await until(lambda: held)
+            for _ in range(20):
+                link.heartbeat({})
+                await asyncio.sleep(0)
+            assert not link.connected
+            Slow.hears = True
+            for protocol, data in held:
+                protocol.data_received(data)
+            await joining
+            link.heartbeat({"first": 1})
+            await until(lambda: heard)
+            assert [message["load"] for message in heard] == [{"first": 1}]
+            link.close()
+            server.close()
 
     run(test())
 
