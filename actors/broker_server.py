@@ -311,8 +311,9 @@ class BrokerServer:
                 "pid": os.getpid(),
             }
         )
-        self.controller.last_confirmed = self.loop.time()
         self._registered = True
+        # The answer comes after the image: without that, we might take ourselves for the leader of what we led once.
+        self.controller.heartbeat(self._load())
 
     def _replica_host(self) -> str:
         """Where other brokers reach us: clients may be told an address that is for them alone."""
@@ -606,7 +607,8 @@ class BrokerServer:
         now = self.loop.time()
         self._longest_turn = max(self._longest_turn, now - self._last_tick - _TICK_SECONDS)
         self._last_tick = now
-        self.controller.heartbeat(self._load())
+        if not self._rejoining:
+            self.controller.heartbeat(self._load())
         self.shards.tick()
         self.replicas.tick()
         if self._idle_seconds > 0:

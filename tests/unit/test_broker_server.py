@@ -359,6 +359,32 @@ def test_nothing_is_said_to_the_controller_among_the_proofs(tmp_path: Path) -> N
     run(test())
 
 
+def test_a_welcome_is_no_lease_only_what_comes_after_the_image_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_message = ControllerServer._on_message
+
+    def without_heartbeats(server: ControllerServer, protocol: ControlProtocol, message: dict[str, Any]) -> None:
+        if message["type"] != "heartbeat":
+            on_message(server, protocol, message)
+
+    async def test() -> None:
+        async with world(tmp_path) as w:
+            w.stop_controller()
+            await until(lambda: not w.server.controller.connected)
+            confirmed = w.server.controller.last_confirmed
+            with monkeypatch.context() as patch:
+                patch.setattr(ControllerServer, "_on_message", without_heartbeats)
+                controller = await w.start_controller()
+                await until(lambda: controller.ready() and not w.server._rejoining, what="registered again")
+                assert w.server.controller.last_confirmed == confirmed
+                w.stop_controller()
+            await w.start_controller()
+            await until(lambda: w.server.controller.last_confirmed > confirmed, what="a lease")
+
+    run(test())
+
+
 def test_an_image_of_a_former_controller_is_ignored(tmp_path: Path) -> None:
     async def test() -> None:
         async with world(tmp_path) as w:
