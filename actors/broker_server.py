@@ -607,16 +607,21 @@ class BrokerServer:
         now = self.loop.time()
         self._longest_turn = max(self._longest_turn, now - self._last_tick - _TICK_SECONDS)
         self._last_tick = now
+        if self._stopping:
+            if self.controller.connected:  # the logs are being closed: who is silent meanwhile is killed
+                self.controller.heartbeat(self._load())
+                self.loop.call_later(_TICK_SECONDS, self._tick)
+            return
         if not self._rejoining:
             self.controller.heartbeat(self._load())
         self.shards.tick()
+
         self.replicas.tick()
         if self._idle_seconds > 0:
             for connection in list(self._connections):
                 if now - connection.last_active > self._idle_seconds and not len(connection.slots):
                     connection.close()
-        if not self._stopping:
-            self.loop.call_later(_TICK_SECONDS, self._tick)
+        self.loop.call_later(_TICK_SECONDS, self._tick)
 
     def _load(self) -> dict[str, Any]:
         return {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -381,6 +382,29 @@ def test_a_welcome_is_no_lease_only_what_comes_after_the_image_is(
                 w.stop_controller()
             await w.start_controller()
             await until(lambda: w.server.controller.last_confirmed > confirmed, what="a lease")
+
+    run(test())
+
+
+def test_a_broker_that_is_closing_its_logs_is_not_silent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        w = World(tmp_path)
+        controller = await w.start_controller()
+        server = await w.start_broker()
+        go_on, close = threading.Event(), server.context.data_dir.close
+        monkeypatch.setattr(server.context.data_dir, "close", lambda: (go_on.wait(30), close()))
+        stopping = asyncio.ensure_future(server.stop())
+        await until(lambda: server._stopping)
+        said: list[Any] = []
+        on_message = controller._brokers[0].protocol._on_message
+        controller._brokers[0].protocol._on_message = lambda p, message: (said.append(message), on_message(p, message))
+        try:
+            await until(lambda: len(said) > 2, what="heartbeats")
+        finally:
+            go_on.set()
+            await stopping
+        await until(lambda: not controller._brokers, what="hung up")
+        w.stop_controller()
 
     run(test())
 
