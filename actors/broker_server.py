@@ -49,6 +49,7 @@ _ANY_HOST = ("0.0.0.0", "::", "")
 _JOIN_SECONDS = 20.0
 _CONNECT_SECONDS = 5.0
 _HAND_OVER_SECONDS = 10.0
+_LEFT_SECONDS = 30.0  # after it has handed over, a broker that nobody stops counts as a replica again
 _PRODUCE = ProduceRequest.api_key
 _OFFSET_FETCH = 9
 # Group requests whose first field is the group's id, and from which version on their header is flexible.
@@ -346,6 +347,7 @@ class BrokerServer:
                 continue
             if self.controller.connected:
                 self._rejoining = False
+                self.replicas.follow_again()  # whoever was to stop us after we had handed over may be gone
                 return
 
     def _spawn(self, work: Any) -> None:
@@ -364,6 +366,7 @@ class BrokerServer:
         except BaseException:
             self.replicas.follow_again()
             raise
+        self.loop.call_later(_LEFT_SECONDS, self.replicas.follow_again)
 
     async def _leave(self) -> None:
         left: asyncio.Future[str | None] = self.loop.create_future()

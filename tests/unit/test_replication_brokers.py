@@ -668,6 +668,26 @@ def test_nobody_counts_on_a_broker_that_has_handed_over(tmp_path: Path, monkeypa
     run(test())
 
 
+@pytest.mark.parametrize("fault", ["the controller dies", "nobody comes"])
+def test_a_broker_that_has_handed_over_and_is_not_stopped_follows_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    async def test() -> None:
+        async with world(tmp_path) as w:
+            await w.create("t")
+            if fault == "nobody comes":
+                monkeypatch.setattr(broker_server, "_LEFT_SECONDS", 0.1)
+            follower = next(broker for broker in w.servers if broker != w.partition("t").leader)
+            await w.servers[follower].hand_over()
+            if fault == "the controller dies":
+                assert follower not in w.partition("t").isr
+                w.controller.close()
+                await w.start_controller()
+            await until(lambda: follower in w.partition("t").isr, what="in sync again")
+
+    run(test())
+
+
 def test_a_leader_whose_disk_lost_records_leads_no_more_and_gets_them_back(tmp_path: Path) -> None:
     async def test() -> None:
         async with world(tmp_path) as w:
