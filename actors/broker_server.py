@@ -85,6 +85,8 @@ class ControllerLink:
         self._next_call = 0
         self.epoch = -1
         self.last_confirmed = 0.0
+        self.unanswered = 0
+        """Heartbeats sent since anything was heard. A number, not a time: a process that was stopped asked nobody."""
 
     @property
     def connected(self) -> bool:
@@ -121,6 +123,7 @@ class ControllerLink:
 
     def heartbeat(self, load: dict[str, Any]) -> None:
         """Show that we live, and ask for the lease."""
+        self.unanswered += 1
         self.send({"type": "heartbeat", "sent": self._server.loop.time(), "load": load})
 
     def call(self, operation: str, arguments: Mapping[str, Any], done: Done) -> None:
@@ -133,6 +136,7 @@ class ControllerLink:
         self.send({"type": "call", "id": self._next_call, "operation": operation, "arguments": dict(arguments)})
 
     def _on_message(self, protocol: ControlProtocol, message: dict[str, Any]) -> None:
+        self.unanswered = 0
         match message["type"]:
             case "image":
                 self._server.apply_image(ClusterMetadata.from_wire(message["image"]))
@@ -157,6 +161,13 @@ class ControllerLink:
             done(None, LOST)
         self._server.on_controller_lost(self)
 
+    def give_up(self) -> ControlProtocol | None:
+        """Count on this connection no more; it is left open, for its end would be the news of our death."""
+        protocol = self._protocol
+        if protocol is not None:
+            self._lost(protocol)
+        return protocol
+
     def close(self) -> None:
         """Hang up."""
         protocol, self._protocol = self._protocol, None
@@ -176,6 +187,7 @@ class BrokerServer:
         self._find_controller = find_controller
         self._connections: set[Connection] = set()
         self._per_address: Counter[str] = Counter()
+        self._lease_seconds = self.config.integer("broker.session.timeout.ms") / 1000
         self._idle_seconds = self.config.integer("connections.max.idle.ms") / 1000
         self._next_connection = 0
         self._waiting_message: asyncio.Future[dict[str, Any]] | None = None
@@ -185,6 +197,7 @@ class BrokerServer:
         self._stopping = False
         self._registered = False
         self._rejoining = False
+        self._silent: ControlProtocol | None = None  # to a controller that says nothing any more
         self._last_tick = 0.0
         self._requests = 0
         self._longest_turn = 0.0
@@ -347,8 +360,14 @@ class BrokerServer:
                 continue
             if self.controller.connected:
                 self._rejoining = False
+                self._hang_up_silent()
                 self.replicas.follow_again()  # whoever was to stop us after we had handed over may be gone
                 return
+
+    def _hang_up_silent(self) -> None:
+        if self._silent is not None:
+            self._silent.close()
+            self._silent = None
 
     def _spawn(self, work: Any) -> None:
         task = self.loop.create_task(work)
@@ -394,6 +413,7 @@ class BrokerServer:
         await self.loop.run_in_executor(None, self.context.data_dir.close)
         log.info("closed the logs in %.1f s", self.loop.time() - begun)
         self.controller.close()  # only now: the end of this connection is the end of this process
+        self._hang_up_silent()
 
     # --- metadata ---
 
@@ -615,16 +635,23 @@ class BrokerServer:
                 self.controller.heartbeat(self._load())
                 self.loop.call_later(_TICK_SECONDS, self._tick)
             return
-        if not self._rejoining:
-            self.controller.heartbeat(self._load())
+        self._ask_controller()
         self.shards.tick()
-
         self.replicas.tick()
         if self._idle_seconds > 0:
             for connection in list(self._connections):
                 if now - connection.last_active > self._idle_seconds and not len(connection.slots):
                     connection.close()
         self.loop.call_later(_TICK_SECONDS, self._tick)
+
+    def _ask_controller(self) -> None:
+        if self._rejoining:
+            return
+        if self.controller.unanswered * _TICK_SECONDS > self._lease_seconds:
+            log.warning("the controller has not answered for a lease: it is looked for")
+            self._silent = self.controller.give_up()  # now other brokers can confirm us
+        else:
+            self.controller.heartbeat(self._load())
 
     def _load(self) -> dict[str, Any]:
         return {

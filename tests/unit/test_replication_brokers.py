@@ -688,6 +688,39 @@ def test_a_broker_that_has_handed_over_and_is_not_stopped_follows_again(
     run(test())
 
 
+def test_a_controller_that_hangs_stops_no_leader_and_takes_nobody_for_dead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its connections do not end, as when its machine has lost power; then it goes on."""
+
+    async def test() -> None:
+        async with world(tmp_path, broker_session_timeout_ms="1000", broker_heartbeat_interval_ms="500") as w:
+            await w.create("t", min_insync_replicas="2")
+            before = w.partition("t")
+            monkeypatch.setattr(w.controller, "_look_after_brokers", lambda now: None)
+            hanging = [protocol.transport for protocol in w.controller._sessions]
+            for transport in hanging:
+                assert transport is not None
+                transport.pause_reading()
+            assert w.controller._server is not None
+            w.controller._server.close()
+            servers = list(w.servers.values())
+            await until(lambda: not any(s.controller.connected for s in servers), what="given up")
+            assert not any(transport.is_closing() for transport in hanging if transport)
+            await until_async(lambda: w.produce("t", b"a"), ErrorCode.NONE)
+            for transport in hanging:
+                assert transport is not None
+                transport.resume_reading()
+            w.port = await w.controller.listen("127.0.0.1")
+            await until(lambda: all(s.controller.connected and not s._rejoining for s in servers), what="found again")
+            await until(lambda: len(w.controller._sessions) == 3, what="one connection each")
+            assert await w.produce("t", b"b") == 0
+            assert w.partition("t") == before, "nobody has been taken for dead"
+            assert [info.epoch for info in w.metadata.alive()] == [0, 0, 0]
+
+    run(test())
+
+
 def test_a_leader_whose_disk_lost_records_leads_no_more_and_gets_them_back(tmp_path: Path) -> None:
     async def test() -> None:
         async with world(tmp_path) as w:
