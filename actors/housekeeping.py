@@ -26,6 +26,7 @@ log = logging.getLogger(__name__)
 _CHECKPOINT_SECONDS = 5.0
 _FLUSH_SECONDS = 2.0
 _REPAIR_SECONDS = 5.0
+_REPAIRS = 3  # so many that fail one after the other, and another broker had better lead
 
 Job = Callable[[PartitionLog], Coroutine[Any, Any, None]]
 
@@ -37,6 +38,7 @@ class Housekeeper:
         self._context = context
         self._tasks: list[asyncio.Task[None]] = []
         self.compactions = 0
+        self._failed_repairs: dict[PartitionLog, int] = {}
 
     def start(self) -> None:
         """Begin."""
@@ -83,15 +85,19 @@ class Housekeeper:
         if job is None:
             return
         await self._context.loop.run_in_executor(None, job.run)
+        topic, _, partition = each.directory.name.rpartition("-")
+        failed = self._failed_repairs.pop(each, 0)
         try:
             lost = each.finish_repair(job)
         except StorageError as error:
             log.error("%s", error)
+            self._failed_repairs[each] = failed + 1
+            if failed + 1 >= _REPAIRS:
+                self._context.replication.failed(topic, int(partition))
             return
         log.warning("%s takes appends again after: %s", each.directory.name, reason)
         if lost:
             log.error("%s: the disk has lost the last %d records", each.directory.name, lost)
-        topic, _, partition = each.directory.name.rpartition("-")
         if lost:
             self._context.replication.lost(topic, int(partition))
         if topic == OFFSETS_TOPIC:  # its shard was told of refusals that may stand in the log, or knows what is lost

@@ -70,6 +70,9 @@ class Replication(Protocol):
     ) -> None:
         """Have `done` called once all replicas in sync begin at `start`, as our log does, or with why they may not."""
 
+    def failed(self, topic: str, index: int) -> None:
+        """A log takes no appends, and could not be repaired."""
+
     def lost(self, topic: str, index: int) -> None:
         """This broker's disk has lost the end of a partition's log."""
 

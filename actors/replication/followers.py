@@ -56,6 +56,8 @@ class Followers:
             return Ack(push.leader_epoch, push.round, Outcome.FAILED)
         if replica is None:
             return trivially_matched(push) or Ack(push.leader_epoch, push.round, Outcome.FAILED)
+        if self._context.broker_id not in partition.isr and self._context.data_dir.logs[key].failure is not None:
+            return Ack(push.leader_epoch, push.round, Outcome.FAILED)  # nobody comes in sync who cannot append
         ack = replica.on_push(push, self._context.now_ms())
         if ack.outcome is Outcome.FAILED:
             log.error("%s-%d: a push at %d cannot be taken", *key, push.base_offset)

@@ -283,6 +283,17 @@ class ReplicaManager:
         }
         self._context.controller.call("replica_torn", arguments, lambda result, error: self._told_of_loss(key, error))
 
+    def failed(self, topic: str, index: int) -> None:
+        """Our disk takes no more for a log: another one shall lead, if any that is in sync lives."""
+        metadata = self._context.metadata
+        partition, me = metadata.partition(topic, index), self._context.broker_id
+        if (
+            partition is not None
+            and me in partition.isr
+            and {b.id for b in metadata.alive()} & set(partition.isr) > {me}
+        ):
+            self.lost(topic, index)
+
     def _told_of_loss(self, key: Key, error: str | None) -> None:
         if error is not None:
             log.error("%s-%d: the controller does not know that records are lost here: %s", *key, error)

@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 from runtime_helpers import SECRET, run, until
 
-from actors import broker_server
+from actors import broker_server, housekeeping
 from actors.broker_server import BrokerServer, BrokerSpec
 from actors.client import Consumer, TopicPartition
 from actors.client.errors import FencedInstanceIdError
 from actors.controller_server import ControllerServer
 from actors.log.batch import build_batch, read_records
+from actors.log.errors import StorageError
 from actors.metadata_log import MetadataLog
 from actors.settings import BrokerConfig
 from actors.shard_process import ShardProcess
@@ -737,6 +738,48 @@ def test_a_leader_whose_disk_lost_records_leads_no_more_and_gets_them_back(tmp_p
             await until(lambda: w.partition("t").leader != first, what="another leader")
             await until(lambda: first in w.partition("t").isr, what="in sync again")
             assert w.records(first, "t") == [b"a", b"b", b"c"]
+
+    run(test())
+
+
+def test_a_leader_whose_disk_takes_nothing_more_is_replaced_and_not_elected_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(housekeeping, "_REPAIR_SECONDS", 0.02)
+
+    async def test() -> None:
+        async with world(tmp_path) as w:
+            await w.create("t", min_insync_replicas="2")
+            assert await w.produce("t", b"a") == 0
+            first = w.partition("t").leader
+            log = w.servers[first].context.data_dir.logs[("t", 0)]
+            finish, repairs = log.finish_repair, []
+
+            def refuse(job: Any) -> int:
+                repairs.append(job)
+                job.give_up()
+                log._in_repair = False
+                raise StorageError("read-only file system")
+
+            with monkeypatch.context() as patch:
+                patch.setattr(log, "finish_repair", refuse)
+                log._failure = "read-only file system"
+                await until(lambda: w.partition("t").leader != first, what="another leader")
+                second = w.partition("t")
+                assert first not in second.isr
+                assert len(repairs) >= 3
+                leaders = w.servers[second.leader].replicas._leaders
+                replica = await until(lambda: leaders.get(("t", 0)))
+                await until(lambda: replica._followers[first].refused, what="a push that is refused")
+                w.controller.elect_preferred()
+                assert await w.produce("t", b"b") == 0
+                seen = len(repairs)
+                await until(lambda: len(repairs) > seen + 3)
+                assert w.partition("t").leader_epoch == second.leader_epoch, "elected once"
+                assert first not in w.partition("t").isr
+            assert log.finish_repair == finish
+            await until(lambda: first in w.partition("t").isr, what="in sync again")
+            assert w.records(first, "t") == [b"a", b"b"]
 
     run(test())
 
