@@ -574,6 +574,27 @@ def test_brokers_are_looked_after_though_leadership_could_not_go_back(
     run(test())
 
 
+def test_a_loss_told_before_the_welcome_is_refused_so_that_it_is_told_again(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with controller(tmp_path) as c:
+            one = await FakeBroker(0).register(c.port)
+            await FakeBroker(1).register(c.port)
+            await create(one, "t", factor=2)
+            one.hang_up()
+            await until(lambda: not c.metadata.brokers[0].alive)
+            again = await FakeBroker(0, one.epoch).register(c.port)
+            before = changed(c.leader("t"), isr=(0, 1))
+            c.server._commit([partition_record("t", 0, before)])
+            told = {"broker_id": 0, "partitions": [[c.metadata.topics["t"].id, 0]]}
+            refused = await again.call("replica_torn", 1, **told, broker_epoch=one.epoch)
+            assert "broker 0 is not registered at epoch 0" in refused["error"]
+            assert c.leader("t") == before
+            assert "error" not in await again.call("replica_torn", 2, **told, broker_epoch=again.epoch)
+            assert c.leader("t").isr == (1,)
+
+    run(test())
+
+
 @pytest.mark.conformance("A-07", "A-08")
 def test_the_offsets_topic_is_created_once_however_many_ask(tmp_path: Path) -> None:
     async def test() -> None:
