@@ -113,7 +113,6 @@ class RayLauncher:
         self._brokers: dict[int, Any] = {}
         self._specs: dict[int, tuple[BrokerSpec, Node]] = {}
         self._incarnations: dict[int, int] = {}
-        self._shards: dict[int, list[Any]] = {}
         self._starting: dict[int, int] = {}
         self._owed: dict[int, int] = {}
         self._shard_number = 0
@@ -138,18 +137,18 @@ class RayLauncher:
         self._specs[spec.broker_id] = (spec, node)
 
     def adopt(self) -> None:
-        """After a restart of the controller: find the actors its predecessor started."""
+        """After a restart of the controller: find the brokers its predecessor started."""
+        self._brokers.update(self._running("broker"))
+
+    def _running(self, kind: str) -> list[tuple[int, Any]]:
+        """The brokers or shards of this cluster that Ray knows, each with the id of its broker."""
+        found = []
         for entry in ray.util.list_named_actors(all_namespaces=True):
-            kind, _, rest = entry["name"].partition("-")
-            if entry["namespace"] != self._spec.namespace or kind not in ("broker", "shard"):
-                continue
-            with suppress(ValueError):  # it has died meanwhile
-                actor = ray.get_actor(entry["name"], namespace=self._spec.namespace)
-                broker_id = int(rest.partition("-")[0])
-                if kind == "broker":
-                    self._brokers[broker_id] = actor
-                else:
-                    self._shards.setdefault(broker_id, []).append(actor)
+            name = entry["name"].split("-")
+            if entry["namespace"] == self._spec.namespace and name[0] == kind:
+                with suppress(ValueError):  # it has died meanwhile
+                    found.append((int(name[1]), ray.get_actor(entry["name"], namespace=self._spec.namespace)))
+        return found
 
     def start_broker(self, broker_id: int) -> None:
         """Start a broker's process; its port stays what it was."""
@@ -158,13 +157,19 @@ class RayLauncher:
     def _start_broker(self, broker_id: int) -> None:
         if self.stopping:
             return
+        try:
+            replaced = self._brokers.pop(broker_id, None)
+            if replaced is not None:
+                ray.kill(replaced)  # asked for twice: only one process can have the data
+            self._start_on_its_node(broker_id)
+        except Exception as error:  # Ray's, which may be busy, too
+            self._not_started(broker_id, last_line(error))
+
+    def _start_on_its_node(self, broker_id: int) -> None:
         spec, node = self._specs[broker_id]
         present = successor(node, alive_nodes())
         if present is None:
-            self.errors[broker_id] = f"broker {broker_id}: Ray node {node.address} with its data is gone"
-            log.error("%s", self.errors[broker_id])
-            self.start_failed(broker_id)
-            return
+            raise RuntimeError(f"broker {broker_id}: Ray node {node.address} with its data is gone")
         self._specs[broker_id] = (spec, present)
         number = self._incarnations[broker_id] = self._incarnations.get(broker_id, 0) + 1
         actor = Broker.options(  # type: ignore[attr-defined]
@@ -177,27 +182,30 @@ class RayLauncher:
         self.starts_under_way.add(actor)
         threading.Thread(target=self._await_broker, args=(broker_id, actor), daemon=True).start()
 
+    def _not_started(self, broker_id: int, reason: str) -> None:
+        self.errors[broker_id] = reason
+        log.error("broker %d did not start: %s", broker_id, reason)
+        self.start_failed(broker_id)
+
     def _await_broker(self, broker_id: int, actor: Any) -> None:
         try:
             started = self._started(actor)
-        except ray.exceptions.RayError as error:
+        except Exception as error:
             if self._brokers.get(broker_id) is not actor:
                 return  # it was ended on purpose
             cause = getattr(error, "cause", None)
+            reason = last_line(cause if cause is not None else error)
             if isinstance(error, ray.exceptions.GetTimeoutError):
-                ray.kill(actor)
+                self._work.put(partial(ray.kill, actor))
                 reason = f"broker {broker_id}: {_SILENT.format(self.start_timeout_s)}"
-            else:
-                reason = last_line(cause if cause is not None else error)
-            self.errors[broker_id] = reason
-            log.error("broker %d did not start: %s", broker_id, reason)
-            self.start_failed(broker_id)
+            self._not_started(broker_id, reason)
             return
         finally:
             self.starts_under_way.discard(actor)
-        self.errors.pop(broker_id, None)
-        spec, node = self._specs[broker_id]
-        self._specs[broker_id] = (replace(spec, port=started["port"]), node)
+        if self._brokers.get(broker_id) is actor:
+            self.errors.pop(broker_id, None)
+            spec, node = self._specs[broker_id]
+            self._specs[broker_id] = (replace(spec, port=started["port"]), node)
 
     def _started(self, actor: Any) -> dict[str, Any]:
         """What a broker's start returns. It may recover for as long as it takes, while its process answers.
@@ -256,11 +264,10 @@ class RayLauncher:
             lifetime="detached",
             scheduling_strategy=NodeAffinitySchedulingStrategy(node.node_id, soft=False),
         ).remote(spec.socket_path, self._spec.log_dir, f"shards-of-{broker_id}", self._spec.version)
-        self._starting[broker_id] = self._starting.get(broker_id, 0) + 1
-        self._shards.setdefault(broker_id, []).append(actor)
         actor.describe.remote().future().add_done_callback(
             lambda future: self._work.put(partial(self._shard_started, broker_id, future))
         )
+        self._starting[broker_id] = self._starting.get(broker_id, 0) + 1
 
     def _shard_started(self, broker_id: int, future: Any) -> None:
         if future.exception() is None or self.stopping:
@@ -283,10 +290,11 @@ class RayLauncher:
         self._work.put(idle.set)  # what is being started is in the tables then
         idle.wait(1.0)
         brokers, self._brokers = list(self._brokers.values()), {}
-        shards = [actor for actors in self._shards.values() for actor in actors]
         if brokers:
             ray.wait([actor.stop.remote() for actor in brokers], num_returns=len(brokers), timeout=timeout_s)
-        for actor in [*brokers, *shards]:
+        for actor in brokers:
+            ray.kill(actor)
+        for _, actor in self._running("shard"):
             ray.kill(actor)
 
     def statuses(self) -> list[dict[str, Any]]:
