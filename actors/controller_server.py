@@ -327,11 +327,15 @@ class ControllerServer:
             ],
         }
 
-    def ready(self, and_these: Sequence[int] = ()) -> bool:
-        """Whether all expected brokers, and these, are registered and know of one another."""
+    def ready(self, these: Sequence[int] | None = None) -> bool:
+        """Whether these brokers, or all that are expected, are registered and know of one another."""
         version = self.metadata.version
-        wanted = self._wanted.union(and_these)
-        return bool(wanted) and all(b in self._brokers and self._brokers[b].acked_version >= version for b in wanted)
+        asked = self._wanted if these is None else these
+        return bool(asked) and all(b in self._brokers and self._brokers[b].acked_version >= version for b in asked)
+
+    def next_id(self) -> int:
+        """The first broker id above all that have been given out."""
+        return max(self._wanted | self.metadata.brokers.keys(), default=-1) + 1
 
     def in_sync_everywhere(self, broker_id: int) -> bool:
         """Whether a broker is in the in-sync set of every partition it holds."""
