@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, TypeVar
 
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -26,17 +26,21 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from actors.broker import Broker
 from actors.broker_server import BrokerSpec
 from actors.controller_server import ControllerServer
+from actors.log.files import write_atomically
 from actors.metadata_log import MetadataLog
 from actors.offsets_partition import OffsetsPartition
 from actors.process import LoopThread, check_code_version, last_line, log_to
 from actors.settings import BrokerConfig
 from placement.nodes import Node, alive_nodes, place_brokers, successor
 
+T = TypeVar("T")
+
 log = logging.getLogger(__name__)
 
 _START_SECONDS = 60.0  # a process that is started says something within it
 _FAILED_SHARD_SECONDS = 1.0
 _HAND_OVER_SECONDS = 30.0
+_FAILED_RESTART_SECONDS = 2.0
 _ANY_HOST = ("0.0.0.0", "::")  # to listen on; nobody can be told to connect there
 _SILENT = "Ray has not started its process, or this does not answer, for {:.0f} s; see `ray status`, and memory"
 _SHARDS_AT_ONCE = 4  # processes being started; more only make each other slow
@@ -113,7 +117,6 @@ class RayLauncher:
         self._brokers: dict[int, Any] = {}
         self._specs: dict[int, tuple[BrokerSpec, Node]] = {}
         self._incarnations: dict[int, int] = {}
-        self._shards: dict[int, list[Any]] = {}
         self._starting: dict[int, int] = {}
         self._owed: dict[int, int] = {}
         self._shard_number = 0
@@ -138,18 +141,18 @@ class RayLauncher:
         self._specs[spec.broker_id] = (spec, node)
 
     def adopt(self) -> None:
-        """After a restart of the controller: find the actors its predecessor started."""
+        """After a restart of the controller: find the brokers its predecessor started."""
+        self._brokers.update(self._running("broker"))
+
+    def _running(self, kind: str) -> list[tuple[int, Any]]:
+        """The brokers or shards of this cluster that Ray knows, each with the id of its broker."""
+        found = []
         for entry in ray.util.list_named_actors(all_namespaces=True):
-            kind, _, rest = entry["name"].partition("-")
-            if entry["namespace"] != self._spec.namespace or kind not in ("broker", "shard"):
-                continue
-            with suppress(ValueError):  # it has died meanwhile
-                actor = ray.get_actor(entry["name"], namespace=self._spec.namespace)
-                broker_id = int(rest.partition("-")[0])
-                if kind == "broker":
-                    self._brokers[broker_id] = actor
-                else:
-                    self._shards.setdefault(broker_id, []).append(actor)
+            name = entry["name"].split("-")
+            if entry["namespace"] == self._spec.namespace and name[0] == kind:
+                with suppress(ValueError):  # it has died meanwhile
+                    found.append((int(name[1]), ray.get_actor(entry["name"], namespace=self._spec.namespace)))
+        return found
 
     def start_broker(self, broker_id: int) -> None:
         """Start a broker's process; its port stays what it was."""
@@ -158,13 +161,19 @@ class RayLauncher:
     def _start_broker(self, broker_id: int) -> None:
         if self.stopping:
             return
+        try:
+            replaced = self._brokers.pop(broker_id, None)
+            if replaced is not None:
+                ray.kill(replaced)  # asked for twice: only one process can have the data
+            self._start_on_its_node(broker_id)
+        except Exception as error:  # Ray's, which may be busy, too
+            self._not_started(broker_id, last_line(error))
+
+    def _start_on_its_node(self, broker_id: int) -> None:
         spec, node = self._specs[broker_id]
         present = successor(node, alive_nodes())
         if present is None:
-            self.errors[broker_id] = f"broker {broker_id}: Ray node {node.address} with its data is gone"
-            log.error("%s", self.errors[broker_id])
-            self.start_failed(broker_id)
-            return
+            raise RuntimeError(f"broker {broker_id}: Ray node {node.address} with its data is gone")
         self._specs[broker_id] = (spec, present)
         number = self._incarnations[broker_id] = self._incarnations.get(broker_id, 0) + 1
         actor = Broker.options(  # type: ignore[attr-defined]
@@ -177,27 +186,30 @@ class RayLauncher:
         self.starts_under_way.add(actor)
         threading.Thread(target=self._await_broker, args=(broker_id, actor), daemon=True).start()
 
+    def _not_started(self, broker_id: int, reason: str) -> None:
+        self.errors[broker_id] = reason
+        log.error("broker %d did not start: %s", broker_id, reason)
+        self.start_failed(broker_id)
+
     def _await_broker(self, broker_id: int, actor: Any) -> None:
         try:
             started = self._started(actor)
-        except ray.exceptions.RayError as error:
+        except Exception as error:
             if self._brokers.get(broker_id) is not actor:
                 return  # it was ended on purpose
             cause = getattr(error, "cause", None)
+            reason = last_line(cause if cause is not None else error)
             if isinstance(error, ray.exceptions.GetTimeoutError):
-                ray.kill(actor)
+                self._work.put(partial(ray.kill, actor))
                 reason = f"broker {broker_id}: {_SILENT.format(self.start_timeout_s)}"
-            else:
-                reason = last_line(cause if cause is not None else error)
-            self.errors[broker_id] = reason
-            log.error("broker %d did not start: %s", broker_id, reason)
-            self.start_failed(broker_id)
+            self._not_started(broker_id, reason)
             return
         finally:
             self.starts_under_way.discard(actor)
-        self.errors.pop(broker_id, None)
-        spec, node = self._specs[broker_id]
-        self._specs[broker_id] = (replace(spec, port=started["port"]), node)
+        if self._brokers.get(broker_id) is actor:
+            self.errors.pop(broker_id, None)
+            spec, node = self._specs[broker_id]
+            self._specs[broker_id] = (replace(spec, port=started["port"]), node)
 
     def _started(self, actor: Any) -> dict[str, Any]:
         """What a broker's start returns. It may recover for as long as it takes, while its process answers.
@@ -256,11 +268,10 @@ class RayLauncher:
             lifetime="detached",
             scheduling_strategy=NodeAffinitySchedulingStrategy(node.node_id, soft=False),
         ).remote(spec.socket_path, self._spec.log_dir, f"shards-of-{broker_id}", self._spec.version)
-        self._starting[broker_id] = self._starting.get(broker_id, 0) + 1
-        self._shards.setdefault(broker_id, []).append(actor)
         actor.describe.remote().future().add_done_callback(
             lambda future: self._work.put(partial(self._shard_started, broker_id, future))
         )
+        self._starting[broker_id] = self._starting.get(broker_id, 0) + 1
 
     def _shard_started(self, broker_id: int, future: Any) -> None:
         if future.exception() is None or self.stopping:
@@ -283,10 +294,11 @@ class RayLauncher:
         self._work.put(idle.set)  # what is being started is in the tables then
         idle.wait(1.0)
         brokers, self._brokers = list(self._brokers.values()), {}
-        shards = [actor for actors in self._shards.values() for actor in actors]
         if brokers:
             ray.wait([actor.stop.remote() for actor in brokers], num_returns=len(brokers), timeout=timeout_s)
-        for actor in [*brokers, *shards]:
+        for actor in brokers:
+            ray.kill(actor)
+        for _, actor in self._running("shard"):
             ray.kill(actor)
 
     def statuses(self) -> list[dict[str, Any]]:
@@ -306,11 +318,25 @@ class Controller:
     """The one controller of a cluster, called `controller` in the cluster's namespace."""
 
     def __init__(self, spec: ControllerSpec) -> None:
+        self._restarted = True  # unless Ray says that it is not so
+        try:
+            self._restarted = bool(ray.get_runtime_context().was_current_actor_reconstructed)
+            self._begin(spec)
+        except Exception:
+            if not self._restarted:
+                raise  # who starts the cluster sees why it cannot be
+            # An exception is the end of the actor for Ray, which does not try again. The end of its process is not.
+            log.exception("this controller cannot start; the next one will try")
+            time.sleep(_FAILED_RESTART_SECONDS)
+            os._exit(1)
+
+    def _begin(self, spec: ControllerSpec) -> None:
         check_code_version(spec.version)
         log_to(spec.log_dir, "controller")
         self._spec = spec
         self._address = ray.util.get_node_ip_address() if spec.host is None else spec.host
         self._secret = bytes.fromhex(Path(spec.secret_file).read_text())
+        self._adding = threading.Lock()
         self._thread = LoopThread("coterie-controller")
         self._launcher = RayLauncher(spec)
         metadata_log = MetadataLog(Path(spec.data_dir) / "controller" / "metadata.log")
@@ -318,18 +344,26 @@ class Controller:
         self._server = ControllerServer(metadata_log, config, self._secret, self._launcher, self._thread.loop)
         self._launcher.start_failed = lambda broker_id: self._on_loop(self._server.start_failed, broker_id)
         self._port = self._thread.call(self._server.listen(self._address))
-        if ray.get_runtime_context().was_current_actor_reconstructed:
+        if self._restarted:
             self._launcher.adopt()
-            self._on_loop(self._server.expect, self._place_brokers())
+            self._on_loop(self._server.expect, self._place_brokers(spec.brokers, may_be_away=True))
 
     def _on_loop(self, call: Callable[..., None], *arguments: Any) -> None:
         self._thread.loop.call_soon_threadsafe(call, *arguments)
+
+    def _ask(self, call: Callable[..., T], *arguments: Any) -> T:
+        """What a call returns on the loop, where nothing changes meanwhile."""
+
+        async def on_loop() -> T:
+            return call(*arguments)
+
+        return self._thread.call(on_loop())
 
     def join_info(self) -> tuple[str, int, bytes]:
         """Where brokers find this controller, and the secret both prove they know."""
         return self._address, self._port, self._secret
 
-    def _place_brokers(self, only: frozenset[int] | None = None) -> list[int]:
+    def _place_brokers(self, count: int, only: Sequence[int] | None = None, *, may_be_away: bool = False) -> list[int]:
         """Place the brokers on Ray nodes; one with data goes back to where the data is. `only`: the others run."""
         spec = self._spec
         homes: dict[str, tuple[str, int]] = {}
@@ -338,7 +372,7 @@ class Controller:
         known = {int(broker_id): home[0] for broker_id, home in homes.items()}
         if spec.host is not None:
             known = {}  # a cluster on one machine: addresses of Ray's do not matter
-        nodes = place_brokers(alive_nodes(), known, max(spec.brokers, len(homes)))
+        nodes = place_brokers(alive_nodes(), known, max(count, len(homes)), may_be_away=may_be_away)
         listeners = Listeners.of(BrokerConfig.from_mapping(spec.config))
         for broker_id, node in nodes.items():
             if only is not None and broker_id not in only:
@@ -359,15 +393,12 @@ class Controller:
                 node,
             )
         text = json.dumps({str(b): [node.address, spec.port] for b, node in nodes.items()})
-        new = spec.homes_file.with_suffix(".new")
-        new.write_text(text)
-        new.replace(spec.homes_file)
+        write_atomically(spec.homes_file, text.encode())
         return sorted(nodes)
 
     def _present_port(self, broker_id: int) -> int:
         """The port of an adopted broker, so that clients find its successor where they know it; 0 for a new one."""
-        adopted = ray.get_runtime_context().was_current_actor_reconstructed
-        known = self._server.metadata.brokers.get(broker_id) if adopted else None
+        known = self._server.metadata.brokers.get(broker_id) if self._restarted else None
         return known.port if known is not None else 0
 
     def start_brokers(self, timeout_s: float) -> list[tuple[str, int]]:
@@ -376,9 +407,10 @@ class Controller:
         Raises RuntimeError with the first broker's reason if one does not come up, or says nothing for `timeout_s`.
         """
         self._launcher.start_timeout_s = timeout_s
-        self._on_loop(self._server.start, self._place_brokers())
+        ids = self._place_brokers(self._spec.brokers)
+        self._ask(self._server.start, ids)
         try:
-            self._wait_for_brokers(timeout_s)
+            self._wait_for_brokers(timeout_s, ids)
         except RuntimeError:
             self._server.stopping = True  # what has failed is not tried again while it is being taken down
             raise
@@ -394,7 +426,8 @@ class Controller:
         if known is None:
             raise RuntimeError(f"there is no broker {broker_id}")
         self._launcher.close_broker(broker_id)
-        self._wait(lambda: self._is_back(broker_id, known.epoch), timeout_s, f"broker {broker_id} did not come back")
+        came_back = partial(self._ask, self._is_back, broker_id, known.epoch)
+        self._wait(came_back, timeout_s, f"broker {broker_id} did not come back")
 
     def _is_back(self, broker_id: int, since_epoch: int) -> bool:
         broker = self._server.metadata.brokers[broker_id]
@@ -406,11 +439,11 @@ class Controller:
 
     def add_brokers(self, count: int, timeout_s: float) -> list[int]:
         """Start `count` more brokers; their ids, once they serve. Raises RuntimeError if one does not come up."""
-        known = set(self._server.metadata.brokers)
-        ids = list(range(max(known, default=-1) + 1, max(known, default=-1) + 1 + count))
-        self._spec = replace(self._spec, brokers=ids[-1] + 1)
-        self._place_brokers(frozenset(ids))
-        self._on_loop(self._server.add, ids)
+        with self._adding:
+            first = self._ask(self._server.next_id)
+            ids = list(range(first, first + count))
+            self._place_brokers(ids[-1] + 1, ids, may_be_away=True)
+            self._ask(self._server.add, ids)
         self._wait_for_brokers(timeout_s, ids)
         return ids
 
@@ -421,11 +454,12 @@ class Controller:
                 raise RuntimeError(f"{what} within {timeout_s:.0f} s; see {self._spec.log_dir}")
             time.sleep(0.02)
 
-    def _wait_for_brokers(self, timeout_s: float, and_these: Sequence[int] = ()) -> None:
+    def _wait_for_brokers(self, timeout_s: float, ids: Sequence[int]) -> None:
         deadline = time.monotonic() + timeout_s
-        while not self._server.ready(and_these):
-            if self._launcher.errors:
-                raise RuntimeError(self._launcher.errors[min(self._launcher.errors)])
+        while not self._ask(self._server.ready, ids):
+            reason = next((error for broker_id in ids if (error := self._launcher.errors.get(broker_id))), None)
+            if reason is not None:
+                raise RuntimeError(reason)
             if self._launcher.starts_under_way:  # which has deadlines of its own
                 deadline = time.monotonic() + timeout_s
             elif time.monotonic() > deadline:
@@ -433,12 +467,12 @@ class Controller:
             time.sleep(0.02)
 
     def addresses(self) -> list[tuple[str, int]]:
-        """(host, port) of each broker, by id."""
+        """(host, port) of each broker, by id. Not asked of the loop, which may stand still: it says that we live."""
         return [(b.host, b.port) for _, b in sorted(self._server.metadata.brokers.items())]
 
     def status(self) -> dict[str, Any]:
         """The cluster as `coterie status` shows it."""
-        found = self._server.status()
+        found = self._ask(self._server.status)
         found["name"] = self._spec.name
         found["data_dir"] = self._spec.data_dir
         by_id = {status["broker_id"]: status for status in self._launcher.statuses()}

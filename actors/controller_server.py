@@ -104,8 +104,8 @@ class ControllerServer:
             0,
         )
         port: int = self._server.sockets[0].getsockname()[1]
-        self._loop.call_later(self._lease / 4, self._tick)
         self._started = self._balanced = self._loop.time()
+        self._tick_later()
         return port
 
     def expect(self, broker_ids: list[int]) -> None:
@@ -208,14 +208,26 @@ class ControllerServer:
         if not self.stopping and broker_id in self._wanted and broker_id not in self._brokers:
             self._launcher.start_broker(broker_id)
 
+    def _tick_later(self) -> None:
+        self._tick_due = self._loop.time() + self._lease / 4
+        self._loop.call_later(self._lease / 4, self._tick)
+
     def _tick(self) -> None:
+        now = self._loop.time()
+        if now > self._tick_due + self._lease / 4:
+            # It is us who were silent, perhaps for a slow disk: what brokers said meanwhile has not been read yet.
+            # Giving them up later than they give up their leases is always safe.
+            log.warning("this controller stood still for %.1f s: brokers have another lease", now - self._tick_due)
+            self._started = now
+            for session in self._sessions.values():
+                session.last_heard = now
         try:
-            self._look_after_brokers(self._loop.time())
+            self._look_after_brokers(now)
         except OSError as error:
             log.error("leadership stays where it is, the metadata log cannot be written: %s", error)
         finally:
             if not self.stopping:
-                self._loop.call_later(self._lease / 4, self._tick)
+                self._tick_later()
 
     def _look_after_brokers(self, now: float) -> None:
         for session in list(self._brokers.values()):
@@ -315,11 +327,15 @@ class ControllerServer:
             ],
         }
 
-    def ready(self, and_these: Sequence[int] = ()) -> bool:
-        """Whether all expected brokers, and these, are registered and know of one another."""
+    def ready(self, these: Sequence[int] | None = None) -> bool:
+        """Whether these brokers, or all that are expected, are registered and know of one another."""
         version = self.metadata.version
-        wanted = self._wanted.union(and_these)
-        return bool(wanted) and all(b in self._brokers and self._brokers[b].acked_version >= version for b in wanted)
+        asked = self._wanted if these is None else these
+        return bool(asked) and all(b in self._brokers and self._brokers[b].acked_version >= version for b in asked)
+
+    def next_id(self) -> int:
+        """The first broker id above all that have been given out."""
+        return max(self._wanted | self.metadata.brokers.keys(), default=-1) + 1
 
     def in_sync_everywhere(self, broker_id: int) -> bool:
         """Whether a broker is in the in-sync set of every partition it holds."""

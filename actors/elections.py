@@ -235,12 +235,16 @@ def alter_partitions(
 def replica_torn(
     metadata: ClusterMetadata, arguments: Mapping[str, Any], config: BrokerConfig | None = None
 ) -> Decision:
-    """{broker_id, broker_epoch, partitions: [[topic_id, index]]}: a living broker has lost the ends of these logs."""
-    broker_id = arguments["broker_id"]
+    """{broker_id, broker_epoch, partitions: [[topic_id, index]]}: a living broker has lost the ends of these logs.
+
+    Raises ValueError at another epoch than the broker's present one: between its hello and the welcome it does not
+    know that one yet, and has to say this again.
+    """
+    broker_id, epoch = arguments["broker_id"], arguments["broker_epoch"]
     sender = metadata.brokers.get(broker_id)
     records: list[Record] = []
-    if sender is None or sender.epoch != arguments["broker_epoch"]:
-        return {}, records
+    if sender is None or sender.epoch != epoch:
+        raise ValueError(f"broker {broker_id} is not registered at epoch {epoch}")
     for topic_id, index in arguments["partitions"]:
         name = metadata.names.get(topic_id)
         partition = metadata.partition(name, index) if name is not None else None

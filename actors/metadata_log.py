@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import struct
 import time
@@ -12,8 +13,10 @@ from typing import Any
 import msgpack
 from crc32c import crc32c
 
-from actors.log.files import FileWriter
+from actors.log.files import FileWriter, fsync_directory
 from placement.metadata import ClusterMetadata
+
+log = logging.getLogger(__name__)
 
 _HEAD = struct.Struct(">II")
 _SNAPSHOT_EVERY = 10_000
@@ -26,7 +29,7 @@ class MetadataLogError(Exception):
 
 
 class MetadataLog:
-    """An append-only file. Opening replays it, cuts a torn tail, and rewrites a long one as a snapshot.
+    """An append-only file. Opening replays it and cuts a torn tail; a long one is rewritten as a snapshot.
 
     A damaged record before the tail is refused: what stands behind it was told to others.
 
@@ -45,11 +48,13 @@ class MetadataLog:
             raise
         self._file = open(path, "r+b" if path.exists() else "w+b", buffering=0)  # noqa: SIM115 - lives as long as we do
         self._file.truncate(whole)
+        fsync_directory(path.parent)
         self._size = whole
+        self._named = True  # durably: after a loss of power the file of this name is this one
         if whole == 0:
             self._write(["format", FORMAT_VERSION])
         elif self._count > _SNAPSHOT_EVERY:
-            self._rewrite()
+            self._shorten()
 
     def _replay(self) -> int:
         self._count = 0
@@ -91,9 +96,14 @@ class MetadataLog:
             record = records[0] if len(records) == 1 else ["records", records]
             self._write(record)
             self._apply(record)
+            if self._count % _SNAPSHOT_EVERY == 0:  # where it fails, it is tried again after as many
+                self._shorten()
 
     def _write(self, record: list[Any]) -> None:
         data = _frame(record)
+        if not self._named:
+            fsync_directory(self.path.parent)
+            self._named = True
         try:
             self._file.truncate(self._size)  # what a refused write may have left
             FileWriter().write(self._file.fileno(), [data], self._size)
@@ -104,17 +114,27 @@ class MetadataLog:
         self._size += len(data)
         self._count += 1
 
+    def _shorten(self) -> None:
+        try:
+            self._rewrite()
+        except OSError as error:
+            log.warning("%s stays as long as it is: %s", self.path, error)
+
     def _rewrite(self) -> None:
+        """Raises OSError, and then the old file goes on being used."""
+        data = _frame(["format", FORMAT_VERSION]) + _frame(["image", self.metadata.to_wire()])
         new = self.path.with_suffix(".new")
-        with open(new, "wb") as file:
-            file.write(_frame(["format", FORMAT_VERSION]) + _frame(["image", self.metadata.to_wire()]))
-            file.flush()
+        file = open(new, "w+b", buffering=0)  # noqa: SIM115 - lives as long as we do
+        try:
+            FileWriter().write(file.fileno(), [data], 0)
             os.fsync(file.fileno())
-        os.replace(new, self.path)
-        self._file.close()
-        self._file = open(self.path, "r+b", buffering=0)  # noqa: SIM115
-        self._size = os.fstat(self._file.fileno()).st_size
-        self._count = 2
+            os.replace(new, self.path)
+        except OSError:
+            file.close()
+            raise
+        old, self._file = self._file, file
+        self._size, self._count, self._named = len(data), 2, False
+        old.close()
 
     def close(self) -> None:
         """Close the file and let others have it. Closing twice is harmless."""

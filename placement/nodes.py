@@ -42,7 +42,9 @@ def rack_of(labels: Mapping[str, str]) -> str | None:
     return next((labels[name] for name in RACK_LABELS if labels.get(name)), None)
 
 
-def place_brokers(nodes: list[Node], homes: dict[int, str], count: int) -> dict[int, Node]:
+def place_brokers(
+    nodes: list[Node], homes: dict[int, str], count: int, *, may_be_away: bool = False
+) -> dict[int, Node]:
     """A node for each broker 0 to count-1: the one at its home address if it has one, else the least used.
 
     Of nodes that are used alike, one in the least used rack. `homes` maps broker id to the address of the node with
@@ -58,6 +60,9 @@ def place_brokers(nodes: list[Node], homes: dict[int, str], count: int) -> dict[
     placed: dict[int, Node] = {}
     for broker_id, address in homes.items():
         if address not in by_address:
+            if may_be_away:
+                placed[broker_id] = Node("", address, 0.0)  # `successor` finds the one that comes back
+                continue
             raise PlacementError(
                 f"the data of broker {broker_id} is on Ray node {address}, which is not in this Ray cluster "
                 f"(there are {', '.join(sorted(by_address))}): start that node again, or move its data directory"

@@ -173,6 +173,7 @@ _EXCHANGED: list[tuple[Any, str, Any]] = [
     (actors.shards, "_wants_cpu", _wants_cpu),
     (actors.housekeeping, "_in_process", _compact),
     (actors.log.data_dir, "_BOOT_ID", BootId()),
+    (actors.metadata_log, "_SNAPSHOT_EVERY", 10),
     (actors.log.partition_log, "FileWriter", disks.SimFileWriter),
     (actors.log.flush, "fsync_file", disks.fsync_file),
     (actors.log.compaction, "fsync_file", disks.fsync_file),

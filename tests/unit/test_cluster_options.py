@@ -152,6 +152,7 @@ def test_a_broker_takes_the_rack_of_the_node_it_comes_back_on_and_else_the_setti
 
     alive: list[Node] = []
     monkeypatch.setattr("actors.controller.Broker", StartedBroker)
+    monkeypatch.setattr("ray.kill", lambda actor: None)
     monkeypatch.setattr("actors.controller.alive_nodes", lambda: alive)
     monkeypatch.setattr(RayLauncher, "_await_broker", lambda launcher, broker_id, actor: None)
     config = {"broker.rack": "of all", "message.max.bytes": "1000"}

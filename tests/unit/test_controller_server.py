@@ -320,6 +320,42 @@ def test_a_silent_broker_is_hung_up_on_killed_and_succeeded(tmp_path: Path) -> N
     run(test())
 
 
+class Clock:
+    """The loop with a clock that the test puts forward."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self.ahead = 0.0
+
+    def time(self) -> float:
+        return self._loop.time() + self.ahead
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loop, name)
+
+
+def test_a_controller_that_stood_still_gives_no_broker_up_for_what_it_has_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test() -> None:
+        async with controller(tmp_path) as c:
+            c.server.expect([0, 1])  # 1 has been there, and says its hello while we stand still
+            broker = await FakeBroker(0).register(c.port)
+            clock = Clock(asyncio.get_running_loop())
+            monkeypatch.setattr(c.server, "_loop", clock)
+            clock.ahead = 100.0
+            c.server._tick()
+            assert (await create(broker, "t"))["error_code"] == 0
+            assert (c.launcher.started, c.launcher.killed) == ([], [])
+            for _ in range(5):  # ticks in time: now it is the brokers who are silent
+                clock.ahead += 16.0
+                c.server._tick()
+            await broker.lost.wait()
+            await until(lambda: sorted(c.launcher.killed) == [0, 1])
+
+    run(test())
+
+
 def test_a_start_that_failed_is_tried_again(tmp_path: Path) -> None:
     async def test() -> None:
         async with controller(tmp_path) as c:
@@ -570,6 +606,27 @@ def test_brokers_are_looked_after_though_leadership_could_not_go_back(
             monkeypatch.setattr(c.server, "_balance", refused)
             await silent.lost.wait()
             await until(lambda: not c.metadata.brokers[0].alive)
+
+    run(test())
+
+
+def test_a_loss_told_before_the_welcome_is_refused_so_that_it_is_told_again(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with controller(tmp_path) as c:
+            one = await FakeBroker(0).register(c.port)
+            await FakeBroker(1).register(c.port)
+            await create(one, "t", factor=2)
+            one.hang_up()
+            await until(lambda: not c.metadata.brokers[0].alive)
+            again = await FakeBroker(0, one.epoch).register(c.port)
+            before = changed(c.leader("t"), isr=(0, 1))
+            c.server._commit([partition_record("t", 0, before)])
+            told = {"broker_id": 0, "partitions": [[c.metadata.topics["t"].id, 0]]}
+            refused = await again.call("replica_torn", 1, **told, broker_epoch=one.epoch)
+            assert "broker 0 is not registered at epoch 0" in refused["error"]
+            assert c.leader("t") == before
+            assert "error" not in await again.call("replica_torn", 2, **told, broker_epoch=again.epoch)
+            assert c.leader("t").isr == (1,)
 
     run(test())
 

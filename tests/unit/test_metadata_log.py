@@ -202,6 +202,76 @@ def test_a_long_log_is_rewritten_as_a_snapshot_that_says_the_same(path: Path, mo
     assert not path.with_suffix(".new").exists()
 
 
+def test_a_log_in_use_is_rewritten_each_time_it_has_become_long(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_SNAPSHOT_EVERY", 20)
+    rewritten = []
+    replace = os.replace
+    monkeypatch.setattr(os, "replace", lambda old, new: (rewritten.append(new), replace(old, new)))
+    log = MetadataLog(path)
+    for i in range(200):
+        log.append([["producer_ids", i]])
+    log.close()
+    assert len(rewritten) == 11, "every 18 records: the snapshot counts as two"
+    assert path.stat().st_size < 25 * len(_frame(["producer_ids", 199])) + len(_frame(log.metadata.to_wire()))
+    assert reopened(path).metadata.to_wire() == log.metadata.to_wire()
+
+
+@pytest.mark.parametrize("refused", ["fsync", "replace"])
+def test_a_log_that_cannot_be_rewritten_is_used_on_and_nothing_is_refused(
+    path: Path, monkeypatch: pytest.MonkeyPatch, refused: str
+) -> None:
+    monkeypatch.setattr(module, "_SNAPSHOT_EVERY", 20)
+    log = MetadataLog(path)
+    for i in range(18):
+        log.append([["producer_ids", i]])
+    asked = []
+    fsync = os.fsync
+
+    def full(*arguments: Any) -> None:
+        if refused == "replace" or os.readlink(f"/proc/self/fd/{arguments[0]}").endswith(".new"):
+            asked.append(arguments)
+            raise OSError(28, "no space left on this disk")
+        fsync(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, refused, full)
+        for i in range(18, 38):
+            log.append([["producer_ids", i]])
+    assert len(asked) == 1, "not at each record"
+    assert reopened_copy(path).metadata.to_wire() == log.metadata.to_wire()
+    long = path.stat().st_size
+    for i in range(38, 42):
+        log.append([["producer_ids", i]])
+    log.close()
+    assert path.stat().st_size < long
+    assert reopened(path).metadata.next_producer_id == 41
+
+
+def test_a_snapshot_whose_name_may_not_survive_takes_no_records(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a loss of power the old file would be there again, without them."""
+    monkeypatch.setattr(module, "_SNAPSHOT_EVERY", 20)
+    log = MetadataLog(path)
+    with monkeypatch.context() as patch:
+        for i in range(19):
+            log.append([["producer_ids", i]])
+        patch.setattr(module, "fsync_directory", _disk_full)
+        for _ in range(2):
+            with pytest.raises(OSError, match="disk"):
+                log.append([["producer_ids", 99]])
+        assert log.metadata.next_producer_id == 18
+    log.append([["producer_ids", 100]])
+    log.close()
+    assert reopened(path).metadata.next_producer_id == 100
+
+
+def reopened_copy(path: Path) -> MetadataLog:
+    """What a successor would find now."""
+    copied = path.parent.with_name("copy") / path.name
+    copied.parent.mkdir()
+    copied.write_bytes(path.read_bytes())
+    return reopened(copied)
+
+
 def test_a_crash_before_the_snapshot_is_in_place_leaves_the_log(path: Path) -> None:
     expected = written(path)
     path.with_suffix(".new").write_bytes(b"half a snaps")
@@ -269,7 +339,7 @@ def test_what_a_refused_write_left_is_gone_before_the_next_one(path: Path, monke
     assert reopened(path).metadata.next_producer_id == 6000
 
 
-def _disk_full(fd: int) -> None:
+def _disk_full(file: int | Path) -> None:
     raise OSError(28, "no space left on this disk")
 
 

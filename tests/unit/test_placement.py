@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from placement.assignment import NotEnoughBrokersError, assign_replicas, by_rack
 from placement.metadata import NO_LEADER, PartitionInfo, elect
-from placement.nodes import Node, PlacementError, alive_nodes, place_brokers, rack_of
+from placement.nodes import Node, PlacementError, alive_nodes, place_brokers, rack_of, successor
 
 brokers = st.lists(st.integers(0, 99), min_size=1, max_size=12, unique=True).flatmap(
     lambda ids: st.tuples(*(st.tuples(st.just(i), st.sampled_from([None, "a", "b", "c"])) for i in ids))
@@ -135,6 +135,14 @@ def test_nodes_that_share_an_address_share_its_brokers() -> None:
 def test_a_missing_home_is_named_with_what_there_is_instead() -> None:
     with pytest.raises(PlacementError, match=r"broker 1 is on Ray node 10\.9\.9\.9.*10\.0\.0\.0, 10\.0\.0\.1"):
         place_brokers(nodes(2), {0: "10.0.0.0", 1: "10.9.9.9"}, 2)
+
+
+def test_a_broker_of_a_running_cluster_waits_for_the_node_with_its_data() -> None:
+    placed = place_brokers(nodes(2), {0: "10.0.0.0", 1: "10.9.9.9"}, 3, may_be_away=True)
+    assert [placed[i].address for i in range(3)] == ["10.0.0.0", "10.9.9.9", "10.0.0.1"]
+    assert successor(placed[1], nodes(2)) is None
+    back = Node("node9", "10.9.9.9", 2.0)
+    assert successor(placed[1], [*nodes(2), back]) == back
 
 
 @given(st.lists(st.sampled_from(["a", "b", "c", None]), min_size=1, max_size=8), st.integers(1, 8))
