@@ -4,7 +4,7 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from actors.log.files import FileWriter, fsync_directory, fsync_file, write_atomically
+from actors.log.files import FileWriter, Hold, fsync_directory, fsync_file, write_atomically
 from actors.log.segment import Segment
 
 
@@ -16,6 +16,7 @@ class FlushJob:
     upto: int
     generation: int
     writer: FileWriter
+    hold: Hold
     newest_ms: int = 0
     """When the last record before `upto` was appended."""
     active_fd: int = -1
@@ -47,6 +48,7 @@ class FlushJob:
         self.lost = False
 
     def _write(self) -> None:
-        for path, content in self.files:
-            write_atomically(path, content, durable=False)
+        with self.hold.kept():
+            for path, content in self.files:
+                write_atomically(path, content, durable=False)
         fsync_directory(self.directory)

@@ -49,7 +49,7 @@ class UpkeptLog(StoredLog):
 
         They are already out of the log under another name: `files.remove_files` may take its time.
         """
-        if self._in_repair:
+        if self._in_repair or self._hold.ended:
             return []
         self._producers.expire(now_ms, self.config.producer_id_expiration_ms)
         if self._failure is None:
@@ -238,6 +238,8 @@ class UpkeptLog(StoredLog):
         A result the log has moved past (truncated, segments deleted meanwhile) is dropped. StorageError when
         the disk refuses; once files have moved, the log takes no more appends until it is repaired.
         """
+        if self._hold.ended:
+            return []
         count = len(result.old_bases)
         moved_past = result.generation != self._generation or self.segments.bases()[:count] != result.old_bases
         if moved_past or self._in_repair:
