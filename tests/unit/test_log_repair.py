@@ -2,13 +2,15 @@
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from log_helpers import NOW_MS, FullDisk, append, content, open_log, values
 
 from actors.log import upkeep
-from actors.log.compaction import compact
+from actors.log.compaction import cleaned, compact
 from actors.log.errors import LogError, StorageError
+from actors.log.segment import Segment
 
 ERROR = OSError(5, "Input/output error")
 
@@ -176,4 +178,32 @@ def test_a_swap_of_compacted_segments_that_failed_midway_is_finished_by_the_repa
     assert repair(log) == 0
     assert content(log) == [(2, b"k", b"3")]
     assert append(log, values(b"4")) == 3
+    log.abandon()
+
+
+def test_a_compaction_that_a_failed_repair_has_swept_away_is_not_swapped_in(tmp_path):
+    disk = Disk()
+    log = open_log(tmp_path, writer=disk, cleanup_policy="compact", segment_bytes="200")
+    for number in range(12):
+        append(log, values(b"v", key=b"%d" % number))
+    plan = log.plan_compaction(NOW_MS, force=True)
+    append(log, values(b"v", key=b"last"))
+    before = content(log)
+    result = compact(replace(plan, max_batch_bytes=0))
+    assert len(result.new_bases) > 2
+    last = [cleaned(path) for path in Segment(tmp_path, result.new_bases[-1]).paths()]
+    late = [(path, path.read_bytes()) for path in last]
+    disk.fsync_error = ERROR
+    with pytest.raises(StorageError):
+        log.flush()
+    with pytest.raises(StorageError):
+        repair(log)
+    for path, data in late:  # the compaction was still writing
+        path.write_bytes(data)
+    assert log.swap(result, NOW_MS) == []
+    assert not list(tmp_path.glob("*.cleaned"))
+    assert content(log) == before
+    disk.fsync_error = None
+    assert repair(log) == 0
+    assert content(log) == before
     log.abandon()
