@@ -11,7 +11,7 @@ from actors.log.checkpoint import Checkpoint, save_checkpoint
 from actors.log.config import LogConfig
 from actors.log.errors import StorageError
 from actors.log.files import FileWriter, Hold, remove_files
-from actors.log.flush import FlushJob
+from actors.log.flush import FlushJob, Syncing
 from actors.log.recovery import OpenedLog
 from actors.log.repair import RepairJob
 from actors.log.segment import MAX_RELATIVE_OFFSET, SNAPSHOT_SUFFIX, Segment, file_name
@@ -31,6 +31,7 @@ class StoredLog:
         self._producers = opened.producers
         self._writer = writer
         self._hold = Hold()
+        self._syncing = Syncing()
         self._end = opened.log_end_offset
         self._start = opened.checkpoint.log_start_offset
         self._watermark = opened.checkpoint.high_watermark
@@ -138,13 +139,17 @@ class StoredLog:
         self._must_be_usable()
         if self._end == self.recovery_point and not self.needs_flush:
             return None
-        job = FlushJob(self.directory, self._end, self._generation, self._writer, self._hold, self._last_append_ms)
+        job = self._flush_job()
         job.active_fd = os.dup(self.segments.active.fd)
         job.sealed = [segment for segment in self.segments.closed() if not segment.flushed]
         for segment in job.sealed:
             job.files += [(index.path, index.packed()) for index in (segment.offsets, segment.times)]
         job.files += self._snapshots
         return job
+
+    def _flush_job(self) -> FlushJob:
+        shared = (self._writer, self._hold, self._syncing)
+        return FlushJob(self.directory, self._end, self._generation, *shared, self._last_append_ms)
 
     def finish_flush(self, job: FlushJob) -> None:
         """Account for a job that has run. StorageError if it failed; the next one tries again.
@@ -215,6 +220,7 @@ class StoredLog:
             segment.close()
         self.segments.replace(opened.segments)
         self._generation += 1
+        self._syncing = Syncing()
         self._snapshots = []
         self._unflushed_records = 0
         self._unflushed_since_ms = None
@@ -255,7 +261,7 @@ class StoredLog:
         try:
             os.ftruncate(active.fd, active.size_bytes)
             active.seal()
-            job = self.begin_flush() or FlushJob(self.directory, self._end, self._generation, self._writer, self._hold)
+            job = self.begin_flush() or self._flush_job()
             job.files += [(index.path, index.packed()) for index in (active.offsets, active.times)]
             job.files.append(self._snapshot(self._end))
             job.run()

@@ -207,3 +207,38 @@ def test_a_compaction_that_a_failed_repair_has_swept_away_is_not_swapped_in(tmp_
     assert repair(log) == 0
     assert content(log) == before
     log.abandon()
+
+
+@pytest.mark.parametrize("ending", ["repaired", "killed", "closed"])
+def test_a_failed_fsync_whose_result_is_not_known_yet_is_one_for_the_next_flush_too(tmp_path, ending):
+    disk = Disk()
+    log = open_log(tmp_path, writer=disk, flush_messages="3")
+    append(log, values(b"a"))
+    append(log, values(b"b"))
+    size = log.size_bytes
+    job = log.begin_flush()
+    disk.fsync_error = ERROR
+    job.run()
+    disk.fsync_error = None  # it was told once
+    if ending == "closed":  # and nobody takes the result
+        with pytest.raises(StorageError):
+            log.close()
+    else:
+        with pytest.raises(StorageError):
+            append(log, values(b"c"))
+    if ending == "repaired":
+        with pytest.raises(StorageError):
+            log.finish_flush(job)
+        disk.written.clear()
+        assert repair(log) == 0
+        assert disk.written[0][0] == 0
+        assert len(disk.written[0][1]) > size, "all is handed to the disk anew"
+        assert log.recovery_point == 3
+        for _ in range(3):
+            append(log, values(b"d"))
+        assert log.recovery_point == 6
+    log.abandon()
+    if ending != "repaired":
+        log = open_log(tmp_path)
+        assert log.recovery_point == 0
+        log.abandon()
