@@ -1,5 +1,6 @@
 """Making a log durable away from the thread that appends to it."""
 
+import contextlib
 import errno
 import os
 import threading
@@ -64,7 +65,7 @@ class FlushJob:
 
     def _fsync(self) -> None:
         for segment in self.sealed:
-            if segment.path.exists():
+            with contextlib.suppress(FileNotFoundError):  # retention or a truncation may have taken it
                 fsync_file(segment.path)
         if self.active_fd >= 0:
             self.writer.fsync(self.active_fd)
