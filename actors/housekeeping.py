@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import pickle
 import sys
 from collections.abc import Callable, Coroutine
@@ -62,7 +63,10 @@ class Housekeeper:
     async def _repeat(self, seconds: float, job: Job) -> None:
         while True:
             await asyncio.sleep(seconds)
-            for each in list(self._context.data_dir.logs.values()):
+            logs = self._context.data_dir.logs
+            for key, each in list(logs.items()):
+                if logs.get(key) is not each:  # deleted since the round began
+                    continue
                 try:
                     await job(each)
                 except Exception:  # one log's trouble is not the others', and a job ends only with its broker
@@ -95,6 +99,8 @@ class Housekeeper:
             if failed + 1 >= _REPAIRS:
                 self._context.replication.failed(topic, int(partition))
             return
+        if each.failure is not None:  # the log was cut or deleted meanwhile
+            return
         log.warning("%s takes appends again after: %s", each.directory.name, reason)
         if lost:
             log.error("%s: the disk has lost the last %d records", each.directory.name, lost)
@@ -124,14 +130,20 @@ class Housekeeper:
 
 
 async def _in_process(plan: CompactionPlan) -> CompactionResult:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "actors.log.compaction_worker",
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
+    folder = os.open(plan.directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "actors.log.compaction_worker",
+            str(folder),
+            pass_fds=(folder,),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+    finally:
+        os.close(folder)
     try:
         out, err = await process.communicate(pickle.dumps(plan))
     except asyncio.CancelledError:

@@ -2,7 +2,8 @@
 
 import contextlib
 import os
-from collections.abc import Iterable, Sequence
+import threading
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -24,6 +25,27 @@ class FileWriter:
     def fsync(self, fd: int) -> None:
         """Make the file's data durable."""
         os.fdatasync(fd)
+
+
+class Hold:
+    """A log's hold on its folder. After it a topic made anew may have another folder under the same path."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.ended = False
+
+    def end(self) -> None:
+        """Waits for the job in another thread that is just changing files."""
+        with self._lock:
+            self.ended = True
+
+    @contextlib.contextmanager
+    def kept(self) -> Iterator[None]:
+        """For a job in another thread: the folder stays the log's own meanwhile. OSError if it is not any more."""
+        with self._lock:
+            if self.ended:
+                raise FileNotFoundError("the log is closed or deleted")
+            yield
 
 
 def _write_slowly(fd: int, buffers: Iterable[Buffer], position: int) -> int:

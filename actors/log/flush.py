@@ -1,11 +1,23 @@
 """Making a log durable away from the thread that appends to it."""
 
+import contextlib
+import errno
 import os
+import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from actors.log.files import FileWriter, fsync_directory, fsync_file, write_atomically
+from actors.log.files import FileWriter, Hold, fsync_directory, fsync_file, write_atomically
 from actors.log.segment import Segment
+
+
+class Syncing:
+    """What the flushes of one log know of each other: the kernel tells of a failed write only once."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.failed = False
+        """Whether an fsync has failed since the last repair: none after it proves anything."""
 
 
 @dataclass(slots=True)
@@ -16,6 +28,8 @@ class FlushJob:
     upto: int
     generation: int
     writer: FileWriter
+    hold: Hold
+    syncing: Syncing
     newest_ms: int = 0
     """When the last record before `upto` was appended."""
     active_fd: int = -1
@@ -39,14 +53,25 @@ class FlushJob:
 
     def _sync(self) -> None:
         self.lost = True
+        with self.syncing.lock:
+            if self.syncing.failed:
+                raise OSError(errno.EIO, "another fsync of this log has failed")
+            try:
+                self._fsync()
+            except OSError:
+                self.syncing.failed = True
+                raise
+        self.lost = False
+
+    def _fsync(self) -> None:
         for segment in self.sealed:
-            if segment.path.exists():
+            with contextlib.suppress(FileNotFoundError):  # retention or a truncation may have taken it
                 fsync_file(segment.path)
         if self.active_fd >= 0:
             self.writer.fsync(self.active_fd)
-        self.lost = False
 
     def _write(self) -> None:
-        for path, content in self.files:
-            write_atomically(path, content, durable=False)
+        with self.hold.kept():
+            for path, content in self.files:
+                write_atomically(path, content, durable=False)
         fsync_directory(self.directory)

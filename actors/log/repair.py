@@ -11,7 +11,7 @@ from typing import Final
 
 from actors.log.config import LogConfig
 from actors.log.errors import StorageError
-from actors.log.files import FileWriter, fsync_directory, read_exactly
+from actors.log.files import FileWriter, Hold, fsync_directory, read_exactly
 from actors.log.recovery import OpenedLog, open_directory
 from actors.log.segment import Segment
 
@@ -27,16 +27,18 @@ class RepairJob:
     generation: int
     now_ms: int
     writer: FileWriter
+    hold: Hold
     opened: OpenedLog | None = None
     error: StorageError | None = None
 
     def run(self) -> None:
         """Do it. What the disk says against it is kept in `error`."""
         try:
-            self.opened = opened = open_directory(
-                self.directory, self.config, clean_shutdown=False, now_ms=self.now_ms, create=False
-            )
-            self._rewrite(opened)
+            with self.hold.kept():
+                self.opened = opened = open_directory(
+                    self.directory, self.config, clean_shutdown=False, now_ms=self.now_ms, create=False
+                )
+                self._rewrite(opened)
         except Exception as error:  # whatever it is, the log stays as it was, and the next job tries again
             self.give_up()
             self.error = StorageError(f"{self.directory} cannot be repaired: {error}")

@@ -10,8 +10,8 @@ from pathlib import Path
 from actors.log.checkpoint import Checkpoint, save_checkpoint
 from actors.log.config import LogConfig
 from actors.log.errors import StorageError
-from actors.log.files import FileWriter, remove_files
-from actors.log.flush import FlushJob
+from actors.log.files import FileWriter, Hold, remove_files
+from actors.log.flush import FlushJob, Syncing
 from actors.log.recovery import OpenedLog
 from actors.log.repair import RepairJob
 from actors.log.segment import MAX_RELATIVE_OFFSET, SNAPSHOT_SUFFIX, Segment, file_name
@@ -30,6 +30,8 @@ class StoredLog:
         self._epochs = opened.epochs
         self._producers = opened.producers
         self._writer = writer
+        self._hold = Hold()
+        self._syncing = Syncing()
         self._end = opened.log_end_offset
         self._start = opened.checkpoint.log_start_offset
         self._watermark = opened.checkpoint.high_watermark
@@ -137,7 +139,7 @@ class StoredLog:
         self._must_be_usable()
         if self._end == self.recovery_point and not self.needs_flush:
             return None
-        job = FlushJob(self.directory, self._end, self._generation, self._writer, self._last_append_ms)
+        job = self._flush_job()
         job.active_fd = os.dup(self.segments.active.fd)
         job.sealed = [segment for segment in self.segments.closed() if not segment.flushed]
         for segment in job.sealed:
@@ -145,12 +147,18 @@ class StoredLog:
         job.files += self._snapshots
         return job
 
+    def _flush_job(self) -> FlushJob:
+        shared = (self._writer, self._hold, self._syncing)
+        return FlushJob(self.directory, self._end, self._generation, *shared, self._last_append_ms)
+
     def finish_flush(self, job: FlushJob) -> None:
         """Account for a job that has run. StorageError if it failed; the next one tries again.
 
         After a failed fsync the log takes no more appends: the kernel may have dropped the data while a later
         one succeeds, so only a repair, or opening the log again, tells what is there.
         """
+        if self._hold.ended:
+            return
         if job.error is not None:
             reason = f"flush failed: {job.error}"
             if job.lost:
@@ -185,7 +193,7 @@ class StoredLog:
         if self._failure is None or self._in_repair or self.segments.active.fd < 0:
             return None
         self._in_repair = True
-        return RepairJob(self.directory, self.config, self._generation, now_ms, self._writer)
+        return RepairJob(self.directory, self.config, self._generation, now_ms, self._writer, self._hold)
 
     def finish_repair(self, job: RepairJob) -> int:
         """Take over what a job that has run made of the log; how many records at its end were lost.
@@ -212,6 +220,7 @@ class StoredLog:
             segment.close()
         self.segments.replace(opened.segments)
         self._generation += 1
+        self._syncing = Syncing()
         self._snapshots = []
         self._unflushed_records = 0
         self._unflushed_since_ms = None
@@ -230,6 +239,8 @@ class StoredLog:
 
     def write_checkpoint(self, *, durable: bool = False) -> None:
         """Keep start, watermark and recovery point for the next opening. Costs a file only if they moved."""
+        if self._hold.ended:
+            raise StorageError(f"{self.directory} is no longer this log's")
         self.checkpoint = replace(self.checkpoint, log_start_offset=self._start, high_watermark=self._watermark)
         try:
             self._epochs.save()  # first: recovery looks for epochs only behind the recovery point
@@ -250,7 +261,7 @@ class StoredLog:
         try:
             os.ftruncate(active.fd, active.size_bytes)
             active.seal()
-            job = self.begin_flush() or FlushJob(self.directory, self._end, self._generation, self._writer)
+            job = self.begin_flush() or self._flush_job()
             job.files += [(index.path, index.packed()) for index in (active.offsets, active.times)]
             job.files.append(self._snapshot(self._end))
             job.run()
@@ -261,7 +272,8 @@ class StoredLog:
             self.abandon()
 
     def abandon(self) -> None:
-        """Let go of the files as they are, as a crash would."""
+        """Let go of the files as they are, as a crash would. From here on nothing is changed in the folder."""
+        self._hold.end()
         for segment in self.segments:
             segment.close()
         self._failure = self._failure or "closed"

@@ -23,7 +23,9 @@ Step = Callable[[str], None]
 
 
 def commit(directory: Path, old_bases: Sequence[int], new_bases: Sequence[int]) -> None:
-    """Step 2. OSError when the disk refuses: nothing has changed then."""
+    """Step 2. OSError when the disk refuses or has lost a new one: nothing has changed then."""
+    for base in new_bases:
+        cleaned(Segment(directory, base).path).stat()  # `install` would take one that is missing for installed
     content = json.dumps({"version": 1, "old": list(old_bases), "new": list(new_bases)})
     write_atomically(directory / MANIFEST, content.encode())
 

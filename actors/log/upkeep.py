@@ -49,7 +49,7 @@ class UpkeptLog(StoredLog):
 
         They are already out of the log under another name: `files.remove_files` may take its time.
         """
-        if self._in_repair:
+        if self._in_repair or self._hold.ended:
             return []
         self._producers.expire(now_ms, self.config.producer_id_expiration_ms)
         if self._failure is None:
@@ -235,13 +235,18 @@ class UpkeptLog(StoredLog):
     def swap(self, result: CompactionResult, now_ms: int) -> list[Path]:
         """Put compacted segments in place; the old files, renamed, for `files.remove_files`.
 
-        A result the log has moved past (truncated, segments deleted meanwhile) is dropped. StorageError when
-        the disk refuses; once files have moved, the log takes no more appends until it is repaired.
+        A result the log has moved past (truncated, segments deleted meanwhile) is dropped, as is one of a log that
+        has failed: a repair has removed what it found of it. StorageError when the disk refuses; once files have
+        moved, the log takes no more appends until it is repaired.
         """
+        if self._hold.ended:
+            return []
         count = len(result.old_bases)
         moved_past = result.generation != self._generation or self.segments.bases()[:count] != result.old_bases
-        if moved_past or self._in_repair:
-            return [cleaned(path) for base in result.new_bases for path in self._segment(base).paths()]
+        if moved_past or self._failure is not None:
+            # At once: later they may be the next compaction's.
+            remove_files(cleaned(path) for base in result.new_bases for path in self._segment(base).paths())
+            return []
         try:
             commit(self.directory, result.old_bases, result.new_bases)
         except OSError as error:

@@ -160,3 +160,46 @@ def test_the_files_of_deleted_segments_stay_for_file_delete_delay_ms(tmp_path, m
         log.abandon()
 
     asyncio.run(main())
+
+
+def test_a_log_deleted_in_the_middle_of_a_round_is_not_looked_after_any_more(tmp_path, monkeypatch):
+    async def main() -> None:
+        context, keeper = kept(tmp_path, monkeypatch)
+        first, old, new = (Log(name, broken=False) for name in ("first", "old", "new"))
+        context.data_dir.logs = {("a", 0): first, ("t", 0): old}
+        seen: list[str] = []
+        both_rounds = asyncio.Event()
+
+        async def job(each: Any) -> None:
+            seen.append(each.directory.name)
+            context.data_dir.logs["t", 0] = new
+            if each is new:
+                both_rounds.set()
+
+        task = asyncio.create_task(keeper._repeat(0, job))
+        async with asyncio.timeout(5):
+            await both_rounds.wait()
+        task.cancel()
+        assert seen == ["first", "first", "new"]
+
+    asyncio.run(main())
+
+
+def test_a_compaction_under_way_stays_in_the_folder_of_its_log(tmp_path):
+    async def main() -> None:
+        log = open_log(tmp_path / "t-0", cleanup_policy="compact", segment_bytes="70")
+        for value in (b"a", b"b", b"c"):
+            append(log, values(value))
+        plan = log.plan_compaction(NOW_MS, force=True)
+        assert plan is not None
+        compaction = asyncio.create_task(housekeeping._in_process(plan))
+        await asyncio.sleep(0)
+        log.abandon()
+        log.directory.rename(tmp_path / "t-0.delete")
+        log.directory.mkdir()
+        result = await compaction
+        assert list((tmp_path / "t-0.delete").glob("*.log.cleaned"))
+        assert log.swap(result, NOW_MS) == []
+        assert not list(log.directory.iterdir())
+
+    asyncio.run(main())

@@ -13,9 +13,10 @@ from log_helpers import NOW_MS, all_bytes, all_records, append, batch_bounds, co
 
 from actors.log import swap
 from actors.log.batch import build_batch, iter_batches, iter_key_values, read_records
-from actors.log.compaction import compact
+from actors.log.compaction import cleaned, compact
 from actors.log.errors import StorageError
 from actors.log.files import remove_files
+from actors.log.segment import Segment
 from actors.log.upkeep import UpkeptLog
 
 DAY = 86_400_000
@@ -373,7 +374,7 @@ def test_a_result_the_log_has_moved_past_is_dropped(tmp_path, meanwhile):
         log.delete_records_before(10)
         remove_files(log.apply_retention(NOW_MS))
     before = content(log)
-    remove_files(log.swap(result, NOW_MS))
+    assert log.swap(result, NOW_MS) == []
     assert content(log) == before
     assert not list(tmp_path.glob("*.cleaned"))
     log.abandon()
@@ -466,3 +467,13 @@ def test_any_superseded_records_may_be_missing(tmp_path):
         whole = b"".join(build_batch([(*each, None, NOW_MS)]) for each in records)
         compacted = build_sparse_batch(kept, base_offset=0, last_offset_delta=59)
         assert dict(iter_key_values(compacted)) == dict(iter_key_values(whole))
+
+
+def test_a_swap_with_a_new_segment_missing_changes_nothing(tmp_path):
+    before, result = ready_to_swap(tmp_path)
+    cleaned(Segment(tmp_path, result.new_bases[1]).path).unlink()
+    with pytest.raises(FileNotFoundError):
+        swap.commit(tmp_path, result.old_bases, result.new_bases)
+    log = open_log(tmp_path, **COMPACT)
+    assert content(log) == before
+    log.abandon()

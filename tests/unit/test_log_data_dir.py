@@ -8,9 +8,10 @@ import threading
 from pathlib import Path
 
 import pytest
-from log_helpers import NOW_MS, append, content, values
+from log_helpers import NOW_MS, FullDisk, append, content, values
 
 from actors.log import data_dir
+from actors.log.compaction import compact
 from actors.log.config import LogConfig
 from actors.log.data_dir import DataDir, read_properties, remove_folder
 from actors.log.errors import DataDirError, StorageError
@@ -257,3 +258,55 @@ def test_what_was_not_closed_is_intact_unless_the_machine_has_booted_since(
         opened.abandon()
     # At first there is nothing to lose; one that could not tell anybody leaves it to its successor.
     assert seen == [True, True, False, False, True]
+
+
+def test_what_was_under_way_for_a_deleted_log_does_nothing_to_its_namesake(tmp_path):
+    limits = LogConfig.from_configs(
+        {
+            "segment.bytes": "70",
+            "cleanup.policy": "compact,delete",
+            "retention.ms": "1",
+            "min.cleanable.dirty.ratio": "0",
+        }
+    )
+    directory = open_dir(tmp_path)
+    old = directory.create("t", 0, T1, limits, NOW_MS)
+    for value in (b"1", b"2", b"3", b"4"):
+        append(old, values(value))
+    old.flush()
+    append(old, values(b"5"))
+    written = compact(old.plan_compaction(NOW_MS))
+    done, later = old.begin_flush(), old.begin_flush()
+    done.run()
+    old.delete_records_before(3)
+    failing = directory.create("u", 0, T1, limits, NOW_MS, writer=FullDisk())
+    append(failing, values(b"1"))
+    failing._writer.fsync_error = OSError(5, "Input/output error")
+    with pytest.raises(StorageError):
+        failing.flush()
+    repair = failing.begin_repair(NOW_MS)
+
+    news = []
+    for topic in ("t", "u"):
+        directory.delete(topic, 0)
+        news.append(directory.create(topic, 0, T2, LogConfig(), NOW_MS))
+        append(news[-1], values(b"new"))
+        (news[-1].directory / "00000000000000000000.log.cleaned").touch()  # of a compaction under way
+
+    def files():
+        return {path: path.read_bytes() for new in news for path in new.directory.iterdir()}
+
+    before = files()
+    later.run()
+    repair.run()
+    old.finish_flush(done)
+    old.finish_flush(later)
+    assert old.swap(written, NOW_MS) == []
+    assert old.apply_retention(NOW_MS + 1000) == []
+    for refused in (old.write_checkpoint, lambda: old.truncate_to(1), lambda: old.reset_to(9)):
+        with pytest.raises(StorageError):
+            refused()
+    with pytest.raises(StorageError):
+        failing.finish_repair(repair)
+    assert files() == before
+    directory.close()

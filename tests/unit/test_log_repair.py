@@ -2,13 +2,15 @@
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from log_helpers import NOW_MS, FullDisk, append, content, open_log, values
 
 from actors.log import upkeep
-from actors.log.compaction import compact
+from actors.log.compaction import cleaned, compact
 from actors.log.errors import LogError, StorageError
+from actors.log.segment import Segment
 
 ERROR = OSError(5, "Input/output error")
 
@@ -177,3 +179,66 @@ def test_a_swap_of_compacted_segments_that_failed_midway_is_finished_by_the_repa
     assert content(log) == [(2, b"k", b"3")]
     assert append(log, values(b"4")) == 3
     log.abandon()
+
+
+def test_a_compaction_that_a_failed_repair_has_swept_away_is_not_swapped_in(tmp_path):
+    disk = Disk()
+    log = open_log(tmp_path, writer=disk, cleanup_policy="compact", segment_bytes="200")
+    for number in range(12):
+        append(log, values(b"v", key=b"%d" % number))
+    plan = log.plan_compaction(NOW_MS, force=True)
+    append(log, values(b"v", key=b"last"))
+    before = content(log)
+    result = compact(replace(plan, max_batch_bytes=0))
+    assert len(result.new_bases) > 2
+    last = [cleaned(path) for path in Segment(tmp_path, result.new_bases[-1]).paths()]
+    late = [(path, path.read_bytes()) for path in last]
+    disk.fsync_error = ERROR
+    with pytest.raises(StorageError):
+        log.flush()
+    with pytest.raises(StorageError):
+        repair(log)
+    for path, data in late:  # the compaction was still writing
+        path.write_bytes(data)
+    assert log.swap(result, NOW_MS) == []
+    assert not list(tmp_path.glob("*.cleaned"))
+    assert content(log) == before
+    disk.fsync_error = None
+    assert repair(log) == 0
+    assert content(log) == before
+    log.abandon()
+
+
+@pytest.mark.parametrize("ending", ["repaired", "killed", "closed"])
+def test_a_failed_fsync_whose_result_is_not_known_yet_is_one_for_the_next_flush_too(tmp_path, ending):
+    disk = Disk()
+    log = open_log(tmp_path, writer=disk, flush_messages="3")
+    append(log, values(b"a"))
+    append(log, values(b"b"))
+    size = log.size_bytes
+    job = log.begin_flush()
+    disk.fsync_error = ERROR
+    job.run()
+    disk.fsync_error = None  # it was told once
+    if ending == "closed":  # and nobody takes the result
+        with pytest.raises(StorageError):
+            log.close()
+    else:
+        with pytest.raises(StorageError):
+            append(log, values(b"c"))
+    if ending == "repaired":
+        with pytest.raises(StorageError):
+            log.finish_flush(job)
+        disk.written.clear()
+        assert repair(log) == 0
+        assert disk.written[0][0] == 0
+        assert len(disk.written[0][1]) > size, "all is handed to the disk anew"
+        assert log.recovery_point == 3
+        for _ in range(3):
+            append(log, values(b"d"))
+        assert log.recovery_point == 6
+    log.abandon()
+    if ending != "repaired":
+        log = open_log(tmp_path)
+        assert log.recovery_point == 0
+        log.abandon()

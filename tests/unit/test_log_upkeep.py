@@ -11,8 +11,9 @@ from log_helpers import (
     values,
 )
 
+from actors.log import flush
 from actors.log.errors import LogError
-from actors.log.files import remove_files
+from actors.log.files import fsync_file, remove_files
 
 SIZE = len(values(b"v"))
 HOUR = 3_600_000
@@ -251,4 +252,19 @@ def test_truncation_forgets_no_producer(tmp_path):
     assert log.append_as_leader(batches[2], 0, NOW_MS).base_offset == 2
     log.apply_retention(NOW_MS + 24 * HOUR + 1)
     assert not log.append_as_leader(batches[1], 0, NOW_MS).duplicate, "silent for producer.id.expiration.ms"
+    log.abandon()
+
+
+def test_a_segment_deleted_while_a_flush_reaches_it_is_no_failed_flush(tmp_path, monkeypatch):
+    log = segmented(tmp_path, count=5, retention_ms=str(HOUR))
+    gone = []
+
+    def delete_first(path):
+        gone.extend(log.apply_retention(NOW_MS + 4 * HOUR))
+        fsync_file(path)
+
+    monkeypatch.setattr(flush, "fsync_file", delete_first)
+    log.flush()
+    assert gone
+    assert (log.failure, log.recovery_point) == (None, 5)
     log.abandon()
