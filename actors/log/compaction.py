@@ -277,7 +277,8 @@ class _Output:
         segment = self.segments[-1]
         too_large = segment.size_bytes + len(batch) > self._plan.segment_bytes
         too_far = header.last_offset - segment.base_offset > MAX_RELATIVE_OFFSET
-        if segment.size_bytes and (too_large or too_far):
+        if too_far or (segment.size_bytes and too_large):
+            # The first segment may end empty by this: the log begins where it begins.
             self._end()
             segment = self._begin(header.base_offset)
         assert self._file is not None

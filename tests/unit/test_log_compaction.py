@@ -243,6 +243,28 @@ def test_a_log_of_nothing_but_old_tombstones_becomes_empty(tmp_path):
     log.abandon()
 
 
+@pytest.mark.parametrize("far", [3_000_000_000, 5_000_000_000])
+def test_offsets_may_lie_further_apart_than_a_segment_reaches(tmp_path, far):
+    log = open_log(tmp_path, **COMPACT)
+    put(log, (b"a", b"1"))
+    for number, pair in enumerate([(b"a", b"2"), (b"b", b"1"), (b"c", b"1")]):
+        batch = build_batch([(*pair, None, NOW_MS)], base_offset=far + number, leader_epoch=0)
+        log.append_as_follower(batch, NOW_MS)
+    log.advance_high_watermark(log.log_end_offset)
+    assert clean(log)
+    kept = [(far, b"a", b"2"), (far + 1, b"b", b"1"), (far + 2, b"c", b"1")]
+    assert content(log) == kept
+    put(log, (b"c", b"2"))
+    assert clean(log)
+    kept[-1] = (far + 3, b"c", b"2")
+    log.abandon()
+    for path in tmp_path.glob("*index"):
+        path.unlink()
+    log = open_log(tmp_path, **COMPACT)
+    assert (log.log_start_offset, log.log_end_offset, content(log)) == (0, far + 4, kept)
+    log.abandon()
+
+
 operations = st.lists(
     st.one_of(
         st.lists(st.tuples(st.integers(0, 5), st.none() | st.integers(0, 99)), min_size=1, max_size=4),

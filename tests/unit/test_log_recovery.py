@@ -141,6 +141,22 @@ def test_what_was_flushed_is_not_read_again(tmp_path, monkeypatch):
     log.abandon()
 
 
+@pytest.mark.parametrize("far", [3_000_000_000, 5_000_000_000])
+def test_a_log_whose_first_record_is_far_from_its_start_is_not_cut(tmp_path, far):
+    log = open_log(tmp_path)
+    for number in range(3):
+        log.append_as_follower(values(b"v", base_offset=far + number, leader_epoch=0), NOW_MS)
+    before = content(log)
+    assert [offset for offset, _, _ in before] == [far, far + 1, far + 2]
+    log.abandon()
+    log = open_log(tmp_path)
+    assert (log.log_start_offset, log.log_end_offset, content(log)) == (0, far + 3, before)
+    log.close()
+    log = open_log(tmp_path, clean=True)
+    assert (log.log_start_offset, log.log_end_offset, content(log)) == (0, far + 3, before)
+    log.abandon()
+
+
 @pytest.mark.parametrize("damage", ["missing", "odd size", "beyond the file", "descending"])
 @pytest.mark.parametrize("suffix", ["index", "timeindex"])
 @pytest.mark.parametrize("clean", [False, True])
