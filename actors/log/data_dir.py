@@ -125,12 +125,12 @@ class DataDir:
         LogError KAFKA_STORAGE_ERROR when the disk refuses.
         """
         key = (topic, partition)
-        if key in self.logs:
-            if self.topic_ids[key] in (topic_id, NO_TOPIC_ID) or topic_id == NO_TOPIC_ID:
-                return self.logs[key]
-            self.set_aside(topic, partition)
         folder = self.folder(topic, partition)
-        log = self._open(folder, key, config, now_ms, writer)
+        log = self.logs.get(key)
+        if log is None:
+            log = self._open(folder, key, config, now_ms, writer)
+        elif topic_id in (self.topic_ids[key], NO_TOPIC_ID):
+            return log
         if NO_TOPIC_ID not in (topic_id, self.topic_ids[key]) and topic_id != self.topic_ids[key]:
             self.set_aside(topic, partition)
             log = self._open(folder, key, config, now_ms, writer)

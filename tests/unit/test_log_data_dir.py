@@ -191,6 +191,22 @@ def test_a_folder_of_another_topic_of_the_same_name_is_set_aside(tmp_path, loade
     directory.close()
 
 
+def test_a_topic_id_the_disk_refused_at_first_is_written_later(tmp_path):
+    directory = open_dir(tmp_path)
+    in_the_way = tmp_path / "t-0" / data_dir.PARTITION_META_NAME
+    in_the_way.mkdir(parents=True)
+    with pytest.raises(OSError):
+        directory.create("t", 0, T1, LogConfig(), NOW_MS)
+    in_the_way.rmdir()
+    append(directory.create("t", 0, T1, LogConfig(), NOW_MS), values(b"old"))
+    directory.close()
+    directory = open_dir(tmp_path)
+    load(directory)
+    assert directory.topic_ids == {("t", 0): T1}
+    assert content(directory.create("t", 0, T2, LogConfig(), NOW_MS)) == [], "another topic of the same name"
+    directory.close()
+
+
 def test_strays_are_told(tmp_path):
     directory = open_dir(tmp_path)
     for partition in range(3):
