@@ -246,6 +246,24 @@ def test_a_log_that_cannot_close_makes_the_stop_unclean(tmp_path, monkeypatch):
     directory.close()
 
 
+@pytest.mark.parametrize("later", [False, True])
+def test_a_log_that_was_not_checked_makes_the_stop_unclean(tmp_path, later):
+    directory = open_dir(tmp_path)
+    append(directory.create("t", 0, T1, LogConfig(), NOW_MS), values(b"v"))
+    directory.abandon()
+    directory = open_dir(tmp_path)
+    in_the_way = tmp_path / "t-0" / "odd.tmp"
+    in_the_way.mkdir()
+    assert load(directory) == ["t-0"]
+    in_the_way.rmdir()
+    if later:
+        assert len(content(directory.create("t", 0, T1, LogConfig(), NOW_MS))) == 1
+    directory.close()
+    directory = open_dir(tmp_path)
+    assert directory.was_clean == later
+    directory.close()
+
+
 def test_a_mark_the_disk_refuses_makes_the_stop_unclean_and_gives_the_lock_back(tmp_path):
     directory = open_dir(tmp_path)
     append(directory.create("t", 0, T1, LogConfig(), NOW_MS), values(b"v"))
