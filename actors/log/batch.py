@@ -277,6 +277,17 @@ def without_records_before(batch: Buffer, header: BatchHeader, offset: int) -> b
     )
 
 
+def without_records(header: BatchHeader) -> bytes:
+    """What Kafka's compaction leaves of a producer's last batch: its offsets, its epoch, its sequences."""
+    fields = header._replace(
+        attributes=header.attributes & ~CODEC_MASK,
+        first_timestamp=NO_TIMESTAMP,
+        max_timestamp=NO_TIMESTAMP,
+        record_count=0,
+    )
+    return bytes(_with_header(bytearray(HEADER_BYTES), fields))
+
+
 def batch_records(batch: Buffer, header: BatchHeader) -> Iterator[Record]:
     """The records of one whole batch, control batches included; the CRC is not looked at.
 

@@ -4,7 +4,9 @@
 `*.cleaned` beside them. What to compact is planned by the log, and swapped in by it (swap.py).
 
 Small neighbouring batches are merged into larger ones, which makes the log of an offsets partition, one
-commit a batch, several times faster to load. Batches of idempotent or transactional producers are not.
+commit a batch, several times faster to load. Batches of idempotent or transactional producers are not; each
+producer's last one stays even without records, as Kafka's does: a replica made from the log later must know its
+sequence.
 """
 
 from collections.abc import Iterator
@@ -23,6 +25,7 @@ from actors.log.batch import (
     iter_batches,
     read_header,
     with_log_append_time,
+    without_records,
 )
 from actors.log.files import fsync_directory, fsync_file, remove_files
 from actors.log.segment import MAX_RELATIVE_OFFSET, Segment
@@ -43,6 +46,7 @@ class CompactionPlan:
 
     `bases`: the base offsets of all closed, committed segments from the log's first on; they end at `end`.
     Records from `first_dirty` on have not been compacted yet. Tombstones before `tombstones_until` may go.
+    `producers_last`: where the last batches of the producers end that the log still knows.
     """
 
     directory: str
@@ -56,6 +60,7 @@ class CompactionPlan:
     max_batch_bytes: int
     generation: int
     max_keys: int = DEFAULT_MAX_KEYS
+    producers_last: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +172,9 @@ class _Keeper:
             self.records_read += header.record_count
             self.records_kept += len(kept)
             if not kept:
+                if header.producer_id >= 0 and header.last_offset in self._plan.producers_last:
+                    empty = without_records(header)
+                    self._write(empty, read_header(empty))
                 continue
             if self._mergeable(header):
                 self._merge(kept, header)
@@ -203,7 +211,7 @@ class _Keeper:
             self.finish()
         self._pending.add(kept, header)
 
-    def _write(self, batch: memoryview, header: BatchHeader) -> None:
+    def _write(self, batch: bytes | memoryview, header: BatchHeader) -> None:
         self.finish()
         self._output.write(batch, header)
 
@@ -222,7 +230,7 @@ class _Keeper:
         )
         if header.is_log_append_time:
             batch = bytes(with_log_append_time(batch, read_header(batch), header.max_timestamp))
-        self._write(memoryview(batch), read_header(batch))
+        self._write(batch, read_header(batch))
 
 
 @dataclass(slots=True)
@@ -277,7 +285,8 @@ class _Output:
         segment = self.segments[-1]
         too_large = segment.size_bytes + len(batch) > self._plan.segment_bytes
         too_far = header.last_offset - segment.base_offset > MAX_RELATIVE_OFFSET
-        if segment.size_bytes and (too_large or too_far):
+        if too_far or (segment.size_bytes and too_large):
+            # The first segment may end empty by this: the log begins where it begins.
             self._end()
             segment = self._begin(header.base_offset)
         assert self._file is not None

@@ -58,6 +58,7 @@ class DataDir:
         """Whether all that was written is here. If not, replicas come back outside the in-sync sets."""
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.topic_ids: dict[TopicPartition, bytes] = {}
+        self._not_opened: set[TopicPartition] = set()
         self._lock_fd = lock_fd
 
     def note_boot(self) -> None:
@@ -125,12 +126,12 @@ class DataDir:
         LogError KAFKA_STORAGE_ERROR when the disk refuses.
         """
         key = (topic, partition)
-        if key in self.logs:
-            if self.topic_ids[key] in (topic_id, NO_TOPIC_ID) or topic_id == NO_TOPIC_ID:
-                return self.logs[key]
-            self.set_aside(topic, partition)
         folder = self.folder(topic, partition)
-        log = self._open(folder, key, config, now_ms, writer)
+        log = self.logs.get(key)
+        if log is None:
+            log = self._open(folder, key, config, now_ms, writer)
+        elif topic_id in (self.topic_ids[key], NO_TOPIC_ID):
+            return log
         if NO_TOPIC_ID not in (topic_id, self.topic_ids[key]) and topic_id != self.topic_ids[key]:
             self.set_aside(topic, partition)
             log = self._open(folder, key, config, now_ms, writer)
@@ -172,7 +173,9 @@ class DataDir:
     def _open(
         self, folder: Path, key: TopicPartition, config: LogConfig, now_ms: int, writer: FileWriter | None
     ) -> PartitionLog:
+        self._not_opened.add(key)
         log = PartitionLog.open(folder, config, clean_shutdown=self.was_clean, now_ms=now_ms, writer=writer)
+        self._not_opened.remove(key)
         self.logs[key] = log
         self.topic_ids[key] = _read_partition_meta(folder)
         return log
@@ -192,9 +195,10 @@ class DataDir:
     def close(self) -> None:
         """Close all logs; only if every one closed well is the stop marked as clean. Gives the lock back.
 
-        What the disk refuses is logged: the next opening looks through the logs as after a crash.
+        What the disk refuses is logged: the next opening looks through the logs as after a crash. So it does if
+        one that such a look was due to could not be opened.
         """
-        clean = True
+        clean = self.was_clean or not self._not_opened
         for log in self.logs.values():
             try:
                 clean = clean and log.failure is None

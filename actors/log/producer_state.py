@@ -100,6 +100,12 @@ class ProducerStates:
                 )
             )
 
+    def last_offsets(self, end: int) -> frozenset[int]:
+        """Where each producer's last batch before `end` ends, of those remembered."""
+        batches = ([batch.last_offset for batch in entry.batches] for entry in self._entries.values())
+        found = (max((offset for offset in offsets if offset < end), default=-1) for offsets in batches)
+        return frozenset(offset for offset in found if offset >= 0)
+
     def expire(self, now_ms: int, expiration_ms: int) -> None:
         """Drop producers that have been silent for `expiration_ms`."""
         limit = now_ms - expiration_ms

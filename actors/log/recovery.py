@@ -136,6 +136,8 @@ class _Opening:
                 self._reindex(segment)
             else:
                 segment.flushed = not last
+            if not last:
+                segment.seal()
         return segments
 
     def _must_verify(self, segment: Segment, end: int | None) -> bool:

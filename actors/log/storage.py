@@ -95,13 +95,14 @@ class StoredLog:
         return self._roll_is_due(self.segments.active, 0, self._end, now_ms) and self.roll()
 
     def _roll_is_due(self, segment: Segment, more_bytes: int, end: int, now_ms: int) -> bool:
+        too_far = end - segment.base_offset > MAX_RELATIVE_OFFSET + 1
         if segment.size_bytes == 0:
-            return False
+            return too_far  # it stays, empty: the log begins where its first segment begins
         config = self.config
         return (
             segment.size_bytes + more_bytes > config.segment_bytes
             or now_ms - segment.first_append_ms >= config.segment_ms - segment.jitter_ms(config.segment_jitter_ms)
-            or end - segment.base_offset > MAX_RELATIVE_OFFSET
+            or too_far
             or segment.offsets.is_full(config.segment_index_bytes)
             or segment.times.is_full(config.segment_index_bytes)
         )

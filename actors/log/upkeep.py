@@ -218,10 +218,11 @@ class UpkeptLog(StoredLog):
         if not dirty or not (force or self._compaction_is_due(dirty, now_ms)):
             return None
         used = clean + dirty
+        end = self.segments.end_of(len(used) - 1)
         return CompactionPlan(
             directory=str(self.directory),
             bases=tuple(each.base_offset for each in used),
-            end=self.segments.end_of(len(used) - 1),
+            end=end,
             first_dirty=max(self.checkpoint.cleaned_to, used[0].base_offset),
             log_start=self._start,
             tombstones_until=self._tombstones_until(now_ms),
@@ -230,6 +231,7 @@ class UpkeptLog(StoredLog):
             max_batch_bytes=self.config.max_message_bytes,
             generation=self._generation,
             max_keys=max_keys,
+            producers_last=self._producers.last_offsets(end),
         )
 
     def swap(self, result: CompactionResult, now_ms: int) -> list[Path]:

@@ -38,6 +38,7 @@ from actors.client.errors import (
 from actors.client.member_types import Kind
 from actors.client.network import Network
 from actors.client.positions import Chunk, PartitionState, Positions
+from actors.log.batch import build_batch, read_header, without_records
 from actors.wire import messages as m
 from tests.unit.client_broker import DROP, RUBBISH, SILENCE, ScriptedBroker, broker
 
@@ -369,6 +370,22 @@ def test_aborted_transactions_are_left_out_when_reading_committed(kafka):
             reader.assign([T0])
             assert [r.value for r in read(reader, len(expected))] == expected
             assert reader.position(T0) == 5
+
+
+@pytest.mark.parametrize("arrow", [False, True])
+def test_batches_that_compaction_has_emptied_are_passed(kafka, arrow):
+    for sequence in range(3):
+        batch = build_batch([(b"k", b"a", None, 0)], producer_id=1, producer_epoch=0, base_sequence=sequence)
+        kafka.append_batch(T0, without_records(read_header(batch)) if sequence != 1 else batch)
+    with consumer(kafka) as reader:
+        reader.assign([T0])
+        if arrow:
+            assert reader.poll_arrow(5000).column("offset").to_pylist() == [1]
+            assert reader.poll_arrow(0).num_rows == 0
+        else:
+            assert [r.offset for r in read(reader, 1)] == [1]
+            assert reader.poll(0) == {}
+        assert reader.position(T0) == 3
 
 
 @pytest.mark.parametrize("policy", ["earliest", "latest"])

@@ -195,6 +195,57 @@ def test_batches_of_producers_keep_their_identity(tmp_path):
     log.abandon()
 
 
+def sent(key, sequence, codec="none"):
+    """A producer's batch of one record."""
+    return build_batch(
+        [(key, b"v", None, NOW_MS)], compression=codec, producer_id=4, producer_epoch=1, base_sequence=sequence
+    )
+
+
+@pytest.mark.parametrize("codec", ["none", "zstd"])
+def test_a_replica_of_a_compacted_log_knows_each_producers_last_sequence(tmp_path, codec):
+    log = open_log(tmp_path / "leader", **COMPACT)
+    append(log, sent(b"a", 0, codec))
+    append(log, sent(b"b", 1, codec))
+    put(log, (b"b", b"2"))
+    clean(log)
+    put(log, (b"c", b"1"))
+    clean(log)
+    kept = [(0, b"a", b"v"), (2, b"b", b"2"), (3, b"c", b"1")]
+    assert content(log) == kept
+    assert list(iter_key_values(all_bytes(log))) == [(key, value) for _, key, value in kept]
+    data, end = log.read_with_end(0, 1 << 20)
+    replica = open_log(tmp_path / "replica", **COMPACT)
+    replica.append_as_follower(data, NOW_MS)
+    assert (content(replica), replica.log_end_offset) == (kept, end)
+    replica.abandon()
+    replica = open_log(tmp_path / "replica", **COMPACT)
+    assert replica.append_as_leader(sent(b"b", 1, codec), 1, NOW_MS).duplicate
+    assert append(replica, sent(b"d", 2), epoch=1) == end
+    assert replica.offset_for_timestamp(NOW_MS) == (0, NOW_MS)
+    assert replica.max_timestamp() == (0, NOW_MS)
+    for each in (log, replica):
+        each.abandon()
+
+
+@pytest.mark.parametrize("gone", ["it has sent more", "it is forgotten"])
+def test_an_empty_batch_goes_when_its_producer_needs_it_no_more(tmp_path, gone):
+    log = open_log(tmp_path, producer_id_expiration_ms="1000", **COMPACT)
+    append(log, sent(b"a", 0))
+    put(log, (b"a", b"2"))
+    clean(log)
+    assert batch_bounds(log) == [(0, 0), (1, 1)]
+    if gone == "it has sent more":
+        append(log, sent(b"b", 1))
+    else:
+        log.apply_retention(NOW_MS + 1000)
+        put(log, (b"b", b"1"))
+    clean(log)
+    assert batch_bounds(log)[0][0] == 1
+    assert [offset for offset, _, _ in content(log)] == [1, 2]
+    log.abandon()
+
+
 def test_log_append_time_survives(tmp_path):
     log = open_log(tmp_path, message_timestamp_type="LogAppendTime", **COMPACT)
     append(log, build_batch([(b"a", b"1", None, 5), (b"b", b"1", None, 6)]), now_ms=NOW_MS + 1)
@@ -241,6 +292,28 @@ def test_a_log_of_nothing_but_old_tombstones_becomes_empty(tmp_path):
     log.close()
     log = open_log(tmp_path, clean=True, **COMPACT)
     assert log.log_end_offset == 3
+    log.abandon()
+
+
+@pytest.mark.parametrize("far", [3_000_000_000, 5_000_000_000])
+def test_offsets_may_lie_further_apart_than_a_segment_reaches(tmp_path, far):
+    log = open_log(tmp_path, **COMPACT)
+    put(log, (b"a", b"1"))
+    for number, pair in enumerate([(b"a", b"2"), (b"b", b"1"), (b"c", b"1")]):
+        batch = build_batch([(*pair, None, NOW_MS)], base_offset=far + number, leader_epoch=0)
+        log.append_as_follower(batch, NOW_MS)
+    log.advance_high_watermark(log.log_end_offset)
+    assert clean(log)
+    kept = [(far, b"a", b"2"), (far + 1, b"b", b"1"), (far + 2, b"c", b"1")]
+    assert content(log) == kept
+    put(log, (b"c", b"2"))
+    assert clean(log)
+    kept[-1] = (far + 3, b"c", b"2")
+    log.abandon()
+    for path in tmp_path.glob("*index"):
+        path.unlink()
+    log = open_log(tmp_path, **COMPACT)
+    assert (log.log_start_offset, log.log_end_offset, content(log)) == (0, far + 4, kept)
     log.abandon()
 
 

@@ -192,6 +192,22 @@ def test_a_folder_of_another_topic_of_the_same_name_is_set_aside(tmp_path, loade
     directory.close()
 
 
+def test_a_topic_id_the_disk_refused_at_first_is_written_later(tmp_path):
+    directory = open_dir(tmp_path)
+    in_the_way = tmp_path / "t-0" / data_dir.PARTITION_META_NAME
+    in_the_way.mkdir(parents=True)
+    with pytest.raises(OSError):
+        directory.create("t", 0, T1, LogConfig(), NOW_MS)
+    in_the_way.rmdir()
+    append(directory.create("t", 0, T1, LogConfig(), NOW_MS), values(b"old"))
+    directory.close()
+    directory = open_dir(tmp_path)
+    load(directory)
+    assert directory.topic_ids == {("t", 0): T1}
+    assert content(directory.create("t", 0, T2, LogConfig(), NOW_MS)) == [], "another topic of the same name"
+    directory.close()
+
+
 def test_strays_are_told(tmp_path):
     directory = open_dir(tmp_path)
     for partition in range(3):
@@ -228,6 +244,24 @@ def test_a_log_that_cannot_close_makes_the_stop_unclean(tmp_path, monkeypatch):
     bad.abandon()
     directory = open_dir(tmp_path)
     assert not directory.was_clean
+    directory.close()
+
+
+@pytest.mark.parametrize("later", [False, True])
+def test_a_log_that_was_not_checked_makes_the_stop_unclean(tmp_path, later):
+    directory = open_dir(tmp_path)
+    append(directory.create("t", 0, T1, LogConfig(), NOW_MS), values(b"v"))
+    directory.abandon()
+    directory = open_dir(tmp_path)
+    in_the_way = tmp_path / "t-0" / "odd.tmp"
+    in_the_way.mkdir()
+    assert load(directory) == ["t-0"]
+    in_the_way.rmdir()
+    if later:
+        assert len(content(directory.create("t", 0, T1, LogConfig(), NOW_MS))) == 1
+    directory.close()
+    directory = open_dir(tmp_path)
+    assert directory.was_clean == later
     directory.close()
 
 

@@ -141,6 +141,38 @@ def test_what_was_flushed_is_not_read_again(tmp_path, monkeypatch):
     log.abandon()
 
 
+@pytest.mark.parametrize("far", [3_000_000_000, 5_000_000_000])
+def test_a_log_whose_first_record_is_far_from_its_start_is_not_cut(tmp_path, far):
+    log = open_log(tmp_path)
+    for number in range(3):
+        log.append_as_follower(values(b"v", base_offset=far + number, leader_epoch=0), NOW_MS)
+    before = content(log)
+    assert [offset for offset, _, _ in before] == [far, far + 1, far + 2]
+    log.abandon()
+    log = open_log(tmp_path)
+    assert (log.log_start_offset, log.log_end_offset, content(log)) == (0, far + 3, before)
+    log.close()
+    log = open_log(tmp_path, clean=True)
+    assert (log.log_start_offset, log.log_end_offset, content(log)) == (0, far + 3, before)
+    log.abandon()
+
+
+def test_a_closed_segment_made_again_keeps_its_largest_timestamp(tmp_path):
+    settings = {"segment_bytes": "2000", "index_interval_bytes": "1000"}
+    log = open_log(tmp_path, **settings)
+    number = 0
+    while len(log.segments) < 2:
+        append(log, values(b"v", timestamp_ms=NOW_MS + number))
+        number += 1
+    newest = number - 2
+    log.abandon()
+    open_log(tmp_path, **settings).close()
+    log = open_log(tmp_path, clean=True, **settings)
+    assert log.segments.closed()[0].max_timestamp == NOW_MS + newest
+    assert log.offset_for_timestamp(NOW_MS + newest, log.log_end_offset) == (newest, NOW_MS + newest)
+    log.abandon()
+
+
 @pytest.mark.parametrize("damage", ["missing", "odd size", "beyond the file", "descending"])
 @pytest.mark.parametrize("suffix", ["index", "timeindex"])
 @pytest.mark.parametrize("clean", [False, True])

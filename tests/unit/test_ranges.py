@@ -13,7 +13,7 @@ from actors.client import TopicPartition
 from actors.client import ranges as module
 from actors.client.errors import ClosedError, ConfigurationError, CorruptMessageError, KafkaTimeoutError
 from actors.client.ranges import DataLossError, OffsetRange, RangeReader, range_schema
-from actors.log.batch import build_sparse_batch
+from actors.log.batch import build_batch, build_sparse_batch, read_header, without_records
 from actors.wire import messages as m
 from tests.unit.client_broker import DROP, ScriptedBroker, broker
 
@@ -100,6 +100,15 @@ def test_gaps_of_compaction_are_passed(kafka):
     with reader(kafka) as some:
         assert offsets(some.read([OffsetRange("t", 0, 3, 12)])) == [5, 9]
         assert offsets(some.read([OffsetRange("t", 0, 10, 20)])) == []
+
+
+def test_batches_that_compaction_has_emptied_are_passed(kafka):
+    empty = without_records(read_header(build_batch([(b"k", b"v", None, 5)], producer_id=1, base_sequence=0)))
+    for batch in (empty, build_batch([(b"k", b"v", None, 5)]), empty):
+        kafka.append_batch(T0, batch)
+    with reader(kafka) as some:
+        assert offsets(some.read([OffsetRange("t", 0, 0, 3)])) == [1]
+        assert offsets(some.read([OffsetRange("t", 0, 2, 3)])) == []
 
 
 def test_a_range_whose_end_is_a_gap_ends(kafka):
