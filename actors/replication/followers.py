@@ -42,10 +42,10 @@ class Followers:
 
     def take(self, key: Key, topic_id: bytes, push: Push, leading_at: int) -> Ack:
         """Take a push, unless we lead the partition ourselves, at `leading_at` (-1: we do not)."""
-        newest = max(leading_at, self.epoch(key, topic_id))
+        partition = self._context.metadata.partition(*key)
+        newest = max(leading_at, self.epoch(key, topic_id), -1 if partition is None else partition.leader_epoch)
         if push.leader_epoch < newest or leading_at >= 0:
             return Ack(newest, push.round, Outcome.FENCED)
-        partition = self._context.metadata.partition(*key)
         if partition is None or self._context.broker_id not in partition.replicas:
             return Ack(push.leader_epoch, push.round, Outcome.FAILED)  # the controller's news are on their way
         self._epochs[key] = (topic_id, push.leader_epoch)

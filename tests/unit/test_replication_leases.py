@@ -7,12 +7,13 @@ from types import SimpleNamespace
 from typing import Any
 
 from actors.log.replication import Ack, LeaderReplica, Outcome
+from actors.replication.frames import push_row, read_ack
 from actors.replication.links import FollowerListener
 from actors.replication.manager import ReplicaManager
 from actors.replication.waiting import Waiter
 from actors.settings import BrokerConfig
 from actors.wire.errors import ErrorCode
-from placement.metadata import ClusterMetadata, PartitionInfo
+from placement.metadata import ClusterMetadata, PartitionInfo, TopicInfo, topic_record
 from tests.replica_log import MemoryLog
 
 _ALONE = PartitionInfo(1, 0, (1, 0, 2), (1,), 1)
@@ -58,6 +59,46 @@ def test_whom_a_leader_has_proposed_may_have_been_elected_already() -> None:
     assert not manager.leads("t", 0, _ALONE)
     leader.refused(leader.partition_epoch)
     assert manager.leads("t", 0, _ALONE)
+
+
+def test_the_sole_replica_takes_nothing_from_the_leader_before_it() -> None:
+    """A move has ended here, and the former leader has not heard of it."""
+    topic_id, theirs, ours = bytes(range(16)), MemoryLog(), MemoryLog()
+    theirs.append([b"a", b"b"], 3)
+    former = LeaderReplica(
+        0, theirs, leader_epoch=3, replicas=(1, 0), isr=(0, 1), partition_epoch=5, min_insync=1, now_ms=0
+    )
+    former.connect(1, 7, 0)
+    context: Any = SimpleNamespace(
+        broker_id=1,
+        config=BrokerConfig.from_mapping({}),
+        metadata=ClusterMetadata(),
+        data_dir=SimpleNamespace(logs={("t", 0): ours}, topic_ids={("t", 0): topic_id}, get=lambda *key: ours),
+        now_ms=lambda: 0,
+    )
+    manager = ReplicaManager(context, lambda: b"", lambda: 7, lambda: -1e9)
+
+    def push() -> Outcome:
+        sent = former.take_push(1, 1000, 0)
+        assert sent is not None
+        _, _, ack = read_ack(manager._take_pushes([push_row(topic_id, 0, sent)])[0])
+        former.on_ack(1, ack, 0)
+        return ack.outcome
+
+    def hear(partition: PartitionInfo) -> None:
+        context.metadata.apply(topic_record(TopicInfo("t", topic_id, (partition,), {})))
+        manager.apply(context.metadata)
+
+    hear(PartitionInfo(0, 3, (1, 0), (0, 1), 5, (), (1,), (0,)))
+    while push() is not Outcome.MATCHED or ours.log_end_offset < 2:
+        pass
+    hear(PartitionInfo(1, 4, (1,), (1,), 6))
+    ours.append([b"new"], 4)
+    theirs.append([b"old", b"old"], 3)
+    assert push() is Outcome.FENCED
+    assert former.deposed
+    assert theirs.high_watermark == 2, "nothing is acknowledged that the new leader does not have"
+    assert list(ours.records().values()) == [b"a", b"b", b"new"]
 
 
 class _Link:
