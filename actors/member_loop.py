@@ -211,30 +211,38 @@ class MemberLoop:
             first, last = _span(batch)
             if self._must_poll(fresh=fresh):
                 return first
-            self._deliver(partition, batch, first, last + 1)
+            left = self._deliver(partition, batch, first, last + 1)
+            if left is not None:
+                return left
             fresh = False
         return None
 
     def _slice(self, records: Any, start: int, count: int) -> Any:
         return records.slice(start, count) if self.spec.batch_format == "pyarrow" else records[start : start + count]
 
-    def _deliver(self, partition: TopicPartition, records: Any, first: int, next_offset: int) -> None:
-        """Hand records to the handler. A batch that keeps failing is handed over one by one, to find the bad record."""
+    def _deliver(self, partition: TopicPartition, records: Any, first: int, next_offset: int) -> int | None:
+        """Hand records to the handler. A batch that keeps failing is handed over one by one, to find the bad record.
+
+        The offset of the first record that has to wait: one by one a batch may take longer than the group waits.
+        """
         error = self._try(partition, records, first)
         if error is not None and self._stop.is_set():
-            return
+            return first
         if error is None:
             self._handled += len(records)
         elif len(records) > 1:
             for i in range(len(records)):
                 one = self._slice(records, i, 1)
                 offset = _span(one)[0]
-                self._deliver(partition, one, offset, offset + 1)
-                if self._stop.is_set():
-                    return  # what was not handled must not count as done
+                if self._must_poll(fresh=i == 0):
+                    return offset
+                left = self._deliver(partition, one, offset, offset + 1)
+                if left is not None:
+                    return left
         else:
             self._give_up(partition, records, first, error)
         self._done[partition] = next_offset
+        return None
 
     def _try(self, partition: TopicPartition, records: Any, first: int) -> Exception | None:
         for attempt in range(self.spec.max_retries + 1):

@@ -44,6 +44,7 @@ def alter_reassignments(metadata: ClusterMetadata, config: BrokerConfig, argumen
     records: list[Record] = []
     alive = frozenset(broker.id for broker in metadata.alive())
     for topic, index, target in arguments["partitions"]:
+        needed = min_insync(metadata, config, topic)
         try:
             before = _partition(metadata, topic, index)
             if target is None:
@@ -51,10 +52,11 @@ def alter_reassignments(metadata: ClusterMetadata, config: BrokerConfig, argumen
             else:
                 _check_target(metadata, before, target, allow_factor_change=arguments["allow_factor_change"])
                 after = _begun(before, tuple(target))
+            _check_holders(before, after, needed)
         except RefusedError as refusal:
             results.append(_row(topic, index, refusal))
             continue
-        after = completed(after, alive, min_insync(metadata, config, topic))
+        after = completed(after, alive, needed)
         if after != before:
             records.append(partition_record(topic, index, after))
         results.append(_row(topic, index))
@@ -85,10 +87,6 @@ def _begun(partition: PartitionInfo, target: tuple[int, ...]) -> PartitionInfo:
         replicas, removing = (*replicas, partition.leader), (*removing, partition.leader)
     after = replace(partition, replicas=replicas, adding=without(target, original), removing=removing)
     isr = tuple(broker for broker in replicas if broker in partition.isr)
-    if not isr:
-        raise RefusedError(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"replica assignment {list(target)} leaves no replica that is in sync"
-        )
     elr = tuple(broker for broker in replicas if broker in partition.elr)
     return partition if after == partition else changed(after, isr=isr, elr=elr)
 
@@ -98,13 +96,20 @@ def _cancelled(partition: PartitionInfo, topic: str, index: int, alive: frozense
         raise RefusedError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, f"{topic}-{index} is not being reassigned")
     replicas = without(partition.replicas, partition.adding)
     isr = without(partition.isr, partition.adding)
-    if not isr:
-        raise RefusedError(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{topic}-{index}: none of the former replicas is in sync any more"
-        )
     elr = without(partition.elr, partition.adding)
     after = changed(partition, replicas=replicas, isr=isr, elr=elr, adding=(), removing=())
-    return after if after.leader in (*replicas, NO_LEADER) else elect(after, alive)
+    return after if not isr or after.leader in (*replicas, NO_LEADER) else elect(after, alive)
+
+
+def _check_holders(before: PartitionInfo, after: PartitionInfo, needed: int) -> None:
+    """Raise RefusedError if brokers left out of a move that is given up are needed for what has committed."""
+    left = {*before.isr, *before.elr} - {*after.isr, *after.elr}
+    if not after.isr or (left and len({*after.isr, *after.elr}) < min(needed, len(after.replicas))):
+        raise RefusedError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"without brokers {sorted(left)} only {list(after.isr)} of {list(after.replicas)} are in sync, and "
+            f"min.insync.replicas={needed}; try again once others are",
+        )
 
 
 # --- elections on demand ----------------------------------------------------------------------------------------

@@ -43,15 +43,21 @@ _HEARTBEAT = 12
 class _Asked:
     """A request the shard has yet to answer; the token it knows it by."""
 
-    __slots__ = ("connection", "header", "message", "slot")
+    __slots__ = ("connection", "header", "message", "slot", "topics")
 
     def __init__(
-        self, connection: int, slot: int, header: RequestHeader, message: ApiMessage | offset_commit.Layout
+        self,
+        connection: int,
+        slot: int,
+        header: RequestHeader,
+        message: ApiMessage | offset_commit.Layout,
+        topics: Topics,
     ) -> None:
         self.connection = connection
         self.slot = slot
         self.header = header
         self.message = message
+        self.topics = topics  # it was parsed by these; answered by others its errors would go to other partitions
 
 
 class _TopicsGone:
@@ -263,7 +269,7 @@ class ShardProcess:
             if header.api_key == _OFFSET_COMMIT and header.api_version in offset_commit.COMPACT_VERSIONS:
                 parsed = offset_commit.parse_compact(frame, header.body_offset, header.api_version, self._topics)
                 if parsed is not None:
-                    self._commit(shard, _Asked(connection, slot, header, parsed[1]), parsed[0])
+                    self._commit(shard, _Asked(connection, slot, header, parsed[1], self._topics), parsed[0])
                     return
             message = decode(header, frame)
         except WireError as error:
@@ -280,7 +286,7 @@ class ShardProcess:
             answer = module.answer(message, None, header.api_version, self._topics)
             self._send(Kind.RESPONSE, 0, slot, encode_response(answer, header.api_version, header.correlation_id))
             return
-        asked = _Asked(connection, slot, header, message)
+        asked = _Asked(connection, slot, header, message, self._topics)
         if header.api_key == _OFFSET_COMMIT:
             self._commit(shard, asked, request)
         else:
@@ -335,7 +341,7 @@ class ShardProcess:
             body = offset_commit.encode_compact(asked.message, response.error_codes)  # type: ignore[union-attr]
         else:
             module = MODULES[header.api_key]
-            body = module.answer(asked.message, response, header.api_version, self._topics).encode(header.api_version)
+            body = module.answer(asked.message, response, header.api_version, asked.topics).encode(header.api_version)
         frame = frame_response(body, header.api_key, header.api_version, header.correlation_id)
         self._send(Kind.RESPONSE, 0, asked.slot, frame)
         if header.api_key == _OFFSET_COMMIT:

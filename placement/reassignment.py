@@ -14,13 +14,16 @@ def without(brokers: Iterable[int], others: Iterable[int]) -> tuple[int, ...]:
 
 
 def completed(partition: PartitionInfo, alive: frozenset[int], needed: int) -> PartitionInfo:
-    """The partition after its reassignment, if all that were added are in sync; else unchanged."""
+    """The partition after its reassignment, if enough of its brokers to come have everything; else unchanged.
+
+    All that were added are in sync, and of all it is to have at least `needed` (min.insync.replicas) are, and live:
+    those that are removed may be the only others that hold what has committed.
+    """
     if not partition.adding and not partition.removing:
         return partition
     target = without(partition.replicas, partition.removing)
     isr = tuple(broker for broker in target if broker in partition.isr)
-    if not isr or not set(partition.adding) <= set(isr):
+    if not set(partition.adding) <= set(isr) or len(alive & set(isr)) < min(needed, len(target)):
         return partition
-    elr = without(partition.elr, partition.removing)
-    after = changed(partition, replicas=target, isr=isr, elr=elr, adding=(), removing=())
+    after = changed(partition, replicas=target, isr=isr, elr=(), adding=(), removing=())
     return after if after.leader in (*target, NO_LEADER) else elect(after, alive, min_insync=needed)

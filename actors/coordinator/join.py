@@ -24,6 +24,9 @@ from actors.coordinator.records import GroupPut, fits
 from actors.coordinator.runtime import Runtime
 from actors.coordinator.writer import Write
 
+_ID_SUFFIX = "-" + "0" * 36
+"""As long as what is appended to an id to make a member's: a UUID."""
+
 
 class Join:
     def __init__(self, runtime: Runtime, rebalancer: Rebalancer) -> None:
@@ -40,7 +43,8 @@ class Join:
         ):
             return Error.INVALID_SESSION_TIMEOUT
         names = (name for name, _ in request.protocols)
-        if not fits(request.group_id, request.group_instance_id, request.protocol_type, *names):
+        prefix = request.client_id if request.group_instance_id is None else request.group_instance_id
+        if not fits(request.group_id, request.client_id, prefix + _ID_SUFFIX, request.protocol_type, *names):
             return Error.INVALID_REQUEST
         return Error.NONE
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from tests.simulation.cluster import SimBroker
+from actors.controller_server import ControllerServer
+from tests.simulation.cluster import BROKERS, SimBroker
 from tests.simulation.engine import MS, SECOND, Machine, Process
 
 if TYPE_CHECKING:
@@ -53,6 +54,8 @@ class Faults:
             self.clock_jumps,
             self.network_slows,
             self.disk_slows,
+            self.partition_moves,
+            self.partition_moves,
         ]
         if world.scenario.machines_crash:
             self._kinds += [self.machine_dies] * 3
@@ -173,6 +176,25 @@ class Faults:
             return False
         self._stop(process)
         return True
+
+    def partition_moves(self) -> bool:
+        """A partition gets other replicas, or what moves stays: as AlterPartitionReassignments has it."""
+        server, process = self.cluster.controller, self.cluster.controller_process
+        if server is None or process is None or not process.alive or not server.metadata.topics:
+            return False
+        chance, scenario = self.sim.random, self.world.scenario
+        topic = chance.choice(sorted(server.metadata.topics))
+        index = chance.randrange(len(server.metadata.topics[topic].partitions))
+        count = 1 if scenario.replicas == 1 else chance.randint(scenario.min_insync, scenario.replicas)
+        target = None if chance.random() < 0.2 else chance.sample(BROKERS, count)
+        self.sim.say(f"{topic}-{index} moves to {target}")
+        self.sim.at(self.sim.now, process, self._move, server, [topic, index, target])
+        return True
+
+    @staticmethod
+    def _move(server: ControllerServer, partition: list[Any]) -> None:
+        _, records = server._operate("alter_reassignments", {"partitions": [partition], "allow_factor_change": True})
+        server._commit(records)
 
     # -- members
 

@@ -56,7 +56,8 @@ class Inspector:
             return "not all brokers are here"
         for topic in self.cluster.truth.topics.values():
             for index, partition in enumerate(topic.partitions):
-                if partition.leader != partition.replicas[0] or len(partition.isr) < len(partition.replicas):
+                moves = partition.adding or partition.removing
+                if moves or partition.leader != partition.replicas[0] or len(partition.isr) < len(partition.replicas):
                     return f"{topic.name}-{index} is {partition}"
         for group in sorted({member.group for member in members}):
             of_group = [member for member in members if member.group == group]

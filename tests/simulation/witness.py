@@ -150,6 +150,8 @@ class Witness(Inspector):
             if leader is not process:
                 text = f"{log.directory.name} at epoch {leader_epoch} is led by {leader.name} and {process.name}"
                 self.sim.fail("one-leader", text)
+            followed = (process.pid, log.directory.name)
+            self._followed[followed] = max(self._followed.get(followed, -1), leader_epoch)
             return product(log, data, leader_epoch, *args, **options)
 
         return append_as_leader

@@ -359,6 +359,20 @@ def test_names_too_long_for_a_record() -> None:
     assert driver.answer(Client(driver, group_id="g" * 32_767).ask_join()).error_code == 79
 
 
+@pytest.mark.parametrize(("bytes_", "error"), [(32_730, 79), (32_731, 42), (32_767, 42)])
+def test_a_client_id_that_makes_a_member_id_too_long_for_an_answer(bytes_: int, error: int) -> None:
+    driver = Driver()
+    answer = driver.answer(Client(driver).ask_join(client_id="c" * bytes_))
+    assert answer.error_code == error
+    assert len(answer.member_id) <= 32_767
+
+
+def test_an_instance_id_that_makes_a_member_id_too_long_for_a_record() -> None:
+    driver = Driver()
+    assert driver.answer(Client(driver, instance="i" * 32_731).ask_join()).error_code == 42
+    stable_group(driver, Client(driver, instance="i" * 32_730))
+
+
 @pytest.mark.conformance("B-27")
 def test_a_member_id_in_a_missing_group() -> None:
     driver = Driver()

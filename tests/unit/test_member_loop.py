@@ -462,6 +462,28 @@ def test_no_record_is_handed_over_past_the_session() -> None:
     assert ("seek", T0, 1) in member.log
 
 
+@pytest.mark.parametrize("asked_by", ["lapsed", "due"])
+def test_a_failing_batch_handed_over_one_by_one_does_not_outlast_the_session_nor_hold_up_the_group(
+    asked_by: str,
+) -> None:
+    handled: list[int] = []
+
+    def handle(batch: list[ConsumerRecord]) -> None:
+        if len(batch) > 1:
+            raise ValueError("no")
+        handled.append(batch[0].offset)
+        if len(handled) == 2:
+            setattr(member.consumer, asked_by, True)
+
+    member = Member(
+        handle, [{T0: [record(i) for i in range(5)]}], batch_format="records", max_retries=0, dead_letter_topic="dead"
+    )
+    member.run()
+    assert handled == [0, 1]
+    assert ("seek", T0, 2) in member.log
+    assert member.committed == {T0: 2}
+
+
 def test_a_kept_partition_is_committed_later_when_the_commit_at_a_revocation_fails() -> None:
     member = Member(Flaky().one, [])
     member.consumer.async_error = RebalanceInProgressError()

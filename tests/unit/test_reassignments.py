@@ -20,21 +20,23 @@ from placement.metadata import (
     topic_record,
 )
 
-CONFIG = BrokerConfig.from_mapping({})
 TOPIC_ID = b"t" * 16
 
 
 class Cluster:
     """Five brokers and a topic of one partition."""
 
-    def __init__(self, partition: PartitionInfo, dead: tuple[int, ...] = ()) -> None:
+    def __init__(
+        self, partition: PartitionInfo, dead: tuple[int, ...] = (), config: dict[str, str] | None = None
+    ) -> None:
+        self.config = BrokerConfig.from_mapping(config or {})
         self.metadata = ClusterMetadata()
         for broker in range(5):
             self.metadata.apply(broker_record(BrokerInfo(broker, "h", 1, None, 0, broker not in dead)))
         self.metadata.apply(topic_record(TopicInfo("t", TOPIC_ID, (partition,))))
 
     def do(self, operation: str, **arguments: Any) -> Any:
-        result, records = administration.operate(self.metadata, CONFIG, operation, arguments, lambda: b"", 0)
+        result, records = administration.operate(self.metadata, self.config, operation, arguments, lambda: b"", 0)
         for record in records:
             self.metadata.apply(record)
         return result
@@ -104,6 +106,34 @@ def test_a_move_can_be_cancelled_and_another_one_begun() -> None:
     assert cluster.reassign(None) == 0
     p = cluster.partition
     assert (p.replicas, p.isr, p.adding, p.removing) == ((0, 1), (0, 1), (), ())
+
+
+def test_replicas_out_of_sync_do_not_take_over_from_the_only_others_that_have_everything() -> None:
+    cluster = Cluster(PartitionInfo(1, 3, (1, 0, 2), (1, 2)), config={"min.insync.replicas": "2"})
+    assert cluster.reassign([0, 1]) == 0
+    p = cluster.partition
+    assert (p.replicas, p.removing, p.isr, p.leader) == ((0, 1, 2), (2,), (1, 2), 1)
+    assert cluster.in_sync(0, 1, 2) == 0
+    p = cluster.partition
+    assert (p.replicas, p.removing, p.isr) == ((0, 1), (), (0, 1))
+
+
+def test_a_dead_replica_does_not_count_for_a_move_that_ends() -> None:
+    cluster = Cluster(PartitionInfo(1, 3, (1, 0, 2), (1, 0, 2)), dead=(0,), config={"min.insync.replicas": "2"})
+    cluster.reassign([0, 1])
+    assert cluster.partition.removing == (2,)
+
+
+@pytest.mark.parametrize("target", [None, [3, 4]], ids=["called off", "another one"])
+def test_a_move_is_not_given_up_while_too_few_others_have_what_committed(target: list[int] | None) -> None:
+    cluster = Cluster(PartitionInfo(0, 3, (0, 1), (0, 1)), config={"min.insync.replicas": "2"})
+    cluster.reassign([2, 3])
+    cluster.in_sync(0, 2)
+    before = cluster.partition
+    assert cluster.reassign(target) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert cluster.partition == before
+    cluster.in_sync(0, 1, 2)
+    assert cluster.reassign(target) == 0
 
 
 @pytest.mark.parametrize("replicas", [[], [1, 1], [0, 9]])

@@ -276,6 +276,28 @@ def test_a_topic_nobody_has_is_refused_within_a_commit(tmp_path: Path) -> None:
     run(test())
 
 
+@pytest.mark.parametrize("version", [7, 8])  # 8 goes the shorter way where it can
+@pytest.mark.parametrize("then", [[], [("t", b"i" * 16, 9)]], ids=["deleted", "grown"])
+def test_a_commit_is_answered_by_the_topics_it_was_checked_against(
+    tmp_path: Path, version: int, then: list[tuple[str, bytes, int]]
+) -> None:
+    async def test() -> None:
+        async with process(tmp_path) as broker:
+            await broker.serving()
+            broker.appends = False
+            row = Commit.OffsetCommitRequestPartition
+            beyond = [row(partition_index=i, committed_offset=4) for i in (0, TOPICS[0][2])]
+            topic = Commit.OffsetCommitRequestTopic(name="t", partitions=beyond)
+            slot = broker.ask(Commit(group_id="g", generation_id_or_member_epoch=-1, topics=[topic]), version)
+            _, number, batch = await broker.hear(Kind.APPEND)
+            broker.link.send(Kind.TOPICS, 0, 0, msgpack.packb(then))
+            broker.append(number, batch)
+            (answered,) = (await broker.answer(slot)).topics
+            assert [p.error_code for p in answered.partitions] == [0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+
+    run(test())
+
+
 @pytest.mark.conformance("D-08")
 def test_requests_that_reach_a_loading_shard_are_answered_by_the_table(tmp_path: Path) -> None:
     async def test() -> None:
