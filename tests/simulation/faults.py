@@ -54,13 +54,13 @@ class Faults:
             self.clock_jumps,
             self.network_slows,
             self.disk_slows,
-            self.partition_moves,
-            self.partition_moves,
         ]
         if world.scenario.machines_crash:
             self._kinds += [self.machine_dies] * 3
         if world.scenario.compact:  # so that shards load while files are exchanged under them
             self._kinds += [self.shard_dies, self.disk_slows] * 3
+        if world.scenario.moves:
+            self._kinds += [self.partition_moves] * 3
         if world.scenario.disks_fail:
             self._kinds += [self.disk_fails] * 3
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
+from typing import Any
 
 from tests.simulation.engine import SECOND
 
@@ -25,6 +26,7 @@ class Scenario:
     """One machine at a time, unless every record is flushed."""
     disks_fail: bool = False
     compact: bool = False
+    moves: bool = False
     faults_us: int = 10 * SECOND
     groups: tuple[Group, ...] = field(default_factory=tuple)
 
@@ -76,11 +78,12 @@ def scenario_of(seed: int) -> Scenario:
     if chance.random() < 0.3:
         groups += (("h", "sticky", (None, None)),)
     compact = chance.random() < 0.2
-    kind = chance.random()
+    kind, moves = chance.random(), chance.random() < 0.4
+    common: dict[str, Any] = {"groups": groups, "moves": moves}
     if kind < 0.60:
-        return Scenario("replicated", groups=groups, compact=compact)
+        return Scenario("replicated", compact=compact, **common)
     if kind < 0.75:
-        return Scenario("replicated, disks fail", groups=groups, disks_fail=True, machines_crash=False)
+        return Scenario("replicated, disks fail", disks_fail=True, machines_crash=False, **common)
     if kind < 0.90:
-        return Scenario("flushed", flush_messages=1, groups=groups)
-    return Scenario("one replica", replicas=1, min_insync=1, machines_crash=False, groups=groups, compact=compact)
+        return Scenario("flushed", flush_messages=1, **common)
+    return Scenario("one replica", replicas=1, min_insync=1, machines_crash=False, compact=compact, **common)

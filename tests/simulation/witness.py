@@ -69,6 +69,7 @@ class Witness(Inspector):
             (Connection, "_timed_out", self._watch_timeout(Connection._timed_out)),
             (ReplicaManager, "leads", self._watch_leads(ReplicaManager.leads)),
             (ControllerServer, "_on_message", self._watch_controller(ControllerServer._on_message)),
+            (ControllerServer, "_commit", self._watch_moves(ControllerServer._commit)),
             (FollowerListener, "_on_message", self._watch_pushes(FollowerListener._on_message)),
             (FollowerLink, "_on_message", self._watch_acks(FollowerLink._on_message)),
         ]
@@ -241,6 +242,24 @@ class Witness(Inspector):
                     self._judge_in_sync(server.metadata.names.get(asked["topic_id"], ""), asked["index"])
 
         return _on_message
+
+    def _watch_moves(self, product: Any) -> Any:
+        def _commit(server: ControllerServer, records: list[list[Any]], **options: Any) -> None:
+            asked = [(record[1], record[2]) for record in records if record[0] == "partition"]
+            before = {key: server.metadata.partition(*key) for key in asked}
+            product(server, records, **options)
+            for (topic, index), old in before.items():
+                new = server.metadata.partition(topic, index)
+                if old is not None and new is not None and set(old.replicas) - set(new.replicas):
+                    self._judge_move(f"{topic}-{index}", old, new)
+
+        return _commit
+
+    def _judge_move(self, name: str, old: PartitionInfo, new: PartitionInfo) -> None:
+        """Where replicas are dropped, enough others hold what has committed: one machine may still crash."""
+        held, holds = {*old.isr, *old.elr}, {*new.isr, *new.elr}
+        if len(holds) < min(self.scenario.min_insync, len(new.replicas), len(held)):
+            self.sim.fail("enough-replicas", f"{name} was {old} and is {new}: {len(holds)} replica(s) have everything")
 
     def _judge_in_sync(self, topic: str, index: int) -> None:
         """A set has been proposed, and recorded perhaps: its members hold what anybody knows to have committed."""
