@@ -6,7 +6,6 @@ Rules over the cluster's metadata, as in administration.py: they return results 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from actors.config_changes import RefusedError
@@ -85,10 +84,12 @@ def _begun(partition: PartitionInfo, target: tuple[int, ...]) -> PartitionInfo:
     replicas = target + removing
     if partition.leader != NO_LEADER and partition.leader not in replicas:
         replicas, removing = (*replicas, partition.leader), (*removing, partition.leader)
-    after = replace(partition, replicas=replicas, adding=without(target, original), removing=removing)
+    adding = without(target, original)
+    if (replicas, adding, removing) == (partition.replicas, partition.adding, partition.removing):
+        return partition
     isr = tuple(broker for broker in replicas if broker in partition.isr)
     elr = tuple(broker for broker in replicas if broker in partition.elr)
-    return partition if after == partition else changed(after, isr=isr, elr=elr)
+    return changed(partition, replicas=replicas, isr=isr, elr=elr, adding=adding, removing=removing)
 
 
 def _cancelled(partition: PartitionInfo, topic: str, index: int, alive: frozenset[int]) -> PartitionInfo:

@@ -54,7 +54,8 @@ class PartitionInfo:
     left an in-sync set which then was smaller than `min.insync.replicas`: nothing commits in such a set, so they have
     all that ever has, and may lead if no member of the set can (KIP-966). While the partition is being reassigned
     (KIP-455), `replicas` are the old and the new ones, `adding` and `removing` those that come and go. `unclean`: once
-    a replica out of sync was made leader, so what some replica holds for committed may be gone.
+    a replica out of sync was made leader, so what some replica holds for committed may be gone. `added_at` is the
+    partition epoch at which a replica was last added: a broker whose news are older may hold a log it is to delete.
     """
 
     leader: int
@@ -66,6 +67,7 @@ class PartitionInfo:
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
     unclean: bool = False
+    added_at: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,9 +170,10 @@ class ClusterMetadata:
 
 
 def _partition(fields: list[Any]) -> PartitionInfo:
-    # Logs of before replication end after the in-sync set.
-    leader, epoch, replicas, isr, partition_epoch, elr, adding, removing, unclean = (
-        [*fields, 0, (), (), (), False] if len(fields) == 4 else fields
+    # Logs of before replication end after the in-sync set, later ones after `unclean`.
+    later = [0, (), (), (), False, 0]
+    leader, epoch, replicas, isr, partition_epoch, elr, adding, removing, unclean, added_at = (
+        fields + later[len(fields) - 4 :]
     )
     return PartitionInfo(
         leader,
@@ -182,6 +185,7 @@ def _partition(fields: list[Any]) -> PartitionInfo:
         tuple(adding),
         tuple(removing),
         unclean,
+        added_at,
     )
 
 
@@ -197,6 +201,7 @@ def partition_fields(p: PartitionInfo) -> list[Any]:
         list(p.adding),
         list(p.removing),
         p.unclean,
+        p.added_at,
     ]
 
 
@@ -249,4 +254,6 @@ def with_isr(partition: PartitionInfo, isr: tuple[int, ...], min_insync: int, **
 
 def changed(partition: PartitionInfo, **changes: Any) -> PartitionInfo:
     """The partition after a change, and so at its next partition epoch."""
-    return replace(partition, partition_epoch=partition.partition_epoch + 1, **changes)
+    epoch = partition.partition_epoch + 1
+    added = set(changes.get("replicas", ())) - set(partition.replicas)
+    return replace(partition, partition_epoch=epoch, added_at=epoch if added else partition.added_at, **changes)

@@ -46,7 +46,8 @@ class Followers:
         newest = max(leading_at, self.epoch(key, topic_id), -1 if partition is None else partition.leader_epoch)
         if push.leader_epoch < newest or leading_at >= 0:
             return Ack(newest, push.round, Outcome.FENCED)
-        if partition is None or self._context.broker_id not in partition.replicas:
+        me = self._context.broker_id
+        if partition is None or me not in partition.replicas or partition.partition_epoch < push.since:
             return Ack(push.leader_epoch, push.round, Outcome.FAILED)  # the controller's news are on their way
         self._epochs[key] = (topic_id, push.leader_epoch)
         try:
@@ -56,7 +57,7 @@ class Followers:
             return Ack(push.leader_epoch, push.round, Outcome.FAILED)
         if replica is None:
             return trivially_matched(push) or Ack(push.leader_epoch, push.round, Outcome.FAILED)
-        if self._context.broker_id not in partition.isr and self._context.data_dir.logs[key].failure is not None:
+        if me not in partition.isr and self._context.data_dir.logs[key].failure is not None:
             return Ack(push.leader_epoch, push.round, Outcome.FAILED)  # nobody comes in sync who cannot append
         ack = replica.on_push(push, self._context.now_ms())
         if ack.outcome is Outcome.FAILED:

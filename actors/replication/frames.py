@@ -21,15 +21,16 @@ def push_row(topic_id: bytes, index: int, push: Push) -> Row:
         push.high_watermark,
         push.log_start_offset,
         push.unclean,
-        push.records,
+        push.since,
         [list(pair) for pair in push.epochs],
+        push.records,
     ]
 
 
 def read_push(row: Row) -> tuple[bytes, int, Push]:
     """(topic id, index, push). Raises TypeError if the row has another length."""
-    topic_id, index, *fields, epochs = row
-    fields.append(tuple((pair[0], pair[1]) for pair in epochs))
+    topic_id, index, *fields = row
+    fields[-2] = tuple((pair[0], pair[1]) for pair in fields[-2])
     return topic_id, index, Push(*fields)
 
 

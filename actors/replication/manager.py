@@ -114,7 +114,9 @@ class ReplicaManager:
         if self._followers.epoch(key, topic_id) > partition.leader_epoch:
             return  # a newer leader has pushed to us already: this image is older than its
         # Where there is nothing to show, and nobody to show it to, leading begins with the first record.
-        if key in self._context.data_dir.logs or set(partition.isr) != set(partition.replicas):
+        data_dir = self._context.data_dir
+        here = key in data_dir.logs or key in data_dir.not_opened
+        if here or set(partition.isr) != set(partition.replicas):
             self._begin(key, partition)
 
     def _is_current(self, key: Key, topic_id: bytes) -> bool:
@@ -138,6 +140,7 @@ class ReplicaManager:
             partition_log = self._log(key)
         except (LogError, OSError) as error:
             log.error("%s-%d cannot be led: %s", *key, error)
+            context.loop.call_soon(self.failed, *key)
             return None
         watermark = partition_log.high_watermark
         leader = LeaderReplica(
@@ -150,6 +153,7 @@ class ReplicaManager:
             min_insync=context.min_insync_replicas(key[0]),
             now_ms=self._now_ms(),
             unclean=partition.unclean,
+            added_at=partition.added_at,
         )
         self._leaders[key] = leader
         self._topic_ids[key] = context.metadata.topics[key[0]].id
@@ -167,9 +171,11 @@ class ReplicaManager:
         needed = self._context.min_insync_replicas(key[0])
         if leader.partition_epoch == partition.partition_epoch and leader.settled and leader.min_insync == needed:
             return
-        before, watermark = set(leader.followers), leader.log.high_watermark
-        leader.update(partition.replicas, partition.isr, partition.partition_epoch, needed, self._now_ms())
-        for broker in set(leader.followers) - before:
+        watermark = leader.log.high_watermark
+        unknown = leader.update(
+            partition.replicas, partition.isr, partition.partition_epoch, needed, self._now_ms(), partition.added_at
+        )
+        for broker in unknown:
             link = self._links.get(broker)
             if link is not None and link.ready:
                 leader.connect(broker, link.broker_epoch, self._now_ms())
@@ -284,7 +290,7 @@ class ReplicaManager:
         self._context.controller.call("replica_torn", arguments, lambda result, error: self._told_of_loss(key, error))
 
     def failed(self, topic: str, index: int) -> None:
-        """Our disk takes no more for a log: another one shall lead, if any that is in sync lives."""
+        """Our disk takes no more for a log, or shows nothing: another one shall lead, if any that is in sync lives."""
         metadata = self._context.metadata
         partition, me = metadata.partition(topic, index), self._context.broker_id
         if (

@@ -68,6 +68,7 @@ class Witness(Inspector):
             (Slot, "finish", self._watch_slot(Slot.finish)),
             (Connection, "_timed_out", self._watch_timeout(Connection._timed_out)),
             (ReplicaManager, "leads", self._watch_leads(ReplicaManager.leads)),
+            (ReplicaManager, "ponged", self._watch_pongs(ReplicaManager.ponged)),
             (ControllerServer, "_on_message", self._watch_controller(ControllerServer._on_message)),
             (ControllerServer, "_commit", self._watch_moves(ControllerServer._commit)),
             (FollowerListener, "_on_message", self._watch_pushes(FollowerListener._on_message)),
@@ -230,6 +231,16 @@ class Witness(Inspector):
         if silent_us > LEASE_MS * MS + _SLACK_US and self.cluster.controller is not None:
             text = f"{process.name} leads {topic}-{index} at {partition.leader_epoch}, broker {truth.leader} does at "
             self.sim.fail("zombie", text + f"{truth.leader_epoch}; last confirmed {silent_us // MS} ms ago")
+
+    def _watch_pongs(self, product: Any) -> Any:
+        def ponged(manager: ReplicaManager, link: FollowerLink, message: dict[str, Any]) -> None:
+            product(manager, link, message)
+            process = self.sim.process
+            if process is not None and not message["controller"]:
+                asked_us = round(message["pong"] * SECOND) - process.machine.monotonic_offset_us
+                self._contact[process.pid] = max(asked_us, self._contact.get(process.pid, 0))
+
+        return ponged
 
     def _watch_controller(self, product: Any) -> Any:
         def _on_message(server: ControllerServer, protocol: Any, message: dict[str, Any]) -> None:

@@ -199,7 +199,7 @@ def test_a_follower_comes_to_have_what_its_leader_has(
 def test_what_is_below_a_followers_watermark_is_never_cut_off() -> None:
     log, other = written((0, 2), (2, 4)), written((0, 2), (1, 2), (1, 2))
     other.high_watermark = 4
-    push = Push(3, 1, 2, 0, 6, 0, 0, False, log.read_with_end(2, 1000)[0])
+    push = Push(3, 1, 2, 0, 6, 0, 0, False, -1, (), log.read_with_end(2, 1000)[0])
     FollowerReplica(other, 0).on_push(push, 0)
     assert other.records()[3] == b"1"
     assert other.log_end_offset >= 4
@@ -350,7 +350,7 @@ def test_where_another_epoch_wrote_is_found_by_the_epochs_alone() -> None:
     follower = FollowerReplica(written((1, 2), (2, 2), (4, 2)), 0)
 
     def parting(*epochs: tuple[int, int], base: int = 0) -> int | None:
-        return follower._parting(Push(5, 1, base, -1, 8, 0, 0, False, b"", epochs))
+        return follower._parting(Push(5, 1, base, -1, 8, 0, 0, False, -1, epochs, b""))
 
     assert parting((1, 0), (2, 2), (4, 4)) is None
     assert parting((1, 0), (2, 2), (3, 4)) == 4
@@ -367,7 +367,7 @@ def test_what_has_no_log_matches_a_leader_without_records() -> None:
     answer = trivially_matched(empty)
     assert answer is not None
     assert answer.end_offset == 0
-    assert trivially_matched(Push(1, 1, 0, -1, 2, 0, 0, False, b"...")) is None
+    assert trivially_matched(Push(1, 1, 0, -1, 2, 0, 0, False, -1, (), b"...")) is None
 
 
 # --- the in-sync set ---
@@ -457,6 +457,28 @@ def test_an_unknown_outcome_counts_until_the_controller_has_spoken() -> None:
     assert log.high_watermark == 3
     exchange(leader, 1, follower)
     assert proposed(leader, 0) == [0, 1]
+
+
+def test_after_an_addition_nothing_is_taken_for_known_of_replicas_out_of_sync() -> None:
+    """Broker 2 was dropped and added again, and the leader hears of both at once: its log is gone."""
+    log = written((1, 3))
+    leader = led(log, isr=(0, 1))
+    followers = joined(leader, b1=MemoryLog(), b2=MemoryLog())
+    assert proposed(leader, 0) == [0, 1, 2]
+    log.append([b"x"], 1)
+    push = leader.take_push(2, 200, 0)
+    assert push is not None
+    late = followers[2].on_push(push, 0)
+    assert leader.update((0, 1, 2), (0, 1), 4, 1, 0, added_at=4) == [2]
+    leader.on_ack(2, late, 0)
+    exchange(leader, 1, followers[1])
+    assert leader.lags() == {1: 0, 2: -1}
+    assert proposed(leader, 0) is None
+    probe = leader.take_push(2, 200, 0)
+    assert probe is not None
+    assert (probe.since, probe.base_offset) == (4, 4)
+    leader.on_ack(2, FollowerReplica(MemoryLog(), 1).on_push(probe, 0), 0)
+    assert leader.update((0, 1, 2), (0, 1), 5, 1, 0, added_at=4) == [], "only an addition makes logs new"
 
 
 def test_a_replica_that_is_behind_the_watermark_is_not_proposed() -> None:

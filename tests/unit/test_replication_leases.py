@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from actors.log.replication import Ack, LeaderReplica, Outcome
+from actors.replication.followers import Followers
 from actors.replication.frames import push_row, read_ack
 from actors.replication.links import FollowerListener
 from actors.replication.manager import ReplicaManager
@@ -99,6 +100,27 @@ def test_the_sole_replica_takes_nothing_from_the_leader_before_it() -> None:
     assert former.deposed
     assert theirs.high_watermark == 2, "nothing is acknowledged that the new leader does not have"
     assert list(ours.records().values()) == [b"a", b"b", b"new"]
+
+
+def test_a_replica_that_was_dropped_and_added_again_takes_nothing_before_it_knows() -> None:
+    """Else it would be in sync by the log that it deletes when it hears that it was dropped."""
+    topic_id, metadata = bytes(range(16)), ClusterMetadata()
+    leader = LeaderReplica(
+        0, MemoryLog(), leader_epoch=3, replicas=(0, 1), isr=(0,), partition_epoch=7, min_insync=1, now_ms=0, added_at=7
+    )
+    leader.connect(1, 7, 0)
+    push = leader.take_push(1, 1000, 0)
+    assert push is not None
+    context: Any = SimpleNamespace(broker_id=1, metadata=metadata, data_dir=SimpleNamespace(get=lambda *key: None))
+    followers = Followers(context)
+
+    def outcome(*image: Any, **later: Any) -> Outcome:
+        metadata.apply(topic_record(TopicInfo("t", topic_id, (PartitionInfo(*image, **later),), {})))
+        return followers.take(("t", 0), topic_id, push, -1).outcome
+
+    assert outcome(0, 3, (0, 1), (0, 1), 5) is Outcome.FAILED, "the news of the drop, at 6, are still to come"
+    assert outcome(0, 3, (0,), (0,), 6) is Outcome.FAILED
+    assert outcome(0, 3, (0, 1), (0,), 7, added_at=7) is Outcome.MATCHED
 
 
 class _Link:

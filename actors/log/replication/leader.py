@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import count
 
-from actors.log.replication.messages import Ack, LeaderLog, Outcome, Push
-
-UNKNOWN = -1
+from actors.log.replication.messages import UNKNOWN, Ack, LeaderLog, Outcome, Push
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +28,7 @@ class _Follower:
         "broker_epoch",
         "caught_up_ms",
         "connected",
+        "first_round",
         "mark",
         "matched",
         "next_offset",
@@ -45,6 +45,8 @@ class _Follower:
         self.connected = False
         self.broker_epoch = UNKNOWN
         self.round = 0
+        self.first_round = 0
+        """Answers to earlier rounds are about a log that may be deleted by now."""
         self.next_offset = 0
         self.acked = UNKNOWN
         """Its log is ours up to here: said by this process of it, under our epoch."""
@@ -75,6 +77,7 @@ class LeaderReplica:
         min_insync: int,
         now_ms: int,
         unclean: bool = False,
+        added_at: int = 0,
     ) -> None:
         self.log = log
         self._unclean = unclean
@@ -90,16 +93,29 @@ class LeaderReplica:
         self._epoch_start = log.log_end_offset
         log.assign_leader_epoch(leader_epoch)
         self._followers: dict[int, _Follower] = {}
+        self._rounds = count(1)
+        self._added_at = added_at
         self._set_replicas(replicas, now_ms)
         self.advance()
 
     # -- what the controller says
 
     def update(
-        self, replicas: Iterable[int], isr: Iterable[int], partition_epoch: int, min_insync: int, now_ms: int
-    ) -> None:
-        """The controller's record of the partition, the leader epoch being the same."""
+        self,
+        replicas: Iterable[int],
+        isr: Iterable[int],
+        partition_epoch: int,
+        min_insync: int,
+        now_ms: int,
+        added_at: int = 0,
+    ) -> list[int]:
+        """The controller's record of the partition, the leader epoch being the same; followers nothing is known of.
+
+        Those are the new ones. After an addition all that are out of sync: each may have been dropped and added again,
+        and then its log is another one. Who is in sync cannot have been, or we would have had it join ourselves.
+        """
         self.min_insync = min_insync
+        before = set(self._followers)
         if partition_epoch > self.partition_epoch:
             # Whatever was proposed was proposed to an older state: it is either in this one, or refused.
             self.partition_epoch, self.isr = partition_epoch, frozenset(isr)
@@ -107,7 +123,14 @@ class LeaderReplica:
         elif partition_epoch == self.partition_epoch and self._outcome_unknown:
             self._proposed, self._outcome_unknown = None, False
         self._set_replicas(replicas, now_ms)
+        anew = set(self._followers) - before
+        if added_at > self._added_at:
+            self._added_at = added_at
+            anew |= set(self._followers) - self.isr
+        for broker in anew:
+            self._forget(self._followers[broker])
         self.advance()
+        return sorted(anew)
 
     def _set_replicas(self, replicas: Iterable[int], now_ms: int) -> None:
         wanted = set(replicas) - {self._me}
@@ -193,8 +216,7 @@ class LeaderReplica:
         follower = self._followers.get(broker)
         if follower is not None:
             follower.connected, follower.broker_epoch = True, broker_epoch
-            follower.acked = follower.start = follower.told_start = follower.told_watermark = UNKNOWN
-            self._probe(follower, self.log.log_end_offset)
+            self._forget(follower)
 
     def disconnect(self, broker: int) -> None:
         """It is gone. What it acknowledged does not count any more: its successor may have lost it."""
@@ -203,8 +225,13 @@ class LeaderReplica:
             follower.connected = False
             follower.acked = follower.start = UNKNOWN
 
+    def _forget(self, follower: _Follower) -> None:
+        follower.acked = follower.start = follower.told_start = follower.told_watermark = UNKNOWN
+        self._probe(follower, self.log.log_end_offset)
+        follower.first_round = follower.round
+
     def _probe(self, follower: _Follower, offset: int) -> None:
-        follower.round += 1
+        follower.round = next(self._rounds)
         follower.matched = False
         follower.refused = False
         follower.outstanding = 0
@@ -243,6 +270,7 @@ class LeaderReplica:
             unclean=self._unclean,
             records=records,
             epochs=log.epochs_between(base, next_offset),
+            since=UNKNOWN if broker in self.isr else self._added_at,
         )
 
     def unread(self, broker: int, now_ms: int) -> None:
@@ -260,6 +288,8 @@ class LeaderReplica:
             return False
         follower = self._followers.get(broker)
         if follower is None or not follower.connected or ack.leader_epoch != self.leader_epoch:
+            return False
+        if ack.round < follower.first_round:
             return False
         if ack.outcome is Outcome.MATCHED:
             return self._matched(follower, ack, now_ms)

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Protocol
 
+UNKNOWN = -1
+
 
 class LeaderLog(Protocol):
     """The part of `PartitionLog` that a leader uses."""
@@ -70,6 +72,7 @@ class Push:
     `previous_epoch` is the leader epoch of the record before `base_offset`, -1 where the leader's log begins;
     `epochs` are (epoch, start offset) of what stands from there on, also where compaction has left no records.
     `round` tells answers to what was sent before the leader last changed its mind about the follower's log.
+    `since` is the partition epoch that the follower has to know of before it may take this.
     """
 
     leader_epoch: int
@@ -81,8 +84,9 @@ class Push:
     log_start_offset: int
     unclean: bool
     """A replica out of sync was made leader once: what the follower holds for committed may not be in our log."""
+    since: int
+    epochs: tuple[tuple[int, int], ...]
     records: bytes
-    epochs: tuple[tuple[int, int], ...] = ()
 
 
 class Outcome(IntEnum):
