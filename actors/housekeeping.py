@@ -13,7 +13,8 @@ import pickle
 import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
+from weakref import WeakKeyDictionary
 
 from actors.handlers.context import BrokerContext
 from actors.log.compaction import CompactionPlan, CompactionResult
@@ -29,7 +30,7 @@ _FLUSH_SECONDS = 2.0
 _REPAIR_SECONDS = 5.0
 _REPAIRS = 3  # so many that fail one after the other, and another broker had better lead
 
-Job = Callable[[PartitionLog], Coroutine[Any, Any, None]]
+Job: TypeAlias = Callable[[str, int, PartitionLog], Coroutine[Any, Any, None]]  # topic, partition
 
 
 class Housekeeper:
@@ -39,7 +40,7 @@ class Housekeeper:
         self._context = context
         self._tasks: list[asyncio.Task[None]] = []
         self.compactions = 0
-        self._failed_repairs: dict[PartitionLog, int] = {}
+        self._failed_repairs: WeakKeyDictionary[PartitionLog, int] = WeakKeyDictionary()
 
     def start(self) -> None:
         """Begin."""
@@ -68,28 +69,27 @@ class Housekeeper:
                 if logs.get(key) is not each:  # deleted since the round began
                     continue
                 try:
-                    await job(each)
+                    await job(*key, each)
                 except Exception:  # one log's trouble is not the others', and a job ends only with its broker
                     log.exception("housekeeping of %s", each.directory.name)
                 await asyncio.sleep(0)  # one log a turn: clients come in between
 
-    async def _checkpoint(self, each: PartitionLog) -> None:
+    async def _checkpoint(self, topic: str, index: int, each: PartitionLog) -> None:
         each.write_checkpoint()
 
-    async def _flush(self, each: PartitionLog) -> None:
+    async def _flush(self, topic: str, index: int, each: PartitionLog) -> None:
         if each.failure is None and each.flush_is_due(self._context.now_ms()):
             job = each.begin_flush()
             if job is not None:
                 await self._context.loop.run_in_executor(None, job.run)
                 each.finish_flush(job)
 
-    async def _repair(self, each: PartitionLog) -> None:
+    async def _repair(self, topic: str, index: int, each: PartitionLog) -> None:
         """Have a log that failed take appends again, as soon as the disk lets it."""
         reason, job = each.failure, each.begin_repair(self._context.now_ms())
         if job is None:
             return
         await self._context.loop.run_in_executor(None, job.run)
-        topic, _, partition = each.directory.name.rpartition("-")
         failed = self._failed_repairs.pop(each, 0)
         try:
             lost = each.finish_repair(job)
@@ -97,19 +97,18 @@ class Housekeeper:
             log.error("%s", error)
             self._failed_repairs[each] = failed + 1
             if failed + 1 >= _REPAIRS:
-                self._context.replication.failed(topic, int(partition))
+                self._context.replication.failed(topic, index)
             return
         if each.failure is not None:  # the log was cut or deleted meanwhile
             return
         log.warning("%s takes appends again after: %s", each.directory.name, reason)
         if lost:
             log.error("%s: the disk has lost the last %d records", each.directory.name, lost)
-        if lost:
-            self._context.replication.lost(topic, int(partition))
+            self._context.replication.lost(topic, index)
         if topic == OFFSETS_TOPIC:  # its shard was told of refusals that may stand in the log, or knows what is lost
-            self._context.shards.reload(int(partition))
+            self._context.shards.reload(index)
 
-    async def _retain(self, each: PartitionLog) -> None:
+    async def _retain(self, topic: str, index: int, each: PartitionLog) -> None:
         self._remove_later(each, each.apply_retention(self._context.now_ms()))
 
     def _remove_later(self, each: PartitionLog, paths: list[Path]) -> None:
@@ -119,7 +118,7 @@ class Housekeeper:
             delay_s = each.config.file_delete_delay_ms / 1000
             loop.call_later(delay_s, lambda: loop.run_in_executor(None, remove_files, paths))
 
-    async def _compact(self, each: PartitionLog) -> None:
+    async def _compact(self, topic: str, index: int, each: PartitionLog) -> None:
         plan = each.plan_compaction(self._context.now_ms()) if each.config.compacts else None
         if plan is not None:
             result = await _in_process(plan)

@@ -58,7 +58,8 @@ class DataDir:
         """Whether all that was written is here. If not, replicas come back outside the in-sync sets."""
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.topic_ids: dict[TopicPartition, bytes] = {}
-        self._not_opened: set[TopicPartition] = set()
+        self.not_opened: set[TopicPartition] = set()
+        """Logs the disk has not shown, when they were last tried."""
         self._lock_fd = lock_fd
 
     def note_boot(self) -> None:
@@ -173,9 +174,9 @@ class DataDir:
     def _open(
         self, folder: Path, key: TopicPartition, config: LogConfig, now_ms: int, writer: FileWriter | None
     ) -> PartitionLog:
-        self._not_opened.add(key)
+        self.not_opened.add(key)
         log = PartitionLog.open(folder, config, clean_shutdown=self.was_clean, now_ms=now_ms, writer=writer)
-        self._not_opened.remove(key)
+        self.not_opened.remove(key)
         self.logs[key] = log
         self.topic_ids[key] = _read_partition_meta(folder)
         return log
@@ -198,7 +199,7 @@ class DataDir:
         What the disk refuses is logged: the next opening looks through the logs as after a crash. So it does if
         one that such a look was due to could not be opened.
         """
-        clean = self.was_clean or not self._not_opened
+        clean = self.was_clean or not self.not_opened
         for log in self.logs.values():
             try:
                 clean = clean and log.failure is None

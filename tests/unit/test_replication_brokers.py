@@ -27,7 +27,7 @@ from actors.wire.errors import ErrorCode
 from actors.wire.framing import decode_response, encode_request
 from actors.wire.messages import ApiMessage, response_class
 from placement.hashing import partition_for_group
-from placement.metadata import OFFSETS_TOPIC, PartitionInfo
+from placement.metadata import OFFSETS_TOPIC, PartitionInfo, changed, partition_record
 
 FAST = {
     "broker.session.timeout.ms": "60000",
@@ -780,6 +780,33 @@ def test_a_leader_whose_disk_takes_nothing_more_is_replaced_and_not_elected_agai
             assert log.finish_repair == finish
             await until(lambda: first in w.partition("t").isr, what="in sync again")
             assert w.records(first, "t") == [b"a", b"b"]
+
+    run(test())
+
+
+def test_a_broker_that_cannot_open_a_log_does_not_lead_it(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with world(tmp_path) as w:
+            await w.create("t", min_insync_replicas="2")
+            assert await w.produce("t", b"a") == 0
+            first = w.partition("t").leader
+            folder = w.servers[first].context.data_dir.folder("t", 0)
+            await w.servers.pop(first).stop()
+            await until(lambda: w.partition("t").leader not in (first, -1), what="another leader")
+            segment, kept = folder / f"{0:020}.log", tmp_path / "kept"
+            segment.rename(kept)
+            segment.mkdir()  # nothing the broker does makes it a file again
+            await w.start_broker(first)
+            back = w.partition("t")
+            back = changed(back, leader=first, leader_epoch=back.leader_epoch + 1, isr=(first, *back.isr))
+            w.controller._commit([partition_record("t", 0, back)])
+            await until(lambda: w.partition("t").leader not in (first, -1), what="a leader that can open it")
+            assert first not in w.partition("t").isr
+            assert await w.produce("t", b"b") == 0
+            segment.rmdir()
+            kept.rename(segment)
+            await until(lambda: first in w.partition("t").isr, what="in sync again")
+            await until(lambda: w.records(first, "t") == [b"a", b"b"])
 
     run(test())
 
