@@ -6,10 +6,12 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+from runtime_helpers import run
+
 from actors.log.replication import Ack, LeaderReplica, Outcome
 from actors.replication.followers import Followers
 from actors.replication.frames import push_row, read_ack
-from actors.replication.links import FollowerListener
+from actors.replication.links import FollowerLink, FollowerListener
 from actors.replication.manager import ReplicaManager
 from actors.replication.waiting import Waiter
 from actors.settings import BrokerConfig
@@ -206,3 +208,28 @@ def test_fewer_replicas_asked_for_let_a_watermark_go_on_at_once() -> None:
     manager._waiting.add(("t", 0), Waiter(1, told.append))
     manager._update(("t", 0), leader, _ALONE)
     assert told == [ErrorCode.NONE]
+
+
+def test_records_on_their_way_to_a_follower_leave_less_room_for_others() -> None:
+    log = MemoryLog()
+    log.append([b"x" * 5000], 0)
+    leader = LeaderReplica(1, log, leader_epoch=0, replicas=(1, 0), isr=(1,), partition_epoch=1, min_insync=1, now_ms=0)
+    leader.connect(0, 7, 0)
+    probe = leader.take_push(0, 10_000, 0)
+    assert probe is not None
+    leader.on_ack(0, Ack(0, probe.round, Outcome.MISMATCHED), 0)
+    push = leader.take_push(0, 10_000, 0)
+    assert push is not None
+
+    async def test() -> None:
+        link = FollowerLink(0, ("127.0.0.1", 1), b"", 1, SimpleNamespace(acknowledged=lambda link, rows: None))  # type: ignore[arg-type]
+        protocol: Any = SimpleNamespace(send=lambda message: None, writable=True, close=lambda: None)
+        link._protocol, link.ready = protocol, True
+        before = link.room
+        link.push([push_row(bytes(16), 0, push)])
+        assert before - link.room >= len(push.records) > 5000
+        link._on_message(protocol, {"acks": [[]]})
+        assert link.room == before
+        link.close()
+
+    run(test())
