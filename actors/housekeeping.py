@@ -96,7 +96,7 @@ class Housekeeper:
         except StorageError as error:
             log.error("%s", error)
             self._failed_repairs[each] = failed + 1
-            if failed + 1 >= _REPAIRS:
+            if failed + 1 >= _REPAIRS and self._context.data_dir.logs.get((topic, index)) is each:
                 self._context.replication.failed(topic, index)
             return
         if each.failure is not None:  # the log was cut or deleted meanwhile

@@ -71,7 +71,7 @@ class Replication(Protocol):
         """Have `done` called once all replicas in sync begin at `start`, as our log does, or with why they may not."""
 
     def failed(self, topic: str, index: int) -> None:
-        """A log takes no appends, and could not be repaired."""
+        """A log takes no appends and could not be repaired, or cannot be opened."""
 
     def lost(self, topic: str, index: int) -> None:
         """This broker's disk has lost the end of a partition's log."""

@@ -54,6 +54,7 @@ class Followers:
             replica = self._replica(key, topic_id, push)
         except (LogError, OSError) as error:
             log.error("%s-%d cannot be followed: %s", *key, error)
+            self._context.replication.failed(*key)  # nobody shall wait for us
             return Ack(push.leader_epoch, push.round, Outcome.FAILED)
         if replica is None:
             return trivially_matched(push) or Ack(push.leader_epoch, push.round, Outcome.FAILED)
@@ -69,7 +70,7 @@ class Followers:
         context = self._context
         found = context.data_dir.get(*key)
         if found is None or context.data_dir.topic_ids[key] != topic_id:
-            if trivially_matched(push) is not None:
+            if key not in context.data_dir.not_opened and trivially_matched(push) is not None:
                 return None
             config = context.topic_log_config(key[0])
             found = context.data_dir.create(*key, topic_id, config, now_ms=context.now_ms())

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 
 from actors.handlers.context import BrokerContext
@@ -51,6 +52,7 @@ class ReplicaManager:
         self._waiting = Waiting()  # for the high watermark
         self._deleting = Waiting()  # for the log's start, on all that is in sync
         self._proposals = Proposals(context, self._leaders, broker_epoch, self._committed)
+        self._rounds = count(1)  # of all that is pushed from here
         self._dirty: dict[int, dict[Key, None]] = {}  # by follower: partitions it may have to hear of
         self._untold: dict[Key, None] = {}  # their watermarks moved since the last tick
         self._flush_scheduled = False
@@ -154,6 +156,7 @@ class ReplicaManager:
             now_ms=self._now_ms(),
             unclean=partition.unclean,
             added_at=partition.added_at,
+            rounds=self._rounds,
         )
         self._leaders[key] = leader
         self._topic_ids[key] = context.metadata.topics[key[0]].id
@@ -290,13 +293,13 @@ class ReplicaManager:
         self._context.controller.call("replica_torn", arguments, lambda result, error: self._told_of_loss(key, error))
 
     def failed(self, topic: str, index: int) -> None:
-        """Our disk takes no more for a log, or shows nothing: another one shall lead, if any that is in sync lives."""
+        """Our disk takes no more for a log, or shows nothing: another one shall lead, if any that may lives."""
         metadata = self._context.metadata
         partition, me = metadata.partition(topic, index), self._context.broker_id
         if (
             partition is not None
             and me in partition.isr
-            and {b.id for b in metadata.alive()} & set(partition.isr) > {me}
+            and ({*partition.isr, *partition.elr} - {me}) & {b.id for b in metadata.alive()}
         ):
             self.lost(topic, index)
 
@@ -456,7 +459,8 @@ class ReplicaManager:
         self._telling = True
         self._flush()
         self._telling = False
-        self._untold.clear()
+        waiting = [self._dirty.get(link.broker_id, {}) for link in self._links.values() if link.ready]
+        self._untold = {key: None for key in self._untold if any(key in dirty for dirty in waiting)}
         self._proposals.send(lambda broker: int(self._links[broker].heard_at * 1000) if broker in self._links else 0)
 
     def figures(self) -> dict[str, int]:

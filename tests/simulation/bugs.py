@@ -151,8 +151,8 @@ def min_insync_ignored() -> Changes:
 
     update = LeaderReplica.update
 
-    def updated(self: LeaderReplica, replicas: Any, isr: Any, epoch: int, needed: int, now_ms: int) -> None:
-        update(self, replicas, isr, epoch, 1, now_ms)
+    def updated(self: LeaderReplica, replicas: Any, isr: Any, epoch: int, needed: int, *others: Any) -> list[int]:
+        return update(self, replicas, isr, epoch, 1, *others)
 
     return [
         (ReplicaManager, "_begin", _begin),

@@ -48,6 +48,7 @@ class Witness(Inspector):
         self._followed: dict[tuple[int, str], int] = {}
         self._heard: dict[tuple[int, str, str], int] = {}
         self._contact: dict[int, int] = {}
+        self._confirmed: dict[tuple[int, int], int] = {}
         self._answered: dict[int, Any] = {}
         self._torn: dict[int, int] = {}
         self._pushes: list[tuple[Process, Callable[[], Any]]] = []
@@ -217,17 +218,20 @@ class Witness(Inspector):
         def leads(manager: ReplicaManager, topic: str, index: int, partition: PartitionInfo) -> bool:
             does: bool = product(manager, topic, index, partition)
             if does:
-                self._judge_leader(topic, index, partition)
+                leader = manager._leaders.get((topic, index))
+                members = (leader.counted if leader is not None else frozenset(partition.isr)) | set(partition.elr)
+                self._judge_leader(topic, index, partition, members - {manager._context.broker_id})
             return does
 
         return leads
 
-    def _judge_leader(self, topic: str, index: int, partition: PartitionInfo) -> None:
+    def _judge_leader(self, topic: str, index: int, partition: PartitionInfo, others: frozenset[int]) -> None:
         truth = self.cluster.partition(topic, index)
         process = self.sim.process
         if truth is None or process is None or truth.leader_epoch <= partition.leader_epoch or truth.leader < 0:
             return
-        silent_us = self.sim.now - self._contact.get(process.pid, 0)
+        confirmed = min((self._confirmed.get((process.pid, broker), 0) for broker in others), default=0)
+        silent_us = self.sim.now - max(self._contact.get(process.pid, 0), confirmed)
         if silent_us > LEASE_MS * MS + _SLACK_US and self.cluster.controller is not None:
             text = f"{process.name} leads {topic}-{index} at {partition.leader_epoch}, broker {truth.leader} does at "
             self.sim.fail("zombie", text + f"{truth.leader_epoch}; last confirmed {silent_us // MS} ms ago")
@@ -236,9 +240,9 @@ class Witness(Inspector):
         def ponged(manager: ReplicaManager, link: FollowerLink, message: dict[str, Any]) -> None:
             product(manager, link, message)
             process = self.sim.process
-            if process is not None and not message["controller"]:
+            if process is not None and link.confirmed_at == message["pong"]:
                 asked_us = round(message["pong"] * SECOND) - process.machine.monotonic_offset_us
-                self._contact[process.pid] = max(asked_us, self._contact.get(process.pid, 0))
+                self._confirmed[process.pid, link.broker_id] = asked_us
 
         return ponged
 

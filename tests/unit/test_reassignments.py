@@ -78,6 +78,15 @@ def test_a_partition_moves_once_those_it_moves_to_are_in_sync() -> None:
     p = cluster.partition
     assert (p.replicas, p.isr, p.adding, p.removing) == ((2, 3), (2, 3), (), ())
     assert (p.leader, p.leader_epoch) == (2, 4)
+    assert p.added_at == 1, "who knows of this change knows of all that have come"
+
+
+def test_only_an_addition_is_noted_as_one() -> None:
+    cluster = Cluster(PartitionInfo(0, 3, (0, 1), (0, 1)))
+    assert [cluster.reassign([1, 0]), cluster.partition.added_at] == [0, 0]
+    assert [cluster.reassign([1, 0, 2]), cluster.partition.added_at] == [0, 2]
+    assert [cluster.reassign(None), cluster.partition.added_at] == [0, 2]
+    assert [cluster.reassign([1, 0, 2]), cluster.partition.added_at] == [0, 4]
 
 
 def test_a_leader_that_stays_keeps_leading_at_its_epoch() -> None:
@@ -175,10 +184,12 @@ def test_a_replica_out_of_sync_is_elected_only_by_that_name() -> None:
 
 
 def test_a_partition_survives_its_record() -> None:
-    p = PartitionInfo(1, 2, (0, 1, 2), (1,), 7, (2,), (0,), (2,), True)
+    p = PartitionInfo(1, 2, (0, 1, 2), (1,), 7, (2,), (0,), (2,), True, 6)
     cluster = Cluster(p)
     cluster.metadata.apply(partition_record("t", 0, p))
     assert ClusterMetadata.from_wire(cluster.metadata.to_wire()).partition("t", 0) == p
     old = ["topic", "u", b"u" * 16, [[0, 5, [0, 1], [0]]], {}]
     cluster.metadata.apply(old)
     assert cluster.metadata.partition("u", 0) == PartitionInfo(0, 5, (0, 1), (0,))
+    cluster.metadata.apply(["partition", "u", 0, [0, 5, [0, 1], [0], 7, [1], [], [], True]])
+    assert cluster.metadata.partition("u", 0) == PartitionInfo(0, 5, (0, 1), (0,), 7, (1,), unclean=True)

@@ -8,15 +8,25 @@ from typing import Any
 
 from runtime_helpers import run
 
-from actors.log.replication import Ack, LeaderReplica, Outcome
+from actors.log.errors import StorageError
+from actors.log.replication import Ack, FollowerReplica, LeaderReplica, Outcome, Push
 from actors.replication.followers import Followers
-from actors.replication.frames import push_row, read_ack
+from actors.replication.frames import ack_row, push_row, read_ack, read_push
 from actors.replication.links import FollowerLink, FollowerListener
 from actors.replication.manager import ReplicaManager
 from actors.replication.waiting import Waiter
 from actors.settings import BrokerConfig
 from actors.wire.errors import ErrorCode
-from placement.metadata import ClusterMetadata, PartitionInfo, TopicInfo, topic_record
+from placement.metadata import (
+    BrokerInfo,
+    ClusterMetadata,
+    PartitionInfo,
+    TopicInfo,
+    broker_record,
+    changed,
+    partition_record,
+    topic_record,
+)
 from tests.replica_log import MemoryLog
 
 _ALONE = PartitionInfo(1, 0, (1, 0, 2), (1,), 1)
@@ -113,7 +123,9 @@ def test_a_replica_that_was_dropped_and_added_again_takes_nothing_before_it_know
     leader.connect(1, 7, 0)
     push = leader.take_push(1, 1000, 0)
     assert push is not None
-    context: Any = SimpleNamespace(broker_id=1, metadata=metadata, data_dir=SimpleNamespace(get=lambda *key: None))
+    context: Any = SimpleNamespace(
+        broker_id=1, metadata=metadata, data_dir=SimpleNamespace(get=lambda *key: None, not_opened=set())
+    )
     followers = Followers(context)
 
     def outcome(*image: Any, **later: Any) -> Outcome:
@@ -123,6 +135,137 @@ def test_a_replica_that_was_dropped_and_added_again_takes_nothing_before_it_know
     assert outcome(0, 3, (0, 1), (0, 1), 5) is Outcome.FAILED, "the news of the drop, at 6, are still to come"
     assert outcome(0, 3, (0,), (0,), 6) is Outcome.FAILED
     assert outcome(0, 3, (0, 1), (0,), 7, added_at=7) is Outcome.MATCHED
+
+
+def test_a_replica_that_cannot_be_opened_is_in_sync_with_nothing_and_says_so() -> None:
+    """Not even while its leader's log is empty: it would be elected, and could not lead."""
+    topic_id, metadata = bytes(range(16)), ClusterMetadata()
+    leader = LeaderReplica(
+        0, MemoryLog(), leader_epoch=3, replicas=(0, 1), isr=(0, 1), partition_epoch=7, min_insync=1, now_ms=0
+    )
+    leader.connect(1, 7, 0)
+    push = leader.take_push(1, 1000, 0)
+    assert push is not None
+    told: list[tuple[str, int]] = []
+
+    def create(*_: Any, **__: Any) -> None:
+        raise StorageError("input/output error")
+
+    context: Any = SimpleNamespace(
+        broker_id=1,
+        metadata=metadata,
+        data_dir=SimpleNamespace(get=lambda *key: None, not_opened={("t", 0)}, create=create),
+        topic_log_config=lambda topic: None,
+        replication=SimpleNamespace(failed=lambda *key: told.append(key)),
+        now_ms=lambda: 0,
+    )
+    metadata.apply(topic_record(TopicInfo("t", topic_id, (PartitionInfo(0, 3, (0, 1), (0, 1), 7),), {})))
+    assert Followers(context).take(("t", 0), topic_id, push, -1).outcome is Outcome.FAILED
+    assert told == [("t", 0)]
+
+
+class _Leading:
+    """Broker 0, which leads t-0, and what it sends to broker 1 and to the controller."""
+
+    def __init__(self, log: MemoryLog, replicas: tuple[int, ...]) -> None:
+        self.topic_id, self.metadata = bytes(range(16)), ClusterMetadata()
+        self.rows: list[Any] = []
+        self.calls: list[tuple[str, Any]] = []
+        self._soon: list[tuple[Callable[..., None], Any]] = []
+        key = ("t", 0)
+        context: Any = SimpleNamespace(
+            broker_id=0,
+            config=BrokerConfig.from_mapping({}),
+            metadata=self.metadata,
+            data_dir=SimpleNamespace(logs={key: log}, not_opened=set()),
+            log=lambda *key: log,
+            loop=SimpleNamespace(time=lambda: 100.0, call_soon=lambda call, *args: self._soon.append((call, args))),
+            controller=SimpleNamespace(connected=True, call=lambda name, asked, done: self.calls.append((name, asked))),
+            min_insync_replicas=lambda topic: 1,
+            wake=lambda *key: None,
+        )
+        self.manager = ReplicaManager(context, lambda: b"", lambda: 3, lambda: 100.0)
+        self.link: Any = SimpleNamespace(
+            broker_id=1,
+            broker_epoch=7,
+            ready=True,
+            room=1 << 20,
+            heard_at=100.0,
+            push=self.rows.extend,
+            address=("h", 2),
+        )
+        self.manager._links[1] = self.link
+        for broker in (0, 1, 2):
+            self.metadata.apply(broker_record(BrokerInfo(broker, "h", 1, None, 7, broker != 2, "h", 2)))
+        # Over the same connection broker 1 follows another partition all the while.
+        other = PartitionInfo(0, 0, (0, 1), (0, 1))
+        self.metadata.apply(topic_record(TopicInfo("other", bytes(16), (other,), {})))
+        self.partition = PartitionInfo(0, 0, replicas, replicas)
+        self.metadata.apply(topic_record(TopicInfo("t", self.topic_id, (self.partition,), {})))
+        self.first = self.hear()
+
+    def hear(self, **changes: Any) -> list[Push]:
+        """Have the partition changed; what is pushed then."""
+        if changes:
+            self.partition = changed(self.partition, **changes)
+        self.metadata.apply(partition_record("t", 0, self.partition))
+        self.manager.apply(self.metadata)
+        self._run()
+        rows = [row for row in self.rows if row[0] == self.topic_id]
+        self.rows.clear()
+        return [read_push(row)[2] for row in rows]
+
+    def acknowledged(self, ack: Ack) -> None:
+        self.manager.acknowledged(self.link, [ack_row(self.topic_id, 0, ack)])
+        self._run()
+
+    def proposed(self) -> list[list[int]]:
+        return [[broker for broker, _ in asked["partitions"][0]["isr"]] for _, asked in self.calls]
+
+    def _run(self) -> None:
+        while self._soon:
+            call, args = self._soon.pop(0)
+            call(*args)
+
+
+def test_what_a_replica_said_before_it_was_dropped_is_not_taken_for_what_it_says_when_it_is_added_again() -> None:
+    """In between the partition had one replica, and the leader, at the same epoch, nobody to lead."""
+    log, theirs = MemoryLog(), MemoryLog()
+    for each in (log, theirs):
+        each.append([b"a", b"b"], 0)
+    leading = _Leading(log, (0,))
+    (old,) = leading.hear(replicas=(0, 1))
+    assert old.since == 1
+    leading.hear(replicas=(0,))
+    (new,) = leading.hear(replicas=(0, 1))
+    assert new.since == 3
+    leading.acknowledged(FollowerReplica(theirs, 0).on_push(old, 0))
+    assert leading.proposed() == []
+    leading.acknowledged(FollowerReplica(theirs, 0).on_push(new, 0))
+    assert leading.proposed() == [[0, 1]]
+
+
+def test_who_is_in_sync_need_not_hear_of_an_addition_before_it_takes_the_next_record() -> None:
+    log = MemoryLog()
+    leading = _Leading(log, (0, 1))
+    (first,) = leading.first
+    assert first.since == -1
+    leading.acknowledged(FollowerReplica(MemoryLog(), 0).on_push(first, 0))
+    assert leading.hear(replicas=(0, 1, 2), isr=(0, 1)) == []
+    log.append([b"a"], 0)
+    leading.manager.appended("t", 0, leading.partition)
+    (push,) = leading.hear()
+    assert (push.since, push.next_offset) == (-1, 1)
+
+
+def test_a_broker_that_cannot_lead_gives_way_to_an_eligible_one_too() -> None:
+    leading = _Leading(MemoryLog(), (0, 1, 2))
+    leading.hear(isr=(0,), elr=())
+    leading.manager.failed("t", 0)
+    assert leading.calls == [], "nobody else may lead"
+    leading.hear(isr=(0,), elr=(1,))
+    leading.manager.failed("t", 0)
+    assert [name for name, _ in leading.calls] == ["replica_torn"]
 
 
 class _Link:

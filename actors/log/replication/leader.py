@@ -6,7 +6,7 @@ once the controller has recorded it, a joiner from the moment it is proposed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import count
 
@@ -63,7 +63,10 @@ class _Follower:
 
 
 class LeaderReplica:
-    """The log of a partition that is led here. Made anew for each leader epoch."""
+    """The log of a partition that is led here. Made anew for each leader epoch.
+
+    And when there have been no followers in between: `rounds` therefore are numbers its process never uses again.
+    """
 
     def __init__(
         self,
@@ -78,6 +81,7 @@ class LeaderReplica:
         now_ms: int,
         unclean: bool = False,
         added_at: int = 0,
+        rounds: Iterator[int] | None = None,
     ) -> None:
         self.log = log
         self._unclean = unclean
@@ -93,7 +97,7 @@ class LeaderReplica:
         self._epoch_start = log.log_end_offset
         log.assign_leader_epoch(leader_epoch)
         self._followers: dict[int, _Follower] = {}
-        self._rounds = count(1)
+        self._rounds = count(1) if rounds is None else rounds
         self._added_at = added_at
         self._set_replicas(replicas, now_ms)
         self.advance()
@@ -113,6 +117,8 @@ class LeaderReplica:
 
         Those are the new ones. After an addition all that are out of sync: each may have been dropped and added again,
         and then its log is another one. Who is in sync cannot have been, or we would have had it join ourselves.
+        For the same reason members need no `since`: each was proposed at the partition's present epoch, by a leader
+        that had it hear of its addition, and elections add none.
         """
         self.min_insync = min_insync
         before = set(self._followers)
