@@ -64,14 +64,14 @@ def test_a_log_in_trouble_keeps_no_other_from_its_upkeep(monkeypatch, trouble):
     asyncio.run(main())
 
 
-@pytest.mark.parametrize(("folder", "reloaded"), [("orders-3", []), ("__consumer_offsets-3", [3])])
-def test_a_log_whose_fsync_failed_takes_appends_again_without_a_restart(tmp_path, monkeypatch, folder, reloaded):
+@pytest.mark.parametrize(("topic", "reloaded"), [("orders", []), ("__consumer_offsets", [3])])
+def test_a_log_whose_fsync_failed_takes_appends_again_without_a_restart(tmp_path, monkeypatch, topic, reloaded):
     for interval in ("_CHECKPOINT_SECONDS", "_FLUSH_SECONDS", "_REPAIR_SECONDS"):
         monkeypatch.setattr(housekeeping, interval, 0.001)
 
     async def main() -> None:
         disk = FullDisk()
-        log = open_log(tmp_path / folder, writer=disk)
+        log = open_log(tmp_path / f"{topic}-3", writer=disk)
         append(log, values(b"a"))
         disk.fsync_error = OSError(28, "No space left on device")
         with pytest.raises(StorageError):
@@ -80,9 +80,10 @@ def test_a_log_whose_fsync_failed_takes_appends_again_without_a_restart(tmp_path
         context: Any = SimpleNamespace(
             config=SimpleNamespace(integer=lambda _: 60_000, boolean=lambda _: False),
             loop=asyncio.get_running_loop(),
-            data_dir=SimpleNamespace(logs={("t", 3): log}),
+            data_dir=SimpleNamespace(logs={(topic, 3): log}),
             now_ms=lambda: 0,
             shards=SimpleNamespace(reload=told.append),
+            replication=SimpleNamespace(failed=lambda *key: None),
         )
         keeper = Housekeeper(context)
         keeper.start()
@@ -170,7 +171,7 @@ def test_a_log_deleted_in_the_middle_of_a_round_is_not_looked_after_any_more(tmp
         seen: list[str] = []
         both_rounds = asyncio.Event()
 
-        async def job(each: Any) -> None:
+        async def job(topic: str, index: int, each: Any) -> None:
             seen.append(each.directory.name)
             context.data_dir.logs["t", 0] = new
             if each is new:
