@@ -15,7 +15,8 @@ import pytest
 from actors.broker_server import BrokerSpec
 from actors.cli.output import working
 from actors.cluster import ClusterError, _chosen_port, _socket_dir, _sweep_socket_dirs
-from actors.controller import ControllerSpec, Listeners, RayLauncher
+from actors.controller import Listeners
+from actors.launcher import RayLauncher
 from actors.ray_runtime import _token_hint
 from actors.settings import BrokerConfig
 from placement.nodes import Node
@@ -151,12 +152,12 @@ def test_a_broker_takes_the_rack_of_the_node_it_comes_back_on_and_else_the_setti
             return object()
 
     alive: list[Node] = []
-    monkeypatch.setattr("actors.controller.Broker", StartedBroker)
+    monkeypatch.setattr("actors.launcher.Broker", StartedBroker)
     monkeypatch.setattr("ray.kill", lambda actor: None)
-    monkeypatch.setattr("actors.controller.alive_nodes", lambda: alive)
+    monkeypatch.setattr("actors.launcher.alive_nodes", lambda: alive)
     monkeypatch.setattr(RayLauncher, "_await_broker", lambda launcher, broker_id, actor: None)
     config = {"broker.rack": "of all", "message.max.bytes": "1000"}
-    launcher = RayLauncher(ControllerSpec("c", str(tmp_path), None, 1, 0, "", "", config, "1"))
+    launcher = RayLauncher("coterie-c", str(tmp_path), "1")
     first, second, third = (Node(f"{i:056x}", "10.0.0.1", 1.0, rack) for i, rack in enumerate(("a", "b", None), 1))
     launcher.add(BrokerSpec(0, "10.0.0.1", "10.0.0.1", 0, 0, "", "", config), first)
     for node in (first, second, third):

@@ -14,8 +14,9 @@ import pytest
 
 from actors import controller as module
 from actors.broker_server import BrokerSpec
-from actors.controller import Controller, ControllerSpec, RayLauncher
+from actors.controller import Controller, ControllerSpec
 from actors.controller_server import ControllerServer
+from actors.launcher import RayLauncher
 from actors.process import code_version
 from placement.metadata import BrokerInfo, broker_record
 from placement.nodes import Node, PlacementError
@@ -83,7 +84,8 @@ def ray(monkeypatch: pytest.MonkeyPatch) -> FakeRay:
     )
     monkeypatch.setattr("ray.get_actor", lambda name, namespace: Actor(name))
     exchange(monkeypatch, "alive_nodes", fake.nodes)
-    exchange(monkeypatch, "Broker", Started(fake.made))
+    monkeypatch.setattr("actors.launcher.alive_nodes", fake.nodes)
+    monkeypatch.setattr("actors.launcher.Broker", Started(fake.made))
     exchange(monkeypatch, "log_to", lambda folder, name: None)
     return fake
 
@@ -96,7 +98,7 @@ def spec_in(folder: Path, brokers: int = 2) -> ControllerSpec:
 
 def launcher_in(folder: Path) -> tuple[RayLauncher, list[int]]:
     """A launcher with broker 0, and which starts it has said failed."""
-    launcher, failed = RayLauncher(spec_in(folder)), list[int]()
+    launcher, failed = RayLauncher("coterie-c", str(folder), code_version()), list[int]()
     launcher.start_failed = failed.append
     launcher.add(BrokerSpec(0, "10.0.0.0", "10.0.0.0", 0, 0, "", "", {}), _NODES[0])
     return launcher, failed
