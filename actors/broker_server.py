@@ -12,21 +12,22 @@ import socket
 import struct
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from actors.controller_link import ControllerLink
 from actors.handlers import api_versions
-from actors.handlers.context import BrokerContext, Done, Request, log_config
+from actors.handlers.context import BrokerContext, Request, log_config
 from actors.handlers.fan_out import HANDLERS as FAN_OUT
 from actors.handlers.groups import VERSIONS as GROUP_VERSIONS
 from actors.handlers.registry import HANDLERS, error_response
 from actors.housekeeping import Housekeeper
 from actors.log.data_dir import META_NAME, DataDir, remove_folders
-from actors.replication import LOST, ReplicaManager
+from actors.replication import ReplicaManager
 from actors.settings import BrokerConfig
 from actors.shards import ShardHub
 from actors.wire.codec import read_uvarint, skip_tags
@@ -47,7 +48,6 @@ _UNREAD_SECONDS = 0.005
 _DROPS_A_TURN = 50
 _ANY_HOST = ("0.0.0.0", "::", "")
 _JOIN_SECONDS = 20.0
-_CONNECT_SECONDS = 5.0
 _HAND_OVER_SECONDS = 10.0
 _LEFT_SECONDS = 30.0  # after it has handed over, a broker that nobody stops counts as a replica again
 _PRODUCE = ProduceRequest.api_key
@@ -72,107 +72,6 @@ class BrokerSpec:
     data_dir: str
     socket_path: str
     config: dict[str, str]
-
-
-class ControllerLink:
-    """This broker's connection to the controller. Calls made while it is down fail at once."""
-
-    def __init__(self, server: BrokerServer, secret: bytes) -> None:
-        self._server = server
-        self.secret = secret
-        self._protocol: ControlProtocol | None = None
-        self._calls: dict[int, Done] = {}
-        self._next_call = 0
-        self.epoch = -1
-        self.last_confirmed = 0.0
-        self.unanswered = 0
-        """Heartbeats sent since anything was heard. A number, not a time: a process that was stopped asked nobody."""
-
-    @property
-    def connected(self) -> bool:
-        return self._protocol is not None
-
-    async def connect(self, host: str, port: int) -> None:
-        """Connect, both ends proving that they know the secret. Raises OSError, TimeoutError."""
-        loop = self._server.loop
-        ready: asyncio.Future[None] = loop.create_future()
-
-        def on_ready(protocol: ControlProtocol) -> None:
-            self._protocol = protocol  # not before: what else is said among the proofs ends the connection
-            if not ready.done():
-                ready.set_result(None)
-
-        def on_lost(protocol: ControlProtocol) -> None:
-            if not ready.done():
-                ready.set_exception(ConnectionError("the controller hung up"))
-            self._lost(protocol)
-
-        protocol = ControlProtocol("broker", self.secret, on_ready, self._on_message, on_lost)
-        try:
-            async with asyncio.timeout(_CONNECT_SECONDS):
-                await loop.create_connection(lambda: protocol, host, port)
-                await ready
-        except BaseException:
-            protocol.close()
-            raise
-
-    def send(self, message: dict[str, Any]) -> None:
-        """Send, or drop it if there is no connection."""
-        if self._protocol is not None:
-            self._protocol.send(message)
-
-    def heartbeat(self, load: dict[str, Any]) -> None:
-        """Show that we live, and ask for the lease."""
-        self.unanswered += 1
-        self.send({"type": "heartbeat", "sent": self._server.loop.time(), "load": load})
-
-    def call(self, operation: str, arguments: Mapping[str, Any], done: Done) -> None:
-        """Have the controller do something; `done` gets (result, None) or (None, why not)."""
-        if self._protocol is None:
-            done(None, "the controller cannot be reached")
-            return
-        self._next_call += 1
-        self._calls[self._next_call] = done
-        self.send({"type": "call", "id": self._next_call, "operation": operation, "arguments": dict(arguments)})
-
-    def _on_message(self, protocol: ControlProtocol, message: dict[str, Any]) -> None:
-        self.unanswered = 0
-        match message["type"]:
-            case "image":
-                self._server.apply_image(ClusterMetadata.from_wire(message["image"]))
-                self.send({"type": "ack", "version": self._server.context.metadata.version})
-            case "answer":
-                done = self._calls.pop(message["id"], None)
-                if done is not None:
-                    done(message.get("result"), message.get("error"))
-            case "heartbeat":
-                self.last_confirmed = message["sent"]
-            case "joined" | "welcome":
-                if message["type"] == "welcome":
-                    self.epoch = message["epoch"]
-                self._server.on_welcome(message)
-
-    def _lost(self, protocol: ControlProtocol) -> None:
-        if protocol is not self._protocol:
-            return
-        self._protocol = None
-        calls, self._calls = self._calls, {}
-        for done in calls.values():
-            done(None, LOST)
-        self._server.on_controller_lost(self)
-
-    def give_up(self) -> ControlProtocol | None:
-        """Count on this connection no more; it is left open, for its end would be the news of our death."""
-        protocol = self._protocol
-        if protocol is not None:
-            self._lost(protocol)
-        return protocol
-
-    def close(self) -> None:
-        """Hang up."""
-        protocol, self._protocol = self._protocol, None
-        if protocol is not None:
-            protocol.close()
 
 
 class BrokerServer:

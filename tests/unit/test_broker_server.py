@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from runtime_helpers import SECRET, run, until
 
-from actors.broker_server import BrokerServer, BrokerSpec, ControllerLink, StartError
+from actors.broker_server import BrokerServer, BrokerSpec, StartError
+from actors.controller_link import ControllerLink
 from actors.controller_server import ControllerServer
 from actors.log.batch import build_batch
 from actors.metadata_log import MetadataLog
