@@ -55,7 +55,7 @@ _CLUSTER = "actors.cli.cluster_commands"
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     verbs={
         "up": (_CLUSTER, "up", "Start a cluster."),
-        "down": (_CLUSTER, "down", "End a cluster that runs on a Ray cluster."),
+        "down": (_CLUSTER, "down", "End a cluster: its processes end, its data stays."),
         "status": (_CLUSTER, "status", "Brokers and partition actors: where they run and what they do."),
         "brokers": ("actors.cli.brokers", "brokers", "Add brokers, or restart them one after the other."),
         "topics": ("actors.cli.topics", "topics", "Create, list, describe, alter and delete topics."),

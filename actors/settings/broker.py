@@ -317,7 +317,13 @@ _OWN: Final = (
         65_536,
         "Bytes waiting for one coordinator process at which reading from its clients pauses.",
     ),
-    _int("coterie.shard.silence.ms", 1000, 100, "A coordinator process silent for this long is killed and replaced."),
+    _int(
+        "coterie.shard.silence.ms",
+        1000,
+        100,
+        "A coordinator process silent for this long is killed and replaced; ten times this long while it loads or "
+        "waits for a CPU.",
+    ),
 )
 
 _TABLES: Final = (_GROUPS, _NEW_GROUPS, _OFFSETS, _CONNECTIONS, _TOPICS, _LOG, _CLUSTER, _OWN)
