@@ -105,6 +105,35 @@ def test_a_log_whose_fsync_failed_takes_appends_again_without_a_restart(tmp_path
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("made_anew", [False, True])
+def test_a_log_that_cannot_be_repaired_is_given_up_unless_another_has_its_place(tmp_path, monkeypatch, made_anew):
+    async def main() -> None:
+        disk, given_up, logs = FullDisk(), [], {}
+        log = logs["orders", 3] = open_log(tmp_path / "orders-3", writer=disk)
+        append(log, values(b"a"))
+        disk.fsync_error = OSError(28, "No space left on device")
+        with pytest.raises(StorageError):
+            log.flush()
+        clock = SimpleNamespace(ms=NOW_MS)
+        context: Any = SimpleNamespace(
+            loop=asyncio.get_running_loop(),
+            data_dir=SimpleNamespace(logs=logs),
+            now_ms=lambda: clock.ms,
+            replication=SimpleNamespace(failed=lambda *key: given_up.append(key)),
+        )
+        keeper = Housekeeper(context)
+        if made_anew:
+            logs["orders", 3] = object()
+        for _ in range(housekeeping._REPAIRS):
+            assert given_up == []
+            await keeper._repair("orders", 3, log)
+            clock.ms += 60_000  # each repair that fails has the next one wait longer
+        assert given_up == ([] if made_anew else [("orders", 3)])
+        log.abandon()
+
+    asyncio.run(main())
+
+
 def kept(tmp_path, monkeypatch, **settings: int) -> tuple[Any, Any]:
     """A context whose clock the test moves, and a housekeeper whose jobs run all the time."""
     for interval in ("_CHECKPOINT_SECONDS", "_FLUSH_SECONDS"):

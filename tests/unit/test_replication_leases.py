@@ -192,6 +192,7 @@ class _Leading:
             room=1 << 20,
             heard_at=100.0,
             push=self.rows.extend,
+            ping=lambda: None,
             address=("h", 2),
         )
         self.manager._links[1] = self.link
@@ -256,6 +257,24 @@ def test_who_is_in_sync_need_not_hear_of_an_addition_before_it_takes_the_next_re
     leading.manager.appended("t", 0, leading.partition)
     (push,) = leading.hear()
     assert (push.since, push.next_offset) == (-1, 1)
+
+
+def test_a_watermark_for_which_there_was_no_room_is_told_with_the_next_tick() -> None:
+    log, theirs = MemoryLog(), FollowerReplica(MemoryLog(), 0)
+    leading = _Leading(log, (0, 1))
+    leading.acknowledged(theirs.on_push(leading.first[0], 0))
+    log.append([b"a"], 0)
+    leading.manager.appended("t", 0, leading.partition)
+    (push,) = leading.hear()
+    leading.acknowledged(theirs.on_push(push, 0))
+    assert (log.high_watermark, leading.hear()) == (1, [])
+    leading.link.room = 0
+    leading.manager.tick()
+    leading.link.room = 1 << 20
+    leading.manager.has_room(leading.link)  # between ticks, watermarks alone are not worth a push
+    assert leading.hear() == []
+    leading.manager.tick()
+    assert [push.high_watermark for push in leading.hear()] == [1]
 
 
 def test_a_broker_that_cannot_lead_gives_way_to_an_eligible_one_too() -> None:
