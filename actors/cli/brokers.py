@@ -29,7 +29,7 @@ def brokers() -> None:
 @click.argument("count", type=click.IntRange(min=1), default=1)
 @_which
 def add(count: int, ray_address: str | None, name: str, data_dir: str) -> None:
-    """Start COUNT more brokers. New partitions go to them; those that exist stay where they are."""
+    """Start COUNT more brokers. New partitions go to them; `coterie topics reassign` moves others."""
     from actors.cluster import Cluster
 
     with Cluster.connect(ray_address, name, data_dir=None if ray_address else data_dir) as cluster:

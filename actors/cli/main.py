@@ -58,7 +58,7 @@ _CLUSTER = "actors.cli.cluster_commands"
         "down": (_CLUSTER, "down", "End a cluster: its processes end, its data stays."),
         "status": (_CLUSTER, "status", "Brokers and partition actors: where they run and what they do."),
         "brokers": ("actors.cli.brokers", "brokers", "Add brokers, or restart them one after the other."),
-        "topics": ("actors.cli.topics", "topics", "Create, list, describe, alter and delete topics."),
+        "topics": ("actors.cli.topics", "topics", "Create, list, describe, alter, move and delete topics."),
         "groups": ("actors.cli.groups", "groups", "List, describe, reset and delete consumer groups."),
         "produce": ("actors.cli.produce", "produce", "Write records from standard input to a topic."),
         "consume": ("actors.cli.consume", "consume", "Write a topic's records to standard output."),

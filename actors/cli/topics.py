@@ -1,4 +1,4 @@
-"""`coterie topics`: verbs and columns as in kafka-topics."""
+"""`coterie topics`: verbs and columns as in kafka-topics. Moving partitions is reassign.py's."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import click
 
 from actors.cli import calls, options, output
 from actors.cli.errors import CliError
+from actors.cli.reassign import reassign
 
 if TYPE_CHECKING:
     from actors.client.admin_types import PartitionDescription, TopicDescription
@@ -19,7 +20,10 @@ COLUMNS: Final = ("topic", "partition", "leader", "replicas", "isr")
 
 @click.group()
 def topics() -> None:
-    """Create, list, describe, alter and delete topics."""
+    """Create, list, describe, alter, move and delete topics."""
+
+
+topics.add_command(reassign)
 
 
 @topics.command("list")

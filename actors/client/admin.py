@@ -1,4 +1,4 @@
-"""`Admin`: topics, settings, records, groups and their offsets, on any Kafka. Names follow kafka-python's."""
+"""`Admin`: topics, replicas, settings, records, groups and their offsets, on any Kafka. Names follow kafka-python's."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from actors.client.admin_core import AdminCore, outcome, raise_first
+from actors.client.admin_core import AdminCore, final, outcome, raise_first
 from actors.client.admin_groups import GroupAdmin
+from actors.client.admin_replicas import ReplicaAdmin
 from actors.client.admin_types import (
     ClusterDescription,
     ConfigEntry,
@@ -37,7 +38,7 @@ _DEFAULT_SOURCE = 5
 Outcomes = dict[str, KafkaError | None]
 
 
-class Admin(GroupAdmin, AdminCore):
+class Admin(GroupAdmin, ReplicaAdmin, AdminCore):
     """`Admin(bootstrap_servers="localhost:9092")`; for several threads at once, and a context manager.
 
     What is retriable is tried again until `timeout_ms` (default_api_timeout_ms). Methods on several things raise the
@@ -98,7 +99,7 @@ class Admin(GroupAdmin, AdminCore):
 
             response = await self._ask_controller(make, deadline)
             return {
-                r.name: _final(outcome(r.error_code, f"deleting topic {r.name}", r.error_message))
+                r.name: final(outcome(r.error_code, f"deleting topic {r.name}", r.error_message))
                 for r in response.responses
             }
 
@@ -121,7 +122,7 @@ class Admin(GroupAdmin, AdminCore):
 
             response = await self._ask_controller(make, deadline)
             return {
-                r.name: _final(outcome(r.error_code, f"adding partitions to {r.name}", r.error_message))
+                r.name: final(outcome(r.error_code, f"adding partitions to {r.name}", r.error_message))
                 for r in response.results
             }
 
@@ -364,13 +365,6 @@ def _creatable(topic: NewTopic) -> CreateTopicsRequest.CreatableTopic:
         ],
         configs=[part.CreatableTopicConfig(name=name, value=value) for name, value in topic.topic_configs.items()],
     )
-
-
-def _final(error: KafkaError | None) -> KafkaError | None:
-    """A missing topic will not appear by asking again: the plain class of it says so."""
-    if error is not None and error.code == 3:
-        error.retriable = False  # type: ignore[misc]
-    return error
 
 
 def _resource(answer: Any) -> ConfigResource:

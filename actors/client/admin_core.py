@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -24,6 +24,7 @@ from actors.client.records import Node
 from actors.wire.messages import FindCoordinatorRequest
 
 T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
 Answers = Mapping[str, Any]
 
 
@@ -98,13 +99,13 @@ class AdminCore:
 
     async def _by_name(
         self,
-        names: Iterable[str],
-        ask: Callable[[list[str]], Awaitable[dict[str, KafkaError | None]]],
+        names: Iterable[K],
+        ask: Callable[[list[K]], Awaitable[dict[K, KafkaError | None]]],
         deadline: int,
-    ) -> dict[str, KafkaError | None]:
+    ) -> dict[K, KafkaError | None]:
         """One outcome for each name; those that failed retriably are asked about again."""
         open_names, failures = list(dict.fromkeys(names)), 0
-        results: dict[str, KafkaError | None] = {}
+        results: dict[K, KafkaError | None] = {}
         while open_names:
             try:
                 answers = await ask(open_names)
@@ -221,3 +222,10 @@ def raise_first(results: Mapping[Any, Any], *, wanted: bool) -> None:
         for result in results.values():
             if isinstance(result, BaseException):
                 raise result
+
+
+def final(error: KafkaError | None) -> KafkaError | None:
+    """A missing topic will not appear by asking again: the plain class of it says so."""
+    if error is not None and error.code == 3:
+        error.retriable = False  # type: ignore[misc]
+    return error

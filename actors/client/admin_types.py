@@ -42,6 +42,15 @@ class TopicDescription:
     partitions: tuple[PartitionDescription, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class PartitionReassignment:
+    """A partition on its way to other brokers: all that hold it now, those that come, and those that go."""
+
+    replicas: tuple[int, ...]
+    adding_replicas: tuple[int, ...]
+    removing_replicas: tuple[int, ...]
+
+
 class ConfigResourceType(IntEnum):
     """Whose settings."""
 

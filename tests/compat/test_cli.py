@@ -7,6 +7,7 @@ import json
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from actors.cli.main import cli
+from actors.client import Admin, TopicPartition
 from actors.wire.messages import FindCoordinatorRequest
 from tests.compat.peers import ROOT, Peer
 from tests.compat.raw import Raw, find_coordinator
@@ -223,3 +225,57 @@ def test_which_names_the_coordinator(kafka: Peer, name: str) -> None:
 @pytest.mark.conformance("A-01")
 def test_which_finds_the_partition_of_a_known_group(kafka: Peer) -> None:
     assert rows(kafka, "which", "consume_group")[0]["partition"] == "__consumer_offsets-34"
+
+
+@against("coterie")
+def test_partitions_are_spread_over_brokers_and_get_more_replicas(kafka: Peer, name: str) -> None:
+    coterie(kafka, "topics", "create", name, "--replica-assignment", "0,0,0,0,0,0")
+    wait_until(lambda: led(kafka, name) == 6, what="leaders")
+    lines = [{"key": None, "value": str(number), "headers": [], "partition": number % 6} for number in range(60)]
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    coterie(kafka, "produce", name, "--format", "json", stdin=text.encode())
+
+    planned = rows(kafka, "topics", "reassign", name, "--replication-factor", "2")
+    assert [row["replicas"] for row in planned] == [[0]] * 6
+    assert [part["replicas"] for part in partitions(kafka, name)] == [[0]] * 6, "moved by a dry run"
+    assert rows(kafka, "topics", "reassign", name, "--replication-factor", "2", "--execute") == planned
+    wait_until(lambda: [part["replicas"] for part in partitions(kafka, name)] == [r["new_replicas"] for r in planned])
+    wait_until(lambda: all(part["leader"] == part["replicas"][0] for part in partitions(kafka, name)), what="leaders")
+    found = partitions(kafka, name)
+    assert sorted(Counter(broker for part in found for broker in part["replicas"]).values()) == [4, 4, 4]
+    assert sorted(Counter(part["leader"] for part in found).values()) == [2, 2, 2]
+
+    coterie(kafka, "topics", "reassign", name, "--brokers", "1,2", "--execute")
+    wait_until(
+        lambda: all(sorted(part["replicas"]) == [1, 2] for part in partitions(kafka, name)), what="0 to be empty"
+    )
+    assert "nothing to move" in coterie(kafka, "topics", "reassign", name, "--brokers", "1,2", "--execute").stderr
+    read = coterie(kafka, "consume", name, "--from-beginning", "--max-messages", "60", "--format", "json")
+    assert sorted(int(json.loads(line)["value"]) for line in read.stdout.splitlines()) == list(range(60))
+
+
+def partitions(kafka: Peer, topic: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = rows(kafka, "topics", "describe", topic)[0]["partitions"]
+    return found
+
+
+@against("kafka", "coterie")
+def test_what_is_where_it_should_be_is_not_moved(kafka: Peer, name: str) -> None:
+    create(kafka, name, 1)
+    (before,) = partitions(kafka, name)
+    brokers = ",".join(map(str, before["replicas"]))
+    done = coterie(kafka, "topics", "reassign", name, "--brokers", brokers, "--execute")
+    assert (done.stdout, done.stderr) == ("", "nothing to move\n")
+    assert "nothing to move" in coterie(kafka, "topics", "reassign", name, "--cancel", "--execute").stderr
+    refused = coterie(kafka, "topics", "reassign", name, "--brokers", brokers, "--replication-factor", "2", code=1)
+    assert f"{name}-0: 2 replica(s) on 1 broker(s)" in refused.stderr
+    with Admin(bootstrap_servers=kafka.bootstrap_servers) as admin:
+        place = TopicPartition(name, 0)
+        assert admin.list_partition_reassignments() == {}
+        assert admin.elect_preferred_leaders([place]) == {place: None}
+        assert admin.alter_partition_reassignments({place: before["replicas"]}) == {place: None}
+        unknown = TopicPartition(name, 7)
+        errors = admin.alter_partition_reassignments({place: None, unknown: [0]}, raise_errors=False)
+        assert "NO_REASSIGNMENT_IN_PROGRESS (85)" in str(errors[place])
+        assert "UNKNOWN_TOPIC_OR_PARTITION (3)" in str(errors[unknown])
+    assert partitions(kafka, name) == [before]

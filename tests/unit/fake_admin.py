@@ -9,12 +9,14 @@ from dataclasses import dataclass, field, replace
 from actors.cli.reset import Log
 from actors.client import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from actors.client.admin_types import (
+    ClusterDescription,
     ConfigEntry,
     ConfigResource,
     GroupDescription,
     GroupListing,
     NewTopic,
     PartitionDescription,
+    PartitionReassignment,
     TopicDescription,
 )
 from actors.client.errors import (
@@ -41,6 +43,10 @@ class FakeAdmin:
     times: dict[TopicPartition, int] = field(default_factory=dict)
     asked_time_ms: int | None = None
     bootstrap: str = ""
+    brokers: tuple[int, ...] = (0, 1, 2)
+    moves: dict[TopicPartition, PartitionReassignment] = field(default_factory=dict)
+    """Under way; one is done each time they are listed."""
+    elected: list[TopicPartition] = field(default_factory=list)
 
     @contextmanager
     def connect(self, bootstrap_server: str, timeout_ms: int) -> Iterator[FakeAdmin]:
@@ -76,6 +82,41 @@ class FakeAdmin:
     def delete_topics(self, topics: Iterable[str]) -> None:
         for topic in topics:
             del self.topics[topic]
+
+    def describe_cluster(self) -> ClusterDescription:
+        return ClusterDescription("c", 0, tuple(Node(broker, "h", 9092 + broker) for broker in self.brokers))
+
+    def list_partition_reassignments(self) -> dict[TopicPartition, PartitionReassignment]:
+        found = dict(self.moves)
+        if self.moves:
+            tp, move = self.moves.popitem()
+            self._place(tp, tuple(broker for broker in move.replicas if broker not in move.removing_replicas))
+        return found
+
+    def alter_partition_reassignments(
+        self, reassignments: Mapping[TopicPartition, Sequence[int] | None], raise_errors: bool
+    ) -> dict[TopicPartition, KafkaError | None]:
+        for tp, target in reassignments.items():
+            before = self.topics[tp.topic].partitions[tp.partition].replicas
+            if target is None:
+                del self.moves[tp]
+            elif 9 in target:
+                return {tp: KafkaError("broker 9 is full")}
+            else:
+                new, gone = (tuple(b for b in a if b not in z) for a, z in ((target, before), (before, target)))
+                self.moves[tp] = PartitionReassignment((*target, *gone), new, gone)
+        return dict.fromkeys(reassignments)
+
+    def elect_preferred_leaders(
+        self, partitions: Iterable[TopicPartition], raise_errors: bool
+    ) -> dict[TopicPartition, KafkaError | None]:
+        self.elected += partitions
+        return dict.fromkeys(self.elected)
+
+    def _place(self, at: TopicPartition, replicas: tuple[int, ...]) -> None:
+        old = self.topics[at.topic]
+        partitions = tuple(replace(p, replicas=replicas) if p.partition == at.partition else p for p in old.partitions)
+        self.topics[at.topic] = replace(old, partitions=partitions)
 
     def describe_configs(self, resources: Iterable[ConfigResource]) -> dict[ConfigResource, dict[str, ConfigEntry]]:
         default = ConfigEntry("preallocate", "false", 5, True, False, False)
