@@ -18,6 +18,8 @@ _ROOT = Path(__file__).parents[2]
 _SEEDS_A_TEST = 50
 _SEEDS_TO_FIND_A_BUG = 500
 
+pytestmark = pytest.mark.timeout(1200)  # all of it is computing: on a busy machine that takes minutes
+
 
 def _simulate(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "tests.simulation", *arguments]

@@ -64,6 +64,7 @@ class ScriptedBroker:
         self._received: list[tuple[m.ApiMessage, int]] = []
         self._scripts: dict[type, deque[Any]] = defaultdict(deque)
         self._sockets: list[socket.socket] = []
+        self._dropped: set[socket.socket] = set()
         self._joined: list[Any] = []
         self._server = socket.create_server(("127.0.0.1", 0))
         self.port = self._server.getsockname()[1]
@@ -104,7 +105,10 @@ class ScriptedBroker:
         return [type(message).__name__ for message, _ in list(self._received) if isinstance(message, kinds)]
 
     def drop_connections(self) -> None:
-        for connection in list(self._sockets):
+        """All at once: what comes over one of them after that is not heard any more."""
+        with self.changed:
+            self._dropped.update(self._sockets)
+        for connection in list(self._dropped):
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
 
@@ -136,6 +140,8 @@ class ScriptedBroker:
                 kind = m.request_class(header.api_key)
                 request = kind.decode(frame, header.api_version, header.body_offset)
                 with self.changed:
+                    if connection in self._dropped:
+                        return
                     self._received.append((request, header.api_version))
                     self.changed.notify_all()
                 answer = self._answer(kind, request)

@@ -15,7 +15,7 @@ T = TypeVar("T")
 SECRET = b"k" * 32
 
 
-def run(test: Coroutine[Any, Any, T], timeout_s: float = 60.0) -> T:
+def run(test: Coroutine[Any, Any, T], timeout_s: float = 200.0) -> T:
     """Run a test's coroutine on a loop like that of every process of ours."""
 
     async def limited() -> T:
@@ -25,7 +25,7 @@ def run(test: Coroutine[Any, Any, T], timeout_s: float = 60.0) -> T:
         return runner.run(limited())
 
 
-async def until(condition: Callable[[], T], timeout_s: float = 20.0, what: str = "") -> T:
+async def until(condition: Callable[[], T], timeout_s: float = 60.0, what: str = "") -> T:
     """The first true result of `condition`; fails when `timeout_s` has passed."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + timeout_s

@@ -157,9 +157,15 @@ def test_lookups_of_many_clients_make_the_offsets_topic_once(tmp_path: Path) -> 
         async with world(tmp_path, offsets_topic_replication_factor="1") as w:
             lookup = (messages.FindCoordinatorRequest(key="g", key_type=0), 2)
             clients = [await w.client() for _ in range(3)]
+            link, held = w.server.controller, list[Any]()
+            send = link.send
+            link.send = held.append  # type: ignore[method-assign]  # nothing is made before all have asked
             for client in clients:
                 client.send(lookup)
             assert [(await client.answer()).error_code for client in clients] == [15, 15, 15]
+            link.send = send  # type: ignore[method-assign]
+            for message in held:
+                send(message)
             await until(lambda: "__consumer_offsets" in w.server.context.metadata.topics)
             made = w.metadata.topics["__consumer_offsets"].id
             clients[0].send(lookup)
@@ -226,7 +232,7 @@ def test_the_system_looks_whether_a_silent_client_is_still_there(tmp_path: Path)
 
 def test_an_idle_connection_is_closed_one_that_waits_for_its_answer_is_not(tmp_path: Path) -> None:
     async def test() -> None:
-        async with world(tmp_path, connections_max_idle_ms="500") as w:
+        async with world(tmp_path, connections_max_idle_ms="60000") as w:
             idle, waiting = await w.client(), await w.client()
             waiting.send(create("t"))
             await waiting.answer()
@@ -234,9 +240,15 @@ def test_an_idle_connection_is_closed_one_that_waits_for_its_answer_is_not(tmp_p
             topic = messages.FetchRequest.FetchTopic(
                 topic="t", partitions=[part(partition=0, fetch_offset=0, partition_max_bytes=1000)]
             )
-            fetch = messages.FetchRequest(max_wait_ms=2000, min_bytes=1, max_bytes=1000, topics=[topic])
+            fetch = messages.FetchRequest(max_wait_ms=120_000, min_bytes=1, max_bytes=1000, topics=[topic])
             waiting.send((fetch, 11))
+            await until(lambda: w.server.context.parked_fetches, what="the fetch")
+            for connection in w.server._connections:
+                connection.last_active -= 61  # nobody has said anything for so long
             assert await idle.closed()
+            other = await w.client()
+            other.send(delete("t"))
+            await other.answer()
             assert (await waiting.answer()).error_code == 0
 
     run(test())

@@ -92,11 +92,11 @@ def test_verb_whose_module_is_missing_is_not_offered() -> None:
 def test_interrupt_ends_with_130_and_no_traceback() -> None:
     program = (
         "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "import click, sys; from actors.cli.main import LazyGroup\n"
+        "import click, sys, time; from actors.cli.main import LazyGroup\n"
         "import actors.cli.main as m\n"
         "group = LazyGroup('x', verbs={})\n"
         "group.list_commands = lambda ctx: ['wait']\n"
-        "def wait():\n    print('ready', flush=True); signal.pause()\n"
+        "def wait():\n    print('ready', flush=True)\n    while True: time.sleep(0.1)\n"
         "group.get_command = lambda ctx, name: click.Command('wait', callback=wait)\n"
         "group.main(['wait'])\n"
     )

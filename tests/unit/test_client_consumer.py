@@ -59,7 +59,7 @@ def consumer(kafka: ScriptedBroker, *topics: str, **settings: Any) -> Consumer:
     return Consumer(*topics, bootstrap_servers=kafka.bootstrap_servers, **settings)
 
 
-def poll_until(reader: Consumer, condition: Callable[[], Any], timeout_s: float = 10) -> list[Any]:
+def poll_until(reader: Consumer, condition: Callable[[], Any], timeout_s: float = 60) -> list[Any]:
     records: list[Any] = []
     deadline = time.monotonic() + timeout_s
     while not condition():
@@ -69,7 +69,7 @@ def poll_until(reader: Consumer, condition: Callable[[], Any], timeout_s: float 
     return records
 
 
-def read(reader: Consumer, count: int, timeout_s: float = 10) -> list[Any]:
+def read(reader: Consumer, count: int, timeout_s: float = 60) -> list[Any]:
     records: list[Any] = []
     deadline = time.monotonic() + timeout_s
     while len(records) < count:
@@ -79,7 +79,7 @@ def read(reader: Consumer, count: int, timeout_s: float = 10) -> list[Any]:
     return records
 
 
-def wait_for(condition: Callable[[], Any], timeout_s: float = 10) -> None:
+def wait_for(condition: Callable[[], Any], timeout_s: float = 60) -> None:
     deadline = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline, "the condition never came true"
@@ -127,7 +127,7 @@ def test_poll_gives_up_after_its_timeout_and_fetches_nothing(kafka):
     with consumer(kafka, "t", group_id="g") as reader:
         begin = time.monotonic()
         assert reader.poll(300) == {}
-        assert 0.25 < time.monotonic() - begin < 5
+        assert 0.25 < time.monotonic() - begin < 30
         assert kafka.requests(m.FetchRequest) == []
 
 
@@ -137,7 +137,7 @@ def test_a_lookup_answered_30_raises(kafka):
     kafka.script(m.FindCoordinatorRequest, m.FindCoordinatorResponse(coordinators=[forbidden]))
     with consumer(kafka, "t", group_id="g") as reader:
         with pytest.raises(GroupAuthorizationFailedError):
-            reader.poll(5000)
+            reader.poll(60_000)
 
 
 @pytest.mark.conformance("E-04")
@@ -230,7 +230,7 @@ def test_deserializers_and_their_failures(kafka):
         assert [(r.key, r.value, r.serialized_value_size) for r in read(reader, 1)] == [("k", 5, 1)]
         reader.assign([T1])
         with pytest.raises(SerializationError, match="ValueError"):
-            reader.poll(5000)
+            reader.poll(60_000)
 
 
 def test_arrow_batches_have_the_same_records(kafka):
@@ -238,7 +238,7 @@ def test_arrow_batches_have_the_same_records(kafka):
     kafka.append("t", 0, b"c")
     with consumer(kafka) as reader:
         reader.assign([T0])
-        batch = reader.poll_arrow(5000, headers=True)
+        batch = reader.poll_arrow(60_000, headers=True)
         assert batch.schema.names == ["topic", "partition", "offset", "timestamp", "key", "value", "headers"]
         assert batch.column("value").to_pylist() == [b"a", b"b", b"c"]
         assert batch.column("offset").to_pylist() == [0, 1, 2]
@@ -253,8 +253,8 @@ def test_arrow_goes_on_within_a_batch_that_poll_has_begun(kafka):
     kafka.append("t", 0, *[b"%d" % n for n in range(10)])
     with consumer(kafka) as reader:
         reader.assign([T0])
-        assert len(reader.poll(5000, max_records=4)[T0]) == 4
-        assert reader.poll_arrow(5000).column("value").to_pylist() == [b"%d" % n for n in range(4, 10)]
+        assert len(reader.poll(60_000, max_records=4)[T0]) == 4
+        assert reader.poll_arrow(60_000).column("value").to_pylist() == [b"%d" % n for n in range(4, 10)]
 
 
 def test_seek_pause_and_resume(kafka):
@@ -292,7 +292,7 @@ def test_iteration_counts_a_record_once_the_next_one_is_asked_for(kafka):
         assert next(reader).value == b"a"
         assert next(reader).value == b"b"
         assert reader.position(T0) == 1
-        assert [r.value for r in reader.poll(5000)[T0]] == [b"c"], "poll goes on where iteration stands"
+        assert [r.value for r in reader.poll(60_000)[T0]] == [b"c"], "poll goes on where iteration stands"
 
 
 def fail_at_b(kafka: ScriptedBroker) -> None:
@@ -330,11 +330,17 @@ def test_wakeup_raises_in_the_poll_that_waits(kafka):
 def test_two_threads_at_once_are_refused(kafka):
     with consumer(kafka) as reader:
         reader.assign([T0])
-        other = threading.Thread(target=lambda: reader.poll(1000))
+
+        def poll() -> None:
+            with pytest.raises(WakeupError):
+                reader.poll(60_000)
+
+        other = threading.Thread(target=poll)
         other.start()
         wait_for(lambda: reader._user.locked())
         with pytest.raises(ConcurrentUseError):
             reader.poll(0)
+        reader.wakeup()
         other.join()
     with pytest.raises(ClosedError):
         reader.poll(0)
@@ -380,7 +386,7 @@ def test_batches_that_compaction_has_emptied_are_passed(kafka, arrow):
     with consumer(kafka) as reader:
         reader.assign([T0])
         if arrow:
-            assert reader.poll_arrow(5000).column("offset").to_pylist() == [1]
+            assert reader.poll_arrow(60_000).column("offset").to_pylist() == [1]
             assert reader.poll_arrow(0).num_rows == 0
         else:
             assert [r.offset for r in read(reader, 1)] == [1]
@@ -404,10 +410,10 @@ def test_an_offset_out_of_range_is_raised_without_a_policy(kafka):
     with consumer(kafka, auto_offset_reset="none", group_id="g") as reader:
         reader.assign([T0])
         with pytest.raises(NoOffsetForPartitionError, match="auto_offset_reset"):
-            reader.poll(5000)
+            reader.poll(60_000)
         reader.seek(T0, 99)
         with pytest.raises(OffsetOutOfRangeError, match="t-0 at 99") as raised:
-            reader.poll(5000)
+            reader.poll(60_000)
         assert raised.value.offsets == {T0: 99}
         reader.seek(T0, 0)
         assert [r.value for r in read(reader, 1)] == [b"a"]
@@ -420,7 +426,7 @@ def test_a_damaged_batch_is_an_error_until_it_is_passed(kafka):
     with consumer(kafka) as reader:
         reader.assign([T0])
         with pytest.raises(CorruptMessageError, match="checksum"):
-            reader.poll(5000)
+            reader.poll(60_000)
         reader.seek(T0, 1)
         assert [r.value for r in read(reader, 1)] == [b"b"]
 
@@ -450,7 +456,7 @@ def test_a_bad_record_keeps_no_record_before_or_beside_it_and_is_not_passed_unse
         reader.assign([T0, T1])
         seen: list[tuple[TopicPartition, int]] = []
         failures = 0
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while failures < 3:
             assert time.monotonic() < deadline
             try:
@@ -488,7 +494,7 @@ def test_a_damaged_batch_stays_in_the_way_and_loses_nothing_beside_it(kafka, arr
         reader.assign([T0, T1])
         seen: list[bytes] = []
         failures = 0
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while failures < 3:
             assert time.monotonic() < deadline
             try:
@@ -557,8 +563,8 @@ def test_an_answer_for_a_partition_nobody_asked_for_does_not_spin_or_stop_the_fe
 
     kafka.script(m.FetchRequest, *[unasked] * 3)
     with consumer(kafka, retry_backoff_ms=50) as reader:
-        reader.assign([T0])
         started = time.monotonic()
+        reader.assign([T0])
         assert [r.value for r in read(reader, 1)] == [b"a"]
         assert time.monotonic() - started > 0.1
 
@@ -573,11 +579,10 @@ def test_metadata_is_kept_fresh_after_a_callback_failed(kafka):
 
         network.on_metadata = fail
         reader.assign([T0])
-        before = network.cluster.version
         wait_for(lambda: network.on_metadata is original)
+        before = network.cluster.version
         network.soon(network.refresh)
-        wait_for(lambda: network.cluster.version > before + 1)
-        assert network.cluster.version > before + 1
+        wait_for(lambda: network.cluster.version > before)
 
 
 def test_a_forbidden_topic_is_raised_by_name(kafka):
@@ -589,7 +594,7 @@ def test_a_forbidden_topic_is_raised_by_name(kafka):
     with consumer(kafka) as reader:
         reader.assign([T0])
         with pytest.raises(TopicAuthorizationFailedError) as raised:
-            reader.poll(5000)
+            reader.poll(60_000)
         assert raised.value.topics == ["t"]
 
 
@@ -628,12 +633,6 @@ def test_a_log_cut_under_a_new_leader_is_noticed(kafka):
     with consumer(kafka, metadata_max_age_ms=100) as reader:
         reader.assign([T0])
         read(reader, 3)
-        with kafka.changed:
-            kafka.logs[T0].clear()
-            kafka.ends[T0] = 0
-            kafka.append("t", 0, b"a")
-            kafka.epoch = 1
-        kafka.append("t", 0, b"x", b"y", b"z")
 
         def cut(request: Any) -> Any:
             part = m.OffsetForLeaderEpochResponse
@@ -641,6 +640,12 @@ def test_a_log_cut_under_a_new_leader_is_noticed(kafka):
             return part(topics=[part.OffsetForLeaderTopicResult(topic="t", partitions=[end])])
 
         kafka.script(m.OffsetForLeaderEpochRequest, cut)
+        with kafka.changed:
+            kafka.logs[T0].clear()
+            kafka.ends[T0] = 0
+            kafka.append("t", 0, b"a")
+            kafka.epoch = 1
+        kafka.append("t", 0, b"x", b"y", b"z")
         assert [r.value for r in read(reader, 3)] == [b"x", b"y", b"z"]
 
 
@@ -671,7 +676,7 @@ def test_cooperative_members_read_what_they_keep_throughout(kafka):
         release = threading.Event()
 
         def slowly(request: Any) -> Any:
-            release.wait(10)
+            release.wait(60)
 
         kafka.give = lambda member_id: [T0]
         kafka.script(m.JoinGroupRequest, slowly)
@@ -714,7 +719,8 @@ def test_a_member_that_does_not_poll_leaves_and_hears_of_the_loss(kafka):
     with consumer(kafka, group_id="g", max_poll_interval_ms=300, heartbeat_interval_ms=50) as reader:
         reader.subscribe(["t"], listener=recorder)
         poll_until(reader, lambda: reader.assignment())
-        wait_for(lambda: kafka.requests(m.LeaveGroupRequest))
+        # It may have left before it was assigned anything: a slow machine polls as rarely.
+        wait_for(lambda: kafka.order(m.SyncGroupRequest, m.LeaveGroupRequest)[-1] == "LeaveGroupRequest")
         poll_until(reader, lambda: len(recorder.calls) >= 3)
         assert recorder.calls[1:3] == [("lost", [T0, T1]), ("assigned", [T0, T1])]
 
@@ -831,8 +837,9 @@ def test_nothing_is_delivered_past_the_session_though_records_are_there(kafka):
     kafka.append("t", 0, *[b"%d" % n for n in range(100)])
     settings = {"session_timeout_ms": 600, "heartbeat_interval_ms": 100, "enable_auto_commit": False}
     with consumer(kafka, "t", group_id="g", **settings) as reader:
-        assert len(reader.poll(5000, max_records=1)) == 1
+        assert len(reader.poll(60_000, max_records=1)) == 1
         kafka.script(m.HeartbeatRequest, *[SILENCE] * 50)
+        wait_for(lambda: len(kafka._scripts[m.HeartbeatRequest]) < 50)  # those before have been answered
         deadline = reader._member.live.deliver_until_ms
         wait_for(lambda: time.monotonic() * 1000 > deadline + 20)
         assert reader.poll(0, max_records=1) == {}
@@ -845,7 +852,7 @@ def test_nothing_is_delivered_past_the_session_though_records_are_there(kafka):
 def test_close_of_a_dynamic_member_commits_calls_the_listener_and_leaves(kafka):
     kafka.append("t", 0, b"a")
     recorder = Recorder()
-    reader = consumer(kafka, group_id="g")
+    reader = consumer(kafka, group_id="g", auto_commit_interval_ms=60_000)
     reader.subscribe(["t"], listener=recorder)
     read(reader, 1)
     reader.close()
@@ -935,7 +942,7 @@ def test_commits_refused_while_rebalancing_and_after_being_kicked_out(kafka):
 @pytest.mark.conformance("E-26")
 def test_manually_assigned_consumers_commit_as_nobody_in_particular(kafka):
     kafka.append("t", 0, b"a", b"b")
-    with consumer(kafka, group_id="g", group_instance_id="i1") as reader:
+    with consumer(kafka, group_id="g", group_instance_id="i1", auto_commit_interval_ms=60_000) as reader:
         reader.assign([T0])
         read(reader, 2)
         reader.commit()
@@ -1011,14 +1018,14 @@ def test_reading_goes_on_at_the_committed_offset(kafka):
 @pytest.mark.conformance("E-10")
 def test_the_join_waits_longer_than_other_requests(kafka):
     release = threading.Event()
-    kafka.script(m.JoinGroupRequest, None, lambda request: release.wait(10) and None)
+    kafka.script(m.JoinGroupRequest, None, lambda request: release.wait(60) and None)
     with consumer(kafka, "t", group_id="g", request_timeout_ms=300) as reader:
         poll_until(reader, lambda: len(kafka.requests(m.JoinGroupRequest)) == 2)
         begin = time.monotonic()
         poll_until(reader, lambda: time.monotonic() - begin > 0.6)
+        assert len(kafka.requests(m.JoinGroupRequest)) == 2
         release.set()
         poll_until(reader, lambda: reader.assignment())
-        assert len(kafka.requests(m.JoinGroupRequest)) == 2
 
 
 @pytest.mark.conformance("E-23")

@@ -35,7 +35,7 @@ def asked(kafka: ScriptedBroker) -> list[str]:
 
 
 def refresh(client: Any) -> None:
-    client._network.run(client._network.refreshed()).result(10)
+    client._network.run(client._network.refreshed()).result(60)
 
 
 def moved(request: Any) -> Any:
@@ -64,7 +64,7 @@ def moved(request: Any) -> Any:
     ids=["end", "beginning", "times"],
 )
 def test_a_leader_that_moved_between_two_lookups_is_found(kafka: ScriptedBroker, look: Callable[[Any], Any]) -> None:
-    settings = {"default_api_timeout_ms": 3_000, "retry_backoff_ms": 10}
+    settings = {"default_api_timeout_ms": 60_000, "retry_backoff_ms": 10}
     with Consumer(bootstrap_servers=kafka.bootstrap_servers, **settings) as reader:
         first = look(reader)
         before = len(kafka.requests(m.MetadataRequest))
@@ -91,7 +91,7 @@ def test_overlapping_lookups_of_an_admin_keep_each_others_topics(kafka: Scripted
 
     kafka.script(m.ListOffsetsRequest, *[until_twice_after_the_other] * 1000)
     found: dict[TopicPartition, Any] = {}
-    settings = {"default_api_timeout_ms": 3_000, "retry_backoff_ms": 5, "retry_backoff_max_ms": 5}
+    settings = {"default_api_timeout_ms": 60_000, "retry_backoff_ms": 5, "retry_backoff_max_ms": 5}
     with Admin(bootstrap_servers=kafka.bootstrap_servers, **settings) as admin:
         slow = threading.Thread(target=lambda: found.update(admin.list_offsets({T0: "latest"})))
         slow.start()
@@ -148,13 +148,13 @@ def test_a_deleted_topic_is_made_again_only_for_a_send(kafka: ScriptedBroker) ->
     kafka.script(m.MetadataRequest, *[creating] * 1000)
     new = TopicPartition("new", 0)
     with producer(kafka) as writer:
-        writer.send("new", b"v").get(10)
+        writer.send("new", b"v").get(60)
         del kafka.logs[new]
         refresh(writer)
         assert asked(kafka) == ["new"]
         assert new not in kafka.logs
         kafka.sequences.clear()
-        writer.send("new", b"v").get(10)
+        writer.send("new", b"v").get(60)
         assert new in kafka.logs
 
 
@@ -175,7 +175,7 @@ def test_who_gives_up_takes_a_topic_from_nobody_else(kafka: ScriptedBroker) -> N
         with pytest.raises(KafkaTimeoutError):
             writer._topic("late", now_ms() + 100)
         kafka.topic("late")
-        patient.join(10)
+        patient.join(60)
         assert found == [{0}]
 
 
@@ -183,16 +183,16 @@ def test_a_topic_without_a_send_for_long_is_let_go_unless_something_is_queued(
     kafka: ScriptedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with producer(kafka, metadata_max_idle_ms=5_000) as writer:
-        writer.send("t", b"v").get(10)
+        writer.send("t", b"v").get(60)
         answer = threading.Event()
-        kafka.script(m.ProduceRequest, lambda _: answer.wait(10) and None)
+        kafka.script(m.ProduceRequest, lambda _: answer.wait(60) and None)
         queued = writer.send("u", b"v")
         monkeypatch.setattr(producer_module, "now_ms", lambda: now_ms() + 5_000)
         assert writer._wanted_topics() == {"u"}
         answer.set()
-        queued.get(10)
+        queued.get(60)
         refresh(writer)
         assert asked(kafka) == []
-        writer.send("t", b"v").get(10)
+        writer.send("t", b"v").get(60)
         refresh(writer)
         assert asked(kafka) == ["t"]

@@ -359,7 +359,7 @@ def test_what_comes_after_a_start_at_the_end_is_handled_though_its_first_member_
     while not kafka.requests(m.FetchRequest) and thread.is_alive():
         thread.join(0.01)
     kafka.append("t", 0, b"after")
-    thread.join(20)
+    thread.join(60)
     assert first.report()["handled"] == 0
     kafka.append("t", 0, b"last")
     handled: list[bytes] = []
@@ -372,9 +372,9 @@ def test_what_comes_after_a_start_at_the_end_is_handled_though_its_first_member_
     second = MemberLoop(spec, handle)
     thread = threading.Thread(target=second.run)
     thread.start()
-    thread.join(20)
+    thread.join(60)
     second.stop()
-    thread.join(20)
+    thread.join(60)
     assert handled == [b"after", b"last"]
 
 
@@ -879,12 +879,12 @@ def test_a_report_says_what_is_owned_and_how_long_the_handler_has_run() -> None:
     def handle(each: ConsumerRecord) -> None:
         if each.offset == 2:
             inside.set()
-            go_on.wait(20)
+            go_on.wait(60)
 
     member = Member(handle, [{T0: [record(1)]}, {T0: [record(2)]}])
     thread = threading.Thread(target=member.loop.run)
     thread.start()
-    assert inside.wait(20)
+    assert inside.wait(60)
     while (report := member.loop.report())["handling_ms"] < 20:
         assert thread.is_alive()
     assert report["state"] == "Running"
@@ -892,5 +892,5 @@ def test_a_report_says_what_is_owned_and_how_long_the_handler_has_run() -> None:
     assert report["assignment"] == [["t", 0], ["t", 1]]
     assert report["handled"] == 1
     go_on.set()
-    thread.join(20)
+    thread.join(60)
     assert member.loop.report()["handling_ms"] == 0

@@ -354,8 +354,8 @@ def test_two_controllers_never_write_one_log(path: Path) -> None:
 def test_a_dying_controller_is_waited_for(path: Path) -> None:
     first = MetadataLog(path)
     timer = threading.Timer(0.3, first.close)
-    timer.start()
     started = time.monotonic()
+    timer.start()
     MetadataLog(path, lock_timeout_s=30).close()
     assert time.monotonic() - started >= 0.2
     timer.join()

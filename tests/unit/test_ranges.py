@@ -193,7 +193,7 @@ def test_a_partition_the_broker_does_not_know_any_more_is_lost_in_the_end(kafka)
 def test_a_timeout_while_an_end_settles_says_what_is_missing(kafka, monkeypatch):
     monkeypatch.setattr(module, "_SETTLE_MS", 10_000)
     filled(kafka, 10)
-    with reader(kafka, poll_timeout_ms=150) as some, pytest.raises(DataLossError, match="the log has 0 to 10"):
+    with reader(kafka, poll_timeout_ms=3_000) as some, pytest.raises(DataLossError, match="the log has 0 to 10"):
         offsets(some.read([OffsetRange("t", 0, 10, 20)]))
 
 
@@ -201,9 +201,9 @@ def test_nothing_for_the_timeout_names_the_setting(kafka):
     filled(kafka)
     code = lambda request: answer(6)  # noqa: E731
     kafka.script(m.FetchRequest, *[code] * 1000)
-    with reader(kafka, poll_timeout_ms=300) as some, pytest.raises(KafkaTimeoutError) as failed:
+    with reader(kafka, poll_timeout_ms=3_000) as some, pytest.raises(KafkaTimeoutError) as failed:
         offsets(some.read([OffsetRange("t", 0, 3, 9)]))
-    for words in ("t-0", "offset 3", "poll_timeout_ms=300", "kafkaConsumer.pollTimeoutMs", "NOT_LEADER_OR_FOLLOWER"):
+    for words in ("t-0", "offset 3", "poll_timeout_ms=3000", "kafkaConsumer.pollTimeoutMs", "NOT_LEADER_OR_FOLLOWER"):
         assert words in str(failed.value)
 
 

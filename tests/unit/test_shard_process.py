@@ -89,7 +89,7 @@ class FakeBroker:
 
     def become(self, epoch: int = 1, **settings: int) -> None:
         config = asdict(CoordinatorConfig())
-        config |= {"group_initial_rebalance_delay_ms": 0, **settings}
+        config |= {"group_initial_rebalance_delay_ms": 0, "offsets_commit_timeout_ms": 60_000, **settings}
         assert set(config) == {f.name for f in fields(CoordinatorConfig)}
         self.link.send(Kind.BECOME, 3, epoch, msgpack.packb({"config": config, "topics": self.topics}))
         for batch, _ in self.log:
@@ -358,7 +358,7 @@ def test_a_parked_request_is_answered_by_a_timer_without_further_input(tmp_path:
             begun = loop.time()
             joined = await broker.answer(broker.ask(join(first.member_id), 5))
             assert joined.generation_id == 1
-            assert 0.28 <= loop.time() - begun < 5
+            assert 0.28 <= loop.time() - begun < 10, "long before its rebalance timeout"
 
     run(test())
 
@@ -449,7 +449,7 @@ def test_an_unexpected_log_end_is_forgotten_and_loaded_again(tmp_path: Path) -> 
             broker.end += stranger[1]
             broker.append(number, batch)
             await broker.hear(Kind.HELLO, 2)
-            assert len(broker.links) == 1, "it hung up and came back as a spare"
+            await until(lambda: len(broker.links) == 1, what="it hung up and came back as a spare")
             broker.appends = True
             await broker.serving()
             assert await broker.committed() == {0: 6}
