@@ -12,6 +12,7 @@ import pytest
 
 from tests.compat import peers as peer_module
 from tests.compat.peers import Peer, UnavailableError
+from tests.compat.support import PATIENT
 
 HERE = Path(__file__).parent
 _numbers = itertools.count(1)
@@ -48,7 +49,8 @@ class _Running:
     def get(self, kind: str) -> Peer:
         if kind not in self._peers:
             try:
-                self._peers[kind] = self._stack.enter_context(peer_module.start(kind, self._folder(kind)))
+                config = PATIENT if kind == "coterie" else None
+                self._peers[kind] = self._stack.enter_context(peer_module.start(kind, self._folder(kind), config))
             except UnavailableError as reason:
                 self._peers[kind] = reason
         peer = self._peers[kind]

@@ -36,11 +36,13 @@ with warnings.catch_warnings():
     import kafka as kafka_python
     import kafka.admin
 
+from tests.compat.raw import await_topics
+
 Records = list[tuple[bytes, bytes]]
 
 SESSION_TIMEOUT_MS = 10_000
 HEARTBEAT_INTERVAL_MS = 300
-OPERATION_TIMEOUT_S = 30.0
+OPERATION_TIMEOUT_S = 60.0
 
 
 class Member(Protocol):
@@ -168,6 +170,7 @@ class Confluent:
         admin = confluent_kafka.admin.AdminClient({"bootstrap.servers": servers})
         new = confluent_kafka.admin.NewTopic(topic, partitions, 1)
         admin.create_topics([new])[topic].result(OPERATION_TIMEOUT_S)
+        await_topics(servers, {topic: partitions})
 
     def produce(self, servers: str, topic: str, records: Records, *, compression: str, idempotent: bool) -> None:
         settings = {
@@ -251,6 +254,7 @@ class KafkaPython:
             admin.create_topics([kafka.admin.NewTopic(topic, partitions, 1)])
         finally:
             admin.close()
+        await_topics(servers, {topic: partitions})
 
     def produce(self, servers: str, topic: str, records: Records, *, compression: str, idempotent: bool) -> None:
         producer = kafka_python.KafkaProducer(
@@ -328,6 +332,7 @@ class Aiokafka:
 
     def create_topic(self, servers: str, topic: str, partitions: int) -> None:
         asyncio.run(self._create_topic(servers, topic, partitions))
+        await_topics(servers, {topic: partitions})
 
     async def _create_topic(self, servers: str, topic: str, partitions: int) -> None:
         admin = aiokafka.admin.AIOKafkaAdminClient(bootstrap_servers=servers)
@@ -440,7 +445,7 @@ def _kcat(servers: str, *arguments: str) -> list[str]:
     program = shutil.which("kcat") or shutil.which("kafkacat")
     if program is None:
         raise FileNotFoundError("kcat")
-    return [program, "-b", servers, *arguments]
+    return [program, "-b", servers, "-m", "60", *arguments]
 
 
 class Kcat:
@@ -457,13 +462,14 @@ class Kcat:
         command = _kcat(servers, "-P", "-t", topic, "-K", ":", "-z", compression)
         command += ["-X", f"enable.idempotence={str(idempotent).lower()}"]
         lines = b"".join(b"%s:%s\n" % record for record in records)
-        done = subprocess.run(command, input=lines, capture_output=True, timeout=60, check=False)
+        done = subprocess.run(command, input=lines, capture_output=True, timeout=90, check=False)
         if done.returncode or b"ERROR" in done.stderr or b"failed" in done.stderr:
             raise RuntimeError(done.stderr.decode())
 
     def consume(self, servers: str, topic: str, count: int) -> Records:
+        await_topics(servers, {topic: 1})  # it asks once
         command = _kcat(servers, "-C", "-t", topic, "-o", "beginning", "-c", str(count), "-f", "%k:%s\n", "-q")
-        done = subprocess.run(command, capture_output=True, timeout=60, check=False)
+        done = subprocess.run(command, capture_output=True, timeout=90, check=False)
         if done.returncode:
             raise RuntimeError(done.stderr.decode())
         pairs = (line.partition(b":") for line in done.stdout.splitlines())

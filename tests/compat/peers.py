@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
 KAFKA_VERSION = "4.1.1"
 INITIAL_DELAY_MS = "100"
-START_TIMEOUT_S = 60.0
+START_TIMEOUT_S = 120.0
 BUILD_TIMEOUT_S = 300.0
 
 
@@ -65,13 +65,21 @@ def cache_dir() -> Path:
     return path
 
 
+_held: list[socket.socket] = []
+
+
 def free_ports(count: int) -> list[int]:
-    """Ports nobody listens on just now, for programs that cannot be asked to choose their own."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for s in sockets:
-            s.bind(("127.0.0.1", 0))
-        return [int(s.getsockname()[1]) for s in sockets]
+    """Ports nobody listens on, for programs that cannot be asked to choose their own.
+
+    They stay bound, without listening, until this program ends: nobody is given them meanwhile, and who sets
+    SO_REUSEADDR, as servers do, may listen there all the same.
+    """
+    sockets = [socket.socket() for _ in range(count)]
+    for s in sockets:
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        s.bind(("127.0.0.1", 0))
+    _held.extend(sockets)
+    return [int(s.getsockname()[1]) for s in sockets]
 
 
 # ------------------------------------------------------------------ processes

@@ -5,6 +5,7 @@ For what no client library sends: odd orders, old versions, broken frames, a hun
 
 from __future__ import annotations
 
+import contextlib
 import select
 import socket
 import struct
@@ -29,7 +30,7 @@ from actors.wire.messages import (
     response_class,
 )
 
-TIMEOUT_S = 30.0
+TIMEOUT_S = 60.0
 EXISTS_ALREADY = ErrorCode.TOPIC_ALREADY_EXISTS
 RETRIABLE_LOOKUP = {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
 RETRIABLE_JOIN = RETRIABLE_LOOKUP | {ErrorCode.NOT_COORDINATOR}
@@ -106,7 +107,7 @@ def highest(address: str, *requests: type[ApiMessage], at_most: int = 99) -> lis
 def find_coordinator(servers: str, group: str, timeout_s: float = TIMEOUT_S) -> str:
     """ "host:port" of a group's coordinator, asked for again while the broker says that it is not there yet."""
     deadline = time.monotonic() + timeout_s
-    with Raw(servers.split(",")[0]) as raw:
+    with _first_there(servers) as raw:
         while True:
             answer = raw.call(FindCoordinatorRequest(key=group, key_type=0), 2)
             if answer.error_code == 0:
@@ -116,9 +117,18 @@ def find_coordinator(servers: str, group: str, timeout_s: float = TIMEOUT_S) -> 
             time.sleep(0.05)
 
 
+def _first_there(servers: str) -> Raw:
+    """A connection to the first of these brokers that takes one."""
+    *others, last = servers.split(",")
+    for address in others:
+        with contextlib.suppress(ConnectionError):
+            return Raw(address)
+    return Raw(last)
+
+
 def create_topics(servers: str, topics: dict[str, int], timeout_s: float = TIMEOUT_S) -> None:
-    """Make sure that these topics exist and have leaders: created with so many partitions, or by auto-creation
-    where the broker cannot create (librdkafka's mock cluster)."""
+    """Make sure that these topics exist and have leaders, as every broker knows: created with so many partitions, or
+    by auto-creation where the broker cannot create (librdkafka's mock cluster)."""
     address = servers.split(",")[0]
     offered = api_versions(address)
     if CreateTopicsRequest.api_key in offered:
@@ -127,43 +137,76 @@ def create_topics(servers: str, topics: dict[str, int], timeout_s: float = TIMEO
         topics=[MetadataRequest.MetadataRequestTopic(name=t) for t in topics], allow_auto_topic_creation=True
     )
     deadline = time.monotonic() + timeout_s
-    with Raw(address) as raw:
-        while missing := _without_leaders(raw.call(request, min(8, offered[MetadataRequest.api_key][1]))):
-            assert time.monotonic() < deadline, f"no leaders for {missing}"
-            time.sleep(0.05)
+    for address in servers.split(","):
+        with Raw(address) as raw:
+            while missing := _without_leaders(raw.call(request, min(8, offered[MetadataRequest.api_key][1]))):
+                assert time.monotonic() < deadline, f"no leaders for {missing} at {address}"
+                time.sleep(0.05)
+
+
+def await_topics(servers: str, topics: dict[str, int], timeout_s: float = TIMEOUT_S) -> None:
+    """Until every broker knows leaders for at least so many partitions of these topics; of 0, that there are none.
+
+    Brokers hear of a change one by one, and a client may ask any of them.
+    """
+    names = [MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
+    request = MetadataRequest(topics=names, allow_auto_topic_creation=False)
+    deadline = time.monotonic() + timeout_s
+    for address in servers.split(","):
+        with Raw(address) as raw:
+            while True:
+                answer = raw.call(request, 8)
+                led = {t.name: sum(p.leader_id >= 0 for p in t.partitions) for t in answer.topics}
+                if all(led[name] >= count if count else led[name] == 0 for name, count in topics.items()):
+                    break
+                assert time.monotonic() < deadline, f"{address} knows {led} instead of {topics}"
+                time.sleep(0.05)
 
 
 def controller(address: str) -> str:
     """ "host:port" of the broker that creates topics."""
+    deadline = time.monotonic() + TIMEOUT_S
     with Raw(address) as raw:
-        answer = raw.call(MetadataRequest(topics=[]), 2)
-    return next(f"{b.host}:{b.port}" for b in answer.brokers if b.node_id == answer.controller_id)
+        while True:
+            answer = raw.call(MetadataRequest(topics=[]), 2)
+            for b in answer.brokers:
+                if b.node_id == answer.controller_id:
+                    return f"{b.host}:{b.port}"
+            assert time.monotonic() < deadline, f"{address} knows no controller"
+            time.sleep(0.05)
 
 
 def serving_coordinator(servers: str, group: str, timeout_s: float = TIMEOUT_S) -> str:
     """ "host:port" of a group's coordinator, once it answers for the group and not that it is loading."""
-    address = find_coordinator(servers, group, timeout_s)
     deadline = time.monotonic() + timeout_s
-    with Raw(address) as raw:
-        while (code := raw.call(DescribeGroupsRequest(groups=[group]), 0).groups[0].error_code) != 0:
-            assert code in RETRIABLE_JOIN, f"describe answered {code}"
-            assert time.monotonic() < deadline, f"the coordinator of {group!r} still answers {code}"
-            time.sleep(0.02)
-    return address
+    while True:
+        address = find_coordinator(servers, group, timeout_s)  # each time: it may have moved
+        with Raw(address) as raw:
+            code = raw.call(DescribeGroupsRequest(groups=[group]), 0).groups[0].error_code
+        if code == 0:
+            return address
+        assert code in RETRIABLE_JOIN, f"describe answered {code}"
+        assert time.monotonic() < deadline, f"the coordinator of {group!r} still answers {code}"
+        time.sleep(0.02)
 
 
 def leader_of(servers: str, topic: str, partition: int = 0, timeout_s: float = TIMEOUT_S) -> str:
     """ "host:port" of the broker that leads a partition, once it knows that it does."""
     asked = MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=topic)])
+    deadline = time.monotonic() + timeout_s
     with Raw(servers.split(",")[0]) as raw:
-        answer = raw.call(asked, 5)
-    leader = next(p.leader_id for p in answer.topics[0].partitions if p.partition_index == partition)
+        while True:
+            answer = raw.call(asked, 5)
+            leader = next((p.leader_id for p in answer.topics[0].partitions if p.partition_index == partition), -1)
+            if leader >= 0:
+                break
+            assert time.monotonic() < deadline, f"no leader for {topic}-{partition}"
+            time.sleep(0.05)
     address = next(f"{b.host}:{b.port}" for b in answer.brokers if b.node_id == leader)
     latest = ListOffsetsRequest.ListOffsetsPartition(partition_index=partition, timestamp=-1)
     request = ListOffsetsRequest(
         replica_id=-1, topics=[ListOffsetsRequest.ListOffsetsTopic(name=topic, partitions=[latest])]
     )
-    deadline = time.monotonic() + timeout_s
     with Raw(address) as raw:
         while code := raw.call(request, 1).topics[0].partitions[0].error_code:
             assert time.monotonic() < deadline, f"{address} still answers {code} for {topic}-{partition}"

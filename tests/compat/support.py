@@ -15,13 +15,16 @@ from tests.compat.peers import ROOT
 
 T = TypeVar("T")
 
+# For tests that hold on to a coordinator: one that a slow machine stops for a moment is not replaced.
+PATIENT = {"coterie.shard.silence.ms": "10000"}
+
 
 def against(*kinds: str) -> pytest.MarkDecorator:
     """Run a test once against each of these kinds of broker (kfake, kafka, coterie)."""
     return pytest.mark.parametrize("kafka", kinds, indirect=True)
 
 
-def wait_until(condition: Callable[[], T], timeout_s: float = 30.0, what: str = "") -> T:
+def wait_until(condition: Callable[[], T], timeout_s: float = 60.0, what: str = "") -> T:
     """The first true result of `condition`; fails with its last result when `timeout_s` has passed."""
     deadline = time.monotonic() + timeout_s
     while not (result := condition()):

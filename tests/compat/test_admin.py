@@ -17,10 +17,10 @@ from actors.wire.messages import MetadataRequest, OffsetForLeaderEpochRequest
 from tests.compat.drivers import Confluent, all_closed, kafka_python
 from tests.compat.drivers import kafka as kafka_module
 from tests.compat.peers import Peer
-from tests.compat.raw import Raw, leader_of
+from tests.compat.raw import RETRIABLE_JOIN, Raw, await_topics, leader_of
 from tests.compat.support import against, in_subprocess, numbered_records, wait_until
 
-TIMEOUT_S = 20
+TIMEOUT_S = 60
 
 brokers = against("kfake", "kafka", "coterie")
 
@@ -36,7 +36,7 @@ def _consumed_group(servers: str, topic: str, group: str, records: int = 60) -> 
     driver.produce(servers, topic, numbered_records(records), compression="none", idempotent=False)
     members = [driver.join(servers, group, topic)]
     with all_closed(members):
-        wait_until(lambda: len(members[0].seen()) >= records, 30, "all records")
+        wait_until(lambda: len(members[0].seen()) >= records, what="all records")
         members[0].commit()
 
 
@@ -57,9 +57,9 @@ def test_confluent_lists_describes_and_deletes_groups(kafka: Peer, name: str) ->
     members = [driver.join(kafka.bootstrap_servers, name, name) for _ in range(2)]
     with all_closed(members):
         # Two partitions each: while the first has all four, the second is still to join.
-        wait_until(lambda: [len(m.owned()) for m in members] == [2, 2], 30, "shares")
+        wait_until(lambda: [len(m.owned()) for m in members] == [2, 2], what="shares")
         stable = confluent_kafka.ConsumerGroupState.STABLE
-        wait_until(lambda: getattr(_listed(admin, name), "state", None) == stable, 20, "a stable group listed")
+        wait_until(lambda: getattr(_listed(admin, name), "state", None) == stable, what="a stable group listed")
         described = admin.describe_consumer_groups([name])[name].result(TIMEOUT_S)
         assert described.state == stable
         assert described.partition_assignor == "range"
@@ -77,8 +77,13 @@ def test_confluent_lists_describes_and_deletes_groups(kafka: Peer, name: str) ->
 
 
 def _listed(admin: Any, group: str) -> Any:
-    groups = admin.list_consumer_groups().result(TIMEOUT_S)
-    assert not groups.errors, groups.errors
+    def complete() -> Any:
+        """None while a broker still loads the groups of other tests."""
+        found = admin.list_consumer_groups().result(TIMEOUT_S)
+        assert all(error.args[0].code() in RETRIABLE_JOIN for error in found.errors), found.errors
+        return None if found.errors else found
+
+    groups = wait_until(complete, what="a list from all brokers")
     return next((g for g in groups.valid if g.group_id == group), None)
 
 
@@ -149,6 +154,7 @@ def test_confluent_describes_and_changes_topic_configs(kafka: Peer, name: str) -
     admin = _admin(kafka.bootstrap_servers)
     new = confluent_kafka.admin.NewTopic(name, 2, 1, config={"retention.ms": "3600000"})
     admin.create_topics([new])[name].result(TIMEOUT_S)
+    await_topics(kafka.bootstrap_servers, {name: 2})
     resource = confluent_kafka.admin.ConfigResource("topic", name)
     configs = admin.describe_configs([resource])[resource].result(TIMEOUT_S)
     assert configs["retention.ms"].value == "3600000"
@@ -163,7 +169,7 @@ def test_confluent_describes_and_changes_topic_configs(kafka: Peer, name: str) -
     def retention() -> str:
         return str(admin.describe_configs([resource])[resource].result(TIMEOUT_S)["retention.ms"].value)
 
-    wait_until(lambda: retention() == "7200000", 10, "the change")
+    wait_until(lambda: retention() == "7200000", what="the change")
 
 
 @brokers
@@ -196,9 +202,10 @@ def test_partitions_are_added(kafka: Peer, name: str, python_admin: Any) -> None
     admin = _admin(kafka.bootstrap_servers)
     Confluent().create_topic(kafka.bootstrap_servers, name, 2)
     admin.create_partitions([confluent_kafka.admin.NewPartitions(name, 4)])[name].result(TIMEOUT_S)
-    wait_until(lambda: len(admin.list_topics(name, TIMEOUT_S).topics[name].partitions) == 4, 10, "4 partitions")
+    wait_until(lambda: len(admin.list_topics(name, TIMEOUT_S).topics[name].partitions) == 4, what="4 partitions")
     python_admin.create_partitions({name: 6})
-    wait_until(lambda: len(admin.list_topics(name, TIMEOUT_S).topics[name].partitions) == 6, 10, "6 partitions")
+    wait_until(lambda: len(admin.list_topics(name, TIMEOUT_S).topics[name].partitions) == 6, what="6 partitions")
+    await_topics(kafka.bootstrap_servers, {name: 6})
     with pytest.raises(confluent_kafka.KafkaException) as refused:
         admin.create_partitions([confluent_kafka.admin.NewPartitions(name, 3)])[name].result(TIMEOUT_S)
     assert refused.value.args[0].code() == confluent_kafka.KafkaError.INVALID_PARTITIONS
@@ -225,9 +232,9 @@ def test_records_are_deleted_up_to_an_offset(kafka: Peer, name: str, python_admi
 def test_a_topic_is_deleted(kafka: Peer, name: str) -> None:
     admin = _admin(kafka.bootstrap_servers)
     Confluent().create_topic(kafka.bootstrap_servers, name, 3)
-    wait_until(lambda: name in admin.list_topics(timeout=TIMEOUT_S).topics, 10, "the topic")
+    wait_until(lambda: name in admin.list_topics(timeout=TIMEOUT_S).topics, what="the topic")
     admin.delete_topics([name])[name].result(TIMEOUT_S)
-    wait_until(lambda: name not in admin.list_topics(timeout=TIMEOUT_S).topics, 10, "its end")
+    wait_until(lambda: name not in admin.list_topics(timeout=TIMEOUT_S).topics, what="its end")
     with pytest.raises(confluent_kafka.KafkaException) as refused:
         admin.delete_topics([name])[name].result(TIMEOUT_S)
     assert refused.value.args[0].code() == confluent_kafka.KafkaError.UNKNOWN_TOPIC_OR_PART

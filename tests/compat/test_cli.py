@@ -19,7 +19,7 @@ from actors.cli.main import cli
 from actors.client import Admin, TopicPartition
 from actors.wire.messages import FindCoordinatorRequest
 from tests.compat.peers import ROOT, Peer
-from tests.compat.raw import Raw, find_coordinator
+from tests.compat.raw import Raw, await_topics, find_coordinator
 from tests.compat.support import against, wait_until
 
 brokers = against("kfake", "kafka", "coterie")
@@ -38,8 +38,9 @@ def rows(kafka: Peer, *arguments: str) -> Any:
 
 
 def create(kafka: Peer, topic: str, partitions: int) -> None:
-    """Create a topic and wait until its partitions have leaders."""
+    """Create a topic and wait until its partitions have leaders, as every broker knows: any may be asked next."""
     coterie(kafka, "topics", "create", topic, "--partitions", str(partitions), "--replication-factor", "1")
+    await_topics(kafka.bootstrap_servers, {topic: partitions})
     wait_until(lambda: led(kafka, topic) == partitions, what="leaders")
 
 
@@ -75,15 +76,18 @@ def test_topic_is_created_shown_altered_and_deleted(kafka: Peer, name: str) -> N
     assert "is there already" in coterie(kafka, "topics", "create", name, "--if-not-exists").stdout
 
     coterie(kafka, "topics", "alter", name, "--partitions", "3", "--config", "retention.ms=86400000")
-    wait_until(lambda: led(kafka, name) == 3, what="the third partition")
+    await_topics(kafka.bootstrap_servers, {name: 3})  # the setting was changed before
+    assert led(kafka, name) == 3
     described = rows(kafka, "topics", "describe", name)[0]
     assert described["partition_count"] == 3
     assert described["configs"]["retention.ms"] == "86400000"
     coterie(kafka, "topics", "alter", name, "--delete-config", "retention.ms")
-    assert "retention.ms" not in rows(kafka, "topics", "describe", name)[0]["configs"]
+    changed = lambda: rows(kafka, "topics", "describe", name)[0]["configs"]  # noqa: E731
+    wait_until(lambda: "retention.ms" not in changed(), what="the setting to go")
 
     coterie(kafka, "topics", "delete", name)
     wait_until(lambda: name not in coterie(kafka, "topics", "list").stdout.split(), what="the topic to go")
+    await_topics(kafka.bootstrap_servers, {name: 0})
     assert f"there is no topic {name}" in coterie(kafka, "topics", "delete", name, code=1).stderr
 
 
@@ -159,7 +163,7 @@ def test_living_member_is_shown_and_ctrl_c_lets_it_leave(kafka: Peer, name: str)
         coterie(kafka, "groups", "delete", name, code=1)
 
         child.send_signal(signal.SIGINT)
-        _, err = child.communicate(timeout=30)
+        _, err = child.communicate(timeout=60)
         assert child.returncode == 130
         assert b"Traceback" not in err
     state = rows(kafka, "groups", "describe", name, "--state")[0]

@@ -12,6 +12,7 @@ import pytest
 
 from tests.compat.drivers import DRIVERS, Driver, Member, all_closed
 from tests.compat.peers import Peer
+from tests.compat.raw import await_topics
 from tests.compat.support import against, numbered_records, wait_until
 
 PARTITIONS = 12
@@ -58,6 +59,7 @@ def test_another_client_reads_what_one_wrote(kafka: Peer, driver: Driver, name: 
 def test_a_topic_is_created_by_producing_to_it(kafka: Peer, driver: Driver, name: str) -> None:
     records = numbered_records(10)
     driver.produce(kafka.bootstrap_servers, name, records, compression="none", idempotent=False)
+    await_topics(kafka.bootstrap_servers, {name: 1})
     assert driver.consume(kafka.bootstrap_servers, name, 10) == records
 
 
@@ -89,7 +91,7 @@ def test_group_of_three_with_a_join_and_a_leave(kafka: Peer, driver: Driver, nam
 
         first = numbered_records(600)
         driver.produce(servers, topic, first, compression="none", idempotent=False)
-        wait_until(lambda: sum(len(m.seen()) for m in members) >= len(first), 30, "all records")
+        wait_until(lambda: sum(len(m.seen()) for m in members) >= len(first), what="all records")
         assert sorted(r for m in members for r in m.seen()) == first
         for member in members:
             member.commit()
@@ -98,7 +100,7 @@ def test_group_of_three_with_a_join_and_a_leave(kafka: Peer, driver: Driver, nam
     successor: list[Member] = [driver.join(servers, group, topic)]
     with all_closed(successor):
         wait_until(lambda: len(successor[0].seen()) >= len(second), 60, "the records after the commit")
-        assert successor[0].owned() == frozenset(range(PARTITIONS))
+        wait_until(lambda: successor[0].owned() == frozenset(range(PARTITIONS)), what="all partitions")
         assert sorted(successor[0].seen()) == second
 
 
@@ -117,14 +119,14 @@ def test_groups_split_a_topic_or_each_read_all_of_it(kafka: Peer, driver: Driver
         alone.append(driver.join(servers, f"alone-{name}", topic))
         _wait_for_shares(shared, "two members of one group")
         _wait_for_shares(alone, "one member of another group")
-        wait_until(lambda: len(alone[0].seen()) >= len(records), 30, "all records in the other group")
+        wait_until(lambda: len(alone[0].seen()) >= len(records), what="all records in the other group")
         assert sorted(alone[0].seen()) == records
         more = numbered_records(240, start=240)
         before = [len(m.seen()) for m in shared]
         driver.produce(servers, topic, more, compression="none", idempotent=False)
         fresh = lambda: [r for m, n in zip(shared, before, strict=True) for r in m.seen()[n:]]  # noqa: E731
-        wait_until(lambda: len(set(fresh()) & set(more)) == len(more), 30, "new records, split between two")
+        wait_until(lambda: len(set(fresh()) & set(more)) == len(more), what="new records, split between two")
         split = sorted(r for r in fresh() if r in set(more))
         assert split == more
-        wait_until(lambda: len(alone[0].seen()) >= 480, 30, "the same records in the other group")
+        wait_until(lambda: len(alone[0].seen()) >= 480, what="the same records in the other group")
         assert sorted(alone[0].seen()) == records + more

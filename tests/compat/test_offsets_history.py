@@ -12,6 +12,7 @@ from spark_bridge.groups import OFFSETS_TOPIC, _ReadOffsets
 from spark_bridge.options import source_options
 from spark_bridge.read import planned
 from tests.compat.peers import Peer
+from tests.compat.raw import await_topics
 from tests.compat.support import against, wait_until
 
 
@@ -33,6 +34,7 @@ def test_commits_and_deletions_are_found(kafka: Peer, name: str) -> None:
     topic = f"{name}-topic"
     with Admin(bootstrap_servers=kafka.bootstrap_servers) as admin:
         admin.create_topics([NewTopic(topic, 2, 1)])
+        await_topics(kafka.bootstrap_servers, {topic: 2})
         for at in (5, 3):
             offsets = {TopicPartition(topic, n): OffsetAndMetadata(at + n, "note") for n in range(2)}
             admin.alter_consumer_group_offsets(name, offsets)

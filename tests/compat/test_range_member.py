@@ -15,6 +15,7 @@ from actors.client.errors import ConfigurationError
 from actors.range_group import Holding, RangeMemberSpec
 from actors.range_member import RangeMember
 from tests.compat.peers import Peer
+from tests.compat.raw import await_topics
 from tests.compat.support import against, wait_until
 
 everywhere = against("kfake", "kafka", "coterie")
@@ -26,6 +27,7 @@ def topic(kafka: Peer, name: str) -> str:
     """Four partitions with ten records each."""
     with Admin(bootstrap_servers=kafka.bootstrap_servers) as admin:
         admin.create_topics([NewTopic(name, COUNT, 1)])
+    await_topics(kafka.bootstrap_servers, {name: COUNT})
     with Producer(bootstrap_servers=kafka.bootstrap_servers) as producer:
         sent = [producer.send(name, b"%d" % n, partition=n % COUNT) for n in range(10 * COUNT)]
         producer.flush(30)
