@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 
+import pytest
 from hypothesis import settings
 
 # A shell that runs the tests in the background has them ignore Ctrl-C, which every program they start would inherit:
@@ -15,3 +16,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # A slow machine fails no property; CI tries the same examples each time, people's machines ever new ones.
 settings.register_profile("coterie", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("coterie")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # It is said of a cluster that took longer than four seconds to stop; what is left of it is ended all the same.
+    config.addinivalue_line("filterwarnings", "ignore:the cluster did not stop in order:UserWarning")

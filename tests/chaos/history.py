@@ -43,8 +43,9 @@ class History:
         with self._lock:
             if not self._file.closed:
                 self._file.flush()
-        with self.path.open() as file:
-            return [json.loads(line) for line in file]
+            size = self.path.stat().st_size  # what others add meanwhile may be half a line
+        with self.path.open("rb") as file:
+            return [json.loads(line) for line in file.read(size).splitlines()]
 
 
 @dataclass

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import queue
+import random
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -18,13 +20,17 @@ import psutil
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from actors.cluster import Cluster
+from actors.wire.messages import MetadataRequest
+from tests.compat.raw import Raw
+
 T = TypeVar("T")
 
 ROOT = Path(__file__).parents[2]
 FAST = {"group.initial.rebalance.delay.ms": "0"}
 
 
-def wait_until(condition: Callable[[], T], timeout_s: float = 40.0, what: str = "") -> T:
+def wait_until(condition: Callable[[], T], timeout_s: float = 60.0, what: str = "") -> T:
     """The first true result of `condition`; fails with its last result when `timeout_s` has passed."""
     deadline = time.monotonic() + timeout_s
     while not (result := condition()):
@@ -33,7 +39,7 @@ def wait_until(condition: Callable[[], T], timeout_s: float = 40.0, what: str = 
     return result
 
 
-def patient(call: Callable[[], T], timeout_s: float = 40.0) -> T:
+def patient(call: Callable[[], T], timeout_s: float = 60.0) -> T:
     """The result of a client's call that may fail while something is being replaced."""
     deadline = time.monotonic() + timeout_s
     while True:
@@ -56,7 +62,7 @@ def descendants(pid: int) -> list[psutil.Process]:
         return []
 
 
-def assert_gone(processes: Iterable[psutil.Process], timeout_s: float = 30.0) -> None:
+def assert_gone(processes: Iterable[psutil.Process], timeout_s: float = 60.0) -> None:
     """All of these have ended, or do so before the deadline."""
 
     def left() -> list[psutil.Process]:
@@ -79,23 +85,60 @@ def assert_gone(processes: Iterable[psutil.Process], timeout_s: float = 30.0) ->
         time.sleep(0.05)
 
 
+def full_status(cluster: Cluster) -> dict[str, Any]:
+    """A cluster's status with every broker's own part, which is left out while a broker is slow to answer."""
+
+    def found() -> dict[str, Any] | None:
+        status = cluster.status()
+        return status if all("node_id" in broker for broker in status["brokers"]) else None
+
+    status = wait_until(found, what="an answer of every broker")
+    assert status is not None
+    return status
+
+
+def free_port() -> int:
+    """A port for a server that is started later: not one that is given to whoever asks for any."""
+    while True:
+        port = random.randrange(20_000, 32_000)
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+
+
 # --- clients ---
 
 
+def await_topic(servers: str, name: str, partitions: int) -> None:
+    """Return when every broker knows so many partitions of a topic, or no topic (0).
+
+    The answer to a change waits for the brokers a second at most.
+    """
+    for address in servers.split(","):
+        wait_until(lambda address=address: _partitions_at(address, name) == partitions, what=f"{name} at {address}")
+
+
+def _partitions_at(address: str, name: str) -> int | None:
+    with contextlib.suppress(OSError, EOFError), Raw(address) as raw:
+        answer = raw.call(MetadataRequest(topics=None, allow_auto_topic_creation=False), 10)
+        return sum(len(topic.partitions) for topic in answer.topics if topic.name == name)
+    return None
+
+
 def topic(servers: str, name: str, partitions: int = 3, factor: int = 1, **configs: str) -> str:
-    """Make a topic; its name."""
+    """Make a topic; its name, when every broker knows it."""
     settings = {key.replace("_", "."): value for key, value in configs.items()}
     admin = AdminClient({"bootstrap.servers": servers})
 
     def create() -> None:
         futures = admin.create_topics([NewTopic(name, partitions, factor, config=settings)])
         try:
-            futures[name].result(20)
+            futures[name].result(60)
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:  # an attempt before that one was heard
                 raise
 
     patient(create)
+    await_topic(servers, name, partitions)
     return name
 
 
@@ -160,7 +203,7 @@ def commit(client: Consumer, name: str, *offsets: int) -> None:
 # --- the command ---
 
 
-def coterie(*arguments: str, timeout_s: float = 90.0) -> subprocess.CompletedProcess[str]:
+def coterie(*arguments: str, timeout_s: float = 150.0) -> subprocess.CompletedProcess[str]:
     """Run the command to its end; it must leave no process behind."""
     command = [sys.executable, "-m", "actors.cli.main", *arguments]
     process = subprocess.Popen(

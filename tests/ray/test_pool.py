@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient
 from actors.cluster import Cluster
 from actors.consumer import ConsumerPool, PoolError
 from tests.ray.handlers import Poisoned, Recorder, Stuck, handled
-from tests.ray.support import assert_gone, committed, consumer, produce, read_all, topic
+from tests.ray.support import assert_gone, committed, consumer, patient, produce, read_all, topic
 
 PARTITIONS = 6
 
@@ -64,8 +64,7 @@ def over(servers: str, name: str, folder: Path, handler: type[Recorder], bad: by
 
 def members_of(servers: str, group: str) -> int:
     admin = AdminClient({"bootstrap.servers": servers})
-    futures = admin.describe_consumer_groups([group])
-    return len(futures[group].result(20).members)
+    return len(patient(lambda: admin.describe_consumer_groups([group])[group].result(60)).members)
 
 
 def test_a_pool_divides_the_partitions_handles_everything_and_leaves_the_group_empty_at_once(
@@ -99,7 +98,7 @@ def test_a_killed_actor_is_replaced_and_no_record_is_lost(
         stop = threading.Event()
 
         def keep_feeding() -> None:
-            while not stop.is_set():
+            while not stop.wait(0.1):  # or the pool is behind for as long as this took
                 values.update(feed(50))
 
         feeder = threading.Thread(target=keep_feeding)
@@ -127,11 +126,11 @@ def test_members_come_and_go_when_a_pool_is_resized(
         assert pool.wait(lambda: all_owned_once(pool, name, 1), 60), pool.status()
         pool.resize(3)
         assert pool.wait(lambda: all_owned_once(pool, name, 3), 60), pool.status()
-        pids = [member.pid for member in pool.status()]
+        members = [psutil.Process(member.pid) for member in pool.status()]
         values |= feed(100)
         pool.resize(1)
         assert len(pool.status()) == 1
-        assert_gone([psutil.Process(pid) for pid in pids[1:] if psutil.pid_exists(pid)])
+        assert_gone(members[1:])
         assert pool.wait(lambda: all_owned_once(pool, name, 1), 60), pool.status()
         values |= feed(100)
         assert pool.wait(lambda: set(handled(tmp_path)) == values, 60)
@@ -149,16 +148,23 @@ def test_a_pool_made_again_under_its_prefix_takes_its_partitions_over_at_once(
 
     def pool() -> ConsumerPool:
         return ConsumerPool(
-            name, name, Recorder, 2, bootstrap_servers=servers, handler_args=(str(tmp_path),), instance_prefix=name
+            name,
+            name,
+            Recorder,
+            2,
+            bootstrap_servers=servers,
+            handler_args=(str(tmp_path),),
+            instance_prefix=name,
+            session_timeout_ms=180_000,  # longer than any wait here
         )
 
     with monkeypatch.context() as patch:
         patch.setattr(ConsumerPool, "_remove_members", lambda *_: None)  # a killed program tells nobody
         with pool() as first:
-            assert first.wait(lambda: all_owned_once(first, name, 2) and first.handled() == 100, 60), first.status()
+            assert first.wait(lambda: all_owned_once(first, name, 2) and first.handled() >= 100, 60), first.status()
     assert members_of(servers, name) == 2, "their sessions have not ended"
     with pool() as second:
-        assert second.wait(lambda: all_owned_once(second, name, 2), 40), second.status()  # a session is 45 s
+        assert second.wait(lambda: all_owned_once(second, name, 2), 60), second.status()
         assert members_of(servers, name) == 2
         values |= feed(100)
         assert second.wait(lambda: set(handled(tmp_path)) == values, 60)

@@ -17,7 +17,7 @@ from actors.client.errors import ConfigurationError, UnknownTopicOrPartitionErro
 from actors.client.ranges import OffsetRange
 from actors.cluster import Cluster
 from actors.ray_data import SCHEMA, GroupRead, read_group
-from tests.ray.support import consumer, produce, topic, wait_until
+from tests.ray.support import await_topic, consumer, produce, topic, wait_until
 
 PARTITIONS = 3
 
@@ -123,6 +123,7 @@ def test_a_partition_that_is_added_later_begins_at_its_oldest_record(shared: Clu
         assert values_of(read) == []
     with Admin(bootstrap_servers=shared.bootstrap_servers) as admin:
         admin.create_partitions({name: PARTITIONS})
+    await_topic(shared.bootstrap_servers, name, PARTITIONS)
     new = fill(shared, name, 100, 400)
     with job(shared, name, auto_offset_reset="latest") as read:
         assert values_of(read) == sorted(new)

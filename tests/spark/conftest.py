@@ -20,12 +20,19 @@ from ray._private.utils import write_ray_address
 import spark_bridge
 from actors import ray_runtime
 from actors.cluster import Cluster
-from tests.spark.support import FAST, FAST_SPARK, JOB_SERVER, SMALL, assert_gone
+from tests.spark.support import FAST, FAST_SPARK, JOB_SERVER, SMALL, assert_gone, jvms
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _numbers = itertools.count(1)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # The first one starts Ray, a cluster and Spark, too; that alone has taken two minutes on a busy machine.
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.timeout(400))
 
 
 @pytest.fixture(scope="package")
@@ -70,10 +77,10 @@ def cluster(embedded_ray: None, tmp_path_factory: pytest.TempPathFactory) -> Ite
 @pytest.fixture(scope="package")
 def spark(cluster: Cluster) -> Iterator[SparkSession]:
     """Two executors of one core on the Ray of the cluster; its processes are gone when it has stopped."""
-    before = set(psutil.Process().children(recursive=True))
+    before = jvms()
     with spark_bridge.session("tests", 2, 1, SMALL, FAST_SPARK) as spark:
         yield spark
-        family = [p for p in psutil.Process().children(recursive=True) if p not in before and "java" in p.name()]
+        family = [jvm for jvm in jvms() if jvm not in before]
     assert_gone(family)
 
 

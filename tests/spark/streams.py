@@ -13,6 +13,7 @@ from actors.client.admin_types import NewTopic
 from spark_bridge.batch import Batch
 from spark_bridge.query import GroupQuery
 from spark_bridge.stream import GroupStream
+from tests.spark.support import await_topic
 
 PARTITIONS = 4
 # A member that a test kills is missed soon; a rebalance is heard of at once.
@@ -22,6 +23,7 @@ QUICK = {"startingOffsets": "earliest", "kafka.session.timeout.ms": 6000, "kafka
 def make_topic(servers: str, topic: str, partitions: int = PARTITIONS) -> None:
     with Admin(bootstrap_servers=servers) as admin:
         admin.create_topics([NewTopic(topic, partitions, 1)])
+    await_topic(servers, topic, partitions)
 
 
 def send(servers: str, topic: str, numbers: Iterable[int]) -> list[bytes]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -13,7 +14,18 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import ray
 
-from tests.ray.support import FAST, ROOT, assert_gone, coterie, descendants, produce, topic, wait_until
+from tests.ray.support import (
+    FAST,
+    ROOT,
+    assert_gone,
+    await_topic,
+    coterie,
+    descendants,
+    full_status,
+    produce,
+    topic,
+    wait_until,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,10 +37,13 @@ __all__ = [
     "JOB_SERVER",
     "SMALL",
     "assert_gone",
+    "await_topic",
     "coterie",
     "descendants",
     "executor_nodes",
     "executor_pids",
+    "full_status",
+    "jvms",
     "produce",
     "run_python",
     "run_scenario",
@@ -66,6 +81,16 @@ def _executors() -> list[dict[str, object]]:
     return [a for a in actors if a["Name"].startswith("raydp-executor-") and a["State"] == "ALIVE"]
 
 
+def jvms() -> list[psutil.Process]:
+    """The living JVMs below this process."""
+    found = []
+    for process in descendants(os.getpid()):
+        with contextlib.suppress(psutil.NoSuchProcess):  # it has ended meanwhile
+            if process.name() == "java" and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+    return found
+
+
 def run_python(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run Python with these arguments, without this process's Ray; it must end well and leave no process behind."""
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("RAY_") and k != "JAVA_HOME"}
@@ -87,7 +112,7 @@ def run_python(*arguments: str, **environment: str) -> subprocess.CompletedProce
     watcher = threading.Thread(target=watch)
     watcher.start()
     try:
-        out, err = process.communicate(timeout=200)
+        out, err = process.communicate(timeout=350)
     finally:
         finished.set()
         watcher.join()
@@ -100,7 +125,9 @@ def run_python(*arguments: str, **environment: str) -> subprocess.CompletedProce
 def run_scenario(scenario: str, **environment: str) -> dict[str, Any]:
     """What a function of scenarios.py returns in a process of its own, and what it says on standard error."""
     code = f"import json; from tests.spark import scenarios; print(json.dumps(scenarios.{scenario}))"
-    done = run_python("-c", code, RAY_AUTH_MODE="disabled", **environment)
+    # Ray's ten seconds are not enough for a busy machine.
+    ray_settings = {"RAY_AUTH_MODE": "disabled", "RAY_raylet_start_wait_time_s": "60"}
+    done = run_python("-c", code, **ray_settings, **environment)
     lines = done.stdout.splitlines()
     assert len(lines) == 1, f"the JVMs are quiet: {lines[:5]}"
     return {**json.loads(lines[0]), "stderr": done.stderr}

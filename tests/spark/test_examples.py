@@ -71,7 +71,7 @@ def submit(*command: str) -> str:
             cwd=ROOT,
             capture_output=True,
             text=True,
-            timeout=150,
+            timeout=300,
             check=False,
         )
         # On a busy machine Ray's own agent may not be there yet, which takes the job: nothing has begun then.

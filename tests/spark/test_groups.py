@@ -10,7 +10,7 @@ import pytest
 from actors.client import Admin, Consumer, OffsetAndMetadata, Producer, TopicPartition
 from actors.client.admin_types import NewTopic
 from spark_bridge.groups import lag, offsets_history, summarise_groups
-from tests.spark.support import wait_until
+from tests.spark.support import await_topic, wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,6 +33,7 @@ def admin(servers: str) -> Iterator[Admin]:
 def topic(servers: str, admin: Admin, topic_name: str) -> str:
     """Two partitions with 100 records in each."""
     admin.create_topics([NewTopic(topic_name, 2, 1)])
+    await_topic(servers, topic_name, 2)
     with Producer(bootstrap_servers=servers, linger_ms=5) as producer:
         for number in range(200):
             producer.send(topic_name, b"v", partition=number % 2)
@@ -72,7 +73,7 @@ def test_lag_of_a_deleted_topic_is_unknown(
 ) -> None:
     admin.alter_consumer_group_offsets(name, {TopicPartition(topic, 0): OffsetAndMetadata(3)})
     admin.delete_topics([topic])
-    wait_until(lambda: topic not in admin.list_topics(), what="the topic to be gone")
+    await_topic(servers, topic, 0)
     rows = lag(spark, [name], servers).collect()
     assert [(r["current_offset"], r["log_end_offset"], r["lag"]) for r in rows] in ([], [(3, None, None)])
 

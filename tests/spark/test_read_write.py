@@ -21,6 +21,7 @@ from spark_bridge.options import OptionError
 from spark_bridge.read import read_topic
 from spark_bridge.source import Reading, ranges_dataframe
 from spark_bridge.write import ColumnError, write_topic
+from tests.spark.support import await_topic
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,8 +43,9 @@ def admin(servers: str) -> Iterator[Admin]:
 
 
 @pytest.fixture
-def topic(admin: Admin, topic_name: str) -> str:
+def topic(servers: str, admin: Admin, topic_name: str) -> str:
     admin.create_topics([NewTopic(topic_name, PARTITIONS, 1)])
+    await_topic(servers, topic_name, PARTITIONS)
     return topic_name
 
 
@@ -92,6 +94,7 @@ def test_what_is_written_is_read(spark: SparkSession, servers: str, topic: str) 
 def test_topics_and_partitions_of_the_rows(spark: SparkSession, servers: str, admin: Admin, topic: str) -> None:
     other = f"{topic}-other"
     admin.create_topics([NewTopic(other, 1, 1)])
+    await_topic(servers, other, 1)
     rows = spark.createDataFrame(
         [(topic, 2, "a"), (topic, 0, "b"), (other, 0, "c"), (topic, None, "d")],
         "topic string, partition int, value string",
@@ -147,7 +150,7 @@ def test_what_the_executors_meet_reaches_the_caller(spark: SparkSession, servers
     rows = spark.createDataFrame([(9, "v")], "partition int, value string")
     with pytest.raises(PythonException, match=f"topic {topic} has no partition 9"):
         write_topic(rows, servers, topic)
-    reading = Reading(servers, poll_timeout_ms=500)
+    reading = Reading(servers, poll_timeout_ms=5000)
     with pytest.raises(PythonException, match="offsets 0 to 5 are wanted, but the log has 0 to 0"):
         ranges_dataframe(spark, [OffsetRange(topic, 0, 0, 5)], reading).collect()
     assert ranges_dataframe(spark, [], reading).collect() == []

@@ -17,7 +17,7 @@ import spark_bridge
 from actors.cluster import Cluster
 from spark_bridge.executors import executor_count, prepare, task_slots
 from spark_bridge.java import java_environment
-from tests.spark.support import FAST_SPARK, executor_nodes, executor_pids, run_scenario, wait_until
+from tests.spark.support import FAST_SPARK, executor_nodes, executor_pids, full_status, run_scenario, wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,11 +52,18 @@ def test_an_executor_that_is_killed_comes_back_and_the_job_ends_right(spark: Spa
     before = executor_pids(spark)
     assert len(before) == 2
     victim = next(iter(before.values()))
+    ports = ports_of_executors(spark)
     os.kill(victim, signal.SIGKILL)
     assert spark.range(1000, numPartitions=4).count() == 1000
-    wait_until(lambda: executor_count(spark) == 2, what="a second executor")
-    assert victim not in executor_pids(spark).values()
+    # Spark and Ray may each have yet to hear of the death.
+    wait_until(lambda: ports_of_executors(spark) != ports and executor_count(spark) == 2, what="a second executor")
+    wait_until(lambda: victim not in executor_pids(spark).values(), what="Ray to know of it")
     assert spark.range(1000, numPartitions=4).count() == 1000
+
+
+def ports_of_executors(spark: SparkSession) -> set[int]:
+    """Those of the executors that Spark knows now, and of the driver."""
+    return {info.port() for info in spark.sparkContext._jsc.sc().statusTracker().getExecutorInfos()}
 
 
 def test_no_executor_is_lost_to_a_user_function_that_raises(spark: SparkSession) -> None:
@@ -71,7 +78,7 @@ def test_no_executor_is_lost_to_a_user_function_that_raises(spark: SparkSession)
 
 
 def test_executors_run_on_the_brokers_node(cluster: Cluster, spark: SparkSession) -> None:
-    brokers = {broker["node_id"] for broker in cluster.status()["brokers"]}
+    brokers = {broker["node_id"] for broker in full_status(cluster)["brokers"]}
     assert set(executor_nodes(spark).values()) <= brokers == {ray.get_runtime_context().get_node_id()}
 
 

@@ -13,7 +13,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from actors.client import Admin, Consumer, TopicPartition
-from actors.client.admin_types import NewTopic
 from actors.client.errors import UnknownTopicOrPartitionError
 from actors.client.ranges import DataLossError
 from actors.cluster import Cluster
@@ -24,7 +23,7 @@ from spark_bridge.stream import GroupStream
 from tests.compat.peers import UnavailableError
 from tests.compat.peers import start as start_peer
 from tests.spark.streams import PARTITIONS, Seen, committed, ends, make_topic, run, send, stream
-from tests.spark.support import wait_until
+from tests.spark.support import await_topic, wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -104,6 +103,7 @@ def test_a_group_without_commits_begins_where_it_is_told_and_a_new_partition_at_
         run(spark, servers, topic_name, seen, startingOffsets="latest")
         assert seen.values == []
         admin.create_partitions({topic_name: PARTITIONS})
+    await_topic(servers, topic_name, PARTITIONS)
     new = send(servers, topic_name, range(8, 12))
     run(spark, servers, topic_name, seen, startingOffsets="latest")
     assert sorted(seen.values) == sorted(new)
@@ -133,6 +133,8 @@ def test_two_jobs_and_a_pool_share_a_group(spark: SparkSession, cluster: Cluster
         wait_until(lambda: all(s.assignment for s in pool.status()), what="the pool's share")
         extra = set(send(servers, topic_name, range(400, 800)))
         wait_until(lambda: committed(servers, topic_name) == ends(servers, topic_name), 90, "everything committed")
+        # What the pool says of itself is a little behind its commits.
+        wait_until(lambda: len(one.values) + len(two.values) + pool.handled() >= 800, what="everything handled")
         handled = pool.handled()
     first.stop()
     second.stop()
@@ -140,7 +142,6 @@ def test_two_jobs_and_a_pool_share_a_group(spark: SparkSession, cluster: Cluster
     assert second.exception() is None
     assert handled > 0
     assert set(one.values) | set(two.values) <= values | extra
-    assert len(one.values) + len(two.values) + handled >= 800
 
 
 def test_an_empty_trigger_calls_nobody(spark: SparkSession, cluster: Cluster, topic_name: str) -> None:
@@ -242,6 +243,8 @@ def test_a_partition_taken_away_in_mid_batch_is_not_committed(
     gone: set[int] = set()
 
     def share(df: DataFrame, batch: Batch) -> None:
+        if int(batch) > 0:  # what was taken away comes again, perhaps before the query is stopped
+            return
         other = Consumer(
             topic_name,
             bootstrap_servers=servers,
@@ -331,8 +334,8 @@ def test_of_two_writers_at_once_the_second_leaves_out_what_the_first_wrote(spark
 
 def test_a_pattern_finds_topics(spark: SparkSession, cluster: Cluster, name: str) -> None:
     servers = cluster.bootstrap_servers
-    with Admin(bootstrap_servers=servers) as admin:
-        admin.create_topics([NewTopic(f"{name}-p-{n}", PARTITIONS, 1) for n in range(2)])
+    for n in range(2):
+        make_topic(servers, f"{name}-p-{n}")
     values = send(servers, f"{name}-p-0", range(20)) + send(servers, f"{name}-p-1", range(20, 40))
     seen = Seen()
     options = {"subscribePattern": f"{name}-p-.*", "startingOffsets": "earliest"}

@@ -95,7 +95,7 @@ def test_a_member_killed_in_mid_batch_is_replaced_and_its_records_come_again(
 
     seen = Seen(kill_one)
     query = stream(spark, servers, topic_name, seen).start()
-    wait_until(lambda: committed(servers, topic_name) == ends(servers, topic_name), 60, "everything committed")
+    wait_until(lambda: committed(servers, topic_name) == ends(servers, topic_name), 90, "everything committed")
     query.stop()
     assert query.exception() is None
     assert set(seen.values) == set(values)
@@ -167,7 +167,11 @@ def test_a_rebalance_in_mid_batch_waits_for_its_end(spark: SparkSession, cluster
         wait_until(lambda: owned, what="the other member's share")
         assert finished.is_set()
         assert all(held)
-        assert committed(servers, topic_name) == ends(servers, topic_name)
+        # Only what was let go has to be committed by now; the member that kept its share commits it meanwhile.
+        let_go = list(owned)
+        at, end = committed(servers, topic_name), ends(servers, topic_name)
+        assert [at[n] for n in let_go] == [end[n] for n in let_go]
+        wait_until(lambda: committed(servers, topic_name) == ends(servers, topic_name), what="everything committed")
     query.stop()
     assert query.last_progress is not None
     assert query.last_progress["sources"][0]["notCommitted"] == []
@@ -195,12 +199,12 @@ def test_the_history_of_a_group_under_every_fault(spark: SparkSession, cluster: 
     # One member: with more members than partitions, the pool would rightly have nothing.
     second = stream(spark, servers, topic_name, two, members=1, maxOffsetsPerTrigger=60, revoke_wait_ms=0).start()
     values += send(servers, topic_name, range(400, 800))
-    wait_until(lambda: two.batches, 60, "the second job's share")
+    wait_until(lambda: two.batches, 90, "the second job's share")
     os.kill(actor_pids("GroupMember")[0], signal.SIGKILL)
     values += send(servers, topic_name, range(800, 1200))
     os.kill(actor_pids("Broker")[0], signal.SIGKILL)
     with ConsumerPool(topic_name, group, _Keeper, 1, bootstrap_servers=servers) as pool:
-        wait_until(lambda: all(s.assignment for s in pool.status()), 60, "the pool's share")
+        wait_until(lambda: all(s.assignment for s in pool.status()), 90, "the pool's share")
         values += send(servers, topic_name, range(1200, 1600))
         first.stop()  # in the middle of whatever it does
         wait_until(lambda: committed(servers, topic_name) == ends(servers, topic_name), 90, "everything committed")
