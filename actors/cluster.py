@@ -35,6 +35,7 @@ __all__ = ["Cluster", "ClusterError"]
 DEFAULT_NAME = "default"
 _OBJECT_STORE_BYTES = 80 << 20
 _START_SECONDS = 60.0
+_STOP_SECONDS = 4.0  # of which the brokers have three to close their logs
 _STOP_SECONDS = 5.0
 _DYING_SECONDS = 10.0
 _CHECK_SECONDS = 1.0
@@ -237,15 +238,18 @@ class Cluster:
     def stop(self) -> None:
         """End all processes of the cluster, the logs closed cleanly. Stopping twice is harmless."""
         controller, self._controller = self._controller, None
+        disorder: ray.exceptions.RayError | None = None
         if controller is not None:
             try:
-                ray.get(controller.stop.remote(), timeout=4)
+                ray.get(controller.stop.remote(), timeout=_STOP_SECONDS)
             except ray.exceptions.RayError as error:
-                warnings.warn(f"the cluster did not stop in order: {error}", stacklevel=2)
+                disorder = error
             ray.kill(controller)
         if self._owns_ray:
             self._owns_ray = False
             ray_runtime.end()
+        if disorder is not None:  # last, for whoever makes warnings errors
+            warnings.warn(f"the cluster did not stop in order: {disorder}", stacklevel=2)
 
     def disconnect(self) -> None:
         """Leave a cluster that others use running."""
@@ -479,7 +483,7 @@ def _start_controller(
 
 def _stop_quietly(controller: Any) -> None:
     try:
-        ray.get(controller.stop.remote(), timeout=4)
+        ray.get(controller.stop.remote(), timeout=_STOP_SECONDS)
     except ray.exceptions.RayError:
         pass
     finally:

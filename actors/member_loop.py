@@ -149,18 +149,19 @@ class MemberLoop:
 
     def run(self) -> None:
         """Consume until `stop`, or until a record cannot be handled: then that error is kept for `report`."""
+        state = "Stopped"
         try:
             self.consumer.subscribe(list(self.spec.topics), listener=_Listener(self))
             self._state = "Running"
             while not self._stop.is_set():
                 self._step()
-            self._state = "Stopped"
         except BaseException as error:  # a handler may well call sys.exit: that, too, must be seen
             self._error = error
-            self._state = "Failed"
+            state = "Failed"
             log.exception("member of group %s stops", self.spec.group_id)
         finally:
             self._close()
+            self._state = state  # only now: who sees a member that has failed takes its place in the group away
 
     def _step(self) -> None:
         if self.spec.batch_format == "pyarrow":

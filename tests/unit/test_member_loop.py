@@ -60,6 +60,7 @@ class FakeConsumer:
         self.async_error: Exception | None = None
         self.options: dict[str, Any] = {}
         self.closed = 0
+        self.on_close: Callable[[], object] = lambda: None
         self.commit_timeouts: list[int | None] = []
         self.due = False
         self.lapsed = False
@@ -131,6 +132,7 @@ class FakeConsumer:
 
     def close(self) -> None:
         self.closed += 1
+        self.on_close()
         self.log.append("consumer closed")
 
 
@@ -586,6 +588,15 @@ def test_a_record_that_cannot_be_handled_stops_the_member_and_is_not_committed()
     assert "cannot do b'v2'" in report["error"]
     assert handler.calls == 1 + 3
     assert member.consumer.closed == 1
+
+
+def test_a_member_has_failed_when_what_it_has_done_is_committed() -> None:
+    """Its supervisor then removes it from the group; a commit after that would be refused."""
+    seen: list[str] = []
+    member = Member(Flaky(v2=99).one, [{T0: [record(1), record(2)]}], max_retries=0)
+    member.consumer.on_close = lambda: seen.append(member.loop.report()["state"])
+    assert member.run()["state"] == "Failed"
+    assert seen == ["Running"]
 
 
 def test_a_failed_attempt_is_logged_with_its_record(caplog: pytest.LogCaptureFixture) -> None:
