@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient
 
 from actors.cluster import Cluster
 from placement.hashing import partition_for_group
-from tests.ray.support import consumer, patient, read_all, topic, wait_until
+from tests.ray.support import consumer, coterie, patient, read_all, topic, wait_until
 
 Start = Callable[..., Cluster]
 REPLICATED = {"factor": 3, "min_insync_replicas": "2"}
@@ -265,3 +265,34 @@ def test_a_leader_that_was_stopped_and_goes_on_gets_nothing_acknowledged(start: 
         (found,) = patient(lambda: client.committed([TopicPartition(name, 0)], timeout=10))
         assert found.offset >= committer.last
         client.close()
+
+
+def test_a_cluster_that_grew_from_one_broker_outlives_it(start: Start, name: str) -> None:
+    with start(brokers=1) as cluster:
+        first = cluster.bootstrap_servers
+        topic(first, name, 3)
+        writer, committer = Writer(first, name), Committer(consumer(first, f"{name}-c"), name)
+        try:
+            wait_until(lambda: len(writer.acknowledged) > 100 and committer.last > 20, what="traffic")
+            assert cluster.add_brokers(2) == [1, 2]
+            servers = cluster.bootstrap_servers
+            asked = ["--all-topics", "--replication-factor", "3", "--execute", "--bootstrap-server", servers]
+            moved = coterie("topics", "reassign", *asked)
+            assert moved.returncode == 0, moved.stderr
+            wait_until(lambda: whole(cluster, name, "__consumer_offsets"), what="three replicas in sync")
+            for each in (name, "__consumer_offsets"):
+                safer = ["--config", "min.insync.replicas=2", "--bootstrap-server", servers]
+                assert coterie("topics", "alter", each, *safer).returncode == 0
+            epoch = cluster.status()["brokers"][0]["epoch"]
+            records, commits, killed_at = len(writer.acknowledged), committer.last, time.monotonic()
+            os.kill(cluster.broker_pids()[0], signal.SIGKILL)
+            wait_until(lambda: committer.last > commits + 20 and committer.times[-1] > killed_at, what="commits again")
+            wait_until(lambda: len(writer.acknowledged) > records + 200, what="records again")
+            wait_until(lambda: cluster.status()["brokers"][0]["epoch"] > epoch, what="the broker's return")
+        finally:
+            writer.end()
+            committer.end()
+        assert writer.failed == 0
+        assert read_all(servers, name, len(writer.acknowledged)) >= writer.acknowledged
+        (found,) = patient(lambda: consumer(servers, f"{name}-c").committed([TopicPartition(name, 0)], timeout=10))
+        assert found.offset >= committer.last
