@@ -27,7 +27,7 @@ Moves = Mapping["TopicPartition", "PartitionReassignment"]
 @options.named("topic")
 @options.admin_options
 @click.option("--all-topics", is_flag=True, help="Every topic, internal ones too.")
-@click.option("--brokers", metavar="ID,ID,...", help="Who may hold replicas; all brokers there are if not given.")
+@click.option("--brokers", metavar="ID,ID,...", help="Who may hold replicas; all brokers if not given.")
 @click.option("--replication-factor", type=click.IntRange(1, 32767), help="Replicas; as many as before if not given.")
 @click.option("--cancel", is_flag=True, help="Call off the moves that are under way.")
 @click.option("--dry-run", is_flag=True, help="Show what would be done (the default).")
@@ -91,10 +91,16 @@ def _planned(
     from actors.client import TopicPartition
 
     there = {node.id: node.rack for node in admin.describe_cluster().brokers}
-    ids = _broker_ids(given, there) if given else sorted(there)
     placed = {(topic.name, each.partition): each.replicas for topic in topics for each in topic.partitions}
     for tp, move in under_way.items():
         placed[tp] = tuple(broker for broker in move.replicas if broker not in move.removing_replicas)
+    away = sorted({broker for key, replicas in placed.items() if key[0] in chosen for broker in replicas} - set(there))
+    if away and not given:
+        raise CliError(
+            f"broker {away[0]} holds replicas and is not there: wait until it is back, or name those that are to hold "
+            "its share with --brokers"
+        )
+    ids = _broker_ids(given, there) if given else sorted(there)
     try:
         found = spread(placed, chosen, [(broker, there[broker]) for broker in ids], factor)
     except NotEnoughBrokersError as error:

@@ -63,6 +63,15 @@ def test_brokers_that_are_not_named_are_emptied(cluster: FakeAdmin) -> None:
     }
 
 
+def test_nothing_moves_off_a_broker_that_is_down_unless_asked_for(cluster: FakeAdmin) -> None:
+    cluster.brokers = (1, 2)
+    refused = run("orders", "--execute")
+    assert (refused.exit_code, cluster.moves) == (1, {})
+    assert "broker 0 holds replicas and is not there" in refused.stderr
+    assert run("orders", "--brokers", "1,2", "--execute").exit_code == 0
+    assert {frozenset(each) for each in replicas(cluster)} == {frozenset((1, 2))}
+
+
 def test_moves_under_way_to_where_partitions_should_be_are_waited_for(cluster: FakeAdmin) -> None:
     """A command that was ended can be given again."""
     assert run("orders", "--brokers", "1,2", "--execute").exit_code == 0
