@@ -41,6 +41,7 @@ _SILENCE_SECONDS = 30.0
 _START_SECONDS = 60.0
 _SLOW_RESTART_SECONDS = 30.0
 _PREFIX_MAX = 230  # of the 249 characters an instance id may have
+_FAILED = ("Failing", "Failed")
 _STARTS_MAX = 4  # in a row that fail, until the slot is given up
 
 
@@ -252,7 +253,7 @@ class ConsumerPool:
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         with self._changed:
             while True:
-                failed = next((slot for slot in self._slots.values() if slot.report.get("state") == "Failed"), None)
+                failed = next((slot for slot in self._slots.values() if slot.report.get("state") in _FAILED), None)
                 if failed is not None:
                     raise PoolError(f"member {failed.number} has stopped: {failed.report['error']}")
                 if until is not None and until():

@@ -157,7 +157,7 @@ class MemberLoop:
                 self._step()
         except BaseException as error:  # a handler may well call sys.exit: that, too, must be seen
             self._error = error
-            state = "Failed"
+            self._state, state = "Failing", "Failed"
             log.exception("member of group %s stops", self.spec.group_id)
         finally:
             self._close()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import product
 from typing import TypeAlias
@@ -23,112 +23,152 @@ def spread(
 
     `placed` are the replicas of all partitions by (topic, index): those of other topics stay, and count as load.
     `brokers` are the (id, rack) that may hold replicas. `factor` is the number of replicas; None keeps each
-    partition's. A partition is in as many racks as it can be. The replicas of a topic, and those of all, differ by one
-    at most from broker to broker where racks allow it; so do preferred leaders, as far as exchanging the first replica
-    of a partition for another one of its own leads to it.
+    partition's. A partition is in as many racks as it can be; if a broker has none, none counts. Beyond that, what
+    brokers hold of `topics` differs by one at most, and where that leaves a choice, what they hold in all. Of the moves
+    that lead there, those are made that leave each topic most even. What they are to lead, which costs no move, is made
+    even for each topic, and then in all, as far as the replicas allow.
     Raises NotEnoughBrokersError if a partition is to have more replicas than there are brokers.
     """
     racks = dict(brokers)
-    held = Counter(broker for replicas in placed.values() for broker in replicas)
-    found: dict[Key, list[int]] = {}
-    chosen: list[_Topic] = []
-    for name in sorted(topics):
-        topic = _Topic(racks, held)
-        for key in sorted(key for key in placed if key[0] == name):
-            count = len(placed[key]) if factor is None else factor
-            if not 0 < count <= len(racks):
-                raise NotEnoughBrokersError(f"{name}-{key[1]}: {count} replica(s) on {len(racks)} broker(s)")
-            found[key] = topic.add(placed[key], count)
-        chosen.append(topic)
-    while any(_even_out(topic.own, held, racks, topic.exchange) for topic in chosen):
-        pass  # what a topic has moved may be uneven with what others have
+    if None in racks.values():
+        racks = dict.fromkeys(racks)
+    plan = _Plan(racks, Counter(broker for replicas in placed.values() for broker in replicas))
+    for key in sorted(key for key in placed if key[0] in topics):
+        count = len(placed[key]) if factor is None else factor
+        if not 0 < count <= len(racks):
+            raise NotEnoughBrokersError(f"{key[0]}-{key[1]}: {count} replica(s) on {len(racks)} broker(s)")
+        plan.add(key, placed[key], count)
+    _even_out(plan.held, plan.total, racks, plan.move)
+    found = plan.partitions
     led = Counter(found.get(key, replicas)[0] for key, replicas in placed.items())
-    while any(_even_out(topic.led(), led, racks, topic.exchange_first) for topic in chosen):
-        pass
+    leaders = [_Leaders([r for key, r in found.items() if key[0] == topic]) for topic in sorted(topics)]
+    while sum(_even_out(each.led, led, racks, each.hand_on) for each in leaders):
+        pass  # what one topic has handed on may be uneven with what another leads
     return {key: tuple(replicas) for key, replicas in found.items() if replicas != list(placed[key])}
 
 
-class _Topic:
-    """The partitions of one topic, on their way to where they should be."""
+class _Plan:
+    """The partitions that may move, on their way to where they should be."""
 
-    def __init__(self, racks: Racks, held: Counter[int]) -> None:
+    def __init__(self, racks: Racks, total: Counter[int]) -> None:
         self._racks = racks
-        self._held = held
-        self._partitions: list[list[int]] = []
-        self.own: Counter[int] = Counter()
-        """Replicas of this topic by broker, as `held` of all topics."""
+        self.total = total
+        """Replicas of all partitions, by broker."""
+        self.held: Counter[int] = Counter()
+        """Replicas of those that may move, by broker."""
+        self.partitions: dict[Key, list[int]] = {}
+        self._on: dict[int, dict[str, dict[Key, None]]] = {broker: {} for broker in racks}
+        """Those that may move, by broker and topic."""
 
-    def led(self) -> Counter[int]:
-        """Preferred leaders by broker."""
-        return Counter(replicas[0] for replicas in self._partitions)
-
-    def add(self, placed: Sequence[int], count: int) -> list[int]:
-        """A partition with `count` replicas, in as many racks as can be, and where it is as far as it may be."""
+    def add(self, key: Key, placed: Sequence[int], count: int) -> None:
+        """A partition with `count` replicas in as many racks as can be, and where it is as far as it may be."""
         racks = self._racks
-        replicas = [broker for broker in placed if broker in racks]
-        self._partitions.append(replicas)
-        self.own.update(replicas)
+        replicas = self.partitions[key] = [broker for broker in placed if broker in racks]
+        self.held.update(replicas)
+        for broker in replicas:
+            self._note(key, broker, 1)
 
-        def rank(broker: int) -> tuple[int, int, int, int]:
+        def rank(broker: int) -> tuple[int, bool, int, int, int]:
             """Low for brokers that should get a replica, high for those that should give theirs up."""
             beside = [racks[other] for other in replicas if other != broker]
-            return beside.count(racks[broker]), self.own[broker], self._held[broker], broker
+            leads = replicas[:1] == [broker]
+            return beside.count(racks[broker]), not leads, self.held[broker], self.total[broker], broker
+
+        def note(broker: int, by: int) -> None:
+            self._note(key, broker, by)
+            self.held[broker] += by
+            self.total[broker] += by
 
         def leave(broker: int) -> None:
             replicas.remove(broker)
-            self.own[broker] -= 1
-            self._held[broker] -= 1
+            note(broker, -1)
 
         def join() -> None:
             broker = min((broker for broker in racks if broker not in replicas), key=rank)
             replicas.append(broker)
-            self.own[broker] += 1
-            self._held[broker] += 1
+            note(broker, 1)
 
         while len(replicas) > count:
-            leave(max(replicas[1:], key=rank))  # the first one leads, as a rule
+            leave(max(replicas, key=rank))
         while len(replicas) < count:
             join()
         while len({racks[broker] for broker in replicas}) < min(count, len(set(racks.values()))):
             leave(max(replicas, key=rank))
             join()
-        return replicas
 
-    def exchange(self, source: int, target: int) -> bool:
-        """Have a partition leave `source` for `target`, if any may; one that it leads only if there is no other."""
-        can = (r for r in self._partitions if source in r and target not in r and self._stays_spread(r, source, target))
-        first = None
-        for replicas in can:
-            if replicas[0] != source:
-                break
-            first = first or replicas
+    def _note(self, key: Key, broker: int, by: int) -> None:
+        of_topic = self._on[broker].setdefault(key[0], {})
+        if by > 0:
+            of_topic[key] = None
         else:
-            if first is None:
-                return False
-            replicas = first
+            del of_topic[key]
+
+    def move(self, source: int, target: int) -> bool:
+        """Have a partition leave `source` for `target`, if any may; one that `source` leads if there is no other."""
+
+        def surplus(topic: str) -> int:
+            return len(self._on[source][topic]) - len(self._on[target].get(topic, ()))
+
+        for topic in sorted(self._on[source], key=surplus, reverse=True):
+            led = None
+            for key in self._on[source][topic]:
+                if self._may_move(key, source, target):
+                    if self.partitions[key][0] != source:
+                        return self._move(key, source, target)
+                    led = led or key
+            if led is not None:
+                return self._move(led, source, target)
+        return False
+
+    def _move(self, key: Key, source: int, target: int) -> bool:
+        replicas = self.partitions[key]
         replicas[replicas.index(source)] = target
+        self._note(key, source, -1)
+        self._note(key, target, 1)
         return True
 
-    def _stays_spread(self, replicas: list[int], source: int, target: int) -> bool:
+    def _may_move(self, key: Key, source: int, target: int) -> bool:
+        """Whether the partition then has as many replicas, in as many racks, as before."""
+        replicas = self.partitions[key]
         others = {self._racks[broker] for broker in replicas if broker != source}
-        return self._racks[source] in others or self._racks[target] not in others
+        return target not in replicas and (self._racks[source] in others or self._racks[target] not in others)
 
-    def exchange_first(self, source: int, target: int) -> bool:
-        """Have `target` be the first of a partition that both are on, and of which `source` is the first, if any is."""
-        for replicas in self._partitions:
-            if replicas[0] == source and target in replicas:
-                at = replicas.index(target)
-                replicas[0], replicas[at] = target, source
-                return True
-        return False
+
+class _Leaders:
+    """Who is the first replica of each partition of a topic."""
+
+    def __init__(self, partitions: Sequence[list[int]]) -> None:
+        self._partitions = partitions
+        self.led = Counter(replicas[0] for replicas in partitions)
+
+    def hand_on(self, source: int, target: int) -> bool:
+        """Have `source` lead one partition less and `target` one more, by way of others if need be; if that can be."""
+        way: dict[int, tuple[int, list[int]]] = {}
+        waiting = deque([source])
+        while waiting and target not in way:
+            broker = waiting.popleft()
+            for replicas in self._partitions:
+                if replicas[0] == broker:
+                    new = [other for other in replicas if other != source and other not in way]
+                    way |= dict.fromkeys(new, (broker, replicas))
+                    waiting.extend(new)
+        if target not in way:
+            return False
+        while target != source:
+            broker, replicas = way[target]
+            at = replicas.index(target)
+            replicas[0], replicas[at] = target, broker
+            target = broker
+        return True
 
 
 def _even_out(
     own: Counter[int], total: Counter[int], brokers: Collection[int], move: Callable[[int, int], bool]
 ) -> bool:
-    """Have `move(source, target)`, which says whether it could, make it even. Returns whether anything has moved.
+    """Have `move(source, target)`, which says whether it could, make `own` even, and `total` as far as `own` allows.
 
-    What a topic has of its own goes before the total. The sums of their squares fall, the former first: it ends.
+    Counts what is moved; returns whether anything was. The sums of their squares fall with each move, the former's
+    first: it ends.
     """
 
     def uneven(source: int, target: int) -> bool:

@@ -19,5 +19,5 @@ settings.load_profile("coterie")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # It is said of a cluster that took longer than four seconds to stop; what is left of it is ended all the same.
-    config.addinivalue_line("filterwarnings", "ignore:the cluster did not stop in order:UserWarning")
+    # On a slow machine it may be said of a cluster; what is left of it is ended all the same.
+    config.addinivalue_line("filterwarnings", "ignore:the cluster did not stop in order within:UserWarning")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
@@ -15,12 +15,12 @@ from placement.spread import spread
 
 if TYPE_CHECKING:
     from actors.client import Admin, TopicPartition
-    from actors.client.admin_types import PartitionReassignment, TopicDescription
+    from actors.client.admin_types import PartitionDescription, PartitionReassignment
+    from actors.client.errors import KafkaError
 
 COLUMNS: Final = ("topic", "partition", "replicas", "new_replicas")
-_POLL_SECONDS: Final = 0.2
-
-Moves = Mapping["TopicPartition", "PartitionReassignment"]
+_POLL_SECONDS: Final = 0.1
+_SLOWEST_POLL_SECONDS: Final = 2.0
 
 
 @click.command()
@@ -45,67 +45,91 @@ def reassign(
     dry_run: bool,
     execute: bool,
 ) -> None:
-    """Spread partitions evenly over brokers and racks, with as few moves as that takes.
+    """Spread the partitions of topics evenly over brokers and racks, with few moves.
 
     Shows where replicas would go; --execute moves them. After `coterie brokers add` it gives new brokers their share,
     with --replication-factor it adds replicas, with --brokers it empties the brokers that are not named.
     """
     if dry_run and execute:
         raise click.UsageError("--dry-run and --execute contradict each other")
-    if cancel and (brokers or replication_factor):
+    if cancel and (brokers is not None or replication_factor):
         raise click.UsageError("--cancel goes with neither --brokers nor --replication-factor")
     wanted = [*topic_arguments, *topic_options]
     if bool(wanted) == all_topics:
         raise click.UsageError("say which topics: by name, or --all-topics")
     with calls.connect(bootstrap_server, timeout_ms) as admin:
-        topics = calls.existing_topics(admin)
-        if missing := sorted(set(wanted) - {topic.name for topic in topics}):
+        found = _look(admin)
+        if missing := sorted(set(wanted) - {tp.topic for tp in found.partitions}):
             raise CliError(f"there is no topic {', '.join(missing)}")
-        chosen = {topic.name for topic in topics} if all_topics else set(wanted)
-        under_way = {tp: move for tp, move in admin.list_partition_reassignments().items() if tp.topic in chosen}
-        plan = _undone(under_way) if cancel else _planned(admin, topics, under_way, chosen, brokers, replication_factor)
-        _tell(topics, plan, output_format)
+        chosen = {tp.topic for tp in found.partitions if all_topics or tp.topic in wanted}
+        under_way = {tp: move for tp, move in found.moves.items() if tp.topic in chosen}
+        if cancel:
+            plan = {tp: _without(move.replicas, move.adding_replicas) for tp, move in under_way.items()}
+        else:
+            plan = _planned(admin, found, chosen, brokers, replication_factor)
+        _tell(found, plan, output_format)
         if not execute:
             if plan and not dry_run:
                 output.note("nothing was changed: this was a dry run; add --execute to move partitions")
-            return
-        _begin(admin, dict.fromkeys(plan) if cancel else plan)
-        if not cancel:
-            _wait(admin, {*plan, *under_way})
+        elif cancel:
+            _raise(_refused(admin, dict.fromkeys(plan)), len(plan), "were not called off")
+        else:
+            refused = _refused(admin, plan)
+            _wait(admin, (plan.keys() | under_way.keys()) - refused.keys())
+            _lead(admin, [tp for tp in found.partitions if tp.topic in chosen])
+            _raise(refused, len(plan), "did not begin to move")
 
 
-def _undone(under_way: Moves) -> dict[TopicPartition, tuple[int, ...]]:
-    """Where partitions were before."""
-    return {tp: tuple(b for b in move.replicas if b not in move.adding_replicas) for tp, move in under_way.items()}
+class _Found(NamedTuple):
+    """What there is: all partitions, and those of them that are under way."""
+
+    partitions: dict[TopicPartition, PartitionDescription]
+    moves: dict[TopicPartition, PartitionReassignment]
+
+
+def _look(admin: Admin) -> _Found:
+    from actors.client import TopicPartition
+
+    moves = admin.list_partition_reassignments()
+    while True:  # a move that ends in between would be taken for a partition with more replicas
+        topics = admin.describe_topics()
+        before, moves = moves, admin.list_partition_reassignments()
+        if moves == before:
+            break
+    partitions = {TopicPartition(topic.name, each.partition): each for topic in topics for each in topic.partitions}
+    return _Found(partitions, {tp: move for tp, move in moves.items() if tp in partitions})
+
+
+def _without(brokers: Sequence[int], others: Sequence[int]) -> tuple[int, ...]:
+    return tuple(broker for broker in brokers if broker not in others)
 
 
 def _planned(
-    admin: Admin,
-    topics: Sequence[TopicDescription],
-    under_way: Moves,
-    chosen: set[str],
-    given: str | None,
-    factor: int | None,
+    admin: Admin, found: _Found, chosen: set[str], given: str | None, factor: int | None
 ) -> dict[TopicPartition, tuple[int, ...]]:
     """Where partitions should go. Those under way count as being where they go."""
     from actors.client import TopicPartition
 
     there = {node.id: node.rack for node in admin.describe_cluster().brokers}
-    placed = {(topic.name, each.partition): each.replicas for topic in topics for each in topic.partitions}
-    for tp, move in under_way.items():
-        placed[tp] = tuple(broker for broker in move.replicas if broker not in move.removing_replicas)
-    away = sorted({broker for key, replicas in placed.items() if key[0] in chosen for broker in replicas} - set(there))
-    if away and not given:
+    placed = {(tp.topic, tp.partition): each.replicas for tp, each in found.partitions.items()}
+    for tp, move in found.moves.items():
+        placed[tp] = _without(move.replicas, move.removing_replicas)
+    holders = {broker for (topic, _), replicas in placed.items() if topic in chosen for broker in replicas}
+    if given is None and (away := sorted(holders - set(there))):
         raise CliError(
             f"broker {away[0]} holds replicas and is not there: wait until it is back, or name those that are to hold "
             "its share with --brokers"
         )
-    ids = _broker_ids(given, there) if given else sorted(there)
+    ids = sorted(there) if given is None else _broker_ids(given, there)
+    if factor is not None:
+        _check_factor(admin, found, chosen, factor)
     try:
-        found = spread(placed, chosen, [(broker, there[broker]) for broker in ids], factor)
+        plan = spread(placed, chosen, [(broker, there[broker]) for broker in ids], factor)
     except NotEnoughBrokersError as error:
         raise CliError(f"{error}: name more with --brokers, or ask for fewer with --replication-factor") from error
-    return {TopicPartition(*key): replicas for key, replicas in found.items()}
+    if plan:
+        output.note(f"over brokers {', '.join(map(str, ids))}")
+    return {TopicPartition(*key): replicas for key, replicas in plan.items()}
 
 
 def _broker_ids(text: str, there: Mapping[int, Any]) -> list[int]:
@@ -118,12 +142,30 @@ def _broker_ids(text: str, there: Mapping[int, Any]) -> list[int]:
     return sorted({int(part) for part in parts})
 
 
-def _tell(
-    topics: Sequence[TopicDescription], plan: Mapping[TopicPartition, tuple[int, ...]], output_format: str
-) -> None:
-    now = {(topic.name, each.partition): each.replicas for topic in topics for each in topic.partitions}
+def _check_factor(admin: Admin, found: _Found, chosen: set[str], factor: int) -> None:
+    """Raise CliError where so few replicas would lose data, or have writes refused."""
+    for topic, configs in calls.own_configs(admin, sorted(chosen)).items():
+        if int(configs.get("min.insync.replicas", 1)) > factor:
+            raise CliError(
+                f"min.insync.replicas={configs['min.insync.replicas']} of {topic} is more than --replication-factor "
+                f"{factor}: what is written with acks=all would be refused"
+            )
+    for tp, each in found.partitions.items():
+        if tp.topic in chosen and len(each.replicas) > factor and len(each.isr) < len(each.replicas):
+            raise CliError(
+                f"{tp.topic}-{tp.partition}: of brokers {output.text(each.replicas)} only {output.text(each.isr)} are "
+                f"in sync, and --replication-factor {factor} takes replicas away only where all are"
+            )
+
+
+def _tell(found: _Found, plan: Mapping[TopicPartition, tuple[int, ...]], output_format: str) -> None:
     rows = [
-        {"topic": tp.topic, "partition": tp.partition, "replicas": list(now[tp]), "new_replicas": list(new)}
+        {
+            "topic": tp.topic,
+            "partition": tp.partition,
+            "replicas": list(found.partitions[tp].replicas),
+            "new_replicas": list(new),
+        }
         for tp, new in sorted(plan.items())
     ]
     output.emit(rows, COLUMNS, output_format)
@@ -131,23 +173,38 @@ def _tell(
         output.note("nothing to move")
 
 
-def _begin(admin: Admin, plan: Mapping[TopicPartition, Sequence[int] | None]) -> None:
-    """Raises CliError with the first refusal, and how many there are, when all that can begin have begun."""
-    refused = [e for e in admin.alter_partition_reassignments(plan, raise_errors=False).values() if e is not None]
-    if refused:
-        raise CliError(f"{output.plural(len(refused), 'partition')} of {len(plan)} did not begin to move: {refused[0]}")
+def _refused(admin: Admin, plan: Mapping[TopicPartition, Sequence[int] | None]) -> dict[TopicPartition, KafkaError]:
+    """Have the moves begin, or be called off. The errors of those that are not."""
+    from actors.client.errors import NoReassignmentInProgressError
+
+    answers = admin.alter_partition_reassignments(plan, raise_errors=False)
+    return {
+        tp: error
+        for tp, error in answers.items()
+        if error is not None and not (plan[tp] is None and isinstance(error, NoReassignmentInProgressError))
+    }
 
 
 def _wait(admin: Admin, moving: set[TopicPartition]) -> None:
-    left = moving
-    if left:
-        output.note(f"{output.plural(len(left), 'partition')} under way, which go on should this command be ended")
+    if not moving:
+        return
+    output.note(f"{output.plural(len(moving), 'partition')} under way; they go on should this command be ended")
+    left, pause = moving, _POLL_SECONDS
     with output.progress("partitions moved", len(left)) as bar:
         while left:
-            time.sleep(_POLL_SECONDS)
+            time.sleep(pause)
+            pause = min(1.2 * pause, _SLOWEST_POLL_SECONDS)
             still = left & admin.list_partition_reassignments().keys()
             bar.advance(len(left) - len(still))
             left = still
-    for error in admin.elect_preferred_leaders(sorted(moving), raise_errors=False).values():
-        if error is not None:
-            output.note(f"warning: {error}")
+
+
+def _lead(admin: Admin, partitions: Sequence[TopicPartition]) -> None:
+    errors = [each for each in admin.elect_preferred_leaders(partitions, raise_errors=False).values() if each]
+    if errors:
+        output.note(f"warning: {output.plural(len(errors), 'partition')} not led by the first replica yet: {errors[0]}")
+
+
+def _raise(refused: Mapping[TopicPartition, KafkaError], of: int, what: str) -> None:
+    if refused:
+        raise CliError(f"{len(refused)} of {output.plural(of, 'partition')} {what}: {next(iter(refused.values()))}")

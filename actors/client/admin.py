@@ -20,6 +20,7 @@ from actors.client.admin_types import (
 )
 from actors.client.errors import KafkaError, LeaderNotAvailableError, error_for, is_retriable
 from actors.client.leaders import by_leader, by_topic, list_offsets
+from actors.client.metadata import ClusterMetadata, metadata_request
 from actors.client.network import now_ms
 from actors.client.positions import EARLIEST, LATEST
 from actors.client.records import Node, OffsetAndTimestamp, TopicPartition
@@ -149,9 +150,17 @@ class Admin(GroupAdmin, ReplicaAdmin, AdminCore):
     ) -> list[TopicDescription]:
         """These topics, or all; raises UnknownTopicOrPartitionError if one does not exist."""
         names = None if topics is None else list(topics)
+        asked = None if names is None else frozenset(names)
+
+        async def ask(deadline: int) -> ClusterMetadata:
+            # At the broker that changes are asked of: what it has answered, it knows.
+            response = await self._ask_controller(lambda _: metadata_request(asked, create=False), deadline)
+            found = ClusterMetadata()
+            found.update(response, asked)
+            return found
 
         async def work(deadline: int) -> list[TopicDescription]:
-            found = await self._metadata(names, deadline)
+            found = await self._again(lambda: ask(deadline), deadline)
             described = []
             for name in sorted(found.topics) if names is None else names:
                 info = found.topics.get(name)

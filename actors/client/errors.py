@@ -269,6 +269,12 @@ class TopicAlreadyExistsError(KafkaError):
     code = ErrorCode.TOPIC_ALREADY_EXISTS
 
 
+class NoReassignmentInProgressError(KafkaError):
+    """A partition is not on its way to other brokers: there is nothing to call off."""
+
+    code = ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
+
+
 class OffsetOutOfRangeError(KafkaError):
     """The log does not have these offsets, and `auto_offset_reset` says none."""
 

@@ -313,7 +313,7 @@ def test_a_frame_that_trickles_in_is_answered_and_delays_nobody(kafka: Peer, nam
         s.settimeout(60)
         _, correlation_id = struct.unpack(">ii", _read(s, 8))
     assert correlation_id == 4711
-    assert sorted(took)[len(took) // 2] < 1.0  # during one or the other the machine may have stood still
+    assert sorted(took)[-3] < 1.0  # during one or two the machine may have stood still
 
 
 @against("coterie")

@@ -45,8 +45,12 @@ class FakeAdmin:
     bootstrap: str = ""
     brokers: tuple[int, ...] = (0, 1, 2)
     moves: dict[TopicPartition, PartitionReassignment] = field(default_factory=dict)
-    """Under way; one is done each time they are listed."""
+    """Under way."""
+    moving: bool = True
+    """Whether one move is done each time they are listed."""
+    refusals: dict[TopicPartition, KafkaError] = field(default_factory=dict)
     elected: list[TopicPartition] = field(default_factory=list)
+    not_elected: KafkaError | None = None
 
     @contextmanager
     def connect(self, bootstrap_server: str, timeout_ms: int) -> Iterator[FakeAdmin]:
@@ -65,8 +69,8 @@ class FakeAdmin:
     def list_topics(self) -> list[str]:
         return sorted(self.topics)
 
-    def describe_topics(self, topics: Iterable[str]) -> list[TopicDescription]:
-        return [self.topics[name] for name in topics]
+    def describe_topics(self, topics: Iterable[str] | None = None) -> list[TopicDescription]:
+        return [self.topics[name] for name in (sorted(self.topics) if topics is None else topics)]
 
     def create_topics(self, topics: Iterable[NewTopic]) -> None:
         for topic in topics:
@@ -88,30 +92,36 @@ class FakeAdmin:
 
     def list_partition_reassignments(self) -> dict[TopicPartition, PartitionReassignment]:
         found = dict(self.moves)
-        if self.moves:
+        if self.moves and self.moving:
             tp, move = self.moves.popitem()
             self._place(tp, tuple(broker for broker in move.replicas if broker not in move.removing_replicas))
         return found
 
+    def begin(self, tp: TopicPartition, target: tuple[int, ...]) -> None:
+        """Have a partition on its way: it has the old replicas beside the new ones, as Kafka shows it."""
+        before = self.topics[tp.topic].partitions[tp.partition].replicas
+        new, gone = (tuple(b for b in a if b not in z) for a, z in ((target, before), (before, target)))
+        self.moves[tp] = PartitionReassignment((*target, *gone), new, gone)
+        self._place(tp, (*target, *gone))
+
     def alter_partition_reassignments(
         self, reassignments: Mapping[TopicPartition, Sequence[int] | None], raise_errors: bool
     ) -> dict[TopicPartition, KafkaError | None]:
+        answers: dict[TopicPartition, KafkaError | None] = {}
         for tp, target in reassignments.items():
-            before = self.topics[tp.topic].partitions[tp.partition].replicas
-            if target is None:
-                del self.moves[tp]
-            elif 9 in target:
-                return {tp: KafkaError("broker 9 is full")}
-            else:
-                new, gone = (tuple(b for b in a if b not in z) for a, z in ((target, before), (before, target)))
-                self.moves[tp] = PartitionReassignment((*target, *gone), new, gone)
-        return dict.fromkeys(reassignments)
+            answers[tp] = self.refusals.get(tp)
+            if target is None and answers[tp] is None:
+                move = self.moves.pop(tp)
+                self._place(tp, tuple(b for b in move.replicas if b not in move.adding_replicas))
+            elif target is not None and answers[tp] is None:
+                self.begin(tp, tuple(target))
+        return answers
 
     def elect_preferred_leaders(
         self, partitions: Iterable[TopicPartition], raise_errors: bool
     ) -> dict[TopicPartition, KafkaError | None]:
-        self.elected += partitions
-        return dict.fromkeys(self.elected)
+        self.elected = list(partitions)
+        return dict.fromkeys(self.elected, self.not_elected)
 
     def _place(self, at: TopicPartition, replicas: tuple[int, ...]) -> None:
         old = self.topics[at.topic]

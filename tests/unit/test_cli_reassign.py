@@ -10,8 +10,11 @@ from click.testing import CliRunner, Result
 from actors.cli import calls, reassign
 from actors.cli.main import cli
 from actors.client import TopicPartition
-from actors.client.admin_types import PartitionReassignment
+from actors.client.errors import KafkaError, NoReassignmentInProgressError
 from tests.unit.fake_admin import FakeAdmin
+
+ORDERS = [TopicPartition("orders", index) for index in range(3)]
+MOVED = [(1, 2), (2, 1), (1, 2)]
 
 
 @pytest.fixture
@@ -40,7 +43,7 @@ def test_a_plan_is_shown_and_nothing_done(cluster: FakeAdmin) -> None:
     assert head.split() == ["TOPIC", "PARTITION", "REPLICAS", "NEW-REPLICAS"]
     assert all(line.split()[2] == "0,1" for line in shown)
     assert "add --execute" in done.stderr
-    assert run("orders", "--dry-run").stderr == ""
+    assert run("orders", "--dry-run").stderr == "over brokers 0, 1, 2\n"
     assert (cluster.moves, replicas(cluster)) == ({}, [(0, 1)] * 3)
 
 
@@ -52,7 +55,7 @@ def test_what_was_shown_is_done_and_waited_for(cluster: FakeAdmin) -> None:
     assert "3 partitions under way" in done.stderr
     assert [list(each) for each in replicas(cluster)] == [row["new_replicas"] for row in planned]
     assert sorted(each[0] for each in replicas(cluster)) == [0, 1, 2]
-    assert cluster.elected == [TopicPartition("orders", index) for index in range(3)]
+    assert cluster.elected == ORDERS
     assert replicas(cluster, "__consumer_offsets") == [(0, 1)]
 
 
@@ -73,29 +76,66 @@ def test_nothing_moves_off_a_broker_that_is_down_unless_asked_for(cluster: FakeA
 
 
 def test_moves_under_way_to_where_partitions_should_be_are_waited_for(cluster: FakeAdmin) -> None:
-    """A command that was ended can be given again."""
-    assert run("orders", "--brokers", "1,2", "--execute").exit_code == 0
-    cluster.moves = {TopicPartition("orders", 0): PartitionReassignment((*replicas(cluster)[0], 0), (), (0,))}
-    cluster._place(TopicPartition("orders", 0), (*replicas(cluster)[0], 0))
+    """A command that was ended can be given again. The old replicas, which still count, make no third one."""
+    cluster.moving = False
+    for tp, target in zip(ORDERS, MOVED, strict=True):
+        cluster.begin(tp, target)
+    assert json.loads(run("orders", "--brokers", "1,2", "--format", "json").stdout) == []
+    cluster.moving = True
     done = run("orders", "--brokers", "1,2", "--execute")
     assert "nothing to move" in done.stderr
-    assert "1 partition under way" in done.stderr
     assert cluster.moves == {}
+    assert replicas(cluster) == MOVED
+    assert cluster.elected == ORDERS
+
+
+def test_a_move_that_ends_while_it_is_looked_at_is_looked_at_again(cluster: FakeAdmin) -> None:
+    for tp, target in zip(ORDERS, MOVED, strict=True):
+        cluster.begin(tp, target)
+    done = run("orders", "--brokers", "1,2", "--format", "json")
+    assert json.loads(done.stdout) == [], "taken for a partition with more replicas"
 
 
 def test_moves_are_called_off(cluster: FakeAdmin) -> None:
-    cluster.moves = {TopicPartition("orders", index): PartitionReassignment((2, 0, 1), (2,), (0,)) for index in (1, 2)}
-    done = run("orders", "--cancel", "--execute", "--format", "json")
-    assert [row["new_replicas"] for row in json.loads(done.stdout)] == [[0, 1], [0, 1]]
-    assert cluster.moves == {}
+    cluster.moving = False
+    for tp in ORDERS[1:]:
+        cluster.begin(tp, (2, 1))
+    shown = json.loads(run("orders", "--cancel", "--format", "json").stdout)
+    assert [row["new_replicas"] for row in shown] == [[1, 0], [1, 0]]
+    cluster.refusals[ORDERS[2]] = NoReassignmentInProgressError("it has ended meanwhile")
+    done = run("orders", "--cancel", "--execute")
+    assert (done.exit_code, list(cluster.moves)) == (0, [ORDERS[2]])
+    cluster.refusals[ORDERS[2]] = KafkaError("only broker 0 is in sync")
+    refused = run("orders", "--cancel", "--execute")
+    assert refused.exit_code == 1
+    assert refused.stderr == "coterie: 1 of 1 partition were not called off: only broker 0 is in sync\n"
 
 
-def test_a_refusal_is_told(cluster: FakeAdmin) -> None:
-    cluster.brokers = (0, 1, 9)
-    done = run("orders", "--execute")
+def test_a_refusal_is_told_when_the_others_are_done(cluster: FakeAdmin) -> None:
+    cluster.refusals[ORDERS[1]] = KafkaError("no")
+    done = run("orders", "--replication-factor", "3", "--execute")
     assert done.exit_code == 1
-    assert "1 partition of " in done.stderr
-    assert "broker 9 is full" in done.stderr
+    assert done.stderr.endswith("coterie: 1 of 3 partitions did not begin to move: no\n")
+    assert "2 partitions under way" in done.stderr
+    assert [len(each) for each in replicas(cluster)] == [3, 2, 3]
+    assert cluster.elected == ORDERS
+
+
+def test_leaders_that_cannot_be_elected_yet_are_told(cluster: FakeAdmin) -> None:
+    cluster.not_elected = KafkaError("broker 2 is not in sync")
+    done = run("orders", "--execute")
+    assert done.exit_code == 0
+    assert "3 partitions not led by the first replica yet: broker 2 is not in sync" in done.stderr
+
+
+def test_so_few_replicas_that_writes_would_be_refused_or_lost_are_not_made(cluster: FakeAdmin) -> None:
+    cluster.configs["orders"] = {"min.insync.replicas": "2"}
+    assert "min.insync.replicas=2 of orders" in run("orders", "--replication-factor", "1", "--execute").stderr
+    cluster.configs["orders"] = {}
+    cluster.add_topic("behind", 1, isr=(1,))
+    refused = run("behind", "--replication-factor", "1", "--execute")
+    assert (refused.exit_code, cluster.moves) == (1, {})
+    assert "behind-0: of brokers 0,1 only 1 are in sync" in refused.stderr
 
 
 @pytest.mark.parametrize(
@@ -106,6 +146,7 @@ def test_a_refusal_is_told(cluster: FakeAdmin) -> None:
         (["orders", "--dry-run", "--execute"], 2, "contradict"),
         (["orders", "--cancel", "--brokers", "1"], 2, "--cancel goes with neither"),
         (["orders", "--brokers", "1,x"], 2, "'1,x' is not ID,ID"),
+        (["orders", "--brokers", ""], 2, "'' is not ID,ID"),
         (["orders", "--brokers", "1,7"], 2, "broker 7 is not there; these are: 0, 1, 2"),
         (["nothing"], 1, "there is no topic nothing"),
         (["orders", "--replication-factor", "4"], 1, "orders-0: 4 replica(s) on 3 broker(s)"),

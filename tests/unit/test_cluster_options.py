@@ -7,14 +7,16 @@ import os
 import socket
 import tempfile
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from ray.exceptions import GetTimeoutError, RayError
 
 from actors.broker_server import BrokerSpec
 from actors.cli.output import working
-from actors.cluster import ClusterError, _chosen_port, _socket_dir, _sweep_socket_dirs
+from actors.cluster import Cluster, ClusterError, _chosen_port, _socket_dir, _sweep_socket_dirs
 from actors.controller import Listeners
 from actors.launcher import RayLauncher
 from actors.ray_runtime import _token_hint
@@ -80,6 +82,44 @@ def test_a_start_shows_a_sign_of_life_on_a_terminal_and_nothing_in_a_pipe(monkey
         with working("starting 3 brokers"):
             pass
         assert ("starting 3 brokers" in stream.getvalue()) is shown
+
+
+# --- the end ---
+
+
+class Controller:
+    """The handle of a controller whose `stop` does not return."""
+
+    class stop:  # noqa: N801
+        @staticmethod
+        def remote() -> object:
+            return object()
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [(GetTimeoutError("no answer"), "not stop in order within 5 s"), (RayError("a bug"), "not stop in order: a bug")],
+)
+def test_a_cluster_that_does_not_stop_in_order_is_ended_before_that_is_said(
+    monkeypatch: pytest.MonkeyPatch, error: RayError, said: str
+) -> None:
+    ended: list[object] = []
+
+    def get(ref: object, timeout: float) -> None:
+        raise error
+
+    monkeypatch.setattr("ray.get", get)
+    monkeypatch.setattr("ray.kill", ended.append)
+    monkeypatch.setattr("actors.ray_runtime.end", lambda: ended.append("ray"))
+    controller = Controller()
+    cluster = Cluster("c", controller, [("h", 1)], owns_ray=True, owner=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(UserWarning, match=said):
+            cluster.stop()
+        assert ended == [controller, "ray"]
+        cluster.stop()
+    assert ended == [controller, "ray"]
 
 
 # --- socket folders ---

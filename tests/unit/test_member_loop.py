@@ -596,7 +596,7 @@ def test_a_member_has_failed_when_what_it_has_done_is_committed() -> None:
     member = Member(Flaky(v2=99).one, [{T0: [record(1), record(2)]}], max_retries=0)
     member.consumer.on_close = lambda: seen.append(member.loop.report()["state"])
     assert member.run()["state"] == "Failed"
-    assert seen == ["Running"]
+    assert seen == ["Failing"]
 
 
 def test_a_failed_attempt_is_logged_with_its_record(caplog: pytest.LogCaptureFixture) -> None:
