@@ -248,7 +248,7 @@ class ConsumerPool:
     def wait(self, until: Callable[[], bool] | None = None, timeout_s: float | None = None) -> bool:
         """Block until `until()` is true, looked at after each report; False when `timeout_s` has passed.
 
-        Raises PoolError if a member has failed.
+        Raises PoolError if a member has failed, or is about to.
         """
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         with self._changed:

@@ -24,20 +24,23 @@ def spread(
     `placed` are the replicas of all partitions by (topic, index): those of other topics stay, and count as load.
     `brokers` are the (id, rack) that may hold replicas. `factor` is the number of replicas; None keeps each
     partition's. A partition is in as many racks as it can be; if a broker has none, none counts. Beyond that, what
-    brokers hold of `topics` differs by one at most, and where that leaves a choice, what they hold in all. Of the moves
-    that lead there, those are made that leave each topic most even. What they are to lead, which costs no move, is made
-    even for each topic, and then in all, as far as the replicas allow.
+    brokers hold of `topics` differs by one at most, and where that leaves a choice, what they hold in all, as far as
+    moving one replica at a time leads there; of such moves those are made that leave each topic most even. What they
+    are to lead, which costs no move, is made even for each topic, and then in all, in the same way.
     Raises NotEnoughBrokersError if a partition is to have more replicas than there are brokers.
     """
     racks = dict(brokers)
     if None in racks.values():
         racks = dict.fromkeys(racks)
     plan = _Plan(racks, Counter(broker for replicas in placed.values() for broker in replicas))
-    for key in sorted(key for key in placed if key[0] in topics):
+    mine = sorted(key for key in placed if key[0] in topics)
+    for key in mine:
+        plan.add(key, placed[key])
+    for key in mine:
         count = len(placed[key]) if factor is None else factor
         if not 0 < count <= len(racks):
             raise NotEnoughBrokersError(f"{key[0]}-{key[1]}: {count} replica(s) on {len(racks)} broker(s)")
-        plan.add(key, placed[key], count)
+        plan.resize(key, count)
     _even_out(plan.held, plan.total, racks, plan.move)
     found = plan.partitions
     led = Counter(found.get(key, replicas)[0] for key, replicas in placed.items())
@@ -60,13 +63,16 @@ class _Plan:
         self._on: dict[int, dict[str, dict[Key, None]]] = {broker: {} for broker in racks}
         """Those that may move, by broker and topic."""
 
-    def add(self, key: Key, placed: Sequence[int], count: int) -> None:
-        """A partition with `count` replicas in as many racks as can be, and where it is as far as it may be."""
-        racks = self._racks
-        replicas = self.partitions[key] = [broker for broker in placed if broker in racks]
+    def add(self, key: Key, placed: Sequence[int]) -> None:
+        """A partition where it is, as far as it may be there."""
+        replicas = self.partitions[key] = [broker for broker in placed if broker in self._racks]
         self.held.update(replicas)
         for broker in replicas:
             self._note(key, broker, 1)
+
+    def resize(self, key: Key, count: int) -> None:
+        """Have a partition have `count` replicas, in as many racks as can be."""
+        racks, replicas = self._racks, self.partitions[key]
 
         def rank(broker: int) -> tuple[int, bool, int, int, int]:
             """Low for brokers that should get a replica, high for those that should give theirs up."""

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from actors.client.errors import KafkaError
 
 COLUMNS: Final = ("topic", "partition", "replicas", "new_replicas")
+_MIN_INSYNC: Final = "min.insync.replicas"
 _POLL_SECONDS: Final = 0.1
 _SLOWEST_POLL_SECONDS: Final = 2.0
 
@@ -68,16 +69,18 @@ def reassign(
         else:
             plan = _planned(admin, found, chosen, brokers, replication_factor)
         _tell(found, plan, output_format)
+        if not plan:
+            output.note("nothing is under way" if cancel else "nothing to move")
         if not execute:
             if plan and not dry_run:
                 output.note("nothing was changed: this was a dry run; add --execute to move partitions")
         elif cancel:
-            _raise(_refused(admin, dict.fromkeys(plan)), len(plan), "were not called off")
+            _raise(_refused(admin, dict.fromkeys(plan)), len(plan), "called off")
         else:
             refused = _refused(admin, plan)
             _wait(admin, (plan.keys() | under_way.keys()) - refused.keys())
             _lead(admin, [tp for tp in found.partitions if tp.topic in chosen])
-            _raise(refused, len(plan), "did not begin to move")
+            _raise(refused, len(plan), "moved")
 
 
 class _Found(NamedTuple):
@@ -121,12 +124,20 @@ def _planned(
             "its share with --brokers"
         )
     ids = sorted(there) if given is None else _broker_ids(given, there)
-    if factor is not None:
-        _check_factor(admin, found, chosen, factor)
     try:
         plan = spread(placed, chosen, [(broker, there[broker]) for broker in ids], factor)
     except NotEnoughBrokersError as error:
         raise CliError(f"{error}: name more with --brokers, or ask for fewer with --replication-factor") from error
+    if factor is not None:
+        _check_min_insync(admin, chosen, factor)
+    for key, new in plan.items():
+        each = found.partitions[TopicPartition(*key)]
+        behind = [broker for broker in new if broker in each.replicas and broker not in each.isr]
+        if len(new) < len(placed[key]) and behind:
+            raise CliError(
+                f"{key[0]}-{key[1]}: broker {behind[0]} is to stay and is not in sync: wait until it is before you "
+                "take replicas away"
+            )
     if plan:
         output.note(f"over brokers {', '.join(map(str, ids))}")
     return {TopicPartition(*key): replicas for key, replicas in plan.items()}
@@ -142,19 +153,16 @@ def _broker_ids(text: str, there: Mapping[int, Any]) -> list[int]:
     return sorted({int(part) for part in parts})
 
 
-def _check_factor(admin: Admin, found: _Found, chosen: set[str], factor: int) -> None:
-    """Raise CliError where so few replicas would lose data, or have writes refused."""
-    for topic, configs in calls.own_configs(admin, sorted(chosen)).items():
-        if int(configs.get("min.insync.replicas", 1)) > factor:
+def _check_min_insync(admin: Admin, chosen: set[str], factor: int) -> None:
+    from actors.client.admin_types import ConfigResource, ConfigResourceType
+
+    resources = [ConfigResource(ConfigResourceType.TOPIC, topic) for topic in sorted(chosen)]
+    for resource, configs in admin.describe_configs(resources).items():
+        needed = configs.get(_MIN_INSYNC)
+        if needed is not None and int(needed.value or 1) > factor:
             raise CliError(
-                f"min.insync.replicas={configs['min.insync.replicas']} of {topic} is more than --replication-factor "
-                f"{factor}: what is written with acks=all would be refused"
-            )
-    for tp, each in found.partitions.items():
-        if tp.topic in chosen and len(each.replicas) > factor and len(each.isr) < len(each.replicas):
-            raise CliError(
-                f"{tp.topic}-{tp.partition}: of brokers {output.text(each.replicas)} only {output.text(each.isr)} are "
-                f"in sync, and --replication-factor {factor} takes replicas away only where all are"
+                f"{_MIN_INSYNC}={needed.value} of {resource.name} is more than --replication-factor {factor}: what is "
+                "written with acks=all could be refused"
             )
 
 
@@ -169,8 +177,6 @@ def _tell(found: _Found, plan: Mapping[TopicPartition, tuple[int, ...]], output_
         for tp, new in sorted(plan.items())
     ]
     output.emit(rows, COLUMNS, output_format)
-    if not plan:
-        output.note("nothing to move")
 
 
 def _refused(admin: Admin, plan: Mapping[TopicPartition, Sequence[int] | None]) -> dict[TopicPartition, KafkaError]:
@@ -207,4 +213,5 @@ def _lead(admin: Admin, partitions: Sequence[TopicPartition]) -> None:
 
 def _raise(refused: Mapping[TopicPartition, KafkaError], of: int, what: str) -> None:
     if refused:
-        raise CliError(f"{len(refused)} of {output.plural(of, 'partition')} {what}: {next(iter(refused.values()))}")
+        first = next(iter(refused.values()))
+        raise CliError(f"{len(refused)} of {output.plural(of, 'partition')} could not be {what}: {first}")

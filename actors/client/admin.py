@@ -153,10 +153,11 @@ class Admin(GroupAdmin, ReplicaAdmin, AdminCore):
         asked = None if names is None else frozenset(names)
 
         async def ask(deadline: int) -> ClusterMetadata:
-            # At the broker that changes are asked of: what it has answered, it knows.
-            response = await self._ask_controller(lambda _: metadata_request(asked, create=False), deadline)
+            # The broker that changes are asked of: what one of ours has answered, it knows.
+            cluster = await self._metadata((), deadline)
+            node = cluster.brokers.get(cluster.controller_id)
             found = ClusterMetadata()
-            found.update(response, asked)
+            found.update(await self._network.ask(node, metadata_request(asked, create=False)), asked)
             return found
 
         async def work(deadline: int) -> list[TopicDescription]:

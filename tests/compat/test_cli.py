@@ -242,7 +242,7 @@ def test_partitions_are_spread_over_brokers_and_get_more_replicas(kafka: Peer, n
     planned = rows(kafka, "topics", "reassign", name, "--replication-factor", "2")
     assert [row["replicas"] for row in planned] == [[0]] * 6
     assert [part["replicas"] for part in partitions(kafka, name)] == [[0]] * 6, "moved by a dry run"
-    assert rows(kafka, "topics", "reassign", name, "--replication-factor", "2", "--execute") == planned
+    planned = rows(kafka, "topics", "reassign", name, "--replication-factor", "2", "--execute")
     wait_until(lambda: [part["replicas"] for part in partitions(kafka, name)] == [r["new_replicas"] for r in planned])
     wait_until(lambda: all(part["leader"] == part["replicas"][0] for part in partitions(kafka, name)), what="leaders")
     found = partitions(kafka, name)
@@ -270,7 +270,7 @@ def test_what_is_where_it_should_be_is_not_moved(kafka: Peer, name: str) -> None
     brokers = ",".join(map(str, before["replicas"]))
     done = coterie(kafka, "topics", "reassign", name, "--brokers", brokers, "--execute")
     assert (done.stdout, done.stderr) == ("", "nothing to move\n")
-    assert "nothing to move" in coterie(kafka, "topics", "reassign", name, "--cancel", "--execute").stderr
+    assert "nothing is under way" in coterie(kafka, "topics", "reassign", name, "--cancel", "--execute").stderr
     refused = coterie(kafka, "topics", "reassign", name, "--brokers", brokers, "--replication-factor", "2", code=1)
     assert f"{name}-0: 2 replica(s) on 1 broker(s)" in refused.stderr
     with Admin(bootstrap_servers=kafka.bootstrap_servers) as admin:

@@ -108,14 +108,14 @@ def test_moves_are_called_off(cluster: FakeAdmin) -> None:
     cluster.refusals[ORDERS[2]] = KafkaError("only broker 0 is in sync")
     refused = run("orders", "--cancel", "--execute")
     assert refused.exit_code == 1
-    assert refused.stderr == "coterie: 1 of 1 partition were not called off: only broker 0 is in sync\n"
+    assert refused.stderr == "coterie: 1 of 1 partition could not be called off: only broker 0 is in sync\n"
 
 
 def test_a_refusal_is_told_when_the_others_are_done(cluster: FakeAdmin) -> None:
     cluster.refusals[ORDERS[1]] = KafkaError("no")
     done = run("orders", "--replication-factor", "3", "--execute")
     assert done.exit_code == 1
-    assert done.stderr.endswith("coterie: 1 of 3 partitions did not begin to move: no\n")
+    assert done.stderr.endswith("coterie: 1 of 3 partitions could not be moved: no\n")
     assert "2 partitions under way" in done.stderr
     assert [len(each) for each in replicas(cluster)] == [3, 2, 3]
     assert cluster.elected == ORDERS
@@ -131,11 +131,24 @@ def test_leaders_that_cannot_be_elected_yet_are_told(cluster: FakeAdmin) -> None
 def test_so_few_replicas_that_writes_would_be_refused_or_lost_are_not_made(cluster: FakeAdmin) -> None:
     cluster.configs["orders"] = {"min.insync.replicas": "2"}
     assert "min.insync.replicas=2 of orders" in run("orders", "--replication-factor", "1", "--execute").stderr
-    cluster.configs["orders"] = {}
     cluster.add_topic("behind", 1, isr=(1,))
-    refused = run("behind", "--replication-factor", "1", "--execute")
+    refused = run("behind", "--brokers", "0", "--replication-factor", "1", "--execute")
     assert (refused.exit_code, cluster.moves) == (1, {})
-    assert "behind-0: of brokers 0,1 only 1 are in sync" in refused.stderr
+    assert "behind-0: broker 0 is to stay and is not in sync" in refused.stderr
+    assert run("behind", "--brokers", "1,2", "--replication-factor", "1", "--execute").exit_code == 0
+
+
+def test_a_factor_given_again_while_partitions_move_is_no_change(cluster: FakeAdmin) -> None:
+    """They have more replicas than that meanwhile, some of them not in sync."""
+    cluster.brokers = (0, 1, 2, 3, 4)
+    cluster.add_topic("grown", 6, isr=(0,))
+    planned = json.loads(run("grown", "--replication-factor", "3", "--format", "json").stdout)
+    cluster.moving = False
+    for row in planned:
+        cluster.begin(TopicPartition("grown", row["partition"]), tuple(row["new_replicas"]))
+    assert max(map(len, replicas(cluster, "grown"))) > 3
+    again = run("grown", "--replication-factor", "3", "--format", "json")
+    assert (again.exit_code, json.loads(again.stdout)) == (0, [])
 
 
 @pytest.mark.parametrize(
