@@ -24,10 +24,10 @@ from typing import Any, Self
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from actors import ray_runtime
-from actors.controller import Controller, ControllerSpec, Listeners
-from actors.process import code_version, last_line
-from actors.ray_runtime import ClusterError, write_private
+from actors.controller.actor import Controller, ControllerSpec, Listeners
+from actors.runtime import ray_runtime
+from actors.runtime.process import code_version, last_line
+from actors.runtime.ray_runtime import ClusterError, write_private
 from actors.settings import BrokerConfig
 
 __all__ = ["Cluster", "ClusterError"]

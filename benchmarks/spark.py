@@ -33,8 +33,8 @@ EMPTY_WITHIN_S = 0.5
 def running() -> Iterator[tuple[SparkSession, str]]:
     """A Spark session on RayDP beside three brokers, and the brokers' addresses."""
     import spark_bridge
-    from actors import ray_runtime
     from actors.cluster import Cluster
+    from actors.runtime import ray_runtime
 
     quiet = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
     with temporary_folder() as folder, contextlib.ExitStack() as stack:
@@ -54,7 +54,7 @@ def made(spark: SparkSession, tasks: int) -> DataFrame:
         import numpy as np
         import pyarrow as pa
 
-        from actors.client.ranges import BATCH_ROWS, range_schema
+        from actors.client.consumer.ranges import BATCH_ROWS, range_schema
         from spark_bridge.worker import begin_task
 
         begin_task()  # the floor has the same garbage collector
@@ -101,7 +101,7 @@ def materialise(df: DataFrame) -> float:
 def measure_write(spark: SparkSession, servers: str) -> tuple[float, float]:
     """Seconds of a write, and of only making what is written; medians. The last topic is the one to read."""
     from actors.client import Admin
-    from actors.client.admin_types import NewTopic
+    from actors.client.admin.types import NewTopic
     from spark_bridge.write import write_topic
 
     rows, writes, makes = to_write(spark), [], []
@@ -135,7 +135,7 @@ def measure_read(spark: SparkSession, servers: str) -> tuple[float, float]:
 def measure_empty(spark: SparkSession, servers: str) -> float:
     """Median seconds of a micro-batch that holds one record and whose function only counts it."""
     from actors.client import Admin, Producer
-    from actors.client.admin_types import NewTopic
+    from actors.client.admin.types import NewTopic
     from spark_bridge.stream import GroupStream
 
     with Admin(bootstrap_servers=servers) as admin:

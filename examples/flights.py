@@ -29,9 +29,9 @@ from rich.console import Console
 from rich.table import Table
 
 from actors.client import Admin, Consumer, Producer, TopicPartition
-from actors.client.admin_types import NewTopic
+from actors.client.admin.types import NewTopic
 from actors.cluster import Cluster
-from actors.consumer import ConsumerPool
+from actors.members.pool import ConsumerPool
 from examples import flights_spark
 from examples.flights_view import View
 

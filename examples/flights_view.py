@@ -14,7 +14,7 @@ from rich.text import Text
 
 from actors.client import Admin, Consumer, TopicPartition
 from actors.client.errors import KafkaError
-from actors.consumer import ConsumerPool, MemberStatus
+from actors.members.pool import ConsumerPool, MemberStatus
 
 _LINES = 8
 _PLAIN_SECONDS = 2.0

@@ -19,7 +19,7 @@ from pyspark.sql import functions as f
 
 import spark_bridge
 from actors.client import Admin, Producer
-from actors.client.admin_types import NewTopic
+from actors.client.admin.types import NewTopic
 from actors.cluster import Cluster
 from spark_bridge import Batch, GroupStream
 

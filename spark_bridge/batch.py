@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Self
 
-from actors.client.ranges import OffsetRange
+from actors.client.consumer.ranges import OffsetRange
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from actors.client import Admin
-from actors.client.admin_types import GroupDescription, MemberDescription
+from actors.client.admin.types import GroupDescription, MemberDescription
+from actors.client.consumer.ranges import OffsetRange
 from actors.client.errors import UnknownTopicOrPartitionError
-from actors.client.ranges import OffsetRange
 from actors.client.records import OffsetAndMetadata, TopicPartition
 from actors.coordinator.records import (
     OFFSET_KEY_TYPES,

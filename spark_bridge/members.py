@@ -21,9 +21,9 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from actors.client import Admin, TopicPartition
 from actors.client.config import consumer_config
 from actors.client.errors import KafkaError
-from actors.process import check_code_version, code_version
-from actors.range_group import Done, Held, Holding, RangeMemberSpec, await_settled, member_settings
-from actors.range_member import RangeMember
+from actors.members.range_group import Done, Held, Holding, RangeMemberSpec, await_settled, member_settings
+from actors.members.range_member import RangeMember
+from actors.runtime.process import check_code_version, code_version
 from placement.nodes import alive_nodes
 
 if TYPE_CHECKING:

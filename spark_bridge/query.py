@@ -19,9 +19,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from actors.client import Consumer, TopicPartition
+from actors.client.consumer.ranges import DataLossError, OffsetRange
 from actors.client.errors import KafkaTimeoutError
-from actors.client.ranges import DataLossError, OffsetRange
-from actors.range_group import positions_and_ends
+from actors.members.range_group import positions_and_ends
 from spark_bridge.batch import Batch, limited
 from spark_bridge.members import Members, Share
 from spark_bridge.source import Reading, ranges_dataframe, split_ranges

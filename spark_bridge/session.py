@@ -60,7 +60,7 @@ def session(
 
 
 def _run(app: Application, java: Java, owned: bool) -> Iterator[SparkSession]:
-    from actors.ray_runtime import process_environment
+    from actors.runtime.ray_runtime import process_environment
     from spark_bridge import launch, ray_nodes
 
     ray_nodes.refuse_taken_namespace()
@@ -101,7 +101,7 @@ def _ray(app: Application, java: Java, ray_address: str | None) -> Iterator[bool
     """Connected to a Ray; yields whether this session has started it."""
     import ray
 
-    from actors import ray_runtime
+    from actors.runtime import ray_runtime
 
     if ray.is_initialized():
         _check_address(ray.get_runtime_context().gcs_address, ray_address)

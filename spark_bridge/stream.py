@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from actors.client import Admin, Consumer, TopicPartition
 from actors.client.config import consumer_config
 from actors.client.errors import UnknownTopicOrPartitionError
-from actors.range_group import RangeMemberSpec, member_settings, topics_begun
+from actors.members.range_group import RangeMemberSpec, member_settings, topics_begun
 from spark_bridge.bounds import resolve
 from spark_bridge.executors import prepare
 from spark_bridge.members import Members, executor_nodes

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from actors.client.ranges import RangeReader
+from actors.client.consumer.ranges import RangeReader
 
 _IDLE_S: Final = 30.0
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import DataType
 
-    from actors.client.accumulator import FutureBatchMetadata
+    from actors.client.producer.accumulator import FutureBatchMetadata
 
 _BATCH_BYTES: Final = 256 << 10
 # Of one record batch: rows come by the thousand, and a batch costs a request's share of work on both sides.

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from actors.handlers.api_versions import ADVERTISED
-from actors.handlers.registry import HANDLERS, SHARD_APIS
+from actors.broker.handlers.api_versions import ADVERTISED
+from actors.broker.handlers.registry import HANDLERS, SHARD_APIS
 from actors.settings import SECTION_OF, SECTIONS, SETTINGS, TOPIC_SETTINGS, Setting
 from actors.settings.kinds import MAX_INT, MAX_LONG
 from actors.wire.messages import api_name

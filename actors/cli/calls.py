@@ -14,7 +14,7 @@ from actors.cli.reset import Log
 
 if TYPE_CHECKING:
     from actors.client import Admin, TopicPartition
-    from actors.client.admin_types import TopicDescription
+    from actors.client.admin.types import TopicDescription
 
 _OWN_SOURCE: Final = 1  # DYNAMIC_TOPIC_CONFIG (KIP-226)
 _CONNECT_TIMEOUT_S: Final = 5.0
@@ -33,7 +33,7 @@ def connect(bootstrap_server: str, timeout_ms: int) -> Iterator[Admin]:
 
 def check_reachable(bootstrap_server: str) -> None:
     """Raise CliError if no broker accepts connections: clients wait for one to appear, people had rather know."""
-    from actors.client.network import parse_bootstrap
+    from actors.client.net.network import parse_bootstrap
 
     try:
         addresses = parse_bootstrap(bootstrap_server)
@@ -59,7 +59,7 @@ def existing_topics(admin: Admin, names: Iterable[str] | None = None) -> list[To
 
 def own_configs(admin: Admin, topics: Sequence[str]) -> dict[str, dict[str, str]]:
     """The settings each topic has of its own."""
-    from actors.client.admin_types import ConfigResource, ConfigResourceType
+    from actors.client.admin.types import ConfigResource, ConfigResourceType
 
     if not topics:
         return {}

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from actors.client.admin_types import GroupDescription, MemberDescription
+    from actors.client.admin.types import GroupDescription, MemberDescription
     from actors.client.records import OffsetAndMetadata, TopicPartition
 
 Rows = list[dict[str, Any]]

@@ -25,7 +25,7 @@ from actors.cli.reset_offsets import reset_offsets
 
 if TYPE_CHECKING:
     from actors.client import Admin, TopicPartition
-    from actors.client.admin_types import GroupDescription
+    from actors.client.admin.types import GroupDescription
 
 
 @click.group()

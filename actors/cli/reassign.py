@@ -15,7 +15,7 @@ from placement.spread import spread
 
 if TYPE_CHECKING:
     from actors.client import Admin, TopicPartition
-    from actors.client.admin_types import PartitionDescription, PartitionReassignment
+    from actors.client.admin.types import PartitionDescription, PartitionReassignment
     from actors.client.errors import KafkaError
 
 COLUMNS: Final = ("topic", "partition", "replicas", "new_replicas")
@@ -154,7 +154,7 @@ def _broker_ids(text: str, there: Mapping[int, Any]) -> list[int]:
 
 
 def _check_min_insync(admin: Admin, chosen: set[str], factor: int) -> None:
-    from actors.client.admin_types import ConfigResource, ConfigResourceType
+    from actors.client.admin.types import ConfigResource, ConfigResourceType
 
     resources = [ConfigResource(ConfigResourceType.TOPIC, topic) for topic in sorted(chosen)]
     for resource, configs in admin.describe_configs(resources).items():

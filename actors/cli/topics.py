@@ -13,7 +13,7 @@ from actors.cli.errors import CliError
 from actors.cli.reassign import reassign
 
 if TYPE_CHECKING:
-    from actors.client.admin_types import PartitionDescription, TopicDescription
+    from actors.client.admin.types import PartitionDescription, TopicDescription
 
 COLUMNS: Final = ("topic", "partition", "leader", "replicas", "isr")
 
@@ -99,7 +99,7 @@ def create(
     if_not_exists: bool,
 ) -> None:
     """Create topics."""
-    from actors.client.admin_types import NewTopic
+    from actors.client.admin.types import NewTopic
 
     names = options.names(topic_arguments, topic_options, "topic")
     if replica_assignment and (partitions or replication_factor):
@@ -137,7 +137,7 @@ def alter(
     if_exists: bool,
 ) -> None:
     """Add partitions to topics, and change their settings."""
-    from actors.client.admin_types import ConfigResource, ConfigResourceType
+    from actors.client.admin.types import ConfigResource, ConfigResourceType
 
     names = options.names(topic_arguments, topic_options, "topic")
     settings = options.key_values(configs)

@@ -1,9 +1,9 @@
 """Kafka clients for any broker: Consumer, Producer, Admin. Nothing here imports ray or knows our own brokers."""
 
-from actors.client.admin import Admin
-from actors.client.consumer import Consumer
-from actors.client.listener import ConsumerRebalanceListener
-from actors.client.producer import Producer
+from actors.client.admin.admin import Admin
+from actors.client.consumer.consumer import Consumer
+from actors.client.consumer.listener import ConsumerRebalanceListener
+from actors.client.producer.producer import Producer
 from actors.client.records import (
     BatchMetadata,
     ConsumerGroupMetadata,

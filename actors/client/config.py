@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from actors.client.assignors import BUILT_IN, Assignor
 from actors.client.errors import ConfigurationError
-from actors.client.network import parse_bootstrap
+from actors.client.group.assignors import BUILT_IN, Assignor
+from actors.client.net.network import parse_bootstrap
 
 _INT_MAX = 2**31 - 1
 _INSTANCE_ID = re.compile(r"[a-zA-Z0-9._-]{1,249}")

@@ -12,8 +12,8 @@ from confluent_kafka import KafkaException
 from confluent_kafka import Producer as ConfluentProducer
 
 from actors.client import Admin, Consumer, ConsumerRebalanceListener, Producer, RecordMetadata, TopicPartition
-from actors.client.assignors.protocol import Assignment
 from actors.client.errors import KafkaError
+from actors.client.group.assignors.protocol import Assignment
 from actors.coordinator.records import GroupPut, decode
 from tests.chaos.history import History
 

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from actors.client import Admin, Consumer, TopicPartition
-from actors.client.admin_types import NewTopic
+from actors.client.admin.types import NewTopic
 from actors.client.errors import KafkaError
 from placement.hashing import partition_for_group
 from tests.chaos.faults import Tormentor

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from actors.client import Admin, Consumer, ConsumerRebalanceListener, OffsetAndMetadata, Producer, TopicPartition
-from actors.client.admin_types import ConfigResource, ConfigResourceType, NewTopic
+from actors.client.admin.types import ConfigResource, ConfigResourceType, NewTopic
 from actors.client.errors import (
     CommitFailedError,
     GroupIdNotFoundError,

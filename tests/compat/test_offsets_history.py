@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from actors.client import Admin, OffsetAndMetadata, TopicPartition
-from actors.client.admin_types import NewTopic
+from actors.client.admin.types import NewTopic
 from spark_bridge.groups import OFFSETS_TOPIC, _ReadOffsets
 from spark_bridge.options import source_options
 from spark_bridge.read import planned

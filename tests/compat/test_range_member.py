@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from actors.client import Admin, Consumer, OffsetAndMetadata, Producer, TopicPartition
-from actors.client.admin_types import NewTopic
+from actors.client.admin.types import NewTopic
 from actors.client.errors import ConfigurationError
-from actors.range_group import Holding, RangeMemberSpec
-from actors.range_member import RangeMember
+from actors.members.range_group import Holding, RangeMemberSpec
+from actors.members.range_member import RangeMember
 from tests.compat.peers import Peer
 from tests.compat.raw import await_topics
 from tests.compat.support import against, wait_until

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from actors.client import Admin, Producer, TopicPartition
-from actors.client.admin_types import NewTopic
-from actors.client.ranges import DataLossError, OffsetRange, RangeReader
+from actors.client.admin.types import NewTopic
+from actors.client.consumer.ranges import DataLossError, OffsetRange, RangeReader
 from tests.compat import peers
 from tests.compat.peers import Peer
 from tests.compat.raw import await_topics

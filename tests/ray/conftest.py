@@ -10,8 +10,8 @@ import psutil
 import pytest
 import ray
 
-from actors import ray_runtime
 from actors.cluster import Cluster
+from actors.runtime import ray_runtime
 from tests.ray.support import FAST, assert_gone
 
 _numbers = itertools.count(1)

@@ -17,7 +17,7 @@ import ray
 from confluent_kafka.admin import AdminClient
 
 from actors.cluster import Cluster, ClusterError, _actors_of
-from actors.controller import Controller
+from actors.controller.actor import Controller
 from placement.hashing import partition_for_group
 from tests.ray.support import (
     assert_gone,

@@ -15,7 +15,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from actors.cluster import Cluster
-from actors.consumer import ConsumerPool, PoolError
+from actors.members.pool import ConsumerPool, PoolError
 from tests.ray.handlers import Poisoned, Recorder, Stuck, handled
 from tests.ray.support import assert_gone, committed, consumer, patient, produce, read_all, topic
 

@@ -7,8 +7,8 @@ import socket
 import threading
 from typing import Any
 
-from actors.consumer import ConsumerPool, _Slot
-from actors.member_loop import MemberSpec
+from actors.members.handler_member import MemberSpec
+from actors.members.pool import ConsumerPool, _Slot
 
 
 class Pool(ConsumerPool):

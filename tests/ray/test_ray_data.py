@@ -11,12 +11,12 @@ from unittest.mock import MagicMock
 import pytest
 from ray.data import Dataset
 
-from actors import ray_data
 from actors.client import Admin, Consumer, TopicPartition
+from actors.client.consumer.ranges import OffsetRange
 from actors.client.errors import ConfigurationError, UnknownTopicOrPartitionError
-from actors.client.ranges import OffsetRange
 from actors.cluster import Cluster
-from actors.ray_data import SCHEMA, GroupRead, read_group
+from actors.members import ray_data
+from actors.members.ray_data import SCHEMA, GroupRead, read_group
 from tests.ray.support import await_topic, consumer, produce, topic, wait_until
 
 PARTITIONS = 3

@@ -21,8 +21,8 @@ from actors.coordinator import (
     Request,
     SyncGroupRequest,
 )
-from tests.coordination import Driver, subscription
-from tests.coordination_invariants import Witness, assert_consistent
+from tests.support.coordination import Driver, subscription
+from tests.support.coordination_invariants import Witness, assert_consistent
 
 CONFIG = CoordinatorConfig(
     group_initial_rebalance_delay_ms=500,

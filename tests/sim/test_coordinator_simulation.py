@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.coordination_simulator import World, run
+from tests.support.coordination_simulator import World, run
 
 SEEDS_PER_TEST = 20
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from actors import elections
+from actors.controller.decisions import elections
 from actors.log.replication import FollowerReplica, LeaderReplica, Push
 from actors.wire.errors import ErrorCode
 from placement.metadata import PartitionInfo, changed
-from tests import replication_simulator
-from tests.replication_simulator import SimBroker, ViolationError, run
+from tests.support import replication_simulator
+from tests.support.replication_simulator import SimBroker, ViolationError, run
 
 SEEDS = 60
 SEEDS_TO_FIND_A_BUG = 400
@@ -26,7 +26,7 @@ def test_acknowledged_records_survive_and_logs_agree(first: int) -> None:
         try:
             run(seed)
         except ViolationError as violation:
-            pytest.fail(f"{violation}; see PYTHONPATH=. python -m tests.replication_simulator {seed}")
+            pytest.fail(f"{violation}; see PYTHONPATH=. python -m tests.support.replication_simulator {seed}")
 
 
 def test_the_same_seed_is_the_same_run() -> None:

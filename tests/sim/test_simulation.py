@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.simulation.bugs import BUGS
+from tests.sim.bugs import BUGS
 
 _ROOT = Path(__file__).parents[2]
 _SEEDS_A_TEST = 50
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.timeout(1200)  # all of it is computing: on a busy mach
 
 
 def _simulate(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "tests.simulation", *arguments]
+    command = [sys.executable, "-m", "tests.sim", *arguments]
     return subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False)
 
 

@@ -18,8 +18,8 @@ import ray
 from ray._private.utils import write_ray_address
 
 import spark_bridge
-from actors import ray_runtime
 from actors.cluster import Cluster
+from actors.runtime import ray_runtime
 from tests.spark.support import FAST, FAST_SPARK, JOB_SERVER, SMALL, assert_gone, jvms
 
 if TYPE_CHECKING:

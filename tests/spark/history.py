@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from actors.client import Consumer, TopicPartition
-from actors.client.assignors.protocol import Assignment
+from actors.client.group.assignors.protocol import Assignment
 from actors.coordinator.records import GroupPut, OffsetsPut, decode
 
 OFFSETS_TOPIC = "__consumer_offsets"

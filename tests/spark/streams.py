@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from actors.client import Admin, Consumer, Producer, TopicPartition
-from actors.client.admin_types import NewTopic
+from actors.client.admin.types import NewTopic
 from spark_bridge.batch import Batch
 from spark_bridge.query import GroupQuery
 from spark_bridge.stream import GroupStream

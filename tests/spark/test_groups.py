@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from actors.client import Admin, Consumer, OffsetAndMetadata, Producer, TopicPartition
-from actors.client.admin_types import NewTopic
+from actors.client.admin.types import NewTopic
 from spark_bridge.groups import lag, offsets_history, summarise_groups
 from tests.spark.support import await_topic, wait_until
 

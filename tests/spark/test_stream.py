@@ -13,10 +13,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from actors.client import Admin, Consumer, TopicPartition
+from actors.client.consumer.ranges import DataLossError
 from actors.client.errors import UnknownTopicOrPartitionError
-from actors.client.ranges import DataLossError
 from actors.cluster import Cluster
-from actors.consumer import ConsumerPool
+from actors.members.pool import ConsumerPool
 from spark_bridge.batch import Batch
 from spark_bridge.once import OnceFiles, OnceTable
 from spark_bridge.stream import GroupStream
@@ -317,7 +317,7 @@ def test_a_table_shows_what_was_entered(spark: SparkSession, cluster: Cluster, t
 
 
 def test_of_two_writers_at_once_the_second_leaves_out_what_the_first_wrote(spark: SparkSession, tmp_path: Path) -> None:
-    from actors.client.ranges import OffsetRange
+    from actors.client.consumer.ranges import OffsetRange
 
     df = spark.range(10).selectExpr("'t' topic", "0 partition", "id offset")
     first, second = OnceFiles(tmp_path), OnceFiles(tmp_path)

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame
 
 from actors.client import Consumer, TopicPartition
 from actors.cluster import Cluster
-from actors.consumer import ConsumerPool
+from actors.members.pool import ConsumerPool
 from spark_bridge.batch import Batch
 from tests.spark.history import read_history
 from tests.spark.streams import PARTITIONS, Seen, committed, ends, make_topic, run, send, stream

@@ -1,0 +1,76 @@
+"""Broker: the Ray actor around a BrokerServer.
+
+Its data directory survives it, locked while it lives. Only the controller starts brokers (max_restarts=0), each time
+with a new epoch; `start` and `stop` may be called again without harm.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import ray
+
+from actors.broker.server import BrokerServer, BrokerSpec
+from actors.runtime.process import LoopThread, check_code_version, log_to, settle_memory
+
+_STOP_SECONDS = 30.0  # flushing every log may take its time on a slow disk
+
+
+async def _start(spec: BrokerSpec, find_controller: Callable[[], tuple[str, int, bytes]]) -> BrokerServer:
+    server = BrokerServer(spec, find_controller)
+    await server.start()
+    return server
+
+
+async def _status(server: BrokerServer) -> dict[str, Any]:
+    return server.status()  # on the loop, where nothing changes meanwhile
+
+
+# No method of an actor class may be a coroutine: Ray would then run all of them on one loop, one at a time.
+@ray.remote(num_cpus=0, max_restarts=0, max_concurrency=4)
+class Broker:
+    """One broker process."""
+
+    def __init__(self, spec: BrokerSpec, namespace: str, log_dir: str, version: str) -> None:
+        check_code_version(version)
+        log_to(log_dir, f"broker-{spec.broker_id}")
+        self._spec = spec
+        self._namespace = namespace
+        settle_memory()
+        self._thread = LoopThread("coterie-broker")
+        self._server: BrokerServer | None = None
+
+    def start(self) -> dict[str, Any]:
+        """Recover, listen and register. Raises StartError or DataDirError with the fix in its text."""
+        if self._server is None:
+            self._server = self._thread.call(_start(self._spec, self._find_controller))
+        return {"pid": os.getpid(), "port": self._server.port}
+
+    def _find_controller(self) -> tuple[str, int, bytes]:
+        try:
+            controller = ray.get_actor("controller", namespace=self._namespace)
+            host, port, secret = ray.get(controller.join_info.remote(), timeout=5)
+        except (ValueError, ray.exceptions.RayError) as error:
+            raise ConnectionError(str(error)) from error
+        return host, port, secret
+
+    def status(self) -> dict[str, Any]:
+        """This broker and its shards."""
+        if self._server is None:
+            return {"broker_id": self._spec.broker_id, "pid": os.getpid(), "load": {}, "shards": []}
+        found = self._thread.call(_status(self._server), 5)
+        found["node_id"] = ray.get_runtime_context().get_node_id()
+        return found
+
+    def hand_over(self) -> None:
+        """Have others lead what this broker leads, as far as they can. Raises OSError, TimeoutError."""
+        if self._server is not None:
+            self._thread.call(self._server.hand_over(), _STOP_SECONDS)
+
+    def stop(self) -> None:
+        """Close the logs cleanly."""
+        if self._server is not None:
+            server, self._server = self._server, None
+            self._thread.call(server.stop(), _STOP_SECONDS)

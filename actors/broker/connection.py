@@ -1,0 +1,188 @@
+"""A client's connection to a broker: frames in, answers out in request order, and the limits that protect us.
+
+What a frame means is the server's business (`Server.on_frame`); the order of answers is slots.py's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Protocol, cast
+
+from actors.broker.slots import Slot, SlotQueue
+
+log = logging.getLogger(__name__)
+
+_READY_BYTES_MAX = 1 << 20  # answers of one connection beyond this are written, or waited for, before more requests
+MAX_OPEN_SLOTS = 512
+_SMALLEST_REQUEST = 10  # api key, version, correlation id, length of the client id
+
+
+class Server(Protocol):
+    """What a connection needs of the broker it belongs to."""
+
+    socket_request_max_bytes: int
+
+    def on_connect(self, connection: Connection) -> bool:
+        """A client has connected; False refuses it."""
+
+    def on_frame(self, connection: Connection, data: bytes, start: int, end: int) -> None:
+        """One whole request is `data[start:end]`, without its length. May raise WireError: the connection closes."""
+
+    def on_disconnect(self, connection: Connection, unanswered: list[Slot]) -> None:
+        """The client has gone, its slots with it."""
+
+
+class Connection(asyncio.Protocol):
+    """One client. Reading stops while too many slots are open or the client does not read its answers."""
+
+    def __init__(self, server: Server, connection_id: int, now: float) -> None:
+        self.server = server
+        self.id = connection_id
+        self.slots = SlotQueue(self)
+        self.transport: asyncio.Transport | None = None
+        self.peer = ""
+        self.last_active = now
+        self._chunks: list[bytes] = []
+        self._have = 0
+        self._need = 4
+        self._held: bytes = b""
+        self._write_paused = False
+        self._read_paused = False
+        self._holds = 0
+
+    # --- asyncio.Protocol ---
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+        self.transport.set_write_buffer_limits(high=1 << 18, low=1 << 16)
+        name = transport.get_extra_info("peername")
+        self.peer = name[0] if isinstance(name, tuple) else ""
+        if not self.server.on_connect(self):
+            self.transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.transport = None
+        self._chunks.clear()
+        self._held = b""
+        self.server.on_disconnect(self, self.slots.clear())
+
+    def pause_writing(self) -> None:
+        self._write_paused = True
+        self._update_reading()
+
+    def resume_writing(self) -> None:
+        self._write_paused = False
+        self._continue()
+
+    def data_received(self, data: bytes) -> None:
+        if self._held:
+            self._held += data
+            return
+        if self._chunks:
+            # A frame longer than one read is gathered in pieces and joined once.
+            self._chunks.append(data)
+            self._have += len(data)
+            if self._have < self._need:
+                return
+            data = b"".join(self._chunks)
+            self._chunks.clear()
+        self._parse(data)
+
+    # --- frames ---
+
+    def _parse(self, data: bytes) -> None:
+        position, size = 0, len(data)
+        server, slots = self.server, self.slots
+        try:
+            while size - position >= 4:
+                if slots.ready_bytes > _READY_BYTES_MAX:
+                    self._write_ready()
+                if self._must_wait():
+                    self._held = data[position:]
+                    break
+                length = int.from_bytes(data[position : position + 4], "big", signed=True)
+                if not _SMALLEST_REQUEST <= length <= server.socket_request_max_bytes:
+                    self.close(
+                        f"a request of {length} bytes is outside {_SMALLEST_REQUEST} to "
+                        f"socket.request.max.bytes={server.socket_request_max_bytes}"
+                    )
+                    return
+                end = position + 4 + length
+                if end > size:
+                    self._need = 4 + length
+                    break
+                server.on_frame(self, data, position + 4, end)
+                if self.transport is None:
+                    return
+                position = end
+            else:
+                self._need = 4
+        except ValueError as error:  # WireError: this connection alone pays for it
+            self.close(str(error))
+            return
+        if not self._held and position < size:
+            self._chunks.append(data[position:])
+            self._have = size - position
+        self.flush()
+        self._update_reading()
+
+    def _continue(self) -> None:
+        if self._held and not self._must_wait():
+            held, self._held = self._held, b""
+            self._parse(held)
+        else:
+            self._update_reading()
+
+    def _must_wait(self) -> bool:
+        slots = self.slots
+        return (
+            self._write_paused
+            or self._holds > 0
+            or len(slots) >= MAX_OPEN_SLOTS
+            or slots.ready_bytes > _READY_BYTES_MAX
+        )
+
+    def _update_reading(self) -> None:
+        stop = self._write_paused or self._holds > 0 or bool(self._held)
+        if self.transport is not None and stop != self._read_paused:
+            self._read_paused = stop
+            if stop:
+                self.transport.pause_reading()
+            else:
+                self.transport.resume_reading()
+
+    def hold(self) -> None:
+        """Stop reading until `release`: what this client asks for has nowhere to go at the moment."""
+        self._holds += 1
+        self._update_reading()
+
+    def release(self) -> None:
+        """Undo one `hold`."""
+        self._holds -= 1
+        self._continue()
+
+    # --- answers ---
+
+    def flush(self) -> None:
+        """Write the answers whose turn has come, then go on with requests that waited for a free slot."""
+        self._write_ready()
+        if self._held:
+            self._continue()
+
+    def _write_ready(self) -> None:
+        out = self.slots.take()
+        if out and self.transport is not None:
+            self.transport.write(out[0] if len(out) == 1 else b"".join(out))
+
+    @property
+    def write_buffer_size(self) -> int:
+        """Bytes answered but not yet taken by the kernel."""
+        return 0 if self.transport is None else self.transport.get_write_buffer_size() + self.slots.ready_bytes
+
+    def close(self, reason: str = "") -> None:
+        """Close now. A reason is logged with the peer."""
+        if reason:
+            log.warning("closing connection %d from %s: %s", self.id, self.peer or "?", reason)
+        if self.transport is not None:
+            self.transport.abort()

@@ -1,0 +1,28 @@
+"""AlterConfigs: replaces all settings of a topic or broker, decided by the controller (KIP-133)."""
+
+from __future__ import annotations
+
+from actors.broker.context import BrokerContext, Request
+from actors.broker.handlers.altering import Operation, ask, refused
+from actors.wire.errors import ErrorCode
+from actors.wire.messages import AlterConfigsRequest, AlterConfigsResponse, ApiMessage
+
+API = AlterConfigsRequest
+VERSIONS = (0, 2)
+
+_SET = 0
+
+
+def handle(context: BrokerContext, request: Request) -> None:
+    """What a resource does not name goes back to its default."""
+    ask(context, request, AlterConfigsResponse, failed, _operations, replace=True)
+
+
+def _operations(resource: AlterConfigsRequest.AlterConfigsResource) -> list[Operation]:
+    return [(config.name, _SET, config.value) for config in resource.configs]
+
+
+def failed(message: ApiMessage, version: int, code: ErrorCode, text: str | None = None) -> AlterConfigsResponse:
+    """The whole request refused."""
+    assert isinstance(message, AlterConfigsRequest)
+    return refused(AlterConfigsResponse, message.resources, code, text)

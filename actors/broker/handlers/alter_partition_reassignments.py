@@ -1,0 +1,47 @@
+"""AlterPartitionReassignments: other brokers for partitions, or an end to a move that is under way (KIP-455)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from actors.broker.context import BrokerContext, Request
+from actors.broker.handlers.forwarding import forward
+from actors.wire.errors import ErrorCode
+from actors.wire.messages import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ApiMessage,
+)
+
+API = AlterPartitionReassignmentsRequest
+VERSIONS = (0, 1)
+
+Topic = AlterPartitionReassignmentsResponse.ReassignableTopicResponse
+Partition = AlterPartitionReassignmentsResponse.ReassignablePartitionResponse
+
+
+def handle(context: BrokerContext, request: Request) -> None:
+    """Answered when the move has begun; ListPartitionReassignments tells when it has ended."""
+    m: AlterPartitionReassignmentsRequest = request.message
+    arguments = {
+        "partitions": [[t.name, p.partition_index, p.replicas] for t in m.topics for p in t.partitions],
+        "allow_factor_change": request.version < 1 or m.allow_replication_factor_change,
+    }
+    forward(context, request, "alter_reassignments", arguments, _answer, failed)
+
+
+def _answer(results: list[dict[str, Any]]) -> AlterPartitionReassignmentsResponse:
+    topics: dict[str, Topic] = {}
+    for r in results:
+        topic = topics.setdefault(r["topic"], Topic(name=r["topic"], partitions=[]))
+        topic.partitions.append(
+            Partition(partition_index=r["index"], error_code=r["error_code"], error_message=r["error_message"])
+        )
+    return AlterPartitionReassignmentsResponse(responses=list(topics.values()))
+
+
+def failed(
+    message: ApiMessage, version: int, code: ErrorCode, text: str | None = None
+) -> AlterPartitionReassignmentsResponse:
+    """The whole request refused."""
+    return AlterPartitionReassignmentsResponse(error_code=code, error_message=text)

@@ -1,0 +1,42 @@
+"""ApiVersions: which APIs this broker serves, in which versions (KIP-35, KIP-511)."""
+
+from __future__ import annotations
+
+import re
+
+from actors.broker.context import BrokerContext, Request
+from actors.wire.errors import ErrorCode
+from actors.wire.messages import ApiMessage, ApiVersionsRequest, ApiVersionsResponse
+
+API = ApiVersionsRequest
+VERSIONS = (0, 4)
+
+# What is served, by API key; registry.py fills it.
+ADVERTISED: dict[int, tuple[int, int]] = {}
+
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?\Z")
+
+
+def handle(context: BrokerContext, request: Request) -> ApiVersionsResponse:
+    """All ranges, or INVALID_REQUEST if the client's software name or version is illegal."""
+    m: ApiVersionsRequest = request.message
+    if request.version >= 3 and not (
+        _SOFTWARE.match(m.client_software_name) and _SOFTWARE.match(m.client_software_version)
+    ):
+        return failed(m, request.version, ErrorCode.INVALID_REQUEST)
+    return ApiVersionsResponse(api_keys=[_range(key) for key in sorted(ADVERTISED)])
+
+
+def unsupported() -> ApiVersionsResponse:
+    """The answer, to be encoded in version 0, to an ApiVersions request of a version not served."""
+    return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[_range(API.api_key)])
+
+
+def _range(api_key: int) -> ApiVersionsResponse.ApiVersion:
+    first, last = ADVERTISED[api_key]
+    return ApiVersionsResponse.ApiVersion(api_key=api_key, min_version=first, max_version=last)
+
+
+def failed(message: ApiMessage, version: int, code: ErrorCode, text: str | None = None) -> ApiVersionsResponse:
+    """The whole request refused."""
+    return ApiVersionsResponse(error_code=code)

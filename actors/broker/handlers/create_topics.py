@@ -1,0 +1,95 @@
+"""CreateTopics: decided by the controller, answered when the living brokers know the topics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from actors.broker.context import BrokerContext, Request
+from actors.broker.handlers.forwarding import forward
+from actors.settings import TOPIC_SETTINGS, topic_config_value
+from actors.wire.errors import ErrorCode
+from actors.wire.messages import ApiMessage, CreateTopicsRequest, CreateTopicsResponse
+
+API = CreateTopicsRequest
+VERSIONS = (2, 7)
+
+Result = CreateTopicsResponse.CreatableTopicResult
+
+
+def handle(context: BrokerContext, request: Request) -> CreateTopicsResponse | None:
+    """Topics that cannot even be asked for are refused here; the others' results stand beside theirs."""
+    m: CreateTopicsRequest = request.message
+    refused = {i: result for i, topic in enumerate(m.topics) if (result := _refused(topic)) is not None}
+    asked = [topic for i, topic in enumerate(m.topics) if i not in refused]
+
+    def answer(results: list[dict[str, Any]]) -> CreateTopicsResponse:
+        made = (_result(context, topic, result) for topic, result in zip(asked, results, strict=True))
+        return CreateTopicsResponse(topics=[refused.get(i) or next(made) for i in range(len(m.topics))])
+
+    if not asked:
+        return answer([])
+    arguments = {"topics": [_arguments(topic) for topic in asked], "validate_only": m.validate_only}
+    forward(context, request, "create_topics", arguments, answer, failed)
+    return None
+
+
+def _refused(topic: CreateTopicsRequest.CreatableTopic) -> Result | None:
+    indexes = sorted(assignment.partition_index for assignment in topic.assignments)
+    if indexes != list(range(len(indexes))):
+        text = f"the assigned partitions {indexes} are not numbered from 0 without a gap"
+        return Result(name=topic.name, error_code=ErrorCode.INVALID_REPLICA_ASSIGNMENT, error_message=text)
+    names = [config.name for config in topic.configs]
+    if len(set(names)) != len(names):
+        text = "a setting is given more than once"
+        return Result(name=topic.name, error_code=ErrorCode.INVALID_CONFIG, error_message=text)
+    return None
+
+
+def _arguments(topic: CreateTopicsRequest.CreatableTopic) -> dict[str, Any]:
+    ordered = sorted(topic.assignments, key=lambda assignment: assignment.partition_index)
+    return {
+        "name": topic.name,
+        "partitions": topic.num_partitions,
+        "factor": topic.replication_factor,
+        "assignments": [list(assignment.broker_ids) for assignment in ordered] or None,
+        "configs": {config.name: config.value for config in topic.configs},
+    }
+
+
+def _result(context: BrokerContext, topic: CreateTopicsRequest.CreatableTopic, result: dict[str, Any]) -> Result:
+    made = Result(
+        name=result["name"],
+        topic_id=result["topic_id"],
+        error_code=result["error_code"],
+        error_message=result["error_message"],
+        num_partitions=result["partitions"],
+        replication_factor=result["factor"],
+    )
+    if not result["error_code"]:
+        made.configs = _configs(context, topic)
+    return made
+
+
+def _configs(
+    context: BrokerContext, topic: CreateTopicsRequest.CreatableTopic
+) -> list[CreateTopicsResponse.CreatableTopicConfigs]:
+    """Every setting of the new topic (KIP-525)."""
+    known = context.metadata.topics.get(topic.name)
+    own = (
+        known.configs if known else {config.name: config.value for config in topic.configs if config.value is not None}
+    )
+    values = (topic_config_value(name, own, context.config) for name in TOPIC_SETTINGS)
+    return [
+        CreateTopicsResponse.CreatableTopicConfigs(
+            name=v.name, value=v.value, read_only=v.read_only, config_source=v.source
+        )
+        for v in values
+    ]
+
+
+def failed(message: ApiMessage, version: int, code: ErrorCode, text: str | None = None) -> CreateTopicsResponse:
+    """The whole request refused."""
+    assert isinstance(message, CreateTopicsRequest)
+    return CreateTopicsResponse(
+        topics=[Result(name=topic.name, error_code=code, error_message=text) for topic in message.topics]
+    )

@@ -1,0 +1,81 @@
+"""DeleteRecords: moves the start of partitions this broker leads (KIP-107)."""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+
+from actors.broker.context import BrokerContext, LogAccessError, Request
+from actors.broker.handlers.parked import Awaited, Parked
+from actors.log.errors import LogError
+from actors.wire.errors import ErrorCode
+from actors.wire.messages import ApiMessage, DeleteRecordsRequest, DeleteRecordsResponse
+from placement.metadata import INTERNAL_TOPICS
+
+log = logging.getLogger(__name__)
+
+API = DeleteRecordsRequest
+VERSIONS = (0, 2)
+
+Partition = DeleteRecordsResponse.DeleteRecordsPartitionResult
+Topic = DeleteRecordsResponse.DeleteRecordsTopicResult
+
+
+def handle(context: BrokerContext, request: Request) -> DeleteRecordsResponse | None:
+    """Answered when no replica in sync has the records any more; offset -1 stands for the high watermark."""
+    m: DeleteRecordsRequest = request.message
+    waits: list[Awaited] = []
+    response = DeleteRecordsResponse(
+        topics=[
+            Topic(
+                name=topic.name,
+                partitions=[
+                    _partition(context, topic.name, p.partition_index, p.offset, waits) for p in topic.partitions
+                ],
+            )
+            for topic in m.topics
+        ]
+    )
+    if waits:
+        Parked(context, request, response, waits, _refuse)
+        return None
+    return response
+
+
+def _refuse(answer: Partition, code: ErrorCode) -> None:
+    answer.error_code = code
+    answer.low_watermark = -1
+
+
+def _partition(context: BrokerContext, topic: str, index: int, offset: int, waits: list[Awaited]) -> Partition:
+    if topic in INTERNAL_TOPICS:
+        return _refused(index, ErrorCode.INVALID_TOPIC_EXCEPTION)
+    try:
+        info = context.leader_of(topic, index)
+        start = context.log(topic, index).delete_records_before(offset)
+    except LogAccessError as error:
+        return _refused(index, error.code)
+    except LogError as error:
+        return _refused(index, error.error_code)
+    except OSError as error:
+        log.error("%s-%d: %s", topic, index, error)
+        return _refused(index, ErrorCode.KAFKA_STORAGE_ERROR)
+    answer = Partition(partition_index=index, low_watermark=start)
+    if len(info.replicas) > 1:
+        waits.append((answer, partial(context.replication.await_start, topic, index, info, start)))
+    return answer
+
+
+def _refused(index: int, code: int) -> Partition:
+    return Partition(partition_index=index, low_watermark=-1, error_code=code)
+
+
+def failed(message: ApiMessage, version: int, code: ErrorCode, text: str | None = None) -> DeleteRecordsResponse:
+    """The whole request refused."""
+    assert isinstance(message, DeleteRecordsRequest)
+    return DeleteRecordsResponse(
+        topics=[
+            Topic(name=topic.name, partitions=[_refused(p.partition_index, code) for p in topic.partitions])
+            for topic in message.topics
+        ]
+    )

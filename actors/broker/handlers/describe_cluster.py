@@ -1,0 +1,39 @@
+"""DescribeCluster: cluster id, brokers, and where to send what a controller decides (KIP-700, KIP-919)."""
+
+from __future__ import annotations
+
+from actors.broker.context import BrokerContext, Request
+from actors.wire.errors import ErrorCode
+from actors.wire.messages import ApiMessage, DescribeClusterRequest, DescribeClusterResponse
+
+API = DescribeClusterRequest
+VERSIONS = (0, 2)
+
+BROKERS, CONTROLLERS = 1, 2
+
+
+def handle(context: BrokerContext, request: Request) -> DescribeClusterResponse:
+    """Answered at once. Every broker passes on what the controller decides; the one with the least id is named."""
+    m: DescribeClusterRequest = request.message
+    if m.endpoint_type != BROKERS:
+        code = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
+        if m.endpoint_type == CONTROLLERS:
+            code = ErrorCode.MISMATCHED_ENDPOINT_TYPE
+        return failed(m, request.version, code, "this is a broker's listener: ask for endpoint type 1")
+    alive = context.metadata.alive()
+    known = [context.metadata.brokers[i] for i in sorted(context.metadata.brokers)]
+    return DescribeClusterResponse(
+        cluster_id=context.metadata.cluster_id,
+        controller_id=alive[0].id if alive else -1,
+        brokers=[
+            DescribeClusterResponse.DescribeClusterBroker(
+                broker_id=b.id, host=b.host, port=b.port, rack=b.rack, is_fenced=not b.alive
+            )
+            for b in (known if m.include_fenced_brokers else alive)
+        ],
+    )
+
+
+def failed(message: ApiMessage, version: int, code: ErrorCode, text: str | None = None) -> DescribeClusterResponse:
+    """The whole request refused."""
+    return DescribeClusterResponse(error_code=code, error_message=text)

@@ -1,0 +1,54 @@
+"""ElectLeaders: the first replica, or for want of any other one out of sync, is made leader (KIP-183, KIP-460)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from actors.broker.context import BrokerContext, Request
+from actors.broker.handlers.forwarding import forward
+from actors.wire.errors import ErrorCode
+from actors.wire.messages import ApiMessage, ElectLeadersRequest, ElectLeadersResponse
+
+API = ElectLeadersRequest
+VERSIONS = (0, 2)
+
+Topic = ElectLeadersResponse.ReplicaElectionResult
+Partition = ElectLeadersResponse.PartitionResult
+
+_TYPES = (0, 1)
+
+
+def handle(context: BrokerContext, request: Request) -> ElectLeadersResponse | None:
+    """Answered by the controller; before version 1 every election is of the preferred leader."""
+    m: ElectLeadersRequest = request.message
+    kind = m.election_type if request.version >= 1 else 0
+    if kind not in _TYPES:
+        return failed(m, request.version, ErrorCode.INVALID_REQUEST)
+    asked = None if m.topic_partitions is None else [[t.topic, i] for t in m.topic_partitions for i in t.partitions]
+    forward(context, request, "elect_leaders", {"type": kind, "partitions": asked}, _answer, failed)
+    return None
+
+
+def _answer(results: list[dict[str, Any]]) -> ElectLeadersResponse:
+    topics: dict[str, Topic] = {}
+    for r in results:
+        topic = topics.setdefault(r["topic"], Topic(topic=r["topic"], partition_result=[]))
+        topic.partition_result.append(
+            Partition(partition_id=r["index"], error_code=r["error_code"], error_message=r["error_message"])
+        )
+    return ElectLeadersResponse(replica_election_results=list(topics.values()))
+
+
+def failed(message: ApiMessage, version: int, code: ErrorCode, text: str | None = None) -> ElectLeadersResponse:
+    """The whole request refused; before version 1 only partitions have a code."""
+    assert isinstance(message, ElectLeadersRequest)
+    return ElectLeadersResponse(
+        error_code=code,
+        replica_election_results=[
+            Topic(
+                topic=t.topic,
+                partition_result=[Partition(partition_id=i, error_code=code, error_message=text) for i in t.partitions],
+            )
+            for t in message.topic_partitions or ()
+        ],
+    )

@@ -1,0 +1,125 @@
+"""Requests that name groups of several shards: cut, asked of each shard, and merged into one answer.
+
+DescribeGroups and DeleteGroups name groups, ListGroups means all, OffsetFetch (version 8 and later) names several.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from actors.broker.context import BrokerContext, Request
+from actors.group_api import offset_fetch
+from actors.wire.errors import ErrorCode
+from actors.wire.messages import (
+    ApiMessage,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    ListGroupsResponse,
+    OffsetFetchResponse,
+)
+from placement.hashing import partition_for_group
+
+
+def _gather(
+    context: BrokerContext,
+    version: int,
+    parts: list[tuple[int, ApiMessage]],
+    merge: Callable[[list[Any]], ApiMessage],
+    reply: Callable[[ApiMessage], None],
+) -> None:
+    """Ask each (partition, message); when all have answered, merge the answers in the order asked."""
+    answers: list[Any] = [None] * len(parts)
+    missing = len(parts)
+    if not parts:
+        reply(merge([]))
+
+    def collect(index: int) -> Callable[[ApiMessage], None]:
+        def done(answer: ApiMessage) -> None:
+            nonlocal missing
+            answers[index] = answer
+            missing -= 1
+            if missing == 0:
+                reply(merge(answers))
+
+        return done
+
+    for index, (partition, message) in enumerate(parts):
+        context.shards.ask(partition, message, version, collect(index))
+
+
+def _by_partition(context: BrokerContext, groups: Iterable[str]) -> dict[int, list[str]]:
+    count = context.offsets_partition_count()
+    shares: dict[int, list[str]] = {}
+    for group in groups:
+        shares.setdefault(partition_for_group(group, count), []).append(group)
+    return shares
+
+
+def describe_groups(context: BrokerContext, request: Request) -> None:
+    """DescribeGroups, asked of the shards of its groups."""
+    m: DescribeGroupsRequest = request.message
+    parts: list[tuple[int, ApiMessage]] = [
+        (partition, DescribeGroupsRequest(groups=groups))
+        for partition, groups in _by_partition(context, m.groups).items()
+    ]
+
+    def merge(answers: list[DescribeGroupsResponse]) -> DescribeGroupsResponse:
+        found = {g.group_id: g for a in answers for g in a.groups}
+        lost = ErrorCode.COORDINATOR_NOT_AVAILABLE  # should an answer leave a group out
+        unknown = DescribeGroupsResponse.DescribedGroup
+        return DescribeGroupsResponse(
+            groups=[found.get(group) or unknown(group_id=group, error_code=lost) for group in m.groups]
+        )
+
+    _gather(context, request.version, parts, merge, request.reply)
+
+
+def delete_groups(context: BrokerContext, request: Request) -> None:
+    """DeleteGroups, asked of the shards of its groups."""
+    m: DeleteGroupsRequest = request.message
+    parts: list[tuple[int, ApiMessage]] = [
+        (partition, DeleteGroupsRequest(groups_names=groups))
+        for partition, groups in _by_partition(context, dict.fromkeys(m.groups_names)).items()
+    ]
+
+    def merge(answers: list[DeleteGroupsResponse]) -> DeleteGroupsResponse:
+        return DeleteGroupsResponse(results=[r for a in answers for r in a.results])
+
+    _gather(context, request.version, parts, merge, request.reply)
+
+
+def list_groups(context: BrokerContext, request: Request) -> None:
+    """ListGroups, asked of all shards led here. One that has moved away is skipped; any other error is the call's."""
+    parts: list[tuple[int, ApiMessage]] = [(partition, request.message) for partition in context.shards.led()]
+
+    def merge(answers: list[ListGroupsResponse]) -> ListGroupsResponse:
+        errors = [a.error_code for a in answers if a.error_code not in (0, ErrorCode.NOT_COORDINATOR)]
+        if errors:
+            return ListGroupsResponse(error_code=errors[0])
+        return ListGroupsResponse(groups=[g for a in answers for g in a.groups])
+
+    _gather(context, request.version, parts, merge, request.reply)
+
+
+def offset_fetch_groups(context: BrokerContext, request: Request) -> None:
+    """OffsetFetch of several groups (KIP-709), one question a group."""
+    count = context.offsets_partition_count()
+    parts: list[tuple[int, ApiMessage]] = [
+        (partition_for_group(part.groups[0].group_id, count), part) for part in offset_fetch.split(request.message)
+    ]
+
+    def merge(answers: list[OffsetFetchResponse]) -> OffsetFetchResponse:
+        return OffsetFetchResponse(groups=[g for a in answers for g in a.groups])
+
+    _gather(context, request.version, parts, merge, request.reply)
+
+
+HANDLERS: dict[int, Callable[[BrokerContext, Request], None]] = {
+    9: offset_fetch_groups,
+    15: describe_groups,
+    16: list_groups,
+    42: delete_groups,
+}

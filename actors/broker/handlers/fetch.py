@@ -1,0 +1,210 @@
+"""Fetch: reads record batches of the partitions this broker leads, waiting for them if asked to. Reading's hot path.
+
+Incremental fetch sessions (KIP-227) are declined: every answer has session id 0, so clients send whole requests.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from actors.broker.context import BrokerContext, LogAccessError, ParkedFetch, Request
+from actors.broker.handlers.leaders import WRONG_LEADER, current_leader, endpoints
+from actors.log.errors import LogError
+from actors.log.partition_log import PartitionLog
+from actors.wire.errors import ErrorCode
+from actors.wire.messages import ApiMessage, FetchRequest, FetchResponse
+
+log = logging.getLogger(__name__)
+
+API = FetchRequest
+VERSIONS = (4, 18)
+
+Partition = FetchResponse.PartitionData
+Topic = FetchResponse.FetchableTopicResponse
+
+_TOPIC_IDS_FROM = 13
+_LEADERS_FROM = 12
+_ENDPOINTS_FROM = 16
+_READ_COMMITTED = 1
+
+# Answers that clients have not read yet are memory: beyond this sum, answers become small.
+WAITING_BYTES_MAX = 64 << 20
+SMALL_ANSWER_BYTES = 64 << 10
+# One answer must not hold up the loop: heartbeats wait behind it. Clients simply ask again.
+ANSWER_BYTES_MAX = 2 << 20
+
+
+def handle(context: BrokerContext, request: Request) -> FetchResponse | None:
+    """Answered at once if there are `min_bytes` or an error to report, else parked for at most `max_wait_ms`."""
+    m: FetchRequest = request.message
+    refusal = _session_refusal(m)
+    if refusal is not None:
+        return failed(m, request.version, refusal)
+    fetch = _Fetch(context, request)
+    response = fetch.attempt(last=m.max_wait_ms <= 0)
+    if response is None:
+        context.park(ParkedFetch(fetch.retry, fetch.partitions(), request.connection), m.max_wait_ms)
+    return response
+
+
+def _session_refusal(m: FetchRequest) -> ErrorCode | None:
+    """Epochs 0 and -1 mark a whole request, whatever session it wants to begin or end."""
+    if m.session_epoch in (0, -1):
+        return None
+    return ErrorCode.FETCH_SESSION_ID_NOT_FOUND if m.session_id else ErrorCode.INVALID_FETCH_SESSION_EPOCH
+
+
+class _Fetch:
+    """One request, tried until there is enough."""
+
+    __slots__ = ("_context", "_enough", "_message", "_min_bytes", "_read", "_request", "_wanted")
+
+    def __init__(self, context: BrokerContext, request: Request) -> None:
+        self._context = context
+        self._request = request
+        self._message: FetchRequest = request.message
+        self._wanted: list[tuple[FetchRequest.FetchTopic, str | None]] = []
+        names = context.metadata.names
+        for topic in self._message.topics:
+            by_id = request.version >= _TOPIC_IDS_FROM
+            self._wanted.append((topic, names.get(topic.topic_id) if by_id else topic.topic))
+        self._read = 0
+        self._enough = False
+
+    def partitions(self) -> list[tuple[str, int]]:
+        """What the fetch waits for."""
+        return [(name, p.partition) for topic, name in self._wanted if name is not None for p in topic.partitions]
+
+    def retry(self, last: bool) -> bool:
+        """Try again, for the last time if `last`; whether the request is done with."""
+        if self._request.connection.transport is None:
+            return True
+        try:
+            response = self.attempt(last)
+        except Exception:
+            log.exception("a parked fetch failed")
+            response = failed(self._message, self._request.version, ErrorCode.UNKNOWN_SERVER_ERROR)
+        if response is None:
+            return False
+        self._request.reply(response)
+        return True
+
+    def attempt(self, last: bool) -> FetchResponse | None:
+        """The response; None if too little is there and this is not the last try."""
+        m = self._message
+        limit = self._limit()
+        min_bytes = min(m.min_bytes, max(limit, 1))
+        if min_bytes > 1 and not last and not self._available(limit, min_bytes):
+            return None
+        self._read, self._enough = 0, not self._wanted
+        topics = [
+            Topic(
+                topic_id=topic.topic_id,
+                topic=topic.topic,
+                partitions=[self._partition(name, asked, limit) for asked in topic.partitions],
+            )
+            for topic, name in self._wanted
+        ]
+        if last or self._enough or self._read >= min_bytes:
+            return self._response(topics)
+        return None
+
+    def _limit(self) -> int:
+        context = self._context
+        limit = min(self._message.max_bytes, context.config.integer("fetch.max.bytes"), ANSWER_BYTES_MAX)
+        room = WAITING_BYTES_MAX - context.response_bytes_waiting()
+        return limit if room >= limit else min(limit, max(room, SMALL_ANSWER_BYTES))
+
+    def _available(self, limit: int, min_bytes: int) -> bool:
+        """Whether `attempt` would find enough, or an error, without reading anything yet."""
+        found = 0
+        for topic, name in self._wanted:
+            for asked in topic.partitions:
+                try:
+                    partition_log = self._log(name, asked)
+                    if _diverging(partition_log, asked) is not None:
+                        return True
+                    room = min(asked.partition_max_bytes, limit - found)
+                    found += partition_log.readable_bytes(asked.fetch_offset, room)
+                except (LogAccessError, LogError, OSError):
+                    return True
+                if found >= min_bytes:
+                    return True
+        return False
+
+    def _log(self, topic: str | None, asked: FetchRequest.FetchPartition) -> PartitionLog:
+        if topic is None:
+            raise LogAccessError(ErrorCode.UNKNOWN_TOPIC_ID)
+        self._context.leader_of(topic, asked.partition, asked.current_leader_epoch)
+        return self._context.log(topic, asked.partition)
+
+    def _partition(self, topic: str | None, asked: FetchRequest.FetchPartition, limit: int) -> Partition:
+        try:
+            partition_log = self._log(topic, asked)
+            diverging = _diverging(partition_log, asked)
+            records = b""
+            if diverging is not None:
+                self._enough = True
+            else:
+                # The first batch of the first partition that has one is sent whatever its size (KIP-74).
+                room = max(min(asked.partition_max_bytes, limit - self._read), 0)
+                records = partition_log.read(asked.fetch_offset, room, min_one_batch=self._read == 0)
+        except LogAccessError as error:
+            return self._refused(topic, asked.partition, error.code)
+        except LogError as error:
+            return self._refused(topic, asked.partition, error.error_code)
+        except OSError as error:
+            log.error("%s-%d: %s", topic, asked.partition, error)
+            return self._refused(topic, asked.partition, ErrorCode.KAFKA_STORAGE_ERROR)
+        self._read += len(records)
+        high_watermark = partition_log.high_watermark
+        return Partition(
+            partition_index=asked.partition,
+            high_watermark=high_watermark,
+            last_stable_offset=high_watermark,
+            log_start_offset=partition_log.log_start_offset,
+            diverging_epoch=diverging,
+            aborted_transactions=[] if self._message.isolation_level == _READ_COMMITTED else None,
+            records=records,
+        )
+
+    def _refused(self, topic: str | None, index: int, code: int) -> Partition:
+        self._enough = True
+        refused = _refused(index, code)
+        if topic is not None and code in WRONG_LEADER and self._request.version >= _LEADERS_FROM:
+            refused.current_leader = current_leader(self._context, topic, index, FetchResponse.LeaderIdAndEpoch)
+        return refused
+
+    def _response(self, topics: list[Topic]) -> FetchResponse:
+        response = FetchResponse(responses=topics)
+        if self._enough and self._request.version >= _ENDPOINTS_FROM:
+            leaders = [p.current_leader for topic in topics for p in topic.partitions if p.current_leader]
+            response.node_endpoints = endpoints(self._context, leaders, FetchResponse.NodeEndpoint)
+        return response
+
+
+def _diverging(partition_log: PartitionLog, asked: FetchRequest.FetchPartition) -> FetchResponse.EpochEndOffset | None:
+    """Where the fetcher's log and ours part, if its last record is of an epoch we ended earlier (KIP-595)."""
+    if asked.last_fetched_epoch < 0:
+        return None
+    epoch, end = partition_log.end_offset_for_epoch(asked.last_fetched_epoch)
+    if epoch < asked.last_fetched_epoch or end < asked.fetch_offset:
+        return FetchResponse.EpochEndOffset(epoch=epoch, end_offset=end)
+    return None
+
+
+def _refused(index: int, code: int) -> Partition:
+    return Partition(partition_index=index, error_code=code, high_watermark=-1, aborted_transactions=None, records=b"")
+
+
+def failed(message: ApiMessage, version: int, code: ErrorCode, text: str | None = None) -> FetchResponse:
+    """The whole request refused; before version 7 only partitions have a code."""
+    assert isinstance(message, FetchRequest)
+    if version >= 7:
+        return FetchResponse(error_code=code)
+    return FetchResponse(
+        responses=[
+            Topic(topic=topic.topic, partitions=[_refused(asked.partition, code) for asked in topic.partitions])
+            for topic in message.topics
+        ]
+    )

@@ -1,0 +1,28 @@
+"""IncrementalAlterConfigs: sets, unsets, or changes items of single settings (KIP-339), decided by the controller."""
+
+from __future__ import annotations
+
+from actors.broker.context import BrokerContext, Request
+from actors.broker.handlers.altering import Operation, ask, refused
+from actors.wire.errors import ErrorCode
+from actors.wire.messages import ApiMessage, IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
+
+API = IncrementalAlterConfigsRequest
+VERSIONS = (0, 1)
+
+
+def handle(context: BrokerContext, request: Request) -> None:
+    """What a resource does not name stays as it is."""
+    ask(context, request, IncrementalAlterConfigsResponse, failed, _operations, replace=False)
+
+
+def _operations(resource: IncrementalAlterConfigsRequest.AlterConfigsResource) -> list[Operation]:
+    return [(config.name, config.config_operation, config.value) for config in resource.configs]
+
+
+def failed(
+    message: ApiMessage, version: int, code: ErrorCode, text: str | None = None
+) -> IncrementalAlterConfigsResponse:
+    """The whole request refused."""
+    assert isinstance(message, IncrementalAlterConfigsRequest)
+    return refused(IncrementalAlterConfigsResponse, message.resources, code, text)

@@ -1,0 +1,29 @@
+"""Who leads a partition, as the responses of Produce and Fetch tell clients that asked the wrong broker (KIP-951)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from actors.broker.context import BrokerContext
+from actors.wire.errors import ErrorCode
+from placement.metadata import NO_LEADER
+
+T = TypeVar("T")
+WRONG_LEADER = frozenset((ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH))
+
+
+def current_leader(context: BrokerContext, topic: str, index: int, make: Callable[..., T]) -> T | None:
+    """The leader and its epoch as `make(leader_id=..., leader_epoch=...)`; None if nobody else is known to lead."""
+    partition = context.metadata.partition(topic, index)
+    if partition is None or partition.leader in (NO_LEADER, context.broker_id):
+        return None
+    return make(leader_id=partition.leader, leader_epoch=partition.leader_epoch)
+
+
+def endpoints(context: BrokerContext, leaders: Iterable[Any], make: Callable[..., T]) -> list[T]:
+    """Where the living ones of these leaders are reached."""
+    brokers = context.metadata.brokers
+    ids = dict.fromkeys(leader.leader_id for leader in leaders)
+    found = (brokers[i] for i in ids if i in brokers and brokers[i].alive)
+    return [make(node_id=b.id, host=b.host, port=b.port, rack=b.rack) for b in found]

@@ -1,0 +1,116 @@
+"""ListOffsets: a partition's first and last offsets, and the first one of a time."""
+
+from __future__ import annotations
+
+import logging
+from enum import IntEnum
+
+from actors.broker.context import BrokerContext, LogAccessError, Request
+from actors.log.errors import LogError
+from actors.wire.errors import ErrorCode
+from actors.wire.messages import ApiMessage, ListOffsetsRequest, ListOffsetsResponse
+from placement.metadata import PartitionInfo
+
+log = logging.getLogger(__name__)
+
+API = ListOffsetsRequest
+VERSIONS = (1, 11)
+
+
+class Time(IntEnum):
+    """Times that are no timestamps."""
+
+    LATEST = -1
+    EARLIEST = -2
+    MAX_TIMESTAMP = -3
+    EARLIEST_LOCAL = -4
+    LATEST_TIERED = -5
+    EARLIEST_PENDING_UPLOAD = -6
+
+
+_NOT_AVAILABLE_FROM = 5  # clients of before do not know OFFSET_NOT_AVAILABLE (KIP-207)
+# From which version each may be asked for (KIP-734, KIP-405, KIP-1005, KIP-1023).
+_SINCE: dict[int, int] = {
+    Time.LATEST: 1,
+    Time.EARLIEST: 1,
+    Time.MAX_TIMESTAMP: 7,
+    Time.EARLIEST_LOCAL: 8,
+    Time.LATEST_TIERED: 9,
+    Time.EARLIEST_PENDING_UPLOAD: 11,
+}
+
+Partition = ListOffsetsResponse.ListOffsetsPartitionResponse
+Topic = ListOffsetsResponse.ListOffsetsTopicResponse
+
+
+def handle(context: BrokerContext, request: Request) -> ListOffsetsResponse:
+    """Answered at once."""
+    m: ListOffsetsRequest = request.message
+    return ListOffsetsResponse(
+        topics=[
+            Topic(
+                name=topic.name,
+                partitions=[_partition(context, topic.name, asked, request.version) for asked in topic.partitions],
+            )
+            for topic in m.topics
+        ]
+    )
+
+
+def _partition(
+    context: BrokerContext, topic: str, asked: ListOffsetsRequest.ListOffsetsPartition, version: int
+) -> Partition:
+    index = asked.partition_index
+    if asked.timestamp < 0 and version < _SINCE.get(asked.timestamp, 1 << 15):
+        return Partition(partition_index=index, error_code=ErrorCode.UNSUPPORTED_VERSION)
+    try:
+        partition = context.leader_of(topic, index, asked.current_leader_epoch)
+        offset, timestamp, epoch = _look_up(context, topic, index, asked.timestamp, partition)
+    except LogAccessError as error:
+        unknown_yet = error.code is ErrorCode.OFFSET_NOT_AVAILABLE and version < _NOT_AVAILABLE_FROM
+        code = ErrorCode.LEADER_NOT_AVAILABLE if unknown_yet else error.code
+        return Partition(partition_index=index, error_code=code)
+    except LogError as error:
+        return Partition(partition_index=index, error_code=error.error_code)
+    except OSError as error:
+        log.error("%s-%d: %s", topic, index, error)
+        return Partition(partition_index=index, error_code=ErrorCode.KAFKA_STORAGE_ERROR)
+    return Partition(partition_index=index, offset=offset, timestamp=timestamp, leader_epoch=epoch)
+
+
+def _look_up(
+    context: BrokerContext, topic: str, index: int, time: int, partition: PartitionInfo
+) -> tuple[int, int, int]:
+    """(offset, timestamp, leader epoch), each -1 where there is none."""
+    partition_log = context.log(topic, index)
+    match time:
+        case Time.LATEST:
+            if len(partition.replicas) > 1 and not context.replication.watermark_is_known(topic, index):
+                raise LogAccessError(ErrorCode.OFFSET_NOT_AVAILABLE)
+            return partition_log.high_watermark, -1, partition.leader_epoch
+        case Time.EARLIEST | Time.EARLIEST_LOCAL:  # nothing is tiered: what is local begins where the log begins
+            start = partition_log.log_start_offset
+            return start, -1, partition_log.epoch_at(start)
+        case Time.MAX_TIMESTAMP:
+            found = partition_log.max_timestamp()
+        case Time.LATEST_TIERED | Time.EARLIEST_PENDING_UPLOAD:
+            return -1, -1, -1
+        case _:
+            found = partition_log.offset_for_timestamp(time)
+    if found is None:
+        return -1, -1, -1
+    return found[0], found[1], partition_log.epoch_at(found[0])
+
+
+def failed(message: ApiMessage, version: int, code: ErrorCode, text: str | None = None) -> ListOffsetsResponse:
+    """The whole request refused."""
+    assert isinstance(message, ListOffsetsRequest)
+    return ListOffsetsResponse(
+        topics=[
+            Topic(
+                name=topic.name,
+                partitions=[Partition(partition_index=p.partition_index, error_code=code) for p in topic.partitions],
+            )
+            for topic in message.topics
+        ]
+    )

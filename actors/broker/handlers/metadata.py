@@ -1,0 +1,136 @@
+"""Metadata: brokers, topics and who leads them; topics that do not exist may be created on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from actors.broker.context import BrokerContext, Request
+from actors.broker.handlers.offsets_topic import ensure_offsets_topic
+from actors.wire.errors import ErrorCode
+from actors.wire.messages import ApiMessage, MetadataRequest, MetadataResponse
+from placement.metadata import NO_LEADER, OFFSETS_TOPIC, TopicInfo, topic_name_error
+
+API = MetadataRequest
+VERSIONS = (0, 13)
+
+Topic = MetadataResponse.MetadataResponseTopic
+_NO_ID = bytes(16)
+_IDS_FROM = 12
+
+
+def handle(context: BrokerContext, request: Request) -> MetadataResponse | None:
+    """Answered at once, or when the controller has created what was missing and may be created."""
+    m: MetadataRequest = request.message
+    topics = m.topics
+    if topics is None or (request.version == 0 and not topics):
+        return _response(context, [_described(context, topic) for topic in context.metadata.topics.values()])
+    if not all(_legal(topic, request.version) for topic in topics):
+        return failed(m, request.version, ErrorCode.INVALID_REQUEST)
+    missing = _to_create(context, request)
+    if not missing:
+        return _response(context, _found(context, m, {}))
+    _create(context, request, missing)
+    return None
+
+
+def _legal(topic: MetadataRequest.MetadataRequestTopic, version: int) -> bool:
+    """Versions 10 and 11 have room for ids, but brokers understand them from version 12 on (KIP-516)."""
+    return topic.name is not None if topic.topic_id == _NO_ID else version >= _IDS_FROM
+
+
+def _to_create(context: BrokerContext, request: Request) -> list[str]:
+    m: MetadataRequest = request.message
+    allowed = request.version < 4 or m.allow_auto_topic_creation
+    if not allowed or not context.config.boolean("auto.create.topics.enable"):
+        return []
+    names = dict.fromkeys(t.name for t in m.topics or () if t.name is not None and t.topic_id == _NO_ID)
+    missing = [name for name in names if name not in context.metadata.topics and topic_name_error(name) is None]
+    if OFFSETS_TOPIC in missing:
+        # It has settings of its own, and only one creation of it is ever under way.
+        missing.remove(OFFSETS_TOPIC)
+        ensure_offsets_topic(context)
+    return missing
+
+
+def _create(context: BrokerContext, request: Request, names: list[str]) -> None:
+    topics: list[dict[str, object]] = [
+        {"name": name, "partitions": -1, "factor": -1, "assignments": None, "configs": {}} for name in names
+    ]
+
+    def done(results: list[dict[str, object]] | None, error: str | None) -> None:
+        # Whatever went wrong with the call, a client asks again on LEADER_NOT_AVAILABLE.
+        codes = dict.fromkeys(names, int(ErrorCode.LEADER_NOT_AVAILABLE))
+        for result in results or []:
+            code = result["error_code"]
+            if code not in (0, ErrorCode.TOPIC_ALREADY_EXISTS):
+                codes[str(result["name"])] = int(str(code))
+        request.reply(_response(context, _found(context, request.message, codes)))
+
+    context.controller.call("create_topics", {"topics": topics, "validate_only": False}, done)
+
+
+def _found(context: BrokerContext, m: MetadataRequest, codes: dict[str, int]) -> list[Topic]:
+    """The topics asked for, each once; `codes` says what became of those that had to be created."""
+    answers: dict[str | bytes | None, Topic] = {}
+    for asked in m.topics or ():
+        if asked.topic_id != _NO_ID:
+            name = context.metadata.names.get(asked.topic_id)
+            missing = Topic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id)
+            key: str | bytes | None = asked.topic_id if name is None else name
+        else:
+            name = key = asked.name
+            missing = Topic(error_code=_why_missing(name, codes), name=name)
+        topic = context.metadata.topics.get(name) if name is not None else None
+        answers[key] = missing if topic is None else _described(context, topic)
+    return list(answers.values())
+
+
+def _why_missing(name: str | None, codes: dict[str, int]) -> int:
+    if name is None or topic_name_error(name) is not None:
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
+    return codes.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+
+def _described(context: BrokerContext, topic: TopicInfo) -> Topic:
+    alive = {broker.id for broker in context.metadata.alive()}
+    partitions = []
+    for index, p in enumerate(topic.partitions):
+        led = p.leader in alive
+        partitions.append(
+            MetadataResponse.MetadataResponsePartition(
+                error_code=ErrorCode.NONE if led else ErrorCode.LEADER_NOT_AVAILABLE,
+                partition_index=index,
+                leader_id=p.leader if led else NO_LEADER,
+                leader_epoch=p.leader_epoch,
+                replica_nodes=list(p.replicas),
+                isr_nodes=list(p.isr),
+                offline_replicas=[replica for replica in p.replicas if replica not in alive],
+            )
+        )
+    return Topic(name=topic.name, topic_id=topic.id, is_internal=topic.internal, partitions=partitions)
+
+
+def _response(context: BrokerContext, topics: Iterable[Topic]) -> MetadataResponse:
+    alive = context.metadata.alive()
+    return MetadataResponse(
+        brokers=[
+            MetadataResponse.MetadataResponseBroker(node_id=b.id, host=b.host, port=b.port, rack=b.rack) for b in alive
+        ],
+        cluster_id=context.metadata.cluster_id,
+        controller_id=alive[0].id if alive else -1,
+        topics=list(topics),
+    )
+
+
+def failed(message: ApiMessage, version: int, code: ErrorCode, text: str | None = None) -> MetadataResponse:
+    """The whole request refused: each topic it names, for only version 13 has a code of its own."""
+    assert isinstance(message, MetadataRequest)
+    topics = [
+        Topic(
+            error_code=code,
+            name=topic.name if topic.name is not None or version >= _IDS_FROM else "",
+            topic_id=topic.topic_id,
+        )
+        for topic in message.topics or ()
+    ]
+    return MetadataResponse(topics=topics, error_code=code)

@@ -1,0 +1,59 @@
+"""OffsetForLeaderEpoch: where a leader epoch ends, so that readers notice a truncated log (KIP-320)."""
+
+from __future__ import annotations
+
+import logging
+
+from actors.broker.context import BrokerContext, LogAccessError, Request
+from actors.log.errors import LogError
+from actors.wire.errors import ErrorCode
+from actors.wire.messages import ApiMessage, OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
+
+log = logging.getLogger(__name__)
+
+API = OffsetForLeaderEpochRequest
+VERSIONS = (2, 4)
+
+Result = OffsetForLeaderEpochResponse.EpochEndOffset
+Topic = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult
+
+
+def handle(context: BrokerContext, request: Request) -> OffsetForLeaderEpochResponse:
+    """Answered at once; epoch and offset are -1 where the epoch is not known."""
+    m: OffsetForLeaderEpochRequest = request.message
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            Topic(topic=topic.topic, partitions=[_partition(context, topic.topic, asked) for asked in topic.partitions])
+            for topic in m.topics
+        ]
+    )
+
+
+def _partition(
+    context: BrokerContext, topic: str, asked: OffsetForLeaderEpochRequest.OffsetForLeaderPartition
+) -> Result:
+    index = asked.partition
+    try:
+        context.leader_of(topic, index, asked.current_leader_epoch)
+        epoch, end = context.log(topic, index).end_offset_for_epoch(asked.leader_epoch)
+    except LogAccessError as error:
+        return Result(partition=index, error_code=error.code)
+    except LogError as error:
+        return Result(partition=index, error_code=error.error_code)
+    except OSError as error:
+        log.error("%s-%d: %s", topic, index, error)
+        return Result(partition=index, error_code=ErrorCode.KAFKA_STORAGE_ERROR)
+    return Result(partition=index, leader_epoch=epoch, end_offset=end)
+
+
+def failed(message: ApiMessage, version: int, code: ErrorCode, text: str | None = None) -> OffsetForLeaderEpochResponse:
+    """The whole request refused."""
+    assert isinstance(message, OffsetForLeaderEpochRequest)
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            Topic(
+                topic=topic.topic, partitions=[Result(partition=p.partition, error_code=code) for p in topic.partitions]
+            )
+            for topic in message.topics
+        ]
+    )

@@ -1,0 +1,58 @@
+"""Requests that are answered once other replicas have followed: Produce with acks=all, DeleteRecords."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from actors.broker.context import BrokerContext, Request
+from actors.wire.errors import ErrorCode
+from actors.wire.messages import ApiMessage
+
+Awaited = tuple[Any, Callable[[Callable[[ErrorCode], None]], None]]
+"""What is answered for a partition, and what calls back once that is true, or with why it cannot be told."""
+
+
+class Parked:
+    """One request: answered when all its partitions are done, or when its time is up (REQUEST_TIMED_OUT).
+
+    What was done stays, whatever the answer: records stand in the log and may still commit, a log begins where it was
+    told to. `refuse` makes an answer one that has failed.
+    """
+
+    __slots__ = ("_open", "_refuse", "_request", "_response", "_timer")
+
+    def __init__(
+        self,
+        context: BrokerContext,
+        request: Request,
+        response: ApiMessage,
+        waits: Sequence[Awaited],
+        refuse: Callable[[Any, ErrorCode], None],
+    ) -> None:
+        self._request = request
+        self._response = response
+        self._refuse = refuse
+        self._open = {id(answer): answer for answer, _ in waits}
+        self._timer: asyncio.TimerHandle = context.loop.call_later(
+            max(request.message.timeout_ms, 0) / 1000, self._time_out
+        )
+        for answer, wait in waits:
+            wait(partial(self._settle, answer))
+
+    def _settle(self, answer: Any, code: ErrorCode) -> None:
+        if self._open.pop(id(answer), None) is None:
+            return  # it has been answered with a timeout
+        if code:
+            self._refuse(answer, code)
+        if not self._open:
+            self._timer.cancel()
+            self._request.reply(self._response)
+
+    def _time_out(self) -> None:
+        for answer in self._open.values():
+            self._refuse(answer, ErrorCode.REQUEST_TIMED_OUT)
+        self._open.clear()
+        self._request.reply(self._response)

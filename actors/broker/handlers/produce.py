@@ -1,0 +1,158 @@
+"""Produce: appends record batches to the partitions this broker leads. The hot path of writing."""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+
+from actors.broker.context import BrokerContext, LogAccessError, Request
+from actors.broker.handlers.find_coordinator import NO_TRANSACTIONS
+from actors.broker.handlers.leaders import WRONG_LEADER, current_leader, endpoints
+from actors.broker.handlers.parked import Awaited, Parked
+from actors.log.errors import LogError
+from actors.wire.errors import ErrorCode
+from actors.wire.messages import ApiMessage, ProduceRequest, ProduceResponse
+from placement.metadata import INTERNAL_TOPICS
+
+log = logging.getLogger(__name__)
+
+API = ProduceRequest
+# Advertised from 0 although 0 to 2 are not served: librdkafka before 2.1 takes a higher minimum for a broker
+# that knows no lz4, gzip and snappy, and silently sends uncompressed batches. Apache Kafka 4 does the same.
+VERSIONS = (0, 13)
+SERVED_FROM = 3
+
+Partition = ProduceResponse.PartitionProduceResponse
+Topic = ProduceResponse.TopicProduceResponse
+
+_TOPIC_IDS_FROM = 13
+_LEADERS_FROM = 10
+_ZSTD_FROM = 7
+_ATTRIBUTES_AT = 22  # the low byte, in which codec and transactional bit stand
+_ZSTD = 4
+_TRANSACTIONAL = 0x10
+
+
+def handle(context: BrokerContext, request: Request) -> ProduceResponse | None:
+    """Answered at once, but with acks=all when the replicas in sync have it. None with acks=0."""
+    m: ProduceRequest = request.message
+    waits: list[Awaited] = []
+    if m.acks not in (-1, 0, 1):
+        text = f"acks={m.acks} is none of -1, 0, 1"
+        response = failed(m, request.version, ErrorCode.INVALID_REQUIRED_ACKS, text)
+    elif m.transactional_id is not None:
+        response = failed(m, request.version, *NO_TRANSACTIONS)
+    else:
+        response = ProduceResponse(
+            responses=[_append_all(context, topic, m, request.version, waits) for topic in m.topic_data]
+        )
+    errors = {part.error_code for topic in response.responses for part in topic.partition_responses} - {0}
+    if request.slot is None:
+        if errors:
+            # The only way to tell a producer that waits for no answer: it looks up its leaders again.
+            names = ", ".join(ErrorCode(code).name for code in sorted(errors))
+            request.connection.close(f"a produce request with acks=0 failed: {names}")
+        return None
+    if request.version >= _LEADERS_FROM and errors & WRONG_LEADER:
+        leaders = [p.current_leader for t in response.responses for p in t.partition_responses if p.current_leader]
+        response.node_endpoints = endpoints(context, leaders, ProduceResponse.NodeEndpoint)
+    if waits:
+        Parked(context, request, response, waits, _refuse)
+        return None
+    return response
+
+
+def _append_all(
+    context: BrokerContext,
+    data: ProduceRequest.TopicProduceData,
+    m: ProduceRequest,
+    version: int,
+    waits: list[Awaited],
+) -> Topic:
+    name = context.metadata.names.get(data.topic_id) if version >= _TOPIC_IDS_FROM else data.name
+    results = [_append(context, name, part, m.acks, version, waits) for part in data.partition_data]
+    return Topic(topic_id=data.topic_id, name=data.name, partition_responses=results)
+
+
+def _append(
+    context: BrokerContext,
+    topic: str | None,
+    data: ProduceRequest.PartitionProduceData,
+    acks: int,
+    version: int,
+    waits: list[Awaited],
+) -> Partition:
+    if topic is None:
+        return _refused(data.index, ErrorCode.UNKNOWN_TOPIC_ID)
+    index, records = data.index, data.records or b""
+    try:
+        partition = context.leader_of(topic, index)
+        refusal = _judge(context, topic, records, acks, version, len(partition.isr))
+        if refusal is not None:
+            return _refused(index, *refusal)
+        partition_log = context.log(topic, index)
+        done = partition_log.append_as_leader(records, partition.leader_epoch, context.now_ms())
+    except LogAccessError as error:
+        refused = _refused(index, error.code)
+        if error.code in WRONG_LEADER:
+            refused.current_leader = current_leader(context, topic, index, ProduceResponse.LeaderIdAndEpoch)
+        return refused
+    except LogError as error:
+        if error.error_code == ErrorCode.KAFKA_STORAGE_ERROR:
+            log.error("%s-%d: %s", topic, index, error)
+        return _refused(index, error.error_code, str(error))
+    except OSError as error:
+        log.error("%s-%d: %s", topic, index, error)
+        return _refused(index, ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+    if not done.duplicate:
+        context.appended(topic, index, partition_log, partition)
+    answer = Partition(
+        index=index,
+        base_offset=done.base_offset,
+        log_append_time_ms=done.log_append_time_ms,
+        log_start_offset=done.log_start_offset,
+    )
+    if acks == -1 and partition_log.high_watermark <= done.last_offset:
+        waits.append((answer, partial(context.replication.await_commit, topic, index, done.last_offset + 1)))
+    return answer
+
+
+def _refuse(answer: Partition, code: ErrorCode) -> None:
+    answer.error_code = code
+    answer.base_offset = -1
+
+
+def _judge(
+    context: BrokerContext, topic: str, records: bytes, acks: int, version: int, in_sync: int
+) -> tuple[ErrorCode, str] | None:
+    """What Kafka refuses before it looks at the log."""
+    if topic in INTERNAL_TOPICS:
+        return ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic} is written by coordinators only"
+    if acks == -1 and in_sync < (needed := context.min_insync_replicas(topic)):
+        return ErrorCode.NOT_ENOUGH_REPLICAS, f"{in_sync} replica(s) in sync, min.insync.replicas={needed}"
+    if len(records) > _ATTRIBUTES_AT:
+        attributes = records[_ATTRIBUTES_AT]
+        if attributes & _TRANSACTIONAL:
+            return NO_TRANSACTIONS
+        if version < _ZSTD_FROM and attributes & 7 == _ZSTD:
+            return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"zstd needs Produce version {_ZSTD_FROM} (KIP-110)"
+    return None
+
+
+def _refused(index: int, code: int, text: str | None = None) -> Partition:
+    return Partition(index=index, error_code=code, base_offset=-1, error_message=text)
+
+
+def failed(message: ApiMessage, version: int, code: ErrorCode, text: str | None = None) -> ProduceResponse:
+    """The whole request refused."""
+    assert isinstance(message, ProduceRequest)
+    return ProduceResponse(
+        responses=[
+            Topic(
+                topic_id=topic.topic_id,
+                name=topic.name,
+                partition_responses=[_refused(part.index, code, text) for part in topic.partition_data],
+            )
+            for topic in message.topic_data
+        ]
+    )

@@ -1,0 +1,155 @@
+"""What a broker does to its logs in the background: checkpoints, flushing, repair, retention, compaction.
+
+Everything that blocks runs in an executor or in a process of its own; the loop only plans and swaps. At most one flush
+and one compaction are under way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import pickle
+import sys
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any, TypeAlias
+from weakref import WeakKeyDictionary
+
+from actors.broker.context import BrokerContext
+from actors.log.compaction import CompactionPlan, CompactionResult
+from actors.log.errors import StorageError
+from actors.log.files import remove_files
+from actors.log.partition_log import PartitionLog
+from placement.metadata import OFFSETS_TOPIC
+
+log = logging.getLogger(__name__)
+
+_CHECKPOINT_SECONDS = 5.0
+_FLUSH_SECONDS = 2.0
+_REPAIR_SECONDS = 5.0
+_REPAIRS = 3  # so many that fail one after the other, and another broker had better lead
+
+Job: TypeAlias = Callable[[str, int, PartitionLog], Coroutine[Any, Any, None]]  # topic, partition
+
+
+class Housekeeper:
+    """Five endless jobs on the broker's loop."""
+
+    def __init__(self, context: BrokerContext) -> None:
+        self._context = context
+        self._tasks: list[asyncio.Task[None]] = []
+        self.compactions = 0
+        self._failed_repairs: WeakKeyDictionary[PartitionLog, int] = WeakKeyDictionary()
+
+    def start(self) -> None:
+        """Begin."""
+        config = self._context.config
+        retention_seconds = config.integer("log.retention.check.interval.ms") / 1000
+        jobs: list[tuple[float, Job]] = [
+            (_CHECKPOINT_SECONDS, self._checkpoint),
+            (min(_FLUSH_SECONDS, max(config.integer("log.flush.scheduler.interval.ms") / 1000, 0.05)), self._flush),
+            (_REPAIR_SECONDS, self._repair),
+            (retention_seconds, self._retain),
+        ]
+        if config.boolean("log.cleaner.enable"):
+            jobs.append((max(config.integer("log.cleaner.backoff.ms") / 1000, 0.1), self._compact))
+        self._tasks = [self._context.loop.create_task(self._repeat(*job)) for job in jobs]
+
+    def stop(self) -> None:
+        """End all jobs where they are; each leaves the logs as a crash could, which opening mends."""
+        for task in self._tasks:
+            task.cancel()
+
+    async def _repeat(self, seconds: float, job: Job) -> None:
+        while True:
+            await asyncio.sleep(seconds)
+            logs = self._context.data_dir.logs
+            for key, each in list(logs.items()):
+                if logs.get(key) is not each:  # deleted since the round began
+                    continue
+                try:
+                    await job(*key, each)
+                except Exception:  # one log's trouble is not the others', and a job ends only with its broker
+                    log.exception("housekeeping of %s", each.directory.name)
+                await asyncio.sleep(0)  # one log a turn: clients come in between
+
+    async def _checkpoint(self, topic: str, index: int, each: PartitionLog) -> None:
+        each.write_checkpoint()
+
+    async def _flush(self, topic: str, index: int, each: PartitionLog) -> None:
+        if each.failure is None and each.flush_is_due(self._context.now_ms()):
+            job = each.begin_flush()
+            if job is not None:
+                await self._context.loop.run_in_executor(None, job.run)
+                each.finish_flush(job)
+
+    async def _repair(self, topic: str, index: int, each: PartitionLog) -> None:
+        """Have a log that failed take appends again, as soon as the disk lets it."""
+        reason, job = each.failure, each.begin_repair(self._context.now_ms())
+        if job is None:
+            return
+        await self._context.loop.run_in_executor(None, job.run)
+        failed = self._failed_repairs.pop(each, 0)
+        try:
+            lost = each.finish_repair(job)
+        except StorageError as error:
+            log.error("%s", error)
+            self._failed_repairs[each] = failed + 1
+            if failed + 1 >= _REPAIRS and self._context.data_dir.logs.get((topic, index)) is each:
+                self._context.replication.failed(topic, index)
+            return
+        if each.failure is not None:  # the log was cut or deleted meanwhile
+            return
+        log.warning("%s takes appends again after: %s", each.directory.name, reason)
+        if lost:
+            log.error("%s: the disk has lost the last %d records", each.directory.name, lost)
+            self._context.replication.lost(topic, index)
+        if topic == OFFSETS_TOPIC:  # its shard was told of refusals that may stand in the log, or knows what is lost
+            self._context.shards.reload(index)
+
+    async def _retain(self, topic: str, index: int, each: PartitionLog) -> None:
+        self._remove_later(each, each.apply_retention(self._context.now_ms()))
+
+    def _remove_later(self, each: PartitionLog, paths: list[Path]) -> None:
+        """Remove files that are out of the log after file.delete.delay.ms. A start finds what a stop has left."""
+        if paths:
+            loop = self._context.loop
+            delay_s = each.config.file_delete_delay_ms / 1000
+            loop.call_later(delay_s, lambda: loop.run_in_executor(None, remove_files, paths))
+
+    async def _compact(self, topic: str, index: int, each: PartitionLog) -> None:
+        plan = each.plan_compaction(self._context.now_ms()) if each.config.compacts else None
+        if plan is not None:
+            result = await _in_process(plan)
+            paths = each.swap(result, self._context.now_ms())
+            self.compactions += 1
+            log.info("%s: compacted up to offset %d", each.directory.name, result.cleaned_to)
+            self._remove_later(each, paths)
+
+
+async def _in_process(plan: CompactionPlan) -> CompactionResult:
+    folder = os.open(plan.directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "actors.log.compaction_worker",
+            str(folder),
+            pass_fds=(folder,),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+    finally:
+        os.close(folder)
+    try:
+        out, err = await process.communicate(pickle.dumps(plan))
+    except asyncio.CancelledError:
+        process.kill()
+        raise
+    if process.returncode != 0:
+        reason = err.decode(errors="replace").strip().splitlines()[-1:] or ["no reason given"]
+        raise OSError(f"compaction of {plan.directory} failed: {reason[0]}")
+    result: CompactionResult = pickle.loads(out)
+    return result

@@ -1,0 +1,9 @@
+"""Replication at work in a broker: links to other brokers, and the replicas of partitions driven over them.
+
+The rules are actors/log/replication's; here are the sockets, the clock and the controller's news. No Ray.
+"""
+
+from actors.broker.replication.manager import ReplicaManager
+from actors.broker.replication.proposals import LOST
+
+__all__ = ["LOST", "ReplicaManager"]

@@ -1,0 +1,80 @@
+"""The partitions this broker follows: their replicas are made when a leader first pushes records to them."""
+
+from __future__ import annotations
+
+import logging
+
+from actors.broker.context import BrokerContext
+from actors.broker.replication.waiting import Key
+from actors.log.errors import LogError
+from actors.log.replication import Ack, FollowerReplica, Outcome, Push, trivially_matched
+from placement.metadata import ClusterMetadata
+
+log = logging.getLogger(__name__)
+
+
+class Followers:
+    """Replicas of partitions led elsewhere, and the newest leader epoch heard of for each."""
+
+    def __init__(self, context: BrokerContext) -> None:
+        self._context = context
+        self._replicas: dict[Key, FollowerReplica] = {}
+        self._epochs: dict[Key, tuple[bytes, int]] = {}  # topic's id, newest leader epoch
+
+    def note(self, key: Key, topic_id: bytes, leader_epoch: int) -> None:
+        """The controller says that somebody else leads, or nobody, at `leader_epoch`."""
+        self._epochs[key] = (topic_id, max(leader_epoch, self.epoch(key, topic_id)))
+
+    def epoch(self, key: Key, topic_id: bytes | None) -> int:
+        """The newest leader epoch heard of while following, -1 if none; of whatever topic if `topic_id` is None."""
+        known = self._epochs.get(key)
+        return known[1] if known is not None and topic_id in (None, known[0]) else -1
+
+    def drop(self, key: Key) -> None:
+        """We lead it now."""
+        self._replicas.pop(key, None)
+        self._epochs.pop(key, None)
+
+    def forget_gone(self, metadata: ClusterMetadata) -> None:
+        """Forget the partitions of deleted topics."""
+        for key in [key for key in self._epochs if key[0] not in metadata.topics]:
+            self.drop(key)
+
+    def take(self, key: Key, topic_id: bytes, push: Push, leading_at: int) -> Ack:
+        """Take a push, unless we lead the partition ourselves, at `leading_at` (-1: we do not)."""
+        partition = self._context.metadata.partition(*key)
+        newest = max(leading_at, self.epoch(key, topic_id), -1 if partition is None else partition.leader_epoch)
+        if push.leader_epoch < newest or leading_at >= 0:
+            return Ack(newest, push.round, Outcome.FENCED)
+        me = self._context.broker_id
+        if partition is None or me not in partition.replicas or partition.partition_epoch < push.since:
+            return Ack(push.leader_epoch, push.round, Outcome.FAILED)  # the controller's news are on their way
+        self._epochs[key] = (topic_id, push.leader_epoch)
+        try:
+            replica = self._replica(key, topic_id, push)
+        except (LogError, OSError) as error:
+            log.error("%s-%d cannot be followed: %s", *key, error)
+            self._context.replication.failed(*key)  # nobody shall wait for us
+            return Ack(push.leader_epoch, push.round, Outcome.FAILED)
+        if replica is None:
+            return trivially_matched(push) or Ack(push.leader_epoch, push.round, Outcome.FAILED)
+        if me not in partition.isr and self._context.data_dir.logs[key].failure is not None:
+            return Ack(push.leader_epoch, push.round, Outcome.FAILED)  # nobody comes in sync who cannot append
+        ack = replica.on_push(push, self._context.now_ms())
+        if ack.outcome is Outcome.FAILED:
+            log.error("%s-%d: a push at %d cannot be taken", *key, push.base_offset)
+        return ack
+
+    def _replica(self, key: Key, topic_id: bytes, push: Push) -> FollowerReplica | None:
+        """The replica; None while neither side has anything. Raises LogError, OSError."""
+        context = self._context
+        found = context.data_dir.get(*key)
+        if found is None or context.data_dir.topic_ids[key] != topic_id:
+            if key not in context.data_dir.not_opened and trivially_matched(push) is not None:
+                return None
+            config = context.topic_log_config(key[0])
+            found = context.data_dir.create(*key, topic_id, config, now_ms=context.now_ms())
+        replica = self._replicas.get(key)
+        if replica is None or replica.log is not found:
+            replica = self._replicas[key] = FollowerReplica(found, push.leader_epoch)
+        return replica

@@ -1,0 +1,227 @@
+"""Connections between brokers: a leader's broker connects to each follower's, both prove the cluster's secret.
+
+What is said over them is manager.py's; here is who is connected, how much is on its way, and who showed life when.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Protocol
+
+from actors.links.control import ControlProtocol
+from actors.links.replication import Row
+
+log = logging.getLogger(__name__)
+
+_WINDOW_BYTES = 8 << 20  # sent to one follower and not yet acknowledged
+_RETRY_SECONDS = (0.02, 0.05, 0.1, 0.2, 0.5)
+_CONNECT_SECONDS = 3.0
+_ROW_BYTES = 64  # about what a push costs beside its records
+
+
+class Links(Protocol):
+    """What a link tells its manager."""
+
+    def connected(self, link: FollowerLink) -> None: ...
+
+    def disconnected(self, link: FollowerLink) -> None: ...
+
+    def acknowledged(self, link: FollowerLink, rows: list[Row]) -> None: ...
+
+    def ponged(self, link: FollowerLink, message: dict[str, Any]) -> None: ...
+
+    def has_room(self, link: FollowerLink) -> None: ...
+
+
+class FollowerLink:
+    """The way from here to one broker that follows partitions led here. Connects again until it is closed."""
+
+    def __init__(self, broker_id: int, address: tuple[str, int], secret: bytes, me: int, owner: Links) -> None:
+        self.broker_id = broker_id
+        self.address = address
+        self.broker_epoch = -1
+        self.ready = False
+        self.heard_at = 0.0
+        """When the last ping that was answered was sent (loop's clock, seconds)."""
+        self.confirmed_at = -1e9
+        """The same, of those answers that confirm us as leader while no controller does."""
+        self._secret = secret
+        self._me = me
+        self._owner = owner
+        self._protocol: ControlProtocol | None = None
+        self._sizes: deque[int] = deque()
+        self._in_flight = 0
+        self._loop = asyncio.get_running_loop()
+        self._task = self._loop.create_task(self._keep_connected())
+
+    async def _keep_connected(self) -> None:
+        failures = 0
+        while True:
+            lost = self._loop.create_future()
+            try:
+                async with asyncio.timeout(_CONNECT_SECONDS):
+                    await self._connect(lost)
+            except (OSError, TimeoutError) as error:
+                log.debug("broker %d at %s:%d cannot be reached: %s", self.broker_id, *self.address, error)
+            else:
+                if await lost:
+                    failures = 0
+            await asyncio.sleep(_RETRY_SECONDS[min(failures, len(_RETRY_SECONDS) - 1)])
+            failures += 1
+
+    async def _connect(self, lost: asyncio.Future[bool]) -> None:
+        """Connect. `lost` is done when that has ended: with whether the other end was a broker of ours."""
+
+        def on_lost(protocol: ControlProtocol) -> None:
+            was_ready = self._lost()
+            if not lost.done():
+                lost.set_result(was_ready)
+
+        transport, _ = await self._loop.create_connection(
+            lambda: ControlProtocol("leader", self._secret, self._on_ready, self._on_message, on_lost), *self.address
+        )
+        set_options(transport)
+
+    def _on_ready(self, protocol: ControlProtocol) -> None:
+        self._protocol = protocol
+        protocol.on_writable = lambda: self._owner.has_room(self)
+        protocol.send({"hello": self._me})
+
+    def _on_message(self, protocol: ControlProtocol, message: dict[str, Any]) -> None:
+        if "acks" in message:
+            for _ in message["acks"]:
+                self._in_flight -= self._sizes.popleft()
+            self._owner.acknowledged(self, message["acks"])
+        elif "pong" in message:
+            self.heard_at = message["pong"]
+            self._owner.ponged(self, message)
+        elif "hello" in message:
+            if message["hello"] != self.broker_id:
+                log.error("%s:%d is broker %s, not %d", *self.address, message["hello"], self.broker_id)
+                protocol.close()
+                return
+            self.broker_epoch, self.ready = message["epoch"], True
+            self.heard_at = self._loop.time()
+            log.info("broker %d (epoch %d) takes what is written here", self.broker_id, self.broker_epoch)
+            self._owner.connected(self)
+
+    def _lost(self) -> bool:
+        self._protocol = None
+        self._sizes.clear()
+        self._in_flight = 0
+        was_ready, self.ready = self.ready, False
+        if was_ready:
+            self._owner.disconnected(self)
+        return was_ready
+
+    @property
+    def room(self) -> int:
+        """Bytes that may be sent now."""
+        protocol = self._protocol
+        if protocol is None or not self.ready or not protocol.writable:
+            return 0
+        return max(_WINDOW_BYTES - self._in_flight, 0)
+
+    def push(self, rows: list[Row]) -> None:
+        """Send pushes, in one write."""
+        if self._protocol is not None:
+            for row in rows:
+                size = _ROW_BYTES + len(row[-1])
+                self._sizes.append(size)
+                self._in_flight += size
+            self._protocol.send({"push": rows})
+
+    def ping(self) -> None:
+        """Ask for a sign of life."""
+        if self._protocol is not None and self.ready:
+            self._protocol.send({"ping": self._loop.time()})
+
+    def close(self) -> None:
+        """Hang up for good."""
+        self._task.cancel()
+        if self._protocol is not None:
+            self._protocol.close()
+
+
+class FollowerListener:
+    """Where this broker takes what leaders push. `take(rows)` answers a frame's pushes, `pong()` a ping."""
+
+    def __init__(
+        self,
+        me: int,
+        epoch: Callable[[], int],
+        secret: Callable[[], bytes],
+        take: Callable[[list[Row]], list[Row]],
+        pong: Callable[[], dict[str, Any]],
+    ) -> None:
+        self._me = me
+        self._epoch = epoch
+        self._secret = secret
+        self._take = take
+        self._pong = pong
+        self._server: asyncio.AbstractServer | None = None
+        self.paused = False
+        self._protocols: dict[ControlProtocol, int] = {}  # under which epoch of ours each leader knows us
+
+    async def listen(self, host: str) -> int:
+        """Listen on a free port of `host`; the port. Raises OSError."""
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(self._accept, host, 0)
+        port: int = self._server.sockets[0].getsockname()[1]
+        return port
+
+    def _accept(self) -> ControlProtocol:
+        return ControlProtocol("follower", self._secret(), self._on_ready, self._on_message, self._on_lost)
+
+    def _on_ready(self, protocol: ControlProtocol) -> None:
+        self._protocols[protocol] = -1
+        if protocol.transport is not None:
+            set_options(protocol.transport)
+
+    def _on_message(self, protocol: ControlProtocol, message: dict[str, Any]) -> None:
+        if "push" in message:
+            protocol.send({"acks": self._take(message["push"])})
+        elif "ping" in message:
+            if self._protocols.get(protocol) != self._epoch():
+                protocol.close()  # the controller takes us for another process now: no set we are named in is recorded
+                return
+            protocol.send({"pong": message["ping"], **self._pong()})
+        elif "hello" in message:
+            self._introduce(protocol)
+
+    def _introduce(self, protocol: ControlProtocol) -> None:
+        epoch = self._epoch()
+        if epoch < 0 or self.paused:
+            protocol.close()  # its news of us are faster than ours, or we are leaving: it comes again
+            return
+        self._protocols[protocol] = epoch
+        protocol.send({"hello": self._me, "epoch": epoch})
+
+    def _on_lost(self, protocol: ControlProtocol) -> None:
+        self._protocols.pop(protocol, None)
+
+    def pause(self) -> None:
+        """Hang up, and on everybody who comes, until `paused` is no more. The port stays ours."""
+        self.paused = True
+        for protocol in list(self._protocols):
+            protocol.close()
+
+    def close(self) -> None:
+        """Stop listening and hang up."""
+        if self._server is not None:
+            self._server.close()
+        for protocol in list(self._protocols):
+            protocol.close()
+
+
+def set_options(transport: asyncio.BaseTransport) -> None:
+    """Small frames leave at once."""
+    found = transport.get_extra_info("socket")
+    if found is not None:
+        with suppress(OSError):
+            found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -1,0 +1,98 @@
+"""Better in-sync sets, on their way to the controller (KIP-497): those of one turn in one call."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from actors.broker.context import BrokerContext
+from actors.broker.replication.waiting import Key
+from actors.log.replication import LeaderReplica, Proposal
+from actors.wire.errors import ErrorCode
+
+log = logging.getLogger(__name__)
+
+LOST = "the connection to the controller was lost"
+"""The error of a call nobody knows the outcome of."""
+
+_Proposed = tuple[Key, LeaderReplica, dict[str, Any]]
+
+
+class Proposals:
+    """What is proposed for the partitions in `leaders`, and what becomes of it.
+
+    `committed` is called where a high watermark moves because of that.
+    """
+
+    def __init__(
+        self,
+        context: BrokerContext,
+        leaders: Mapping[Key, LeaderReplica],
+        broker_epoch: Callable[[], int],
+        committed: Callable[[Key, LeaderReplica], None],
+    ) -> None:
+        self._context = context
+        self._leaders = leaders
+        self._broker_epoch = broker_epoch
+        self._committed = committed
+        self._lag_ms = context.config.integer("replica.lag.time.max.ms")
+        self._heard_ms: Callable[[int], int] = lambda broker: 0
+        self._considered: dict[Key, None] = {}
+
+    def consider(self, key: Key) -> None:
+        """A follower outside the in-sync set has moved: it may have caught up."""
+        if not self._considered:
+            self._context.loop.call_soon(self._send_considered)
+        self._considered[key] = None
+
+    def _send_considered(self) -> None:
+        keys, self._considered = self._considered, {}
+        self._send({key: self._leaders[key] for key in keys if key in self._leaders})
+
+    def send(self, heard_ms: Callable[[int], int]) -> None:
+        """Propose what there is to propose; `heard_ms(broker)` is when a broker last showed life."""
+        self._heard_ms = heard_ms
+        self._send(self._leaders)
+
+    def _send(self, leaders: Mapping[Key, LeaderReplica]) -> None:
+        if not getattr(self._context.controller, "connected", True):
+            return
+        now_ms, epoch = int(self._context.loop.time() * 1000), self._broker_epoch()
+        proposed: list[_Proposed] = []
+        for key, leader in leaders.items():
+            topic = self._context.metadata.topics.get(key[0])
+            proposal = leader.propose(now_ms, self._lag_ms, epoch, self._heard_ms) if topic is not None else None
+            if topic is not None and proposal is not None:
+                log.info("%s-%d: in sync shall be %s", *key, [broker for broker, _ in proposal.isr])
+                proposed.append((key, leader, _asked(topic.id, key[1], proposal)))
+        if proposed:
+            self._call(proposed, epoch)
+
+    def _call(self, proposed: list[_Proposed], epoch: int) -> None:
+        def done(results: list[dict[str, Any]] | None, error: str | None) -> None:
+            for number, (key, leader, asked) in enumerate(proposed):
+                if error == LOST:
+                    leader.outcome_unknown(asked["partition_epoch"])
+                elif results is None or results[number]["error_code"]:
+                    why = error or ErrorCode(results[number]["error_code"] if results else -1).name
+                    log.info("%s-%d: the in-sync set is not recorded: %s", *key, why)
+                    if leader.refused(asked["partition_epoch"]) and self._leaders.get(key) is leader:
+                        self._committed(key, leader)
+
+        arguments = {
+            "broker_id": self._context.broker_id,
+            "broker_epoch": epoch,
+            "partitions": [asked for _, _, asked in proposed],
+        }
+        self._context.controller.call("alter_partitions", arguments, done)
+
+
+def _asked(topic_id: bytes, index: int, proposal: Proposal) -> dict[str, Any]:
+    return {
+        "topic_id": topic_id,
+        "index": index,
+        "leader_epoch": proposal.leader_epoch,
+        "partition_epoch": proposal.partition_epoch,
+        "isr": [list(member) for member in proposal.isr],
+    }

@@ -1,0 +1,242 @@
+"""The part of `Admin` that deals with consumer groups: each request goes to the group's own coordinator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from actors.client.admin.core import AdminCore, outcome, raise_first
+from actors.client.admin.types import GroupDescription, GroupListing, MemberDescription
+from actors.client.errors import KafkaError, UnknownMemberIdError, error_for
+from actors.client.group.assignors.protocol import Assignment, Subscription
+from actors.client.group.offsets import fetch_request, judge_fetch
+from actors.client.net.leaders import by_topic
+from actors.client.records import Node, OffsetAndMetadata, TopicPartition
+from actors.wire.errors import ErrorCode as Code
+from actors.wire.messages import (
+    DeleteGroupsRequest,
+    DescribeGroupsRequest,
+    LeaveGroupRequest,
+    ListGroupsRequest,
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+)
+
+
+class GroupAdmin(AdminCore):
+    """Groups and their offsets."""
+
+    def find_coordinator(self, group_id: str, timeout_ms: int | None = None) -> Node:
+        """The broker that coordinates a group."""
+
+        async def itself(node: Node) -> Node:
+            return node
+
+        return self._run(lambda deadline: self._at_coordinator(group_id, itself, deadline), timeout_ms)
+
+    def list_consumer_groups(
+        self, states: Iterable[str] = (), types: Iterable[str] = (), timeout_ms: int | None = None
+    ) -> list[GroupListing]:
+        """All groups of all brokers, sorted by id; `states` and `types` keep only those."""
+        request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
+        lowest = 5 if request.types_filter else 4 if request.states_filter else 0
+
+        async def ask(node: Node) -> list[GroupListing]:
+            response = await self._network.ask(node, request, min_version=lowest)
+            if response.error_code:
+                raise error_for(response.error_code, f"listing the groups of broker {node.id}")
+            return [GroupListing(g.group_id, g.protocol_type, g.group_state, g.group_type) for g in response.groups]
+
+        async def work(deadline: int) -> list[GroupListing]:
+            answers = await self._everywhere(ask, deadline)
+            # A group that moves between two answers is listed twice.
+            return sorted({g.group_id: g for groups in answers for g in groups}.values(), key=lambda g: g.group_id)
+
+        return self._run(work, timeout_ms)
+
+    def describe_consumer_groups(
+        self, group_ids: Iterable[str], timeout_ms: int | None = None
+    ) -> list[GroupDescription]:
+        """Groups with their members, in the order asked for. One that does not exist has the state Dead."""
+        wanted = list(group_ids)
+
+        async def ask(node: Node, groups: list[str]) -> dict[str, GroupDescription | KafkaError]:
+            response = await self._network.ask(node, DescribeGroupsRequest(groups=groups))
+            return {g.group_id: _described(g, node) for g in response.groups}
+
+        results = self._run(lambda deadline: self._at_coordinators(wanted, ask, deadline), timeout_ms)
+        raise_first(results, wanted=True)
+        return [found for group in wanted if isinstance(found := results[group], GroupDescription)]
+
+    def delete_consumer_groups(
+        self, group_ids: Iterable[str], timeout_ms: int | None = None, raise_errors: bool = True
+    ) -> dict[str, KafkaError | None]:
+        """Delete groups and their offsets: NonEmptyGroupError while they have members, GroupIdNotFoundError."""
+
+        async def ask(node: Node, groups: list[str]) -> dict[str, bool | KafkaError]:
+            response = await self._network.ask(node, DeleteGroupsRequest(groups_names=groups))
+            return {r.group_id: outcome(r.error_code, f"deleting group {r.group_id}") or True for r in response.results}
+
+        found = self._run(lambda deadline: self._at_coordinators(group_ids, ask, deadline), timeout_ms)
+        results = {group: result if isinstance(result, KafkaError) else None for group, result in found.items()}
+        raise_first(results, wanted=raise_errors)
+        return results
+
+    def remove_members_from_consumer_group(
+        self,
+        group_id: str,
+        member_ids: Iterable[str] = (),
+        group_instance_ids: Iterable[str] = (),
+        reason: str = "removed by an administrator",
+        timeout_ms: int | None = None,
+    ) -> dict[str, KafkaError | None]:
+        """Make members leave: dynamic ones by member id, static ones by instance id. One outcome for each.
+
+        A member that is gone already counts as UnknownMemberIdError in its outcome; nothing is raised for it.
+        """
+        identity = LeaveGroupRequest.MemberIdentity
+        members = [identity(member_id=m, reason=reason) for m in member_ids]
+        members += [identity(member_id="", group_instance_id=i, reason=reason) for i in group_instance_ids]
+        if not members:
+            raise ValueError("neither member_ids nor group_instance_ids were given")
+
+        async def ask(node: Node) -> dict[str, KafkaError | None]:
+            request = LeaveGroupRequest(group_id=group_id, members=members)
+            response = await self._network.ask(node, request, min_version=3)
+            if response.error_code not in (Code.NONE, Code.UNKNOWN_MEMBER_ID):
+                raise error_for(response.error_code, f"removing members of group {group_id}")
+            if not response.members and response.error_code:
+                return {m.group_instance_id or m.member_id: UnknownMemberIdError() for m in members}
+            return {
+                m.group_instance_id or m.member_id: outcome(m.error_code, f"removing a member of group {group_id}")
+                for m in response.members
+            }
+
+        return self._run(lambda deadline: self._at_coordinator(group_id, ask, deadline), timeout_ms)
+
+    # --- offsets ------------------------------------------------------------------------------------------------------
+
+    def list_consumer_group_offsets(
+        self, group_id: str, partitions: Iterable[TopicPartition] | None = None, timeout_ms: int | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """The committed offsets of a group: of these partitions, or of all. What has none is left out."""
+        wanted = None if partitions is None else [TopicPartition(*tp) for tp in partitions]
+
+        async def ask(node: Node) -> dict[TopicPartition, OffsetAndMetadata]:
+            lowest = 2 if wanted is None else 0
+            response = await self._network.ask(node, fetch_request(group_id, wanted), min_version=lowest)
+            fetched = judge_fetch(group_id, response)
+            if fetched.error is not None:
+                raise fetched.error
+            return {tp: offset for tp, offset in fetched.offsets.items() if offset is not None}
+
+        return self._run(lambda deadline: self._at_coordinator(group_id, ask, deadline), timeout_ms)
+
+    def alter_consumer_group_offsets(
+        self,
+        group_id: str,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata | int],
+        timeout_ms: int | None = None,
+        raise_errors: bool = True,
+    ) -> dict[TopicPartition, KafkaError | None]:
+        """Set the committed offsets of a group that has no members; UnknownMemberIdError if it has some."""
+        values = {
+            TopicPartition(*tp): OffsetAndMetadata(at) if isinstance(at, int) else OffsetAndMetadata(*at)
+            for tp, at in offsets.items()
+        }
+        part = OffsetCommitRequest
+
+        def partition(tp: TopicPartition) -> OffsetCommitRequest.OffsetCommitRequestPartition:
+            at = values[tp]
+            return part.OffsetCommitRequestPartition(
+                partition_index=tp.partition,
+                committed_offset=at.offset,
+                committed_leader_epoch=at.leader_epoch,
+                committed_metadata=at.metadata,
+            )
+
+        request = OffsetCommitRequest(
+            group_id=group_id,
+            generation_id_or_member_epoch=-1,
+            member_id="",
+            retention_time_ms=-1,
+            topics=[
+                part.OffsetCommitRequestTopic(name=topic, partitions=parts)
+                for topic, parts in by_topic(sorted(values), partition).items()
+            ],
+        )
+
+        async def ask(node: Node) -> dict[TopicPartition, KafkaError | None]:
+            return _per_partition(await self._network.ask(node, request), f"setting offsets of group {group_id}")
+
+        results = self._run(lambda deadline: self._at_coordinator(group_id, ask, deadline), timeout_ms)
+        raise_first(results, wanted=raise_errors)
+        return results
+
+    def delete_consumer_group_offsets(
+        self,
+        group_id: str,
+        partitions: Iterable[TopicPartition],
+        timeout_ms: int | None = None,
+        raise_errors: bool = True,
+    ) -> dict[TopicPartition, KafkaError | None]:
+        """Forget committed offsets; GroupSubscribedToTopicError for topics its members read."""
+        part = OffsetDeleteRequest
+        wanted = sorted(TopicPartition(*tp) for tp in partitions)
+        grouped = by_topic(wanted, lambda tp: part.OffsetDeleteRequestPartition(partition_index=tp.partition))
+        topics = [part.OffsetDeleteRequestTopic(name=topic, partitions=parts) for topic, parts in grouped.items()]
+        request = OffsetDeleteRequest(group_id=group_id, topics=topics)
+
+        async def ask(node: Node) -> dict[TopicPartition, KafkaError | None]:
+            response = await self._network.ask(node, request)
+            if response.error_code:
+                raise error_for(response.error_code, f"deleting offsets of group {group_id}")
+            return _per_partition(response, f"deleting offsets of group {group_id}")
+
+        results = self._run(lambda deadline: self._at_coordinator(group_id, ask, deadline), timeout_ms)
+        raise_first(results, wanted=raise_errors)
+        return results
+
+
+def _per_partition(response: Any, what: str) -> dict[TopicPartition, KafkaError | None]:
+    """Outcomes by partition. Raises what concerns the coordinator and not a partition, so that it is asked again."""
+    results: dict[TopicPartition, KafkaError | None] = {}
+    for topic in response.topics:
+        for p in topic.partitions:
+            error = outcome(p.error_code, f"{what}: {topic.name}-{p.partition_index}")
+            if p.error_code in (14, 15, 16) and error is not None:
+                raise error
+            results[TopicPartition(topic.name, p.partition_index)] = error
+    return results
+
+
+def _described(group: Any, node: Node) -> GroupDescription | KafkaError:
+    if group.error_code == Code.GROUP_ID_NOT_FOUND:
+        return GroupDescription(group.group_id, "Dead", "", "", (), node)
+    if group.error_code:
+        return error_for(group.error_code, f"describing group {group.group_id}", group.error_message)
+    consumers = group.protocol_type == "consumer"
+    members = tuple(_member(m, consumers=consumers) for m in group.members)
+    return GroupDescription(group.group_id, group.group_state, group.protocol_type, group.protocol_data, members, node)
+
+
+def _member(member: Any, *, consumers: bool) -> MemberDescription:
+    topics: tuple[str, ...] = ()
+    assignment: tuple[TopicPartition, ...] = ()
+    if consumers:
+        # Other clients may put there what they like; what cannot be read is shown as raw bytes only.
+        try:
+            topics = Subscription.decode(member.member_metadata).topics if member.member_metadata else ()
+            assignment = Assignment.decode(member.member_assignment).partitions if member.member_assignment else ()
+        except ValueError:
+            pass
+    return MemberDescription(
+        member.member_id,
+        member.group_instance_id,
+        member.client_id,
+        member.client_host,
+        topics,
+        assignment,
+        member.member_metadata,
+        member.member_assignment,
+    )

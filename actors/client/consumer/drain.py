@@ -1,0 +1,221 @@
+"""Handing out what was fetched: whose turn it is, how much, and what to do about errors in between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from itertools import islice
+from typing import Any
+
+from actors.client.consumer.decode import Columns, Deserializer, next_batch, read_batch
+from actors.client.consumer.fetcher import NO_OFFSET, TRUNCATED
+from actors.client.consumer.positions import Chunk, PartitionState, Positions
+from actors.client.errors import (
+    KafkaError,
+    LogTruncationError,
+    NoOffsetForPartitionError,
+    OffsetOutOfRangeError,
+    TopicAuthorizationFailedError,
+    error_for,
+)
+from actors.client.records import ConsumerRecord, TopicPartition
+from actors.wire.errors import ErrorCode as Code
+
+Records = dict[TopicPartition, list[ConsumerRecord]]
+
+
+class Drain:
+    """Takes records out of `positions` in the user's thread, one partition after the other."""
+
+    def __init__(
+        self,
+        positions: Positions,
+        *,
+        lock: AbstractContextManager[Any],
+        reset_to: int | None,
+        committed: bool,
+        check_crcs: bool,
+        key_of: Callable[[str], Deserializer | None],
+        value_of: Callable[[str], Deserializer | None],
+    ) -> None:
+        self._positions = positions
+        # Held where a position jumps: the background thread must not add what was asked for before.
+        self._lock = lock
+        self._reset_to = reset_to
+        self._committed = committed
+        self._check = check_crcs
+        self._key_of = key_of
+        self._value_of = value_of
+        self._before: list[tuple[PartitionState, int, int, int]] = []
+        # Set when a buffer got room or a position jumped: there is something to fetch. Whoever fetches clears it.
+        self.drained = False
+
+    def take(self, limit: int, *, advance: bool = True) -> Records:
+        """At most `limit` records. Without `advance`, positions stay and the caller moves them record by record.
+
+        An error waits for a call in which nothing comes before it: what is taken is handed out.
+        """
+        found: Records = {}
+        left = limit
+        for state in self._in_turn():
+            while left > 0:
+                try:
+                    some = self._some(state, left, advance=advance, quiet=bool(found))
+                except KafkaError:
+                    if found:
+                        return found
+                    raise
+                if not some:
+                    break
+                found.setdefault(state.tp, []).extend(some)
+                left -= len(some)
+                if advance:
+                    self.advance(state, some[-1])
+                if state.ready is None:
+                    return found  # the next record cannot be read
+            if left <= 0:
+                break
+        return found
+
+    def take_columns(self, limit: int, *, with_headers: bool) -> Columns:
+        """Whole batches until there are at least `limit` records. Errors wait as in `take`."""
+        columns = Columns(with_headers)
+        for state in self._in_turn():
+            if state.ready is not None and state.position is not None:
+                # poll() stopped within a batch: whole batches begin with the same one, fetched again.
+                self._jump(state, state.position, state.epoch)
+            while len(columns) < limit and (chunk := self._front(state, quiet=len(columns) > 0)) is not None:
+                assert state.position is not None
+                try:
+                    batch = next_batch(chunk, state.position, committed=self._committed, check=self._check)
+                    if batch is None:
+                        self._finish(state, chunk)
+                        continue
+                    columns.add(state.tp, *batch, state.position)
+                except KafkaError:
+                    if len(columns):
+                        return columns
+                    raise
+                chunk.batches.popleft()
+                state.position = batch[1].next_offset
+                state.epoch = batch[1].leader_epoch
+            if len(columns) >= limit:
+                break
+        return columns
+
+    def undo(self) -> None:
+        """What the last call took is not handed out after all: those partitions are read again from where they were."""
+        for state, token, position, epoch in self._before:
+            if state.token == token:
+                self._jump(state, position, epoch)
+        self._before = []
+
+    def _jump(self, state: PartitionState, position: int, epoch: int = -1) -> None:
+        with self._lock:
+            state.seek(position, epoch)
+        self.drained = True
+
+    @staticmethod
+    def advance(state: PartitionState, record: ConsumerRecord) -> None:
+        state.position = record.offset + 1
+        state.epoch = record.leader_epoch
+
+    def _in_turn(self) -> Iterator[PartitionState]:
+        """Each deliverable partition once; the next call begins one further, so that none starves."""
+        turn = self._positions.turn
+        if turn:
+            turn.rotate(-1)
+        self._before = []
+        for tp in list(turn):
+            state = self._positions.states.get(tp)
+            if state is not None and state.deliverable:
+                if state.position is not None and (state.chunks or state.ready is not None):
+                    self._before.append((state, state.token, state.position, state.epoch))
+                yield state
+
+    def _some(self, state: PartitionState, limit: int, *, advance: bool, quiet: bool) -> list[ConsumerRecord]:
+        while True:
+            if state.ready is not None:
+                records = self._read_on(state, state.ready, limit)
+                if records:
+                    return records
+                state.ready = None
+                state.chunks[0].batches.popleft()
+            chunk = self._front(state, quiet=quiet)
+            if chunk is None:
+                return []
+            assert state.position is not None
+            batch = next_batch(chunk, state.position, committed=self._committed, check=self._check)
+            if batch is None:
+                self._finish(state, chunk, advance=advance)
+                continue
+            topic = state.tp.topic
+            state.ready = read_batch(state.tp, *batch, state.position, self._key_of(topic), self._value_of(topic))
+
+    @staticmethod
+    def _read_on(state: PartitionState, ready: Iterator[ConsumerRecord], limit: int) -> list[ConsumerRecord]:
+        """The next records of a batch. Those before one that cannot be read come first; it is met again after them."""
+        records: list[ConsumerRecord] = []
+        try:
+            records.extend(islice(ready, limit))
+        except BaseException as error:
+            state.ready = None
+            if not (records and isinstance(error, KafkaError)):
+                raise
+        return records
+
+    def _finish(self, state: PartitionState, chunk: Chunk, *, advance: bool = True) -> None:
+        """A chunk is used up: what was left at its end (control batches) is passed too."""
+        state.chunks.popleft()
+        state.used += len(chunk.data)
+        self.drained = True
+        if advance and state.position is not None and chunk.offset > state.position:
+            state.position = chunk.offset
+
+    def _front(self, state: PartitionState, *, quiet: bool = False) -> Chunk | None:
+        while state.chunks:
+            chunk = state.chunks[0]
+            if chunk.token != state.token:
+                state.chunks.popleft()
+            elif not chunk.code:
+                return chunk
+            elif quiet:
+                return None
+            else:
+                self._trouble(state, chunk)
+        return None
+
+    def _trouble(self, state: PartitionState, chunk: Chunk) -> None:
+        """An error in place of records: begin elsewhere if there is a policy, else raise."""
+        tp = state.tp
+        self.drained = True
+        if chunk.code == NO_OFFSET:
+            raise NoOffsetForPartitionError(partitions=[tp])
+        if chunk.code == TRUNCATED:
+            if self._reset_to is None:
+                raise LogTruncationError(offsets={tp: chunk.offset})
+            self._jump(state, chunk.offset)
+        elif chunk.code == Code.OFFSET_OUT_OF_RANGE:
+            if self._reset_to is None:
+                raise OffsetOutOfRangeError(offsets={tp: chunk.offset})
+            with self._lock:
+                state.reset(self._reset_to)
+        else:
+            # Another try with the next poll: the program may seek past it, or the permission may be given.
+            state.chunks.popleft()
+            state.halted = False
+            if chunk.code == Code.TOPIC_AUTHORIZATION_FAILED:
+                raise TopicAuthorizationFailedError(topics=[tp.topic])
+            raise error_for(chunk.code, f"fetching {tp.topic}-{tp.partition} at offset {chunk.offset}")
+
+
+def by_topic(given: Any, make: Callable[[Any, str], Deserializer | None]) -> Callable[[str], Deserializer | None]:
+    """One deserializer per topic, made once: objects with `deserialize(topic, data)` want to know the topic."""
+    made: dict[str, Deserializer | None] = {}
+
+    def find(topic: str) -> Deserializer | None:
+        if topic not in made:
+            made[topic] = make(given, topic)
+        return made[topic]
+
+    return find

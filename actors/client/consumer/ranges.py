@@ -1,0 +1,430 @@
+"""Reading given ranges of offsets, exactly and again and again the same: no group, no commits, no position kept.
+
+`OffsetRange` says what, `RangeReader` gives its records as Arrow batches, straight from the partition's leader. The
+next fetch is under way while the last one is made into columns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from actors.client.config import consumer_config
+from actors.client.consumer.columnar import HEADERS, ArrowColumns, Whole, read_columns
+from actors.client.consumer.core import network_settings
+from actors.client.consumer.decode import next_batch
+from actors.client.consumer.positions import EARLIEST, LATEST, Chunk
+from actors.client.errors import (
+    ClosedError,
+    ConfigurationError,
+    CorruptMessageError,
+    KafkaError,
+    KafkaTimeoutError,
+    LeaderNotAvailableError,
+    UnknownTopicOrPartitionError,
+    error_for,
+)
+from actors.client.net.backoff import Backoff
+from actors.client.net.leaders import list_offsets
+from actors.client.net.network import Network, jitter, now_ms
+from actors.client.records import TopicPartition
+from actors.log.batch import iter_batches
+from actors.log.errors import CorruptBatchError
+from actors.wire.errors import ErrorCode as Code
+from actors.wire.messages import FetchRequest, FetchResponse
+
+log = logging.getLogger(__name__)
+
+FETCH_BYTES: Final = 4 << 20
+"""Most bytes of one fetch, unless max_partition_fetch_bytes says otherwise: bulk reads are worth more than 1 MiB."""
+BATCH_ROWS: Final = 32_768
+"""Most rows of one Arrow batch."""
+_SETTLE_MS: Final = 5_000
+# How long a log may be shorter than what is wanted, or its topic unknown, before that counts as lost: a leader that
+# was just elected learns its high watermark, and a restarted broker its topics, within moments. And how long it must
+# give nothing before that counts as all there is.
+_WAIT_MS: Final = 100
+_ONLY_FOR_GROUPS: Final = ("group_id", "group_instance_id", "enable_auto_commit", "auto_offset_reset")
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetRange:
+    """The records of one partition from `from_offset` on and before `until_offset`."""
+
+    topic: str
+    partition: int
+    from_offset: int
+    until_offset: int
+
+    @property
+    def size(self) -> int:
+        """How many offsets it spans; there may be fewer records."""
+        return max(0, self.until_offset - self.from_offset)
+
+
+class DataLossError(KafkaError):
+    """Offsets that were to be read are not in the log (any more)."""
+
+
+def range_schema(headers: bool = False) -> pa.Schema:
+    """The columns of Spark's Kafka source, in its order. A record without headers has null there."""
+    fields = [
+        pa.field("key", pa.binary()),
+        pa.field("value", pa.binary()),
+        pa.field("topic", pa.string()),
+        pa.field("partition", pa.int32()),
+        pa.field("offset", pa.int64()),
+        pa.field("timestamp", pa.timestamp("us", "UTC")),
+        pa.field("timestampType", pa.int32()),
+    ]
+    return pa.schema([*fields, pa.field("headers", HEADERS)] if headers else fields)
+
+
+@dataclass(frozen=True, slots=True)
+class _Missing:
+    """The log does not have what is wanted; it has `start` to `end` (None: there is no such partition)."""
+
+    start: int | None
+    end: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Nothing:
+    """The log reaches further, but nothing in the range is left (compaction, control batches)."""
+
+
+class RangeReader:
+    """`RangeReader("localhost:9092")`; keeps its connections until `close`. For one thread at a time.
+
+    With `fail_on_data_loss` a range that is not wholly in the log raises DataLossError; without, it is logged and
+    what is there is read. `poll_timeout_ms` is how long one fetch may fail or bring nothing. `settings` are those of
+    a Consumer without a group (isolation_level, check_crcs, max_partition_fetch_bytes, request_timeout_ms, …).
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str | list[str],
+        *,
+        headers: bool = False,
+        fail_on_data_loss: bool = True,
+        poll_timeout_ms: int = 120_000,
+        **settings: Any,
+    ) -> None:
+        if grouped := [name for name in _ONLY_FOR_GROUPS if name in settings]:
+            raise ConfigurationError(f"{grouped[0]}: ranges are read without a group")
+        if poll_timeout_ms < 1:
+            raise ConfigurationError(f"poll_timeout_ms={poll_timeout_ms!r}: must be at least 1")
+        given = {"max_partition_fetch_bytes": FETCH_BYTES, "client_id": "coterie-ranges"} | settings
+        self.config = consumer_config(
+            given | {"bootstrap_servers": bootstrap_servers, "allow_auto_create_topics": False}
+        )
+        self._headers = headers
+        self._fail = fail_on_data_loss
+        self._timeout_ms = poll_timeout_ms
+        self._committed = self.config["isolation_level"] == "read_committed"
+        self._closed = False
+        self._network = Network(network_settings(self.config))
+        settle = self._network.settings
+        self._backoff = Backoff(settle.retry_backoff_ms, settle.retry_backoff_max_ms, jitter)
+        self._network.start()
+
+    def read(self, ranges: Iterable[OffsetRange]) -> Iterator[pa.RecordBatch]:
+        """The records of these ranges, one range after the other, as batches of `range_schema`; none is empty.
+
+        Raises DataLossError, KafkaTimeoutError (nothing came for poll_timeout_ms), CorruptMessageError, and what a
+        leader says for good.
+        """
+        wanted = [each for each in ranges if each.size]
+        with self._network.holding(each.topic for each in wanted):
+            for each in wanted:
+                yield from self._read_one(each)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._closed = True
+        self._network.close()
+
+    def __enter__(self) -> RangeReader:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    # --- one range, in the user's thread ------------------------------------------------------------------------------
+
+    def _read_one(self, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
+        tp = TopicPartition(wanted.topic, wanted.partition)
+        position, until = wanted.from_offset, wanted.until_offset
+        coming: Future[Chunk | _Missing | _Nothing] | None = None
+        try:
+            while position < until:
+                found = (coming or self._start(tp, position, until)).result()
+                coming = None
+                if isinstance(found, _Nothing):
+                    return
+                if isinstance(found, _Missing):
+                    position = self._lost(wanted, position, found)
+                    continue
+                after = found.offset
+                if after < until:
+                    coming = self._start(tp, after, until)
+                for batches in _some_at_once(self._whole_batches(found, position, until)):
+                    yield from self._record_batches(wanted, position, batches)
+                position = after
+        finally:
+            if coming is not None:
+                coming.cancel()
+
+    def _start(self, tp: TopicPartition, offset: int, until: int) -> Future[Chunk | _Missing | _Nothing]:
+        if self._closed:
+            raise ClosedError
+        return self._network.run(self._next(tp, offset, until))
+
+    def _whole_batches(self, chunk: Chunk, position: int, until: int) -> list[Whole]:
+        batches: list[Whole] = []
+        check = self.config["check_crcs"]
+        while (batch := next_batch(chunk, position, committed=self._committed, check=check)) is not None:
+            if batch[1].base_offset >= until:
+                break
+            chunk.batches.popleft()
+            batches.append(batch)
+        return batches
+
+    def _record_batches(self, wanted: OffsetRange, position: int, batches: list[Whole]) -> Iterator[pa.RecordBatch]:
+        try:
+            columns = read_columns(batches, with_headers=self._headers)
+        except CorruptMessageError as error:
+            raise CorruptMessageError(f"{wanted.topic}-{wanted.partition}: {error}") from error
+        whole = _record_batch(wanted.topic, wanted.partition, columns, self._headers)
+        inside = (columns.offsets >= position) & (columns.offsets < wanted.until_offset)
+        if not inside.all():
+            # Offsets grow within a batch, so what is inside is one slice.
+            places = np.flatnonzero(inside)
+            whole = whole.slice(int(places[0]), len(places)) if len(places) else whole.slice(0, 0)
+        for at in range(0, whole.num_rows, BATCH_ROWS):
+            yield whole.slice(at, BATCH_ROWS)
+
+    def _lost(self, wanted: OffsetRange, position: int, missing: _Missing) -> int:
+        """Where to go on; or DataLossError."""
+        where = f"{wanted.topic}-{wanted.partition}"
+        if missing.start is None or missing.end is None:
+            present = "there is no such partition"
+        else:
+            present = f"the log has {missing.start} to {missing.end}"
+        what = f"{where}: offsets {position} to {wanted.until_offset} are wanted, but {present}"
+        if self._fail:
+            raise DataLossError(
+                f"{what}. Records were deleted by retention, or the topic was deleted or made anew; "
+                "failOnDataLoss=false goes on with what is there"
+            )
+        log.warning("%s; going on with what is there, since failOnDataLoss is off", what)
+        if missing.start is not None and position < missing.start:
+            return missing.start
+        return wanted.until_offset
+
+    # --- one fetch, on the loop ---------------------------------------------------------------------------------------
+
+    async def _next(self, tp: TopicPartition, offset: int, until: int) -> Chunk | _Missing | _Nothing:
+        """The next batches from `offset` on, however long it takes up to the timeout."""
+        deadline = now_ms() + self._timeout_ms
+        look = _Look(self, tp, offset, until)
+        failures = 0
+        while True:
+            try:
+                async with asyncio.timeout(max(1, deadline - now_ms()) / 1000):
+                    found = await look.once()
+            except TimeoutError as error:
+                found = None
+                look.trouble = look.trouble or str(error)
+            if found is not None:
+                return found
+            failures += 1
+            left = deadline - now_ms()
+            if left <= 0:
+                if look.missing is not None:
+                    return look.missing
+                raise KafkaTimeoutError(
+                    f"{tp.topic}-{tp.partition}: nothing came from offset {offset} on (up to {until}) within "
+                    f"poll_timeout_ms={self._timeout_ms} (Spark's option kafkaConsumer.pollTimeoutMs): "
+                    f"{look.trouble or 'no broker answered'}"
+                )
+            await asyncio.sleep(min(self._backoff.delay_ms(failures), left) / 1000)
+
+
+class _Look:
+    """Asks the leader until there is something to say; what has to settle first is remembered between the tries."""
+
+    def __init__(self, reader: RangeReader, tp: TopicPartition, offset: int, until: int) -> None:
+        self._network = reader._network
+        self._config = reader.config
+        self._committed = reader._committed
+        self._settle_ms = min(_SETTLE_MS, reader._timeout_ms // 2, reader.config["request_timeout_ms"] // 2)
+        self._tp = tp
+        self._offset = offset
+        self._until = until
+        self._empty_since: int | None = None
+        self._missing_since = 0
+        self.missing: _Missing | None = None
+        self.trouble = ""
+
+    async def once(self) -> Chunk | _Missing | _Nothing | None:
+        """An outcome; None = try again."""
+        try:
+            data, throttled = await self._fetch()
+            return await self._judge(data, throttled)
+        except UnknownTopicOrPartitionError as error:
+            return self._unsettled(error, _Missing(None, None))
+        except KafkaError as error:
+            if not error.retriable:
+                raise
+            self.missing = None
+            self.trouble = str(error)
+            self._network.refresh()
+            return None
+
+    async def _fetch(self) -> tuple[Any, bool]:
+        tp = self._tp
+        node = self._network.cluster.leader(tp)
+        if node is None:
+            await self._network.refreshed()
+            node = self._network.cluster.leader(tp)
+        if node is None:
+            self._without_leader()
+        response: FetchResponse = await self._network.ask(node, self._request())
+        for topic in response.responses:
+            for data in topic.partitions:
+                if (topic.topic, data.partition_index) == tp:
+                    return data, response.throttle_time_ms > 0
+        raise LeaderNotAvailableError(f"{node} answers without {tp.topic}-{tp.partition}")
+
+    def _without_leader(self) -> None:
+        topic = self._network.cluster.topics.get(self._tp.topic)
+        known = topic is not None and (not topic.partitions or self._tp.partition in topic.partitions)
+        if topic is not None and topic.error_code not in (0, Code.UNKNOWN_TOPIC_OR_PARTITION):
+            raise error_for(topic.error_code, f"topic {self._tp.topic}")
+        if topic is None or topic.error_code or not known:
+            raise UnknownTopicOrPartitionError(f"{self._tp.topic}-{self._tp.partition} does not exist")
+        raise LeaderNotAvailableError(f"{self._tp.topic}-{self._tp.partition} has no leader")
+
+    def _request(self) -> FetchRequest:
+        info = self._network.cluster.partition(self._tp)
+        partition = FetchRequest.FetchPartition(
+            partition=self._tp.partition,
+            current_leader_epoch=info.leader_epoch if info else -1,
+            fetch_offset=self._offset,
+            last_fetched_epoch=-1,
+            log_start_offset=-1,
+            partition_max_bytes=self._config["max_partition_fetch_bytes"],
+        )
+        return FetchRequest(
+            replica_id=-1,
+            # A tiered broker answers with nothing if its remote storage takes longer: then it is given more (KIP-1018).
+            max_wait_ms=_WAIT_MS if self._empty_since is None else self._settle_ms,
+            min_bytes=1,
+            max_bytes=max(self._config["fetch_max_bytes"], self._config["max_partition_fetch_bytes"]),
+            isolation_level=int(self._committed),
+            session_id=0,
+            session_epoch=-1,
+            topics=[FetchRequest.FetchTopic(topic=self._tp.topic, partitions=[partition])],
+        )
+
+    async def _judge(self, data: Any, throttled: bool) -> Chunk | _Missing | _Nothing | None:
+        if data.error_code == Code.OFFSET_OUT_OF_RANGE:
+            start, end = await self._ends()
+            missing = _Missing(start, end)
+            if self._offset < start:
+                return missing
+            return self._unsettled(KafkaError(f"the log ends at {end}"), missing)
+        if data.error_code:
+            raise error_for(data.error_code, f"fetching {self._tp.topic}-{self._tp.partition} at {self._offset}")
+        if data.records:
+            return self._chunk(data)
+        return self._nothing_came(data, throttled)
+
+    def _chunk(self, data: Any) -> Chunk:
+        try:
+            batches = deque(iter_batches(data.records))
+        except CorruptBatchError as error:
+            raise CorruptMessageError(f"{self._tp.topic}-{self._tp.partition} at {self._offset}: {error}") from error
+        if not batches:
+            raise CorruptMessageError(f"{self._tp.topic}-{self._tp.partition} at {self._offset}: no whole batch came")
+        aborted = [(entry.producer_id, entry.first_offset) for entry in data.aborted_transactions or []]
+        after = max(batches[-1][2].next_offset, self._offset + 1)
+        return Chunk(0, data.records, batches, aborted, offset=after)
+
+    def _nothing_came(self, data: Any, throttled: bool) -> _Missing | _Nothing | None:
+        end = data.last_stable_offset if self._committed else data.high_watermark
+        if end >= self._until:
+            self.trouble = "the broker holds records back"
+            if throttled:  # left out for a quota's sake
+                return None
+            # For a while there was nothing, and no quota or remote storage was in the way: compaction has left nothing.
+            if self._empty_since is None:
+                self._empty_since = now_ms()
+                return None
+            return _Nothing() if now_ms() - self._empty_since >= self._settle_ms else None
+        if self._committed and data.high_watermark >= self._until:
+            self.trouble = f"a transaction that began at or before offset {end} is still open"
+            return None
+        return self._unsettled(KafkaError(f"the log ends at {end}"), _Missing(max(data.log_start_offset, 0), end))
+
+    def _unsettled(self, trouble: KafkaError, missing: _Missing) -> _Missing | None:
+        """A log too short, or unknown: lost once it has stayed so for a while."""
+        self.trouble = str(trouble)
+        now = now_ms()
+        if self.missing is None:
+            self._missing_since = now
+        self.missing = missing
+        self._network.refresh()
+        return missing if now - self._missing_since >= self._settle_ms else None
+
+    async def _ends(self) -> tuple[int, int]:
+        found = []
+        for at in (EARLIEST, LATEST):
+            offsets = await list_offsets(
+                self._network,
+                {self._tp: at},
+                isolation=int(self._committed),
+                timeout_ms=self._config["request_timeout_ms"],
+            )
+            offset = offsets[self._tp]
+            found.append(offset.offset if offset is not None else 0)
+        return found[0], found[1]
+
+
+def _some_at_once(batches: list[Whole]) -> Iterator[list[Whole]]:
+    """In pieces of about BATCH_ROWS records: what was well compressed takes a multiple of its size as columns."""
+    some: list[Whole] = []
+    rows = 0
+    for batch in batches:
+        if some and rows + batch[1].record_count > BATCH_ROWS:
+            yield some
+            some, rows = [], 0
+        some.append(batch)
+        rows += batch[1].record_count
+    if some:
+        yield some
+
+
+def _record_batch(topic: str, partition: int, columns: ArrowColumns, headers: bool) -> pa.RecordBatch:
+    count = len(columns)
+    arrays = [
+        columns.keys,
+        columns.values,
+        pa.repeat(pa.scalar(topic), count),
+        pa.repeat(pa.scalar(partition, pa.int32()), count),
+        pa.array(columns.offsets),
+        pa.array(columns.timestamps * 1000).cast(pa.timestamp("us", "UTC")),
+        pa.array(columns.timestamp_types),
+    ]
+    if headers:
+        arrays.append(columns.headers)
+    return pa.RecordBatch.from_arrays(arrays, schema=range_schema(headers))

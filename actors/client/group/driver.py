@@ -1,0 +1,218 @@
+"""Carries out what the membership machine asks for: sends its requests, arms its timer, commits and fetches offsets.
+
+The machine is touched only under `lock`, by the user's thread and by the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import threading
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from actors.client.errors import HeartbeatFailedError, KafkaError, KafkaTimeoutError
+from actors.client.group.effects import Drop, Effect, Send, To
+from actors.client.group.membership import Membership
+from actors.client.group.offsets import Commit, Offsets, fetch_request, judge_commit, judge_fetch, make_commit
+from actors.client.net.backoff import Backoff
+from actors.client.net.network import Network, jitter, now_ms
+from actors.client.records import Node, OffsetAndMetadata, TopicPartition
+
+log = logging.getLogger(__name__)
+
+
+def _failed(error: Exception) -> HeartbeatFailedError:
+    """What is no KafkaError, as one."""
+    log.error("the consumer's background thread failed", exc_info=error)
+    failure = HeartbeatFailedError(f"the consumer's background thread failed: {error!r}")
+    failure.__cause__ = error
+    return failure
+
+
+class Driver:
+    """`changed` is the lock, and is notified whenever something may have changed for the user's thread."""
+
+    def __init__(self, member: Membership, network: Network, changed: threading.Condition) -> None:
+        self.member = member
+        self.network = network
+        self.changes = 0
+        self._changed = changed
+        self._timer: asyncio.TimerHandle | None = None
+        self._waiters: list[asyncio.Future[None]] = []
+        settings = network.settings
+        network.on_coordinator_lost = self._on_lost
+        self._backoff = Backoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms, jitter)
+
+    def pump(self) -> None:
+        """Pass on what the machine wants; under the lock, from any thread."""
+        effects = self.member.take_effects()
+        if effects:
+            self.network.soon(self._perform, effects)
+
+    def tell(self) -> None:
+        """Something changed: wake the user's thread and whoever waits on the loop. From the loop."""
+        with self._changed:
+            self.changes += 1
+            self._changed.notify_all()
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    # --- on the loop ----------------------------------------------------------------------------------------------
+
+    def _perform(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            if isinstance(effect, Send):
+                self.network.loop.create_task(self._send(effect))
+            elif isinstance(effect, Drop):
+                self.network.drop_coordinator(effect.node)
+            else:
+                self.network.refresh()
+        self._arm()
+
+    async def _send(self, send: Send) -> None:
+        try:
+            response = await self.network.ask(
+                send.node,
+                send.request,
+                coordinator=send.to is To.COORDINATOR,
+                timeout_ms=send.timeout_ms,
+                min_version=send.min_version,
+            )
+        except Exception as error:
+            failure = error if isinstance(error, KafkaError) else _failed(error)
+            with self._surfacing():
+                self.member.on_failure(send.id, failure, now_ms())
+        else:
+            with self._surfacing():
+                self.member.on_response(send.id, response, now_ms())
+        self.tell()
+
+    @contextlib.contextmanager
+    def _surfacing(self) -> Iterator[None]:
+        """The machine's turn, under the lock. What it raises here, the next poll raises: nobody else would hear."""
+        with self._changed:
+            try:
+                yield
+            except Exception as error:
+                self.member.fail(_failed(error), now_ms())
+            self._perform(self.member.take_effects())
+
+    def on_metadata(self) -> None:
+        with self._surfacing():
+            self.member.on_metadata(self.network.cluster.view(), now_ms())
+        self.tell()
+
+    def _on_lost(self, node: Node) -> None:
+        with self._surfacing():
+            self.member.coordinator_lost(node, now_ms())
+        self.tell()
+
+    def _arm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        deadline = self.member.next_deadline()
+        if deadline is not None:
+            delay_ms = max(0, deadline - now_ms())
+            self._timer = self.network.loop.call_later(delay_ms / 1000, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        with self._surfacing():
+            self.member.on_time(now_ms())
+
+    async def _coordinator(self, deadline_ms: int) -> Any:
+        """The coordinator, looked up if need be. Raises KafkaTimeoutError, or why the lookup failed for good."""
+        member = self.member
+        while True:
+            with self._changed:
+                error = member.lookup.take_error()
+                if error is not None:
+                    raise error
+                if member.coordinator is not None:
+                    return member.coordinator
+                member.find_coordinator(now_ms())
+                again = member.lookup.next_ms
+                self._perform(member.take_effects())
+            await self._wait(min(deadline_ms, again or deadline_ms), deadline_ms)
+
+    async def _wait(self, until_ms: int, deadline_ms: int) -> None:
+        left = deadline_ms - now_ms()
+        if left <= 0:
+            raise KafkaTimeoutError("the group's coordinator was not found in time")
+        waiter: asyncio.Future[None] = self.network.loop.create_future()
+        self._waiters.append(waiter)
+        await asyncio.wait([waiter], timeout=max(until_ms - now_ms(), 1) / 1000)
+
+    # --- offsets --------------------------------------------------------------------------------------------------
+
+    def make_commit(self, offsets: Offsets) -> Commit:
+        """A commit under the membership as it is now; under the lock. Raises as `offsets.make_commit`."""
+        return make_commit(self.member, offsets, now_ms())
+
+    async def commit(self, commit: Commit, offsets: Offsets, timeout_ms: int, *, retry: bool) -> None:
+        """Send a commit; with `retry`, repeat it while that may help. Raises what stands in the way."""
+        deadline, attempt = now_ms() + timeout_ms, 0
+        while True:
+            error = await self._commit_once(commit, deadline)
+            if error is None:
+                return
+            attempt += 1
+            delay = self._backoff.delay_ms(attempt)
+            if not (retry and error.retriable) or now_ms() + delay >= deadline:
+                raise error
+            await asyncio.sleep(delay / 1000)
+            with self._changed:
+                commit = make_commit(self.member, offsets, now_ms())
+
+    async def _commit_once(self, commit: Commit, deadline_ms: int) -> KafkaError | None:
+        node = await self._coordinator(deadline_ms)
+        commit = Commit(commit.request, commit.generation, node)
+        try:
+            response = await self.network.ask(node, commit.request, coordinator=True, min_version=commit.min_version)
+        except KafkaError as error:
+            if error.retriable:
+                self._lost(node)
+            return error
+        with self._changed:
+            result = judge_commit(self.member, commit, response, now_ms())
+            self._perform(self.member.take_effects())
+        return result
+
+    def _lost(self, node: Any) -> None:
+        with self._changed:
+            self.member.coordinator_lost(node, now_ms(), drop=True)
+            self._perform(self.member.take_effects())
+
+    async def committed(
+        self, partitions: Iterable[TopicPartition], timeout_ms: int
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """The group's committed offsets, None where there are none. Raises what stands in the way."""
+        wanted = list(partitions)
+        deadline, attempt = now_ms() + timeout_ms, 0
+        while True:
+            node = await self._coordinator(deadline)
+            try:
+                response = await self.network.ask(
+                    node, fetch_request(self.member.config.group_id, wanted), coordinator=True
+                )
+            except KafkaError as failure:
+                error = failure
+                if failure.retriable:
+                    self._lost(node)
+            else:
+                fetched = judge_fetch(self.member.config.group_id, response)
+                if fetched.error is None:
+                    return fetched.offsets
+                error = fetched.error
+                if fetched.lost:
+                    self._lost(node)
+            attempt += 1
+            delay = self._backoff.delay_ms(attempt)
+            if not error.retriable or now_ms() + delay >= deadline:
+                raise error
+            await asyncio.sleep(delay / 1000)

@@ -1,0 +1,97 @@
+"""A member's settings, its requests in flight, its rounds and its counters: the data of the membership machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+
+from actors.client.errors import IllegalStateError
+from actors.client.group.assignors import Assignor, RebalanceProtocol
+from actors.client.group.effects import Generation
+from actors.client.records import Node
+from actors.wire.messages import JoinGroupResponse
+
+
+class Kind(Enum):
+    """What a request in flight is."""
+
+    LOOKUP = "FindCoordinator"
+    JOIN = "JoinGroup"
+    SYNC = "SyncGroup"
+    HEARTBEAT = "Heartbeat"
+    ASIDE = "Heartbeat aside of a JoinGroup"
+    LEAVE = "LeaveGroup"
+
+
+@dataclass(frozen=True, slots=True)
+class MembershipConfig:
+    """What a member is told once. Times in milliseconds."""
+
+    group_id: str
+    assignors: tuple[Assignor, ...]
+    group_instance_id: str | None = None
+    client_rack: str | None = None
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 3_000
+    max_poll_interval_ms: int = 300_000
+    request_timeout_ms: int = 30_000
+    retry_backoff_ms: int = 100
+    retry_backoff_max_ms: int = 1_000
+    auto_commit: bool = True
+    exclude_internal_topics: bool = True
+
+    @property
+    def protocol(self) -> RebalanceProtocol:
+        """The highest rebalance protocol that all assignors support."""
+        common = set(RebalanceProtocol)
+        for assignor in self.assignors:
+            common &= set(assignor.protocols)
+        if not common:
+            raise IllegalStateError("the assignors of partition_assignment_strategy share no rebalance protocol")
+        return max(common) if self.assignors else RebalanceProtocol.EAGER
+
+    def assignor(self, name: str | None) -> Assignor:
+        """The configured assignor of that name. Raises IllegalStateError if there is none."""
+        for assignor in self.assignors:
+            if assignor.name == name:
+                return assignor
+        raise IllegalStateError(f"the coordinator chose the assignor {name!r}, which is not configured here")
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A request in flight: what it is, the generation and coordinator it was sent under, and when."""
+
+    kind: Kind
+    generation: Generation
+    node: Node | None
+    sent_ms: int
+
+
+@dataclass(slots=True)
+class Join:
+    """One round of joining. `waiting`: the leader awaits metadata; `assignment`: the round is won.
+
+    `tell`: says to the assignor what was assigned, once.
+    """
+
+    waiting: JoinGroupResponse | None = None
+    assignment: bytes | None = None
+    completing: bool = False
+    tell: Callable[[], None] | None = None
+
+
+@dataclass(slots=True)
+class Stats:
+    """Counters of one member's life."""
+
+    joins_sent: int = 0
+    heartbeats: int = 0
+    heartbeats_failed: int = 0
+    rebalances: int = 0
+    rebalances_failed: int = 0
+    last_rebalance_ms: int = -1
+    poll_timeouts: int = 0
+    memberships_lost: int = 0
+    rebalance_started_ms: int | None = field(default=None, repr=False)

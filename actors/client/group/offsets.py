@@ -1,0 +1,190 @@
+"""Committing and fetching offsets: the requests, and what each answer means to the caller. Sans-IO.
+
+Both take the membership machine, which they tell what they learn about the coordinator and the generation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from actors.client.errors import (
+    CommitFailedError,
+    FencedInstanceIdError,
+    KafkaError,
+    RebalanceInProgressError,
+    TopicAuthorizationFailedError,
+    error_for,
+)
+from actors.client.group.effects import Generation, MemberState
+from actors.client.group.membership import Membership
+from actors.client.records import Node, OffsetAndMetadata, TopicPartition
+from actors.wire.errors import ErrorCode as Code
+from actors.wire.messages import OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse
+
+Offsets = Mapping[TopicPartition, OffsetAndMetadata]
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A commit on its way, with the membership it was made under."""
+
+    request: OffsetCommitRequest
+    generation: Generation
+    node: Node | None
+
+    @property
+    def min_version(self) -> int:
+        return 7 if self.request.group_instance_id is not None else 0
+
+
+def make_commit(member: Membership, offsets: Offsets, now_ms: int) -> Commit:
+    """A commit as a member, or as nobody in particular when partitions were assigned by hand.
+
+    Raises RebalanceInProgressError or CommitFailedError if this member may not commit now.
+    """
+    generation, instance = Generation(), None
+    if member.subscribed:
+        if member.state is not MemberState.STABLE:
+            raise RebalanceInProgressError if member.rebalancing else CommitFailedError
+        if not member.may_deliver(now_ms):
+            raise CommitFailedError(
+                "no heartbeat was answered for session_timeout_ms: the partitions may belong to another member by now"
+            )
+        generation, instance = member.generation, member.config.group_instance_id
+    topics: dict[str, list[OffsetCommitRequest.OffsetCommitRequestPartition]] = {}
+    for tp, offset in sorted(offsets.items()):
+        if offset.offset < 0:
+            raise ValueError(f"cannot commit offset {offset.offset} of {tp.topic}-{tp.partition}: it is negative")
+        topics.setdefault(tp.topic, []).append(
+            OffsetCommitRequest.OffsetCommitRequestPartition(
+                partition_index=tp.partition,
+                committed_offset=offset.offset,
+                committed_leader_epoch=offset.leader_epoch,
+                committed_metadata=offset.metadata,
+            )
+        )
+    request = OffsetCommitRequest(
+        group_id=member.config.group_id,
+        generation_id_or_member_epoch=generation.id,
+        member_id=generation.member_id,
+        group_instance_id=instance,
+        retention_time_ms=-1,
+        topics=[OffsetCommitRequest.OffsetCommitRequestTopic(name=t, partitions=ps) for t, ps in topics.items()],
+    )
+    return Commit(request, generation, member.coordinator)
+
+
+def judge_commit(member: Membership, commit: Commit, response: OffsetCommitResponse, now_ms: int) -> KafkaError | None:
+    """None if everything was committed, else the error to raise or (if retriable) to try again after.
+
+    The first partition in trouble decides, except that topics without authorization are collected.
+    """
+    unauthorized = set()
+    for topic in response.topics:
+        for partition in topic.partitions:
+            code = partition.error_code
+            if code == Code.NONE:
+                continue
+            if code == Code.TOPIC_AUTHORIZATION_FAILED:
+                unauthorized.add(topic.name)
+                continue
+            where = f"committing {topic.name}-{partition.partition_index} for group {member.config.group_id}"
+            return _commit_error(member, commit, code, where, now_ms)
+    member.lookup.alive()
+    return TopicAuthorizationFailedError(topics=unauthorized) if unauthorized else None
+
+
+def _commit_error(member: Membership, commit: Commit, code: int, where: str, now_ms: int) -> KafkaError:
+    unchanged = commit.generation == member.generation
+    preparing = member.state is MemberState.PREPARING_REBALANCE
+    match code:
+        case Code.COORDINATOR_NOT_AVAILABLE | Code.NOT_COORDINATOR | Code.REQUEST_TIMED_OUT:
+            member.coordinator_lost(commit.node, now_ms, drop=True)
+            return error_for(code, where)
+        case Code.FENCED_INSTANCE_ID:
+            if unchanged:
+                return FencedInstanceIdError(f"{where}: {FencedInstanceIdError.hint}")
+            return RebalanceInProgressError() if preparing else CommitFailedError()
+        case Code.REBALANCE_IN_PROGRESS:
+            member.request_rejoin("a commit was answered with a rebalance in progress")
+            return RebalanceInProgressError()
+        case Code.ILLEGAL_GENERATION | Code.UNKNOWN_MEMBER_ID:
+            if not member.subscribed:
+                return CommitFailedError(f"{where}: the group has members of its own; {CommitFailedError.hint}")
+            if not unchanged and preparing:
+                return RebalanceInProgressError()
+            if unchanged:
+                member.expelled(keep_member_id=code == Code.ILLEGAL_GENERATION)
+            return CommitFailedError()
+        case _:
+            return error_for(code, where)
+
+
+def fetch_request(group_id: str, partitions: Iterable[TopicPartition] | None) -> OffsetFetchRequest:
+    """Ask for committed offsets, those of open transactions held back; None = of all partitions there are."""
+    wanted: dict[str, list[int]] | None = None
+    if partitions is not None:
+        wanted = {}
+        for tp in sorted(partitions):
+            wanted.setdefault(tp.topic, []).append(tp.partition)
+    request = OffsetFetchRequest
+    return request(
+        group_id=group_id,
+        topics=None
+        if wanted is None
+        else [request.OffsetFetchRequestTopic(name=t, partition_indexes=ps) for t, ps in wanted.items()],
+        groups=[
+            request.OffsetFetchRequestGroup(
+                group_id=group_id,
+                topics=None
+                if wanted is None
+                else [request.OffsetFetchRequestTopics(name=t, partition_indexes=ps) for t, ps in wanted.items()],
+            )
+        ],
+        require_stable=True,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """Committed offsets (None = none), or why there are none; `lost` = look for the coordinator again."""
+
+    offsets: dict[TopicPartition, OffsetAndMetadata | None]
+    error: KafkaError | None = None
+    lost: bool = False
+
+
+def judge_fetch(group_id: str, response: OffsetFetchResponse) -> Fetched:
+    """What an OffsetFetch answer says."""
+    answer = response.groups[0] if response.groups else response
+    code = answer.error_code
+    what = f"fetching the offsets of group {group_id}"
+    if code != Code.NONE:
+        lost = code in (Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR)
+        return Fetched({}, error_for(code, what), lost)
+    offsets: dict[TopicPartition, OffsetAndMetadata | None] = {}
+    unauthorized = set()
+    for topic in answer.topics:
+        for p in topic.partitions:
+            tp = TopicPartition(topic.name, p.partition_index)
+            if p.error_code == Code.TOPIC_AUTHORIZATION_FAILED:
+                unauthorized.add(topic.name)
+            elif p.error_code == Code.UNSTABLE_OFFSET_COMMIT:
+                return Fetched({}, error_for(p.error_code, what))
+            elif p.error_code != Code.NONE:
+                return Fetched({}, _fatal(error_for(p.error_code, f"{what}: {tp.topic}-{tp.partition}")))
+            elif p.committed_offset < 0:
+                offsets[tp] = None
+            else:
+                offsets[tp] = OffsetAndMetadata(p.committed_offset, p.metadata or "", p.committed_leader_epoch)
+    if unauthorized:
+        return Fetched({}, TopicAuthorizationFailedError(topics=unauthorized))
+    return Fetched(offsets)
+
+
+def _fatal(error: KafkaError) -> KafkaError:
+    """An error that plain repeating will not cure here, whatever its code says elsewhere."""
+    if not error.retriable:
+        return error
+    return KafkaError(str(error))

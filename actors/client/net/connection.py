@@ -1,0 +1,230 @@
+"""One TCP connection to a broker: frames out and in, answers matched by correlation id. Lives on the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from actors.client.errors import (
+    CorrelationIdError,
+    IllegalStateError,
+    KafkaConnectionError,
+    KafkaError,
+    KafkaTimeoutError,
+)
+from actors.client.net.versions import Ranges, choose_version
+from actors.wire.errors import ErrorCode, WireError
+from actors.wire.framing import decode_response, encode_request
+from actors.wire.messages import ApiMessage, ApiVersionsRequest, ApiVersionsResponse, response_class
+
+_BUFFER_BYTES = 64 << 10
+_MAX_FRAME_BYTES = (1 << 31) - 1
+# What we ask first; a broker that has no such version answers 35 in version 0 and lists what it has.
+_API_VERSIONS = 3
+
+
+@dataclass(slots=True)
+class _Call:
+    future: asyncio.Future[Any]
+    response: type[ApiMessage]
+    version: int
+    timer: asyncio.TimerHandle | None = None
+
+
+@dataclass(slots=True)
+class Connection(asyncio.BufferedProtocol):
+    """A connection after `open`: `call` sends a request and gives a future of the answer.
+
+    When it breaks, every open call fails with KafkaConnectionError and `on_lost` is told, once. An answer that cannot
+    be read breaks it, too; the call it was for fails with IllegalStateError, as asking again would not help.
+    """
+
+    client_id: str
+    on_lost: Callable[[Connection, KafkaError], None]
+    versions: Ranges = field(default_factory=dict)
+    _calls: dict[int, _Call] = field(default_factory=dict)
+    _transport: asyncio.Transport | None = None
+    _last_id: int = 0
+    _lost: bool = False
+    _small: bytearray = field(default_factory=lambda: bytearray(_BUFFER_BYTES))
+    _small_end: int = 0
+    _big: bytearray | None = None
+    _big_end: int = 0
+
+    @property
+    def in_flight(self) -> int:
+        return len(self._calls)
+
+    @property
+    def usable(self) -> bool:
+        return self._transport is not None and not self._lost and bool(self.versions)
+
+    @classmethod
+    async def open(
+        cls,
+        host: str,
+        port: int,
+        client_id: str,
+        on_lost: Callable[[Connection, KafkaError], None],
+        timeout_ms: int,
+    ) -> Connection:
+        """Connect and learn the broker's versions. Raises KafkaConnectionError."""
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                _, connection = await loop.create_connection(lambda: cls(client_id, on_lost), host, port)
+                try:
+                    await connection._negotiate(timeout_ms)
+                except BaseException:
+                    connection.close()
+                    raise
+                return connection
+        except TimeoutError as error:
+            raise KafkaConnectionError(f"no connection to {host}:{port} within {timeout_ms} ms") from error
+        except (OSError, ValueError, IllegalStateError) as error:
+            raise KafkaConnectionError(f"cannot connect to {host}:{port}: {error}") from error
+
+    async def _negotiate(self, timeout_ms: int) -> None:
+        ask = ApiVersionsRequest(client_software_name="coterie", client_software_version="0.1.0")
+        answer = await self._call(ask, _API_VERSIONS, timeout_ms)
+        if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
+            answer = await self._call(ask, 0, timeout_ms)
+        self.versions = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
+
+    def call(
+        self, request: ApiMessage, timeout_ms: int, min_version: int = 0, *, max_version: int = 32767
+    ) -> asyncio.Future[Any]:
+        """Send `request` in the highest common version. Raises UnsupportedVersionError, KafkaConnectionError."""
+        version = choose_version(type(request), self.versions, min_version, max_version)
+        return self._call(request, version, timeout_ms)
+
+    def tell(self, request: ApiMessage, min_version: int = 0) -> None:
+        """Send what has no answer (Produce with acks=0)."""
+        self._write(request, choose_version(type(request), self.versions, min_version))
+
+    async def written(self) -> None:
+        """Wait until what was told has left this process. Raises KafkaConnectionError if the connection ends first."""
+        while not self._lost and self._transport is not None:
+            if not self._transport.get_write_buffer_size():
+                return
+            await asyncio.sleep(0.001)
+        raise KafkaConnectionError
+
+    def _call(self, request: ApiMessage, version: int, timeout_ms: int) -> asyncio.Future[Any]:
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Any] = loop.create_future()
+        number = self._write(request, version)
+        call = _Call(future, response_class(request.api_key), version)
+        call.timer = loop.call_later(timeout_ms / 1000, self._timed_out, number, timeout_ms)
+        self._calls[number] = call
+        return future
+
+    def _write(self, request: ApiMessage, version: int) -> int:
+        if self._transport is None or self._lost:
+            raise KafkaConnectionError
+        self._last_id = (self._last_id + 1) & 0x7FFFFFFF
+        self._transport.write(encode_request(request, version, self._last_id, self.client_id))
+        return self._last_id
+
+    def _timed_out(self, number: int, timeout_ms: int) -> None:
+        call = self._calls.pop(number, None)
+        if call is None:
+            return
+        name = call.response.__name__.removesuffix("Response")
+        if not call.future.done():
+            call.future.set_exception(KafkaTimeoutError(f"{name} was not answered within {timeout_ms} ms"))
+        # Answers come in order: what waits behind this one would wait as long.
+        self.close(KafkaConnectionError(f"the broker did not answer {name} within {timeout_ms} ms"))
+
+    def close(self, error: KafkaError | None = None) -> None:
+        """Close now; open calls fail with `error`."""
+        if self._transport is not None:
+            self._transport.abort()
+        self._end(error or KafkaConnectionError("the connection was closed"))
+
+    def _end(self, error: KafkaError) -> None:
+        if self._lost:
+            return
+        self._lost = True
+        calls, self._calls = self._calls, {}
+        for call in calls.values():
+            if call.timer is not None:
+                call.timer.cancel()
+            if not call.future.done():
+                call.future.set_exception(type(error)(str(error)))
+        self.on_lost(self, error)
+
+    # --- asyncio's side -------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._end(KafkaConnectionError(f"the broker closed the connection{f': {exc}' if exc else ''}"))
+
+    def eof_received(self) -> bool:
+        return False
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Large frames are read straight into a buffer of their own size."""
+        if self._big is not None:
+            return memoryview(self._big)[self._big_end :]
+        return memoryview(self._small)[self._small_end :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        try:
+            if self._big is None:
+                self._small_end += nbytes
+                self._take_frames()
+                return
+            self._big_end += nbytes
+            if self._big_end == len(self._big):
+                frame, self._big = bytes(self._big), None
+                self._on_frame(frame)
+        except (KafkaError, WireError) as error:
+            self.close(KafkaConnectionError(f"the broker's answer cannot be read: {error}"))
+
+    def _take_frames(self) -> None:
+        small, start, end = self._small, 0, self._small_end
+        while end - start >= 4 and not self._lost:
+            size = int.from_bytes(small[start : start + 4], "big")
+            if size > _MAX_FRAME_BYTES or size < 4:
+                raise WireError(f"a frame of {size} bytes")
+            begin, stop = start + 4, start + 4 + size
+            if stop > end:
+                if size + 4 > len(small):
+                    self._big = bytearray(size)
+                    self._big_end = end - begin
+                    self._big[: self._big_end] = small[begin:end]
+                    start = end
+                break
+            self._on_frame(bytes(small[begin:stop]))
+            start = stop
+        small[: end - start] = small[start:end]
+        self._small_end = end - start
+
+    def _on_frame(self, frame: bytes) -> None:
+        number = int.from_bytes(frame[:4], "big", signed=True)
+        call = self._calls.pop(number, None)
+        if call is None:
+            raise CorrelationIdError(f"an answer to request {number}, which is not in flight")
+        if call.timer is not None:
+            call.timer.cancel()
+        if call.future.done():
+            return
+        try:
+            call.future.set_result(_decode(call, frame))
+        except Exception as error:
+            name = call.response.__name__.removesuffix("Response")
+            call.future.set_exception(IllegalStateError(f"the broker's answer to {name} cannot be read: {error!r}"))
+            raise WireError(f"{name}: {error!r}") from error
+
+
+def _decode(call: _Call, frame: bytes) -> ApiMessage:
+    version = call.version
+    unsupported = frame[4:6] == ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
+    if call.response is ApiVersionsResponse and unsupported:
+        version = 0
+    return decode_response(call.response, version, frame)[1]

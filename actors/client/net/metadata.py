@@ -1,0 +1,102 @@
+"""What a client knows of the cluster: brokers, topics, leaders, and how old that knowledge is. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from actors.client.errors import is_retriable
+from actors.client.group.effects import MetadataView
+from actors.client.records import Node, TopicPartition
+from actors.wire.messages import MetadataRequest, MetadataResponse
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionInfo:
+    """One partition; leader -1 = none just now, epoch -1 = the broker did not say."""
+
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...] = ()
+    in_sync: tuple[int, ...] = ()
+    error_code: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TopicInfo:
+    """One topic; with an error code, it has no partitions."""
+
+    name: str
+    id: bytes
+    is_internal: bool
+    error_code: int
+    partitions: Mapping[int, PartitionInfo]
+
+
+@dataclass(slots=True)
+class ClusterMetadata:
+    """The newest knowledge. `version` grows with each update; `asked` None = all topics were asked for."""
+
+    brokers: dict[int, Node] = field(default_factory=dict)
+    topics: dict[str, TopicInfo] = field(default_factory=dict)
+    cluster_id: str | None = None
+    controller_id: int = -1
+    version: int = 0
+    asked: frozenset[str] | None = frozenset()
+
+    def update(self, response: MetadataResponse, asked: frozenset[str] | None) -> None:
+        """Take over an answer to a request for `asked`. A leader of an older epoch than the known one is not news."""
+        self.brokers = {b.node_id: Node(b.node_id, b.host, b.port, b.rack) for b in response.brokers}
+        self.cluster_id = response.cluster_id
+        self.controller_id = response.controller_id
+        named = [topic for topic in response.topics if topic.name is not None]
+        self.topics = {str(topic.name): self._topic(topic) for topic in named}
+        self.asked = asked
+        self.version += 1
+
+    def _topic(self, topic: MetadataResponse.MetadataResponseTopic) -> TopicInfo:
+        known = self.topics.get(str(topic.name))
+        before = known.partitions if known is not None and known.id == topic.topic_id else {}
+        partitions = {}
+        for p in topic.partitions:
+            fresh = PartitionInfo(p.leader_id, p.leader_epoch, tuple(p.replica_nodes), tuple(p.isr_nodes), p.error_code)
+            old = before.get(p.partition_index)
+            newer = old is None or fresh.leader_epoch < 0 or fresh.leader_epoch >= old.leader_epoch
+            partitions[p.partition_index] = fresh if newer or old is None else old
+        return TopicInfo(str(topic.name), topic.topic_id, topic.is_internal, topic.error_code, partitions)
+
+    def incomplete(self) -> bool:
+        """Something retriable was answered: a topic being created, a partition without a leader."""
+        return any(
+            is_retriable(topic.error_code) or any(p.leader < 0 for p in topic.partitions.values())
+            for topic in self.topics.values()
+        )
+
+    def partition(self, tp: TopicPartition) -> PartitionInfo | None:
+        topic = self.topics.get(tp.topic)
+        return topic.partitions.get(tp.partition) if topic else None
+
+    def leader(self, tp: TopicPartition) -> Node | None:
+        info = self.partition(tp)
+        return self.brokers.get(info.leader) if info else None
+
+    def view(self) -> MetadataView:
+        """The part that membership needs."""
+        whole = [topic for topic in self.topics.values() if topic.error_code == 0 and topic.partitions]
+        return MetadataView(
+            version=self.version,
+            partitions={topic.name: len(topic.partitions) for topic in whole},
+            racks={TopicPartition(t.name, n): self._racks(p.replicas) for t in whole for n, p in t.partitions.items()},
+            internal=frozenset(topic.name for topic in whole if topic.is_internal),
+            asked=self.asked,
+        )
+
+    def _racks(self, replicas: Iterable[int]) -> frozenset[str]:
+        nodes = (self.brokers.get(replica) for replica in replicas)
+        return frozenset(node.rack for node in nodes if node is not None and node.rack)
+
+
+def metadata_request(topics: frozenset[str] | None, *, create: bool) -> MetadataRequest:
+    """Ask for these topics; None = all. `create` lets the broker make what does not exist."""
+    wanted = None if topics is None else [MetadataRequest.MetadataRequestTopic(name=t) for t in sorted(topics)]
+    return MetadataRequest(topics=wanted, allow_auto_topic_creation=create and topics is not None)

@@ -1,0 +1,337 @@
+"""The background thread of a client: its event loop, its connections, its metadata. Knows nothing of groups.
+
+Everything here runs on the loop except `start`, `run`, `soon`, `holding` and `close`, which other threads call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import uvloop
+
+from actors.client.errors import KafkaConnectionError, KafkaError, NoBrokersAvailable
+from actors.client.net.backoff import Backoff
+from actors.client.net.connection import Connection
+from actors.client.net.metadata import ClusterMetadata, metadata_request
+from actors.client.net.nodes import NodeLoad, least_loaded
+from actors.client.records import Node
+from actors.wire.messages import ApiMessage, MetadataResponse
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+_COORDINATOR_IDS = 2147483647
+
+
+def now_ms() -> int:
+    """Monotonic milliseconds, the clock of everything in a client."""
+    return time.monotonic_ns() // 1_000_000
+
+
+def jitter() -> float:
+    return random.uniform(0.8, 1.2)
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkSettings:
+    """Where to begin, and how patient to be. Times in milliseconds."""
+
+    bootstrap: tuple[tuple[str, int], ...]
+    client_id: str = "coterie"
+    request_timeout_ms: int = 30_000
+    connect_timeout_ms: int = 10_000
+    reconnect_backoff_ms: int = 50
+    reconnect_backoff_max_ms: int = 1_000
+    retry_backoff_ms: int = 100
+    retry_backoff_max_ms: int = 1_000
+    metadata_max_age_ms: int = 300_000
+    max_in_flight: int = 100
+    allow_auto_create_topics: bool = True
+
+
+@dataclass(slots=True)
+class _Peer:
+    """A node and our connection to it."""
+
+    node: Node
+    connection: Connection | None = None
+    connecting: asyncio.Task[Connection] | None = None
+    failures: int = 0
+    not_before_ms: int = 0
+    last_attempt_ms: int = 0
+
+
+@dataclass(slots=True)
+class Network:
+    """Sends requests to nodes; keeps the metadata of `wanted()` and of what is held fresh.
+
+    `on_metadata` is told of each update. With `create_only_held` the brokers may make topics only while some are held.
+
+    `on_coordinator_lost` is told of each coordinator whose connection ends, whether anything was in flight or not.
+    """
+
+    settings: NetworkSettings
+    wanted: Callable[[], frozenset[str] | None] = frozenset
+    create_only_held: bool = False
+    on_metadata: Callable[[], None] = lambda: None
+    on_coordinator_lost: Callable[[Node], None] = lambda node: None
+    cluster: ClusterMetadata = field(default_factory=ClusterMetadata)
+    bytes_in_flight: int = 0
+    loop: asyncio.AbstractEventLoop = field(default_factory=uvloop.new_event_loop)
+    _peers: dict[int, _Peer] = field(default_factory=dict)
+    _thread: threading.Thread | None = None
+    _refresh: asyncio.Event = field(default_factory=asyncio.Event)
+    _refreshed: list[asyncio.Future[None]] = field(default_factory=list)
+    _held: dict[object, frozenset[str]] = field(default_factory=dict)
+    _metadata_failures: int = 0
+    _closed: bool = False
+
+    # --- other threads --------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start the thread; connections are made when they are needed."""
+        self._thread = threading.Thread(target=self._main, name=f"kafka-{self.settings.client_id}", daemon=True)
+        self._thread.start()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
+        """Run a coroutine on the loop."""
+        return asyncio.run_coroutine_threadsafe(work, self.loop)
+
+    def soon(self, function: Callable[..., Any], *args: Any) -> None:
+        """Call a function on the loop; nothing happens after `close`."""
+        with contextlib.suppress(RuntimeError):
+            self.loop.call_soon_threadsafe(function, *args)
+
+    @contextlib.contextmanager
+    def holding(self, topics: Iterable[str]) -> Iterator[None]:
+        """Meanwhile, metadata is asked for with these topics too: what waits for a leader is not forgotten by it."""
+        mine = object()
+        self._held[mine] = frozenset(topics)
+        try:
+            yield
+        finally:
+            del self._held[mine]
+
+    def close(self, timeout_s: float = 5.0) -> None:
+        """Close all connections and end the thread."""
+        if self._closed or self._thread is None:
+            return
+        self._closed = True
+        self.soon(self._stop)
+        if threading.current_thread() is not self._thread:
+            self._thread.join(timeout_s)
+
+    def _main(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        keeper = self.loop.create_task(self._keep_metadata())
+        try:
+            self.loop.run_forever()
+            keeper.cancel()
+            open_tasks = asyncio.all_tasks(self.loop)
+            for task in open_tasks:
+                task.cancel()
+            self.loop.run_until_complete(asyncio.gather(*open_tasks, return_exceptions=True))
+        finally:
+            self.loop.close()
+
+    def _stop(self) -> None:
+        for peer in self._peers.values():
+            if peer.connection is not None:
+                peer.connection.close()
+        self.loop.stop()
+
+    # --- requests -------------------------------------------------------------------------------------------------
+
+    async def ask(
+        self,
+        node: Node | None,
+        request: ApiMessage,
+        *,
+        coordinator: bool = False,
+        timeout_ms: int | None = None,
+        min_version: int = 0,
+        max_version: int = 32767,
+    ) -> Any:
+        """The answer of `node` (None = the least-loaded one; `coordinator` = over a connection of its own).
+
+        Raises KafkaConnectionError, KafkaTimeoutError, NoBrokersAvailable, UnsupportedVersionError.
+        """
+        connection = await self.connection(node, coordinator=coordinator)
+        timeout_ms = timeout_ms or self.settings.request_timeout_ms
+        return await connection.call(request, timeout_ms, min_version, max_version=max_version)
+
+    async def connection(self, node: Node | None, *, coordinator: bool = False) -> Connection:
+        """A usable connection. Raises KafkaConnectionError (at once, while the node is in its backoff)."""
+        peer = self._least_loaded() if node is None else self._peer(node, coordinator=coordinator)
+        if peer.connection is not None and peer.connection.usable:
+            return peer.connection
+        if peer.connecting is None:
+            if now_ms() < peer.not_before_ms:
+                raise KafkaConnectionError(f"{peer.node.host}:{peer.node.port} cannot be reached just now")
+            peer.last_attempt_ms = now_ms()
+            peer.connecting = self.loop.create_task(self._connect(peer))
+        return await asyncio.shield(peer.connecting)
+
+    async def _connect(self, peer: _Peer) -> Connection:
+        settings = self.settings
+        try:
+            connection = await Connection.open(
+                peer.node.host,
+                peer.node.port,
+                settings.client_id,
+                lambda connection, error: self._lost(peer, connection, error),
+                settings.connect_timeout_ms,
+            )
+            if not any(peer is known for known in self._peers.values()):
+                # The broker has moved while we connected: nobody would ever close this.
+                connection.close()
+                raise KafkaConnectionError(f"{peer.node.host}:{peer.node.port} is not where the broker is any more")
+            peer.connection = connection
+            peer.failures = 0
+            return connection
+        except KafkaError:
+            self._failed(peer)
+            raise
+        finally:
+            peer.connecting = None
+
+    def _failed(self, peer: _Peer) -> None:
+        peer.failures += 1
+        backoff = Backoff(self.settings.reconnect_backoff_ms, self.settings.reconnect_backoff_max_ms, jitter)
+        peer.not_before_ms = now_ms() + backoff.delay_ms(peer.failures)
+        self.refresh()
+
+    def _lost(self, peer: _Peer, connection: Connection, error: KafkaError) -> None:
+        if peer.connection is connection:
+            peer.connection = None
+            if not self._closed:
+                log.debug("connection to %s:%d lost: %s", peer.node.host, peer.node.port, error)
+                self._failed(peer)
+                if self._peers.get(_COORDINATOR_IDS - peer.node.id) is peer:
+                    self.on_coordinator_lost(peer.node)
+
+    def _peer(self, node: Node, *, coordinator: bool) -> _Peer:
+        key = _COORDINATOR_IDS - node.id if coordinator else node.id
+        peer = self._peers.get(key)
+        if peer is None or (peer.node.host, peer.node.port) != (node.host, node.port):
+            if peer is not None and peer.connection is not None:
+                peer.connection.close()
+            peer = self._peers[key] = _Peer(node)
+        return peer
+
+    def drop_coordinator(self, node: Node) -> None:
+        """Close the coordinator connection to `node`, so that what is in flight on it fails."""
+        peer = self._peers.get(_COORDINATOR_IDS - node.id)
+        if peer is not None and peer.connection is not None:
+            peer.connection.close(KafkaConnectionError("this broker is not the coordinator any more"))
+
+    def _least_loaded(self) -> _Peer:
+        known = [self._peer(node, coordinator=False) for node in self.cluster.brokers.values()]
+        bootstrap = [
+            self._peer(Node(-1 - i, host, port), coordinator=False)
+            for i, (host, port) in enumerate(self.settings.bootstrap)
+        ]
+        # Brokers that are all gone may have come back under other addresses: begin anew with the bootstrap list.
+        for peers in (known, bootstrap):
+            if peers:
+                loads = [self._load(peer) for peer in peers]
+                chosen = least_loaded(loads, random.randrange(len(peers)))
+                if chosen is not None:
+                    return next(peer for peer in peers if peer.node.id == chosen)
+        raise NoBrokersAvailable
+
+    def _load(self, peer: _Peer) -> NodeLoad:
+        connection = peer.connection
+        in_flight = connection.in_flight if connection else 0
+        return NodeLoad(
+            peer.node.id,
+            ready=connection is not None and connection.usable and in_flight < self.settings.max_in_flight,
+            connecting=peer.connecting is not None,
+            connectable=connection is None and now_ms() >= peer.not_before_ms,
+            in_flight=in_flight,
+            last_attempt_ms=peer.last_attempt_ms,
+        )
+
+    # --- metadata -------------------------------------------------------------------------------------------------
+
+    def refresh(self) -> None:
+        """Ask for metadata again, soon."""
+        self._refresh.set()
+
+    async def refreshed(self) -> None:
+        """Wait for an update that was asked for after this call."""
+        done: asyncio.Future[None] = self.loop.create_future()
+        self._refreshed.append(done)
+        self._refresh.set()
+        await done
+
+    async def _keep_metadata(self) -> None:
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self.settings.metadata_max_age_ms / 1000):
+                    await self._refresh.wait()
+            self._refresh.clear()
+            waiting, self._refreshed = self._refreshed, []
+            wanted = self.wanted()
+            if wanted is not None:
+                wanted = wanted.union(*self._held.values())
+            create = self.settings.allow_auto_create_topics and (bool(self._held) or not self.create_only_held)
+            try:
+                request = metadata_request(wanted, create=create)
+                response: MetadataResponse = await self.ask(None, request)
+            except Exception as error:
+                # Whatever it is: without this task a client would never learn of another leader.
+                may_pass = isinstance(error, KafkaError) and error.retriable
+                log.log(logging.DEBUG if may_pass else logging.WARNING, "metadata: %r", error)
+                self._refreshed += waiting
+                self._metadata_failures += 1
+                await self._metadata_pause()
+                self._refresh.set()
+                continue
+            try:
+                self.cluster.update(response, wanted)
+                self.on_metadata()
+            except Exception:
+                log.exception("metadata could not be taken over")
+            for done in waiting:
+                if not done.done():
+                    done.set_result(None)
+            if self.cluster.incomplete():
+                self._metadata_failures += 1
+                self.loop.call_later(self._metadata_delay(), self._refresh.set)
+            else:
+                self._metadata_failures = 0
+            # However often somebody asks, one request at a time and not many a second.
+            await asyncio.sleep(0.02)
+
+    def _metadata_delay(self) -> float:
+        backoff = Backoff(self.settings.retry_backoff_ms, self.settings.retry_backoff_max_ms, jitter)
+        return backoff.delay_ms(self._metadata_failures) / 1000
+
+    async def _metadata_pause(self) -> None:
+        await asyncio.sleep(self._metadata_delay())
+
+
+def parse_bootstrap(servers: str | list[str] | tuple[str, ...]) -> tuple[tuple[str, int], ...]:
+    """`"a:1,b:2"` or a list of the like as (host, port) pairs; IPv6 hosts in brackets. Raises ValueError."""
+    entries = servers.split(",") if isinstance(servers, str) else [e for s in servers for e in s.split(",")]
+    found = []
+    for entry in (e.strip() for e in entries):
+        if not entry:
+            continue
+        host, _, port = entry.rpartition(":")
+        if not host or not port.isdigit() or not 0 < int(port) < 65536:
+            raise ValueError(f"bootstrap_servers must be HOST:PORT,…, got {entry!r}")
+        found.append((host.strip("[]"), int(port)))
+    if not found:
+        raise ValueError("bootstrap_servers is empty")
+    return tuple(found)

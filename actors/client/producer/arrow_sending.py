@@ -1,0 +1,167 @@
+"""The part of `Producer` that sends Arrow columns: which partition each row goes to, and batches into the buffer."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from actors.client.errors import IllegalStateError, MessageTooLargeError, SerializationError
+from actors.client.net.metadata import TopicInfo
+from actors.client.net.network import now_ms
+from actors.client.producer.accumulator import Batch, FutureBatchMetadata, codec_of, wall_ms
+from actors.client.producer.bulk import Ints, Rows, Sealed, rows_of, seal
+from actors.client.producer.partitioning import partitions_for_keys
+from actors.client.records import TopicPartition
+from actors.log.batch import HEADER_BYTES
+
+if TYPE_CHECKING:
+    from actors.client.producer.producer import Producer
+
+Partitions = npt.NDArray[np.int32]
+
+_STEP_BYTES: Final = 4 << 20
+# As much as is made into batches at once: enough to be fast, little beside buffer_memory.
+
+
+class ArrowSending:
+    """Works in the thread of whoever calls `Producer.send_arrow`."""
+
+    def __init__(self, producer: Producer) -> None:
+        self._producer = producer
+        self._config = producer.config
+        self._codec = codec_of(self._config["compression_type"])
+        self._limit = min(self._config[name] for name in ("batch_size", "max_request_size", "buffer_memory"))
+
+    def send(
+        self, topic: str, batch: pa.RecordBatch, partition: int | None, timestamp_ms: int | None
+    ) -> list[FutureBatchMetadata]:
+        """Queue one Arrow batch; see `Producer.send_arrow`."""
+        if not batch.num_rows:
+            return []
+        rows = rows_of(batch, wall_ms() if timestamp_ms is None else timestamp_ms)
+        sizes = rows.sizes()
+        self._refuse_too_large(sizes)
+        deadline = now_ms() + self._config["max_block_ms"]
+        info = self._producer._topic(topic, deadline)
+        asked = self._asked(batch, partition, topic, info)
+        futures: list[FutureBatchMetadata] = []
+        for begin, end in _steps(sizes, min(_STEP_BYTES, max(1, self._config["buffer_memory"] // 4))):
+            part = rows.slice(begin, end - begin)
+            places = self._places(topic, info, part, sizes[begin:end], None if asked is None else asked[begin:end])
+            futures += self._queue(topic, seal(part, places, self._limit, self._codec))
+        return futures
+
+    def _refuse_too_large(self, sizes: Ints) -> None:
+        largest = int(sizes.argmax())
+        if sizes[largest] > self._config["max_request_size"]:
+            raise MessageTooLargeError(
+                f"the record of row {largest} has {sizes[largest]} bytes, "
+                f"more than max_request_size={self._config['max_request_size']}"
+            )
+
+    def _queue(self, topic: str, made: list[Sealed]) -> list[FutureBatchMetadata]:
+        """Put batches in line as there is room for them."""
+        sender = self._producer._sender
+        futures = []
+        now = now_ms()
+        for each in made:
+            batch = Batch.sealed(TopicPartition(topic, each.partition), each.data, each.count, now)
+            with sender.room:
+                if sender.buffered + batch.size > self._config["buffer_memory"]:
+                    self._producer._wait_for_room(batch.size, now_ms() + self._config["max_block_ms"])
+                    batch.created_ms = now_ms()
+                sender.add_sealed(batch)
+            futures.append(FutureBatchMetadata(batch, wall_ms()))
+        sender.soon()
+        return futures
+
+    # --- partitions ---------------------------------------------------------------------------------------------------
+
+    def _asked(
+        self, batch: pa.RecordBatch, partition: int | None, topic: str, info: TopicInfo
+    ) -> npt.NDArray[np.int64] | None:
+        """The partition asked for in each row, -1 where none is; None if none is anywhere."""
+        if partition is not None:
+            asked = np.full(batch.num_rows, partition, np.int64)
+        elif "partition" in batch.schema.names:
+            column = batch.column("partition")
+            if not (pa.types.is_integer(column.type) or pa.types.is_null(column.type)):
+                raise SerializationError(f"column 'partition' is {column.type}, must be an integer")
+            if column.null_count == len(column):
+                return None
+            # A number below zero is no partition; null must stay apart from it.
+            whole = column.cast(pa.int64())
+            if (least := pc.min(whole).as_py()) < 0:
+                raise IllegalStateError(f"topic {topic} has no partition {least}")
+            asked = whole.fill_null(-1).to_numpy(zero_copy_only=False)
+        else:
+            return None
+        known = np.array(sorted(info.partitions), np.int64)
+        strange = asked[~np.isin(asked, known) & ((asked >= 0) | (partition is not None))]
+        if len(strange):
+            raise IllegalStateError(f"topic {topic} has no partition {strange[0]}; it has {len(known)}")
+        return asked
+
+    def _places(
+        self, topic: str, info: TopicInfo, rows: Rows, sizes: Ints, asked: npt.NDArray[np.int64] | None
+    ) -> Partitions:
+        """The partition of each row."""
+        if asked is not None and (asked >= 0).all():
+            return asked.astype(np.int32)
+        if self._config["partitioner"] is not None:
+            places = self._by_hand(info, rows)
+        else:
+            places = partitions_for_keys(rows.keys, len(info.partitions))
+            if rows.keys.null_count:
+                without = np.flatnonzero(rows.keys.is_null().to_numpy(zero_copy_only=False) & _open(asked, len(rows)))
+                places[without] = self._spread(topic, info, sizes[without])
+        return places if asked is None else np.where(asked >= 0, asked, places).astype(np.int32)
+
+    def _by_hand(self, info: TopicInfo, rows: Rows) -> Partitions:
+        custom: Any = self._config["partitioner"]
+        everything = sorted(info.partitions)
+        live = [n for n, p in info.partitions.items() if p.leader >= 0] or everything
+        return np.array([custom(key, everything, live) for key in rows.keys.to_pylist()], np.int32)
+
+    def _spread(self, topic: str, info: TopicInfo, sizes: Ints) -> Partitions:
+        """Rows without a key: as many to one partition as a batch takes, then to another (KIP-480)."""
+        sticky = self._producer._sticky
+        number, used = sticky.get(topic, (-1, 0))
+        limit = self._limit - HEADER_BYTES
+        total = np.cumsum(sizes)
+        places = np.empty(len(sizes), np.int32)
+        begin = 0
+        while begin < len(sizes):
+            before = int(total[begin] - sizes[begin])
+            end = int(np.searchsorted(total, before + limit - used, side="right"))
+            if number not in info.partitions or end <= begin:
+                live = [n for n, p in info.partitions.items() if p.leader >= 0 and n != number]
+                number, used = random.choice(live or list(info.partitions)), 0
+                end = max(begin + 1, int(np.searchsorted(total, before + limit, side="right")))
+            end = min(end, len(sizes))
+            places[begin:end] = number
+            used += int(total[end - 1]) - before
+            begin = end
+        sticky[topic] = (number, used)
+        return places
+
+
+def _open(asked: npt.NDArray[np.int64] | None, count: int) -> npt.NDArray[np.bool_]:
+    return np.ones(count, np.bool_) if asked is None else asked < 0
+
+
+def _steps(sizes: Ints, most: int) -> list[tuple[int, int]]:
+    """Rows in pieces of at most `most` bytes, one row at least."""
+    total = np.cumsum(sizes)
+    steps, begin = [], 0
+    while begin < len(sizes):
+        before = int(total[begin] - sizes[begin])
+        end = min(len(sizes), max(begin + 1, int(np.searchsorted(total, before + most, side="right"))))
+        steps.append((begin, end))
+        begin = end
+    return steps

@@ -1,0 +1,278 @@
+"""`Producer`: writes records. Names and defaults are kafka-python's and Kafka's; sending happens in the background."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from actors.client.config import producer_config
+from actors.client.consumer.core import network_settings
+from actors.client.errors import (
+    BufferExhaustedError,
+    ClosedError,
+    IllegalStateError,
+    KafkaTimeoutError,
+    MessageTooLargeError,
+    SerializationError,
+)
+from actors.client.net.metadata import TopicInfo
+from actors.client.net.network import Network, now_ms
+from actors.client.producer.accumulator import FutureBatchMetadata, FutureRecordMetadata, wall_ms
+from actors.client.producer.arrow_sending import ArrowSending
+from actors.client.producer.sender import Sender
+from actors.client.records import TopicPartition
+from placement.hashing import partition_for_key
+
+# Room for a record's lengths, attributes and offsets in front of its key and value.
+_RECORD_OVERHEAD = 32
+
+
+class Producer:
+    """`Producer(bootstrap_servers="localhost:9092")`; for several threads at once. See `config.PRODUCER_SETTINGS`.
+
+    Records with a key go where Kafka's own partitioner sends them; those without one fill a batch of one partition,
+    then of another (KIP-480).
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        self.config = producer_config(settings)
+        self._key_of = _serializer(self.config["key_serializer"], "key_serializer")
+        self._value_of = _serializer(self.config["value_serializer"], "value_serializer")
+        self._topics: dict[str, int] = {}  # when each was last sent to
+        self._sticky: dict[str, tuple[int, int]] = {}
+        self._closed = False
+        self._network = Network(network_settings(self.config), wanted=self._wanted_topics, create_only_held=True)
+        self._sender = Sender(self._network, self.config)
+        self._arrow = ArrowSending(self)
+        self._known = threading.Condition()
+        self._network.on_metadata = self._on_metadata
+        self._network.start()
+
+    def _wanted_topics(self) -> frozenset[str]:
+        """What was sent to of late, and what is queued; those that a send waits for are held besides."""
+        idle = now_ms() - self.config["metadata_max_idle_ms"]
+        for topic, last in list(self._topics.items()):
+            if last <= idle:
+                self._topics.pop(topic, None)
+        with self._sender.room:
+            queued = {tp.topic for tp, lane in self._sender.lanes.items() if not lane.empty}
+        return frozenset(queued.union(list(self._topics)))
+
+    def _on_metadata(self) -> None:
+        with self._known:
+            self._known.notify_all()
+        self._sender.step()
+
+    def send(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        headers: Sequence[tuple[str, bytes | None]] | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> FutureRecordMetadata:
+        """Queue a record. The future's `get()` gives its offset, or raises why it was not delivered.
+
+        Waits up to max_block_ms for the topic's metadata and for room in the buffer: then KafkaTimeoutError or
+        BufferExhaustedError. Raises SerializationError and MessageTooLargeError at once.
+        """
+        if self._closed:
+            raise ClosedError
+        deadline = now_ms() + self.config["max_block_ms"]
+        key_bytes = _to_bytes(self._key_of, topic, key, "key")
+        value_bytes = _to_bytes(self._value_of, topic, value, "value")
+        key_size = -1 if key_bytes is None else len(key_bytes)
+        value_size = -1 if value_bytes is None else len(value_bytes)
+        size = _RECORD_OVERHEAD + max(key_size, 0) + max(value_size, 0)
+        header_list = list(headers) if headers else []
+        for name, data in header_list:
+            size += 10 + len(name) * 3 + len(data or b"")
+        if size > self.config["max_request_size"]:
+            raise MessageTooLargeError(
+                f"a record of {size} bytes is larger than max_request_size={self.config['max_request_size']}"
+            )
+        info = self._topic(topic, deadline)
+        number = self._partition(topic, info, key_bytes, partition, size)
+        at = wall_ms() if timestamp_ms is None else timestamp_ms
+        sender = self._sender
+        with sender.room:
+            if sender.buffered + size > self.config["buffer_memory"]:
+                self._wait_for_room(size, deadline)
+            batch, tell = sender.batch_for(TopicPartition(topic, number), size)
+            before = batch.size if batch.count else 0
+            place = batch.append(key_bytes, value_bytes, header_list, at)
+            sender.buffered += batch.size - before
+            tell = tell or batch.size >= self.config["batch_size"]
+        if tell:
+            sender.soon()
+        return FutureRecordMetadata(batch, place, at, key_size, value_size)
+
+    def send_arrow(
+        self,
+        topic: str,
+        batch: pa.RecordBatch | pa.Table,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> list[FutureBatchMetadata]:
+        """Queue records from Arrow columns, many times faster than one by one; a future for each record batch made.
+
+        Columns: value (binary or string) and, where there are such, key, headers (a list of (key, value)), partition
+        (int; null = by the key) and timestamp (a timestamp, or Unix ms); others are not looked at. Serializers are
+        not used. Keys choose partitions as in `send`; rows without one fill a batch of one partition, then of
+        another. Rows of a partition keep their order, also with what `send` queued before.
+
+        Waits, and raises, as `send` does; when it raises after a part was queued, that part is sent.
+        """
+        if self._closed:
+            raise ClosedError
+        futures: list[FutureBatchMetadata] = []
+        for each in batch.to_batches() if isinstance(batch, pa.Table) else [batch]:
+            futures += self._arrow.send(topic, each, partition, timestamp_ms)
+        return futures
+
+    def _wait_for_room(self, size: int, deadline: int) -> None:
+        sender = self._sender
+        while sender.buffered + size > self.config["buffer_memory"]:
+            sender.soon()
+            left = deadline - now_ms()
+            if left <= 0 or not sender.room.wait(left / 1000):
+                raise BufferExhaustedError(
+                    f"the buffer of buffer_memory={self.config['buffer_memory']} bytes stayed full for max_block_ms; "
+                    "the brokers take records more slowly than they are sent"
+                )
+
+    def _topic(self, topic: str, deadline: int) -> TopicInfo:
+        info = self._network.cluster.topics.get(topic)
+        if info is None or not info.partitions:
+            with self._network.holding((topic,)):
+                return self._await_topic(topic, deadline)
+        self._topics[topic] = now_ms()
+        return info
+
+    def _await_topic(self, topic: str, deadline: int) -> TopicInfo:
+        while True:
+            with self._known:
+                info = self._network.cluster.topics.get(topic)
+                if info is not None and info.partitions:
+                    self._topics[topic] = now_ms()
+                    return info
+                self._network.soon(self._network.refresh)
+                left = deadline - now_ms()
+                if left <= 0:
+                    self._topics.pop(topic, None)
+                    raise KafkaTimeoutError(
+                        f"topic {topic!r} was not found within max_block_ms={self.config['max_block_ms']}: "
+                        "no broker can be reached, or it does not exist and is not created automatically"
+                    )
+                self._known.wait(left / 1000)
+
+    def _partition(self, topic: str, info: TopicInfo, key: bytes | None, asked: int | None, size: int) -> int:
+        count = len(info.partitions)
+        if asked is not None:
+            if asked not in info.partitions:
+                raise IllegalStateError(f"topic {topic} has no partition {asked}; it has {count}")
+            return asked
+        custom = self.config["partitioner"]
+        if custom is not None:
+            everything = sorted(info.partitions)
+            live = [n for n, p in info.partitions.items() if p.leader >= 0]
+            return int(custom(key, everything, live or everything))
+        if key is not None:
+            return partition_for_key(key, count)
+        number, used = self._sticky.get(topic, (-1, 0))
+        if number < 0 or used >= self.config["batch_size"]:
+            live = [n for n, p in info.partitions.items() if p.leader >= 0 and n != number]
+            number, used = random.choice(live or list(info.partitions)), 0
+        self._sticky[topic] = (number, used + size)
+        return number
+
+    def flush(self, timeout: float | None = None) -> None:
+        """Wait until everything sent so far has its outcome. Raises KafkaTimeoutError after `timeout` seconds."""
+        sender = self._sender
+        deadline = None if timeout is None else now_ms() + int(timeout * 1000)
+        with sender.room:
+            sender.flushing += 1
+            waiting = {
+                batch for lane in sender.lanes.values() for batch in (*lane.waiting, *lane.in_flight, *lane.retry)
+            }
+        sender.soon()
+        try:
+            for batch in waiting:
+                left = None if deadline is None else max(0, deadline - now_ms()) / 1000
+                if not batch.wait(left):
+                    raise KafkaTimeoutError(f"not everything was delivered within {timeout} s")
+        finally:
+            with sender.room:
+                sender.flushing -= 1
+
+    def partitions_for(self, topic: str) -> set[int]:
+        """The partition numbers of a topic; waits for its metadata up to max_block_ms."""
+        return set(self._topic(topic, now_ms() + self.config["max_block_ms"]).partitions)
+
+    def bootstrap_connected(self) -> bool:
+        return bool(self._network.cluster.brokers)
+
+    def metrics(self) -> dict[str, int]:
+        """Counters of this producer's life."""
+        sender = self._sender
+        return {
+            "records_sent": sender.records_sent,
+            "requests": sender.requests,
+            "retries": sender.retries,
+            "buffered_bytes": sender.buffered,
+        }
+
+    def close(self, timeout: float | None = None) -> None:
+        """Deliver what was sent, for up to `timeout` seconds (None = delivery_timeout_ms), then close."""
+        if self._closed:
+            return
+        self._closed = True
+        limit = self.config["delivery_timeout_ms"] / 1000 + 1 if timeout is None else timeout
+        try:
+            self.flush(limit)
+        finally:
+            self._network.close()
+            self._abandon()
+
+    def _abandon(self) -> None:
+        """Whoever still waits for a record learns that it will not be delivered any more."""
+        with self._sender.room:
+            left = [b for lane in self._sender.lanes.values() for b in (*lane.waiting, *lane.in_flight, *lane.retry)]
+        for batch in left:
+            if not batch.finished():
+                batch.fail(ClosedError("the producer was closed before this record was delivered"))
+
+    def __enter__(self) -> Producer:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+def _serializer(given: Any, name: str) -> Callable[[str, Any], bytes | None] | None:
+    if given is None:
+        return None
+    function = given.serialize if hasattr(given, "serialize") else lambda topic, data: given(data)
+
+    def checked(topic: str, data: Any) -> bytes | None:
+        try:
+            return function(topic, data)  # type: ignore[no-any-return]
+        except Exception as error:
+            raise SerializationError(f"{name} failed: {type(error).__name__}: {error}") from error
+
+    return checked
+
+
+def _to_bytes(serializer: Callable[[str, Any], bytes | None] | None, topic: str, data: Any, what: str) -> bytes | None:
+    if serializer is not None and data is not None:
+        data = serializer(topic, data)
+    if data is None or type(data) is bytes:
+        return data
+    if isinstance(data, bytearray | memoryview):
+        return bytes(data)
+    raise SerializationError(f"the {what} is a {type(data).__name__}, not bytes: set {what}_serializer")

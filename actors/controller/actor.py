@@ -1,0 +1,268 @@
+"""Controller: the Ray actor around a ControllerServer.
+
+Its metadata log survives it: when Ray restarts it, the same arguments lead to the same log, and the brokers, which
+went on serving, register again.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shutil
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import ray
+
+from actors.broker.server import BrokerSpec
+from actors.controller.launcher import START_SECONDS, RayLauncher
+from actors.controller.metadata_log import MetadataLog
+from actors.controller.server import ControllerServer
+from actors.log.files import write_atomically
+from actors.runtime.process import LoopThread, check_code_version, log_to
+from actors.settings import BrokerConfig
+from placement.nodes import alive_nodes, place_brokers
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+_FAILED_RESTART_SECONDS = 2.0
+_ANY_HOST = ("0.0.0.0", "::")  # to listen on; nobody can be told to connect there
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerSpec:
+    """What a controller is told when it is started. `secret_file` never travels, only its name does."""
+
+    name: str
+    data_dir: str
+    host: str | None
+    """Where brokers listen; None: at the address of their Ray node."""
+    brokers: int
+    port: int
+    """Of broker 0; the others have the ports after it. 0: any free ones."""
+    socket_dir: str
+    secret_file: str
+    config: dict[str, str]
+    version: str
+
+    @property
+    def namespace(self) -> str:
+        return f"coterie-{self.name}"
+
+    @property
+    def log_dir(self) -> str:
+        return str(Path(self.data_dir) / "logs")
+
+    @property
+    def homes_file(self) -> Path:
+        """Remembers where each broker's data is: broker id -> [Ray node's address, port]."""
+        return Path(self.data_dir) / "controller" / "homes.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Listeners:
+    """What `listeners` and `advertised.listeners` say, where those are set. Ports are broker 0's."""
+
+    bind_host: str | None = None
+    bind_port: int | None = None
+    advertised_host: str | None = None
+    advertised_port: int | None = None
+
+    @classmethod
+    def of(cls, config: BrokerConfig) -> Listeners:
+        def address(key: str) -> tuple[str | None, int | None]:
+            values = config.items_of(key) if key in config.explicit else ()
+            if not values:
+                return None, None
+            host, _, port = values[0].removeprefix("PLAINTEXT://").rpartition(":")
+            return host.strip("[]"), int(port)
+
+        bind_host, bind_port = address("listeners")
+        advertised_host, advertised_port = address("advertised.listeners")
+        # An empty host means every interface.
+        return cls("0.0.0.0" if bind_host == "" else bind_host, bind_port, advertised_host or None, advertised_port)
+
+
+# No method of an actor class may be a coroutine: Ray would then run all of them on one loop, one at a time.
+@ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=0, max_concurrency=8)
+class Controller:
+    """The one controller of a cluster, called `controller` in the cluster's namespace."""
+
+    def __init__(self, spec: ControllerSpec) -> None:
+        self._restarted = True  # unless Ray says that it is not so
+        try:
+            self._restarted = bool(ray.get_runtime_context().was_current_actor_reconstructed)
+            self._begin(spec)
+        except Exception:
+            if not self._restarted:
+                raise  # who starts the cluster sees why it cannot be
+            # An exception is the end of the actor for Ray, which does not try again. The end of its process is not.
+            log.exception("this controller cannot start; the next one will try")
+            time.sleep(_FAILED_RESTART_SECONDS)
+            os._exit(1)
+
+    def _begin(self, spec: ControllerSpec) -> None:
+        check_code_version(spec.version)
+        log_to(spec.log_dir, "controller")
+        self._spec = spec
+        self._address = ray.util.get_node_ip_address() if spec.host is None else spec.host
+        self._secret = bytes.fromhex(Path(spec.secret_file).read_text())
+        self._adding = threading.Lock()
+        self._thread = LoopThread("coterie-controller")
+        self._launcher = RayLauncher(spec.namespace, spec.log_dir, spec.version)
+        metadata_log = MetadataLog(Path(spec.data_dir) / "controller" / "metadata.log")
+        config = BrokerConfig.from_mapping(spec.config)
+        self._server = ControllerServer(metadata_log, config, self._secret, self._launcher, self._thread.loop)
+        self._launcher.start_failed = lambda broker_id: self._on_loop(self._server.start_failed, broker_id)
+        self._port = self._thread.call(self._server.listen(self._address))
+        if self._restarted:
+            self._launcher.adopt()
+            self._on_loop(self._server.expect, self._place_brokers(spec.brokers, may_be_away=True))
+
+    def _on_loop(self, call: Callable[..., None], *arguments: Any) -> None:
+        self._thread.loop.call_soon_threadsafe(call, *arguments)
+
+    def _ask(self, call: Callable[..., T], *arguments: Any) -> T:
+        """What a call returns on the loop, where nothing changes meanwhile."""
+
+        async def on_loop() -> T:
+            return call(*arguments)
+
+        return self._thread.call(on_loop())
+
+    def join_info(self) -> tuple[str, int, bytes]:
+        """Where brokers find this controller, and the secret both prove they know."""
+        return self._address, self._port, self._secret
+
+    def _place_brokers(self, count: int, only: Sequence[int] | None = None, *, may_be_away: bool = False) -> list[int]:
+        """Place the brokers on Ray nodes; one with data goes back to where the data is. `only`: the others run."""
+        spec = self._spec
+        homes: dict[str, tuple[str, int]] = {}
+        if spec.homes_file.exists():
+            homes = json.loads(spec.homes_file.read_text())
+        known = {int(broker_id): home[0] for broker_id, home in homes.items()}
+        if spec.host is not None:
+            known = {}  # a cluster on one machine: addresses of Ray's do not matter
+        nodes = place_brokers(alive_nodes(), known, max(count, len(homes)), may_be_away=may_be_away)
+        listeners = Listeners.of(BrokerConfig.from_mapping(spec.config))
+        for broker_id, node in nodes.items():
+            if only is not None and broker_id not in only:
+                continue
+            host = listeners.bind_host or spec.host or node.address
+            port = spec.port + broker_id if spec.port else self._present_port(broker_id)
+            self._launcher.add(
+                BrokerSpec(
+                    broker_id=broker_id,
+                    bind_host=host,
+                    advertised_host=listeners.advertised_host or (node.address if host in _ANY_HOST else host),
+                    port=port,
+                    advertised_port=listeners.advertised_port + broker_id if listeners.advertised_port else 0,
+                    data_dir=str(Path(spec.data_dir) / f"broker-{broker_id}"),
+                    socket_path=str(Path(spec.socket_dir) / f"{broker_id}.sock"),
+                    config=spec.config,
+                ),
+                node,
+            )
+        text = json.dumps({str(b): [node.address, spec.port] for b, node in nodes.items()})
+        write_atomically(spec.homes_file, text.encode())
+        return sorted(nodes)
+
+    def _present_port(self, broker_id: int) -> int:
+        """The port of an adopted broker, so that clients find its successor where they know it; 0 for a new one."""
+        known = self._server.metadata.brokers.get(broker_id) if self._restarted else None
+        return known.port if known is not None else 0
+
+    def start_brokers(self, timeout_s: float) -> list[tuple[str, int]]:
+        """Start the cluster's brokers; returns the clients' addresses when all serve.
+
+        Raises RuntimeError with the first broker's reason if one does not come up, or says nothing for `timeout_s`.
+        """
+        self._launcher.start_timeout_s = timeout_s
+        ids = self._place_brokers(self._spec.brokers)
+        self._ask(self._server.start, ids)
+        try:
+            self._wait_for_brokers(timeout_s, ids)
+        except RuntimeError:
+            self._server.stopping = True  # what has failed is not tried again while it is being taken down
+            raise
+        self._launcher.start_timeout_s = START_SECONDS
+        return self.addresses()
+
+    def restart_broker(self, broker_id: int, timeout_s: float) -> None:
+        """Have others lead what a broker leads, close it, start it again, and wait until it is in sync everywhere.
+
+        Raises RuntimeError if there is no such broker, or it does not come back in time.
+        """
+        known = self._server.metadata.brokers.get(broker_id)
+        if known is None:
+            raise RuntimeError(f"there is no broker {broker_id}")
+        self._launcher.close_broker(broker_id)
+        came_back = partial(self._ask, self._is_back, broker_id, known.epoch)
+        self._wait(came_back, timeout_s, f"broker {broker_id} did not come back")
+
+    def _is_back(self, broker_id: int, since_epoch: int) -> bool:
+        broker = self._server.metadata.brokers[broker_id]
+        return broker.alive and broker.epoch > since_epoch and self._server.in_sync_everywhere(broker_id)
+
+    def elect_preferred(self) -> None:
+        """Have the first replica of each partition lead it, where that one is in sync."""
+        self._on_loop(self._server.elect_preferred)
+
+    def add_brokers(self, count: int, timeout_s: float) -> list[int]:
+        """Start `count` more brokers; their ids, once they serve. Raises RuntimeError if one does not come up."""
+        with self._adding:
+            first = self._ask(self._server.next_id)
+            ids = list(range(first, first + count))
+            self._place_brokers(ids[-1] + 1, ids, may_be_away=True)
+            self._ask(self._server.add, ids)
+        self._wait_for_brokers(timeout_s, ids)
+        return ids
+
+    def _wait(self, condition: Callable[[], bool], timeout_s: float, what: str) -> None:
+        deadline = time.monotonic() + timeout_s
+        while not condition():
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"{what} within {timeout_s:.0f} s; see {self._spec.log_dir}")
+            time.sleep(0.02)
+
+    def _wait_for_brokers(self, timeout_s: float, ids: Sequence[int]) -> None:
+        deadline = time.monotonic() + timeout_s
+        while not self._ask(self._server.ready, ids):
+            reason = next((error for broker_id in ids if (error := self._launcher.errors.get(broker_id))), None)
+            if reason is not None:
+                raise RuntimeError(reason)
+            if self._launcher.starts_under_way:  # which has deadlines of its own
+                deadline = time.monotonic() + timeout_s
+            elif time.monotonic() > deadline:
+                raise RuntimeError(f"the brokers did not come up within {timeout_s:.0f} s; see {self._spec.log_dir}")
+            time.sleep(0.02)
+
+    def addresses(self) -> list[tuple[str, int]]:
+        """(host, port) of each broker, by id. Not asked of the loop, which may stand still: it says that we live."""
+        return [(b.host, b.port) for _, b in sorted(self._server.metadata.brokers.items())]
+
+    def status(self) -> dict[str, Any]:
+        """The cluster as `coterie status` shows it."""
+        found = self._ask(self._server.status)
+        found["name"] = self._spec.name
+        found["data_dir"] = self._spec.data_dir
+        by_id = {status["broker_id"]: status for status in self._launcher.statuses()}
+        for broker in found["brokers"]:
+            broker.update({k: v for k, v in by_id.get(broker["id"], {}).items() if k in ("shards", "node_id")})
+        found["controller_pid"] = os.getpid()
+        found["controller_node_id"] = ray.get_runtime_context().get_node_id()
+        return found
+
+    def stop(self) -> None:
+        """End the brokers and shards; the caller ends this actor."""
+        self._server.stopping = True
+        self._launcher.stop(3.0)
+        shutil.rmtree(self._spec.socket_dir, ignore_errors=True)

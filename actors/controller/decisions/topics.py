@@ -1,0 +1,396 @@
+"""What the controller decides about topics, brokers and producer ids: rules over the cluster's metadata.
+
+An operation takes the metadata and a call's arguments (a dict, as it travels) and returns the call's result and the
+records to log. Nothing is applied here; there is no Ray, socket, clock or randomness. Settings of topics and brokers
+are config_changes.py's, who leads and who is in sync is elections.py's.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+from actors.controller.decisions.configs import RefusedError, alter_configs, check_topic_configs
+from actors.controller.decisions.elections import (
+    alter_partitions,
+    broker_leaving,
+    broker_lost,
+    broker_registered,
+    eligible_forgotten,
+    replica_torn,
+)
+from actors.controller.decisions.reassignments import alter_reassignments, elect_leaders
+from actors.settings import BrokerConfig, offsets_topic_configs
+from actors.wire.errors import ErrorCode
+from placement.assignment import NotEnoughBrokersError, assign_replicas
+from placement.metadata import (
+    OFFSETS_TOPIC,
+    ClusterMetadata,
+    PartitionInfo,
+    TopicInfo,
+    partition_record,
+    topic_name_error,
+    topic_record,
+)
+
+Record: TypeAlias = list[Any]
+Decision: TypeAlias = tuple[Any, list[Record]]
+NewId: TypeAlias = Callable[[], bytes]
+
+PRODUCER_ID_BLOCK = 1000
+MAX_NEW_PARTITIONS = 10_000  # of one call: a slip of the finger must not fill the metadata of every broker
+_NO_ID = bytes(16)
+_MIN_INSYNC = "min.insync.replicas"
+
+__all__ = [
+    "OPERATIONS",
+    "Decision",
+    "NewId",
+    "allocate_producer_ids",
+    "alter_configs",
+    "alter_partitions",
+    "broker_lost",
+    "broker_registered",
+    "create_offsets_topic",
+    "create_partitions",
+    "create_topics",
+    "delete_topics",
+    "operate",
+]
+
+
+def operate(
+    metadata: ClusterMetadata,
+    config: BrokerConfig,
+    operation: str,
+    arguments: Mapping[str, Any],
+    new_id: NewId,
+    now_ms: int,
+) -> Decision:
+    """One call of a broker at `now_ms`, wall time. Raises KeyError if there is no such operation."""
+    return OPERATIONS[operation](metadata, config, arguments, new_id)
+
+
+# --- topics -----------------------------------------------------------------------------------------------------
+
+
+def create_topics(
+    metadata: ClusterMetadata, config: BrokerConfig, arguments: Mapping[str, Any], new_id: NewId
+) -> Decision:
+    """{topics: [{name, partitions, factor, assignments, configs}], validate_only} -> one result a topic.
+
+    partitions and factor -1 mean the broker's default; assignments are the replicas of each partition, or None.
+    """
+    asked = arguments["topics"]
+    times = Counter(topic["name"] for topic in asked)
+    taken = _Names(metadata)
+    results, records = [], []
+    for topic in asked:
+        try:
+            if times[topic["name"]] > 1:
+                raise RefusedError(ErrorCode.INVALID_REQUEST, f"topic {topic['name']!r} is named more than once")
+            taken.check(topic["name"])
+            made = _new_topic(metadata, config, topic, taken.partitions)
+            taken.add(made)
+            if taken.made_partitions > MAX_NEW_PARTITIONS:
+                raise RefusedError(ErrorCode.POLICY_VIOLATION, _too_many(taken.made_partitions))
+        except RefusedError as refusal:
+            results.append(_created(topic["name"], refusal=refusal))
+            continue
+        if not arguments.get("validate_only"):
+            made = replace(made, id=_unused_id(metadata, new_id))
+            records.append(topic_record(made))
+        results.append(_created(made.name, made))
+    return results, records
+
+
+class _Names:
+    """The topics there are, as they grow within one call."""
+
+    def __init__(self, metadata: ClusterMetadata) -> None:
+        self._exact = set(metadata.topics)
+        self._alike = {_alike(name): name for name in metadata.topics}
+        self.partitions = sum(len(topic.partitions) for topic in metadata.topics.values())
+        self.made_partitions = 0
+
+    def check(self, name: str) -> None:
+        if wrong := topic_name_error(name):
+            raise RefusedError(ErrorCode.INVALID_TOPIC_EXCEPTION, wrong)
+        if name in self._exact:
+            raise RefusedError(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name!r} already exists")
+        other = self._alike.get(_alike(name))
+        if other is not None:
+            raise RefusedError(
+                ErrorCode.INVALID_TOPIC_EXCEPTION,
+                f"topic {name!r} collides with {other!r}: '.' and '_' count as the same in metric names",
+            )
+
+    def add(self, topic: TopicInfo) -> None:
+        self._exact.add(topic.name)
+        self._alike[_alike(topic.name)] = topic.name
+        self.partitions += len(topic.partitions)
+        self.made_partitions += len(topic.partitions)
+
+
+def _alike(name: str) -> str:
+    return name.replace(".", "_")
+
+
+def _new_topic(metadata: ClusterMetadata, config: BrokerConfig, topic: Mapping[str, Any], start: int) -> TopicInfo:
+    configs = dict(topic.get("configs") or {})
+    check_topic_configs(topic["name"], configs)
+    if topic["name"] == OFFSETS_TOPIC:
+        configs = {**offsets_topic_configs(config), **configs}
+    configs = {key: value for key, value in configs.items() if value is not None}
+    partitions = _new_partitions(metadata, config, topic, start)
+    return TopicInfo(topic["name"], _NO_ID, tuple(partitions), configs)
+
+
+def _new_partitions(
+    metadata: ClusterMetadata, config: BrokerConfig, topic: Mapping[str, Any], start: int
+) -> list[PartitionInfo]:
+    count, factor, given = topic["partitions"], topic["factor"], topic.get("assignments")
+    if given is not None:
+        if count != -1 or factor != -1:
+            raise RefusedError(
+                ErrorCode.INVALID_REQUEST,
+                f"topic {topic['name']!r} gives replica assignments: partitions and replication factor must be -1",
+            )
+        return _assigned(metadata, given)
+    count = config.integer("num.partitions") if count == -1 else count
+    factor = config.integer("default.replication.factor") if factor == -1 else factor
+    if count < 1:
+        raise RefusedError(ErrorCode.INVALID_PARTITIONS, f"number of partitions {count} must be at least 1")
+    if count > MAX_NEW_PARTITIONS:
+        raise RefusedError(ErrorCode.POLICY_VIOLATION, _too_many(count))
+    return _spread(metadata, count, factor, start)
+
+
+def _spread(metadata: ClusterMetadata, count: int, factor: int, start: int) -> list[PartitionInfo]:
+    """New partitions over the living brokers."""
+    alive = metadata.alive()
+    if factor < 1:
+        raise RefusedError(ErrorCode.INVALID_REPLICATION_FACTOR, f"replication factor {factor} must be at least 1")
+    try:
+        lines = assign_replicas([(broker.id, broker.rack) for broker in alive], count, factor, start)
+    except NotEnoughBrokersError:
+        raise RefusedError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"replication factor {factor} is larger than the {len(alive)} broker(s) alive",
+        ) from None
+    return [PartitionInfo(line[0], 0, line, line) for line in lines]
+
+
+def _assigned(
+    metadata: ClusterMetadata, given: Sequence[Sequence[int]], factor: int | None = None
+) -> list[PartitionInfo]:
+    """New partitions where the caller wants them. `factor`: the length each must have, else that of the first."""
+    if not given:
+        raise RefusedError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "the replica assignment names no partition")
+    factor = len(given[0]) if factor is None else factor
+    made = []
+    for replicas in given:
+        if not replicas or len(set(replicas)) != len(replicas):
+            raise _bad_assignment(replicas, "is empty or names a broker twice")
+        if len(replicas) != factor:
+            raise _bad_assignment(replicas, f"has not {factor} replica(s) as the other partitions have")
+        unknown = [broker for broker in replicas if broker not in metadata.brokers]
+        if unknown:
+            raise _bad_assignment(replicas, f"names unknown broker {unknown[0]}")
+        alive = tuple(broker for broker in replicas if metadata.brokers[broker].alive)
+        if not alive:
+            raise _bad_assignment(replicas, "names no broker that is alive")
+        # Nothing is written yet, so every living replica has all of it. The dead ones join when they are back.
+        made.append(PartitionInfo(alive[0], 0, tuple(replicas), alive))
+    return made
+
+
+def _bad_assignment(replicas: Sequence[int], why: str) -> RefusedError:
+    return RefusedError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"replica assignment {list(replicas)} {why}")
+
+
+def _too_many(count: int) -> str:
+    return f"{count} new partitions in one call; at most {MAX_NEW_PARTITIONS} are made at once"
+
+
+def _unused_id(metadata: ClusterMetadata, new_id: NewId) -> bytes:
+    while (made := new_id()) == _NO_ID or made in metadata.names:
+        pass
+    return made
+
+
+def _created(name: str, topic: TopicInfo | None = None, refusal: RefusedError | None = None) -> dict[str, Any]:
+    return {
+        "name": name,
+        "error_code": int(refusal.code) if refusal else 0,
+        "error_message": str(refusal) if refusal else None,
+        "topic_id": topic.id if topic else _NO_ID,
+        "partitions": len(topic.partitions) if topic else -1,
+        "factor": len(topic.partitions[0].replicas) if topic else -1,
+    }
+
+
+def create_offsets_topic(
+    metadata: ClusterMetadata, config: BrokerConfig, arguments: Mapping[str, Any], new_id: NewId
+) -> Decision:
+    """{} -> {error_code, error_message}. Nothing happens if the topic exists; too few brokers alive is error 38."""
+    if OFFSETS_TOPIC in metadata.topics:
+        return {"error_code": 0, "error_message": None}, []
+    asked = {
+        "name": OFFSETS_TOPIC,
+        "partitions": config.integer("offsets.topic.num.partitions"),
+        "factor": config.integer("offsets.topic.replication.factor"),
+    }
+    (result,), records = create_topics(metadata, config, {"topics": [asked]}, new_id)
+    message = result["error_message"]
+    if result["error_code"] == ErrorCode.INVALID_REPLICATION_FACTOR:
+        message = f"offsets.topic.replication.factor: {message}"
+    return {"error_code": result["error_code"], "error_message": message}, records
+
+
+def delete_topics(
+    metadata: ClusterMetadata, config: BrokerConfig, arguments: Mapping[str, Any], new_id: NewId
+) -> Decision:
+    """{topics: [{name, topic_id}]}, one of the two None -> one result a topic."""
+    results: list[dict[str, Any]] = []
+    records: list[Record] = []
+    gone: set[str] = set()
+    for asked in arguments["topics"]:
+        name, topic_id = asked.get("name"), asked.get("topic_id")
+        try:
+            topic = _named(metadata, name, topic_id)
+            _check_deletable(topic, config, gone)
+        except RefusedError as refusal:
+            known = metadata.names.get(topic_id) if topic_id else name
+            results.append(_deleted(known, topic_id or _NO_ID, refusal))
+            continue
+        gone.add(topic.name)
+        records.append(["delete_topic", topic.name])
+        results.append(_deleted(topic.name, topic.id))
+    return results, records
+
+
+def _check_deletable(topic: TopicInfo, config: BrokerConfig, gone: set[str]) -> None:
+    if not config.boolean("delete.topic.enable"):
+        raise RefusedError(ErrorCode.TOPIC_DELETION_DISABLED, "topics cannot be deleted: delete.topic.enable=false")
+    if topic.name == OFFSETS_TOPIC:
+        raise RefusedError(ErrorCode.INVALID_REQUEST, f"{OFFSETS_TOPIC} holds the progress of all groups: not deleted")
+    if topic.name in gone:
+        raise RefusedError(ErrorCode.INVALID_REQUEST, f"topic {topic.name!r} is named more than once")
+
+
+def _named(metadata: ClusterMetadata, name: str | None, topic_id: bytes | None) -> TopicInfo:
+    if (name is None) == (not topic_id or topic_id == _NO_ID):
+        raise RefusedError(ErrorCode.INVALID_REQUEST, "a topic is named either by its name or by its id")
+    if name is not None:
+        topic = metadata.topics.get(name)
+        if topic is None:
+            raise RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r} does not exist")
+        return topic
+    assert topic_id is not None
+    if topic_id not in metadata.names:
+        raise RefusedError(ErrorCode.UNKNOWN_TOPIC_ID, f"no topic has the id {topic_id.hex()}")
+    return metadata.topics[metadata.names[topic_id]]
+
+
+def _deleted(name: str | None, topic_id: bytes, refusal: RefusedError | None = None) -> dict[str, Any]:
+    return {
+        "name": name,
+        "topic_id": topic_id,
+        "error_code": int(refusal.code) if refusal else 0,
+        "error_message": str(refusal) if refusal else None,
+    }
+
+
+def create_partitions(
+    metadata: ClusterMetadata, config: BrokerConfig, arguments: Mapping[str, Any], new_id: NewId
+) -> Decision:
+    """{topics: [{name, count, assignments}], validate_only} -> one result a topic; count is the new total."""
+    times = Counter(asked["name"] for asked in arguments["topics"])
+    results: list[dict[str, Any]] = []
+    records: list[Record] = []
+    for asked in arguments["topics"]:
+        name = asked["name"]
+        result = {"name": name, "error_code": 0, "error_message": None}
+        results.append(result)
+        try:
+            if times[name] > 1:
+                raise RefusedError(ErrorCode.INVALID_REQUEST, f"topic {name!r} is named more than once")
+            topic = _named(metadata, name, None)
+            added = _added_partitions(metadata, topic, asked["count"], asked.get("assignments"))
+        except RefusedError as refusal:
+            result |= {"error_code": int(refusal.code), "error_message": str(refusal)}
+            continue
+        if not arguments.get("validate_only"):
+            first = len(topic.partitions)
+            records += [partition_record(name, first + i, partition) for i, partition in enumerate(added)]
+    return results, records
+
+
+def _added_partitions(
+    metadata: ClusterMetadata, topic: TopicInfo, count: int, given: Sequence[Sequence[int]] | None
+) -> list[PartitionInfo]:
+    present, factor = len(topic.partitions), len(topic.partitions[0].replicas)
+    if topic.name == OFFSETS_TOPIC:
+        raise RefusedError(
+            ErrorCode.INVALID_REQUEST,
+            f"{OFFSETS_TOPIC} keeps its {present} partitions: with another number groups would not find their offsets",
+        )
+    if count <= present:
+        raise RefusedError(
+            ErrorCode.INVALID_PARTITIONS, f"topic {topic.name!r} has {present} partition(s), {count} is no increase"
+        )
+    if count - present > MAX_NEW_PARTITIONS:
+        raise RefusedError(ErrorCode.POLICY_VIOLATION, _too_many(count - present))
+    if given is None:
+        return _spread(metadata, count - present, factor, present + topic.partitions[0].replicas[0])
+    if len(given) != count - present:
+        raise RefusedError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"{len(given)} replica assignment(s) for {count - present} new partition(s)",
+        )
+    return _assigned(metadata, given, factor)
+
+
+# --- settings ---------------------------------------------------------------------------------------------------
+
+
+def _alter_configs(
+    metadata: ClusterMetadata, config: BrokerConfig, arguments: Mapping[str, Any], new_id: NewId
+) -> Decision:
+    results, records = alter_configs(metadata, config, arguments, new_id)
+    changes = (each for each in arguments["resources"] if records)
+    if any(each["replace"] or any(op[0] == _MIN_INSYNC for op in each["operations"]) for each in changes):
+        records = eligible_forgotten(metadata) + records
+    return results, records
+
+
+# --- producer ids -----------------------------------------------------------------------------------------------
+
+
+def allocate_producer_ids(
+    metadata: ClusterMetadata, config: BrokerConfig, arguments: Mapping[str, Any], new_id: NewId
+) -> Decision:
+    """{} -> {first, count}: producer ids nobody else is ever given, once the record is on disk."""
+    first = metadata.next_producer_id
+    return {"first": first, "count": PRODUCER_ID_BLOCK}, [["producer_ids", first + PRODUCER_ID_BLOCK]]
+
+
+OPERATIONS: dict[str, Callable[[ClusterMetadata, BrokerConfig, Mapping[str, Any], NewId], Decision]] = {
+    "create_topics": create_topics,
+    "delete_topics": delete_topics,
+    "create_partitions": create_partitions,
+    "alter_configs": _alter_configs,
+    "create_offsets_topic": create_offsets_topic,
+    "producer_ids": allocate_producer_ids,
+    "broker_leaving": lambda metadata, config, arguments, new_id: (
+        {},
+        broker_leaving(metadata, arguments["broker_id"], config=config),
+    ),
+    "alter_partitions": lambda metadata, config, arguments, new_id: alter_partitions(metadata, arguments, config),
+    "replica_torn": lambda metadata, config, arguments, new_id: replica_torn(metadata, arguments, config),
+    "alter_reassignments": lambda metadata, config, arguments, new_id: alter_reassignments(metadata, config, arguments),
+    "elect_leaders": lambda metadata, config, arguments, new_id: elect_leaders(metadata, config, arguments),
+}

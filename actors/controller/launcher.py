@@ -1,0 +1,245 @@
+"""The launcher: the only place that starts and ends brokers and shard processes, all of them Ray actors."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from queue import SimpleQueue
+from typing import Any
+
+import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from actors.broker.actor import Broker
+from actors.broker.server import BrokerSpec
+from actors.offsets_partition.actor import OffsetsPartition
+from actors.runtime.process import last_line
+from placement.nodes import Node, alive_nodes, successor
+
+log = logging.getLogger(__name__)
+
+START_SECONDS = 60.0
+"""A process that is started says something within it."""
+_FAILED_SHARD_SECONDS = 1.0
+_HAND_OVER_SECONDS = 30.0
+_SILENT = "Ray has not started its process, or this does not answer, for {:.0f} s; see `ray status`, and memory"
+_SHARDS_AT_ONCE = 4  # processes being started; more only make each other slow
+
+
+def _in_rack_of(node: Node, spec: BrokerSpec) -> BrokerSpec:
+    """The broker as it runs on a Ray node, whose rack goes before the one all brokers are given."""
+    return spec if node.rack is None else replace(spec, config={**spec.config, "broker.rack": node.rack})
+
+
+class RayLauncher:
+    """Starts and ends broker and shard actors. Called from the controller's loop, which it never blocks.
+
+    All calls to Ray are made in one thread, in the order asked for. None is made, and nothing is waited for, in Ray's
+    own callbacks: those run where Ray takes in its answers, and two of them would wait for each other.
+    """
+
+    def __init__(self, namespace: str, log_dir: str, version: str) -> None:
+        self._namespace = namespace
+        self._log_dir = log_dir
+        self._version = version
+        self._brokers: dict[int, Any] = {}
+        self._specs: dict[int, tuple[BrokerSpec, Node]] = {}
+        self._incarnations: dict[int, int] = {}
+        self._starting: dict[int, int] = {}
+        self._owed: dict[int, int] = {}
+        self._shard_number = 0
+        self.start_failed: Callable[[int], None] = lambda broker_id: None
+        self.errors: dict[int, str] = {}
+        self.start_timeout_s = START_SECONDS
+        self.starts_under_way: set[Any] = set()
+        self.stopping = False
+        self._work: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        threading.Thread(target=self._run, name="coterie-launcher", daemon=True).start()
+
+    def _run(self) -> None:
+        while True:
+            work = self._work.get()
+            try:
+                work()
+            except Exception:
+                log.exception("starting or ending a process")
+
+    def add(self, spec: BrokerSpec, node: Node) -> None:
+        """A broker of this cluster, and the Ray node its data directory is on."""
+        self._specs[spec.broker_id] = (spec, node)
+
+    def adopt(self) -> None:
+        """After a restart of the controller: find the brokers its predecessor started."""
+        self._brokers.update(self._running("broker"))
+
+    def _running(self, kind: str) -> list[tuple[int, Any]]:
+        """The brokers or shards of this cluster that Ray knows, each with the id of its broker."""
+        found = []
+        for entry in ray.util.list_named_actors(all_namespaces=True):
+            name = entry["name"].split("-")
+            if entry["namespace"] == self._namespace and name[0] == kind:
+                with suppress(ValueError):  # it has died meanwhile
+                    found.append((int(name[1]), ray.get_actor(entry["name"], namespace=self._namespace)))
+        return found
+
+    def start_broker(self, broker_id: int) -> None:
+        """Start a broker's process; its port stays what it was."""
+        self._work.put(partial(self._start_broker, broker_id))
+
+    def _start_broker(self, broker_id: int) -> None:
+        if self.stopping:
+            return
+        try:
+            replaced = self._brokers.pop(broker_id, None)
+            if replaced is not None:
+                ray.kill(replaced)  # asked for twice: only one process can have the data
+            self._start_on_its_node(broker_id)
+        except Exception as error:  # Ray's, which may be busy, too
+            self._not_started(broker_id, last_line(error))
+
+    def _start_on_its_node(self, broker_id: int) -> None:
+        spec, node = self._specs[broker_id]
+        present = successor(node, alive_nodes())
+        if present is None:
+            raise RuntimeError(f"broker {broker_id}: Ray node {node.address} with its data is gone")
+        self._specs[broker_id] = (spec, present)
+        number = self._incarnations[broker_id] = self._incarnations.get(broker_id, 0) + 1
+        actor = Broker.options(  # type: ignore[attr-defined]
+            name=f"broker-{broker_id}-{os.getpid()}-{number}",
+            namespace=self._namespace,
+            lifetime="detached",
+            scheduling_strategy=NodeAffinitySchedulingStrategy(present.node_id, soft=False),
+        ).remote(_in_rack_of(present, spec), self._namespace, self._log_dir, self._version)
+        self._brokers[broker_id] = actor
+        self.starts_under_way.add(actor)
+        threading.Thread(target=self._await_broker, args=(broker_id, actor), daemon=True).start()
+
+    def _not_started(self, broker_id: int, reason: str) -> None:
+        self.errors[broker_id] = reason
+        log.error("broker %d did not start: %s", broker_id, reason)
+        self.start_failed(broker_id)
+
+    def _await_broker(self, broker_id: int, actor: Any) -> None:
+        try:
+            started = self._started(actor)
+        except Exception as error:
+            if self._brokers.get(broker_id) is not actor:
+                return  # it was ended on purpose
+            cause = getattr(error, "cause", None)
+            reason = last_line(cause if cause is not None else error)
+            if isinstance(error, ray.exceptions.GetTimeoutError):
+                self._work.put(partial(ray.kill, actor))
+                reason = f"broker {broker_id}: {_SILENT.format(self.start_timeout_s)}"
+            self._not_started(broker_id, reason)
+            return
+        finally:
+            self.starts_under_way.discard(actor)
+        if self._brokers.get(broker_id) is actor:
+            self.errors.pop(broker_id, None)
+            spec, node = self._specs[broker_id]
+            self._specs[broker_id] = (replace(spec, port=started["port"]), node)
+
+    def _started(self, actor: Any) -> dict[str, Any]:
+        """What a broker's start returns. It may recover for as long as it takes, while its process answers.
+
+        GetTimeoutError when Ray does not start the process, or the process does not answer.
+        """
+        ref = actor.start.remote()
+        while True:
+            with suppress(ray.exceptions.RayTaskError):  # an answer, too
+                ray.get(actor.status.remote(), timeout=self.start_timeout_s)
+            done, _ = ray.wait([ref], timeout=self.start_timeout_s / 2)
+            if done:
+                found: dict[str, Any] = ray.get(ref)
+                return found
+
+    def close_broker(self, broker_id: int) -> None:
+        """Have a broker hand over what it leads, and close it. Raises RuntimeError. Not for the controller's loop."""
+        actor = self._brokers.get(broker_id)
+        if actor is None:
+            raise RuntimeError(f"broker {broker_id} does not run")
+        try:
+            ray.get(actor.hand_over.remote(), timeout=_HAND_OVER_SECONDS)
+            # A broker that hangs up has closed its logs, and its process is ended, perhaps before the answer is out.
+            with suppress(ray.exceptions.ActorDiedError):
+                ray.get(actor.stop.remote(), timeout=_HAND_OVER_SECONDS)
+        except ray.exceptions.RayError as error:
+            raise RuntimeError(f"broker {broker_id} could not be closed: {last_line(error)}") from error
+
+    def kill_broker(self, broker_id: int) -> None:
+        """End a broker's process, however it is doing."""
+        actor = self._brokers.pop(broker_id, None)
+        if actor is not None:
+            self._work.put(partial(ray.kill, actor))
+
+    def start_shards(self, broker_id: int, count: int) -> None:
+        """See to it that `count` shard processes are on their way to a broker, a few at a time."""
+        self._work.put(partial(self._owe, broker_id, count))
+
+    def _owe(self, broker_id: int, count: int) -> None:
+        self._owed[broker_id] = count - self._starting.get(broker_id, 0)
+        self._start_more()
+
+    def _start_more(self) -> None:
+        for broker_id in self._owed:
+            while self._owed[broker_id] > 0 and sum(self._starting.values()) < _SHARDS_AT_ONCE and not self.stopping:
+                self._owed[broker_id] -= 1
+                self._start_shard(broker_id)
+
+    def _start_shard(self, broker_id: int) -> None:
+        spec, node = self._specs[broker_id]
+        self._shard_number += 1
+        name = f"shard-{broker_id}-{os.getpid()}-{self._shard_number}"
+        actor = OffsetsPartition.options(  # type: ignore[attr-defined]
+            name=name,
+            namespace=self._namespace,
+            lifetime="detached",
+            scheduling_strategy=NodeAffinitySchedulingStrategy(node.node_id, soft=False),
+        ).remote(spec.socket_path, self._log_dir, f"shards-of-{broker_id}", self._version)
+        actor.describe.remote().future().add_done_callback(
+            lambda future: self._work.put(partial(self._shard_started, broker_id, future))
+        )
+        self._starting[broker_id] = self._starting.get(broker_id, 0) + 1
+
+    def _shard_started(self, broker_id: int, future: Any) -> None:
+        if future.exception() is None or self.stopping:
+            self._shard_done(broker_id)
+            return
+        log.error("a shard process of broker %d did not start: %s", broker_id, future.exception())
+        # The broker keeps asking: a machine that cannot start processes is not to be kept busy with it.
+        retry = threading.Timer(_FAILED_SHARD_SECONDS, self._work.put, (partial(self._shard_done, broker_id),))
+        retry.daemon = True
+        retry.start()
+
+    def _shard_done(self, broker_id: int) -> None:
+        self._starting[broker_id] -= 1
+        self._start_more()
+
+    def stop(self, timeout_s: float) -> None:
+        """Close all brokers, then end all processes."""
+        self.stopping = True
+        idle = threading.Event()
+        self._work.put(idle.set)  # what is being started is in the tables then
+        idle.wait(1.0)
+        brokers, self._brokers = list(self._brokers.values()), {}
+        if brokers:
+            ray.wait([actor.stop.remote() for actor in brokers], num_returns=len(brokers), timeout=timeout_s)
+        for actor in brokers:
+            ray.kill(actor)
+        for _, actor in self._running("shard"):
+            ray.kill(actor)
+
+    def statuses(self) -> list[dict[str, Any]]:
+        """What the brokers say of themselves; those that do not answer in 2 s are left out."""
+        asked = [actor.status.remote() for actor in list(self._brokers.values())]
+        found, _ = ray.wait(asked, num_returns=len(asked), timeout=2) if asked else ([], [])
+        answers = []
+        for ref in found:
+            with suppress(ray.exceptions.RayError):  # it has died since
+                answers.append(ray.get(ref))
+        return answers

@@ -1,0 +1,382 @@
+"""The controller without Ray: who is alive, who leads what, and the changes of metadata that brokers ask for.
+
+Brokers hold one connection each; its end is the news of a death. Every change is logged before it is told. Starting
+and killing processes is the Launcher's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from actors.controller.decisions import topics as administration
+from actors.controller.decisions.elections import (
+    all_stopped,
+    broker_lost,
+    broker_registered,
+    leadership_balanced,
+    preferred_elected,
+)
+from actors.controller.metadata_log import MetadataLog
+from actors.links.control import ControlProtocol
+from actors.settings import BrokerConfig
+from placement.metadata import BrokerInfo, broker_record
+
+log = logging.getLogger(__name__)
+
+_RETRY_SECONDS = 0.5  # before a start that failed is tried again
+_ANSWERED_AT_ONCE = ("producer_ids", "alter_partitions")  # nobody else need know of it first
+_ACK_WAIT_SECONDS = 1.0  # a change is answered when all living brokers know it, or after this
+
+
+class Launcher(Protocol):
+    """Starts and ends the processes of a cluster."""
+
+    def start_broker(self, broker_id: int) -> None: ...
+
+    def kill_broker(self, broker_id: int) -> None: ...
+
+    def start_shards(self, broker_id: int, count: int) -> None:
+        """Have at least `count` more shard processes on their way to a broker."""
+
+
+@dataclass(eq=False, slots=True)
+class Session:
+    """A broker's connection."""
+
+    protocol: ControlProtocol
+    broker_id: int = -1
+    epoch: int = -1
+    pid: int = 0
+    acked_version: int = -1
+    last_heard: float = 0.0
+    load: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(eq=False, slots=True)
+class _Unacked:
+    """An answer that waits until the brokers have the image it is about."""
+
+    version: int
+    send: Callable[[], None]
+    timer: asyncio.TimerHandle | None = None
+
+
+class ControllerServer:
+    """Everything runs on one loop."""
+
+    def __init__(
+        self,
+        metadata_log: MetadataLog,
+        config: BrokerConfig,
+        secret: bytes,
+        launcher: Launcher,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self.log = metadata_log
+        self.config = config
+        self._secret = secret
+        self._launcher = launcher
+        self._loop = loop
+        self._sessions: dict[ControlProtocol, Session] = {}
+        self._brokers: dict[int, Session] = {}
+        self._unacked: list[_Unacked] = []
+        self._lease = int(config["broker.session.timeout.ms"]) / 1000
+        self._wanted: set[int] = set()
+        self._starts: dict[int, list[float]] = {}
+        self._starting: set[int] = set()  # on their way: neither here nor lost
+        self._server: asyncio.AbstractServer | None = None
+        self.stopping = False
+        records: list[list[Any]] = [["controller_epoch", self.metadata.controller_epoch + 1]]
+        if not self.metadata.cluster_id:
+            records.append(["cluster", uuid.uuid4().hex[:22]])
+        self.log.append(records)
+
+    @property
+    def metadata(self) -> Any:
+        return self.log.metadata
+
+    async def listen(self, host: str) -> int:
+        """Accept brokers on any free port of `host`; returns the port."""
+        self._server = await self._loop.create_server(
+            lambda: ControlProtocol("controller", self._secret, self._on_ready, self._on_message, self._on_lost),
+            host,
+            0,
+        )
+        port: int = self._server.sockets[0].getsockname()[1]
+        self._started = self._balanced = self._loop.time()
+        self._tick_later()
+        return port
+
+    def expect(self, broker_ids: list[int]) -> None:
+        """These brokers belong to the cluster: one that does not register within a lease is started again."""
+        self._wanted.update(broker_ids)
+
+    def start(self, broker_ids: list[int]) -> None:
+        """Start a cluster's brokers. Nobody of an earlier run is alive, whatever the log says."""
+        self.expect(broker_ids)
+        self._commit(all_stopped(self.metadata))
+        for broker_id in broker_ids:
+            self._starting.add(broker_id)
+            self._launcher.start_broker(broker_id)
+
+    def start_failed(self, broker_id: int) -> None:
+        """A broker's process ended before it registered, or could not begin: try again."""
+        self._starting.discard(broker_id)
+        if not self.stopping and broker_id in self._wanted and broker_id not in self._brokers:
+            self._restart(broker_id, at_least_s=_RETRY_SECONDS)
+
+    # --- sessions ---
+
+    def _on_ready(self, protocol: ControlProtocol) -> None:
+        self._sessions[protocol] = Session(protocol, last_heard=self._loop.time())
+
+    def _on_message(self, protocol: ControlProtocol, message: dict[str, Any]) -> None:
+        session = self._sessions[protocol]
+        session.last_heard = self._loop.time()
+        match message["type"]:
+            case "heartbeat":
+                session.load = message["load"]
+                protocol.send({"type": "heartbeat", "sent": message["sent"]})
+            case "call":
+                self._call(session, message)
+            case "ack":
+                session.acked_version = message["version"]
+                self._release_acked()
+            case "spares" if session.broker_id >= 0:
+                self._launcher.start_shards(session.broker_id, message["count"])
+            case "join":
+                image = self.metadata.to_wire()
+                protocol.send({"type": "joined", "cluster_id": self.metadata.cluster_id, "image": image})
+            case "hello":
+                self._register(session, message)
+
+    def _register(self, session: Session, hello: dict[str, Any]) -> None:
+        metadata = self.metadata
+        broker_id = hello["broker_id"]
+        older = self._brokers.get(broker_id)
+        if older is not None and older is not session:
+            older.protocol.close()
+        known = metadata.brokers.get(broker_id)
+        session.broker_id, session.pid = broker_id, hello["pid"]
+        same_process = known is not None and known.alive and hello["epoch"] == known.epoch
+        session.epoch = known.epoch if same_process and known else (known.epoch + 1 if known else 0)
+        self._brokers[broker_id] = session
+        self._starting.discard(broker_id)
+        if not same_process:
+            self._commit(broker_lost(metadata, broker_id, config=self.config), tell=False)  # if nobody saw that
+            self._commit([broker_record(_described(hello, session.epoch))], tell=False)
+            intact = hello.get("intact", True)
+            elected = broker_registered(metadata, broker_id, intact=intact, config=self.config)
+            self._commit(elected, tell=False)
+        session.protocol.send({"type": "welcome", "epoch": session.epoch, "cluster_id": metadata.cluster_id})
+        self._tell()
+        log.info("broker %d (pid %d) registered at epoch %d", broker_id, session.pid, session.epoch)
+
+    def _on_lost(self, protocol: ControlProtocol) -> None:
+        session = self._sessions.pop(protocol, None)
+        if session is None or self._brokers.get(session.broker_id) is not session:
+            return
+        del self._brokers[session.broker_id]
+        if not self.stopping:
+            log.warning("broker %d (pid %d) is gone", session.broker_id, session.pid)
+            self._broker_lost(session.broker_id)
+
+    def _broker_lost(self, broker_id: int) -> None:
+        self._record_loss(broker_id)
+        self._release_acked()
+        if broker_id in self._wanted:
+            self._restart(broker_id)
+
+    def _record_loss(self, broker_id: int) -> None:
+        try:
+            self._commit(broker_lost(self.metadata, broker_id, config=self.config))
+        except OSError as error:
+            log.error("broker %d still counts as alive, the metadata log cannot be written: %s", broker_id, error)
+
+    def _restart(self, broker_id: int, at_least_s: float = 0.0) -> None:
+        """Start a broker again; one that keeps dying is started more and more slowly."""
+        now = self._loop.time()
+        recent = [at for at in self._starts.get(broker_id, []) if now - at < 60.0]
+        self._starts[broker_id] = [*recent, now]
+        delay = 0.0 if len(recent) < 3 else min(0.5 * 2 ** (len(recent) - 3), 30.0)
+        self._starting.add(broker_id)
+        self._launcher.kill_broker(broker_id)
+        self._loop.call_later(max(delay, at_least_s), self._start_if_wanted, broker_id)
+
+    def _start_if_wanted(self, broker_id: int) -> None:
+        if not self.stopping and broker_id in self._wanted and broker_id not in self._brokers:
+            self._launcher.start_broker(broker_id)
+
+    def _tick_later(self) -> None:
+        self._tick_due = self._loop.time() + self._lease / 4
+        self._loop.call_later(self._lease / 4, self._tick)
+
+    def _tick(self) -> None:
+        now = self._loop.time()
+        if now > self._tick_due + self._lease / 4:
+            # It is us who were silent, perhaps for a slow disk: what brokers said meanwhile has not been read yet.
+            # Giving them up later than they give up their leases is always safe.
+            log.warning("this controller stood still for %.1f s: brokers have another lease", now - self._tick_due)
+            self._started = now
+            for session in self._sessions.values():
+                session.last_heard = now
+        try:
+            self._look_after_brokers(now)
+        except OSError as error:
+            log.error("leadership stays where it is, the metadata log cannot be written: %s", error)
+        finally:
+            if not self.stopping:
+                self._tick_later()
+
+    def _look_after_brokers(self, now: float) -> None:
+        for session in list(self._brokers.values()):
+            if now - session.last_heard > self._lease:
+                log.warning("broker %d silent for %.1f s: killed", session.broker_id, now - session.last_heard)
+                session.protocol.close()
+        if self.stopping:
+            return
+        alive = {info.id for info in self.metadata.alive()}
+        for broker_id in sorted((alive & self._starting) - self._brokers.keys()):
+            self._record_loss(broker_id)  # the metadata log could not be written when it was lost
+        if now - self._started > self._lease:
+            for broker_id in sorted((self._wanted | alive) - self._brokers.keys() - self._starting):
+                log.warning("broker %d has not registered within a lease", broker_id)
+                self._broker_lost(broker_id)
+        self._balance(now)
+
+    def _balance(self, now: float) -> None:
+        config = self.config
+        if not config.boolean("auto.leader.rebalance.enable"):
+            return
+        if now >= self._balanced + config.integer("leader.imbalance.check.interval.seconds"):
+            records = leadership_balanced(self.metadata, config.integer("leader.imbalance.per.broker.percentage"))
+            self._commit(records)
+            self._balanced = now
+            if records:
+                log.info("leadership of %d partitions goes back to their preferred replicas", len(records))
+
+    # --- changes ---
+
+    def _commit(self, records: list[list[Any]], *, tell: bool = True) -> None:
+        if records:
+            self.log.append(records)
+            if tell:
+                self._tell()
+
+    def _tell(self) -> None:
+        image = {"type": "image", "image": self.metadata.to_wire()}
+        for session in self._brokers.values():
+            session.protocol.send(image)
+
+    def _call(self, session: Session, message: dict[str, Any]) -> None:
+        number = message["id"]
+        try:
+            result, records = self._operate(message["operation"], message["arguments"])
+            self._commit(records)
+        except Exception as error:
+            log.exception("%s failed", message["operation"])
+            session.protocol.send({"type": "answer", "id": number, "error": f"{type(error).__name__}: {error}"})
+            return
+        answer = {"type": "answer", "id": number, "result": result}
+        if not records or message["operation"] in _ANSWERED_AT_ONCE:
+            session.protocol.send(answer)
+            return
+        waiting = _Unacked(self.metadata.version, lambda: session.protocol.send(answer))
+        waiting.timer = self._loop.call_later(_ACK_WAIT_SECONDS, self._release, waiting)
+        self._unacked.append(waiting)
+        self._release_acked()
+
+    def _operate(self, operation: str, arguments: dict[str, Any]) -> tuple[Any, list[list[Any]]]:
+        now_ms = time.time_ns() // 1_000_000
+        return administration.operate(
+            self.metadata, self.config, operation, arguments, lambda: secrets.token_bytes(16), now_ms
+        )
+
+    def _release_acked(self) -> None:
+        version = min((s.acked_version for s in self._brokers.values()), default=1 << 62)
+        for waiting in [w for w in self._unacked if w.version <= version]:
+            self._release(waiting)
+
+    def _release(self, waiting: _Unacked) -> None:
+        if waiting in self._unacked:
+            self._unacked.remove(waiting)
+            if waiting.timer is not None:
+                waiting.timer.cancel()
+            waiting.send()
+
+    # --- status ---
+
+    def status(self) -> dict[str, Any]:
+        """What `coterie status` shows of brokers."""
+        return {
+            "cluster_id": self.metadata.cluster_id,
+            "controller_epoch": self.metadata.controller_epoch,
+            "brokers": [
+                {
+                    "id": b.id,
+                    "host": b.host,
+                    "port": b.port,
+                    "rack": b.rack,
+                    "epoch": b.epoch,
+                    "alive": b.alive,
+                    "pid": self._brokers[b.id].pid if b.id in self._brokers else None,
+                    "load": self._brokers[b.id].load if b.id in self._brokers else {},
+                }
+                for _, b in sorted(self.metadata.brokers.items())
+            ],
+        }
+
+    def ready(self, these: Sequence[int] | None = None) -> bool:
+        """Whether these brokers, or all that are expected, are registered and know of one another."""
+        version = self.metadata.version
+        asked = self._wanted if these is None else these
+        return bool(asked) and all(b in self._brokers and self._brokers[b].acked_version >= version for b in asked)
+
+    def next_id(self) -> int:
+        """The first broker id above all that have been given out."""
+        return max(self._wanted | self.metadata.brokers.keys(), default=-1) + 1
+
+    def in_sync_everywhere(self, broker_id: int) -> bool:
+        """Whether a broker is in the in-sync set of every partition it holds."""
+        partitions = (partition for topic in self.metadata.topics.values() for partition in topic.partitions)
+        return all(broker_id in p.isr for p in partitions if broker_id in p.replicas)
+
+    def elect_preferred(self) -> None:
+        """Have the first replica of each partition lead it, where that one is in sync."""
+        self._commit(preferred_elected(self.metadata, config=self.config))
+
+    def add(self, broker_ids: list[int]) -> None:
+        """Start more brokers beside those that run."""
+        self.expect(broker_ids)
+        for broker_id in broker_ids:
+            self._starting.add(broker_id)
+            self._launcher.start_broker(broker_id)
+
+    def close(self) -> None:
+        """Stop listening and hang up."""
+        self.stopping = True
+        if self._server is not None:
+            self._server.close()
+        for protocol in list(self._sessions):
+            protocol.close()
+        self.log.close()
+
+
+def _described(hello: dict[str, Any], epoch: int) -> BrokerInfo:
+    """The broker that a hello is from."""
+    return BrokerInfo(
+        id=hello["broker_id"],
+        host=hello["host"],
+        port=hello["port"],
+        rack=hello["rack"],
+        epoch=epoch,
+        replica_host=hello.get("replica_host", ""),
+        replica_port=hello.get("replica_port", 0),
+    )

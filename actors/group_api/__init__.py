@@ -1,0 +1,83 @@
+"""Requests that a coordinator shard answers: one file an API, from the wire to the coordinator and back."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+from actors.coordinator.messages import error_response
+from actors.group_api import (
+    delete_groups,
+    describe_groups,
+    heartbeat,
+    join_group,
+    leave_group,
+    list_groups,
+    offset_commit,
+    offset_delete,
+    offset_fetch,
+    sync_group,
+)
+from actors.group_api.topics import Topics
+from actors.wire.errors import ErrorCode, WireError
+from actors.wire.framing import RequestHeader, encode_response
+from actors.wire.messages import ApiMessage, HeartbeatRequest, SyncGroupRequest
+
+__all__ = ["MODULES", "VERSIONS", "Topics", "decode", "error_answer", "heartbeat", "offset_commit"]
+
+MODULES: dict[int, ModuleType] = {
+    module.API.api_key: module
+    for module in (
+        offset_commit,
+        offset_fetch,
+        join_group,
+        heartbeat,
+        leave_group,
+        sync_group,
+        describe_groups,
+        list_groups,
+        delete_groups,
+        offset_delete,
+    )
+}
+VERSIONS: dict[int, tuple[int, int]] = {key: module.VERSIONS for key, module in MODULES.items()}
+
+
+class _AnyTopics(Topics):
+    """Every topic exists: an error about the group is for all its partitions."""
+
+    def __init__(self, message: ApiMessage) -> None:
+        super().__init__()
+        for topic in getattr(message, "topics", None) or ():
+            name = topic.name or getattr(topic, "topic_id", b"").hex()
+            self.counts[name] = 1 << 31
+            if any(getattr(topic, "topic_id", b"")):
+                self.names[topic.topic_id] = name
+                self.ids[name] = topic.topic_id
+
+
+def decode(header: RequestHeader, frame: bytes) -> ApiMessage:
+    """The request in a frame. Raises WireError if it is malformed or of a version not served."""
+    module = MODULES[header.api_key]
+    first, last = module.VERSIONS
+    if not first <= header.api_version <= last:
+        raise WireError(f"{module.API.__name__} v{header.api_version} is not served ({first} to {last} are)")
+    message: ApiMessage = module.API.decode(frame, header.api_version, header.body_offset)
+    return message
+
+
+def error_answer(header: RequestHeader, frame: bytes, code: ErrorCode) -> bytes:
+    """The whole response frame that says `code` to the group request in `frame`, without asking any shard."""
+    message = decode(header, frame)
+    if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+        # A shard that loads lets heartbeats pass and sends members that sync back to join: so do we for it.
+        if isinstance(message, HeartbeatRequest):
+            code = ErrorCode.NONE
+        elif isinstance(message, SyncGroupRequest):
+            code = ErrorCode.REBALANCE_IN_PROGRESS
+    module = MODULES[header.api_key]
+    topics = _AnyTopics(message)
+    request = module.parse(header, message, "", topics)
+    response = None if request is None else error_response(request, int(code))
+    return encode_response(
+        module.answer(message, response, header.api_version, topics), header.api_version, header.correlation_id
+    )

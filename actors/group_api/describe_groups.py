@@ -1,0 +1,46 @@
+"""DescribeGroups: between the wire and the coordinator. The broker asks each shard for its own groups."""
+
+from __future__ import annotations
+
+from actors.coordinator import messages as core
+from actors.group_api.topics import Topics
+from actors.wire.errors import ErrorCode
+from actors.wire.framing import RequestHeader
+from actors.wire.messages import DescribeGroupsRequest, DescribeGroupsResponse
+
+API = DescribeGroupsRequest
+VERSIONS = (0, 6)
+
+
+def parse(header: RequestHeader, m: DescribeGroupsRequest, host: str, topics: Topics) -> core.DescribeGroupsRequest:
+    return core.DescribeGroupsRequest(tuple(m.groups))
+
+
+def answer(
+    m: DescribeGroupsRequest, r: core.DescribeGroupsResponse, version: int, topics: Topics
+) -> DescribeGroupsResponse:
+    return DescribeGroupsResponse(groups=[_described(group, version) for group in r.groups])
+
+
+def _described(g: core.DescribedGroup, version: int) -> DescribeGroupsResponse.DescribedGroup:
+    # From version 6 (KIP-1043) a group that does not exist is an error; before, it is a group that is Dead.
+    missing = version >= 6 and g.error_code == 0 and g.group_state == "Dead"
+    return DescribeGroupsResponse.DescribedGroup(
+        error_code=int(ErrorCode.GROUP_ID_NOT_FOUND) if missing else g.error_code,
+        error_message=f"Group {g.group_id} not found." if missing else None,
+        group_id=g.group_id,
+        group_state=g.group_state,
+        protocol_type=g.protocol_type,
+        protocol_data=g.protocol_data,
+        members=[
+            DescribeGroupsResponse.DescribedGroupMember(
+                member_id=x.member_id,
+                group_instance_id=x.group_instance_id,
+                client_id=x.client_id,
+                client_host=x.client_host,
+                member_metadata=x.member_metadata,
+                member_assignment=x.member_assignment,
+            )
+            for x in g.members
+        ],
+    )

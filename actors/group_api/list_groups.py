@@ -1,0 +1,30 @@
+"""ListGroups: between the wire and the coordinator. The broker asks all its shards."""
+
+from __future__ import annotations
+
+from actors.coordinator import messages as core
+from actors.group_api.topics import Topics
+from actors.wire.framing import RequestHeader
+from actors.wire.messages import ListGroupsRequest, ListGroupsResponse
+
+API = ListGroupsRequest
+VERSIONS = (0, 5)
+
+
+def parse(header: RequestHeader, m: ListGroupsRequest, host: str, topics: Topics) -> core.ListGroupsRequest:
+    return core.ListGroupsRequest(tuple(m.states_filter), tuple(m.types_filter))
+
+
+def answer(m: ListGroupsRequest, r: core.ListGroupsResponse, version: int, topics: Topics) -> ListGroupsResponse:
+    return ListGroupsResponse(
+        error_code=r.error_code,
+        groups=[
+            ListGroupsResponse.ListedGroup(
+                group_id=g.group_id,
+                protocol_type=g.protocol_type,
+                group_state=g.group_state,
+                group_type=g.group_type,
+            )
+            for g in r.groups
+        ],
+    )

@@ -1,0 +1,125 @@
+"""OffsetFetch: between the wire and the coordinator.
+
+From version 8 a request names several groups; the broker has cut it so that a shard gets one group at a time
+(`split`, `merge`).
+"""
+
+from __future__ import annotations
+
+from actors.coordinator import messages as core
+from actors.group_api.topics import Topics
+from actors.wire.errors import ErrorCode
+from actors.wire.framing import RequestHeader
+from actors.wire.messages import OffsetFetchRequest, OffsetFetchResponse
+
+API = OffsetFetchRequest
+VERSIONS = (1, 10)
+
+_Group = OffsetFetchResponse.OffsetFetchResponseGroup
+_GroupTopic = OffsetFetchResponse.OffsetFetchResponseTopics
+_GroupPartition = OffsetFetchResponse.OffsetFetchResponsePartitions
+_Topic = OffsetFetchResponse.OffsetFetchResponseTopic
+_Partition = OffsetFetchResponse.OffsetFetchResponsePartition
+
+
+def parse(header: RequestHeader, m: OffsetFetchRequest, host: str, topics: Topics) -> core.OffsetFetchRequest:
+    if header.api_version >= 8:
+        group = m.groups[0]
+        wanted = group.topics
+        group_id = group.group_id
+    else:
+        wanted = m.topics  # type: ignore[assignment]
+        group_id = m.group_id
+    partitions = None
+    if wanted is not None:
+        by_id = header.api_version >= 10
+        partitions = tuple(
+            (topics.names.get(t.topic_id, "") if by_id else t.name, index)
+            for t in wanted
+            for index in t.partition_indexes
+            if not by_id or t.topic_id in topics.names
+        )
+    return core.OffsetFetchRequest(group_id, partitions, m.require_stable)
+
+
+def answer(m: OffsetFetchRequest, r: core.OffsetFetchResponse, version: int, topics: Topics) -> OffsetFetchResponse:
+    found: dict[str, list[core.FetchedOffset]] = {}
+    for offset in r.offsets:
+        found.setdefault(offset.topic, []).append(offset)
+    if version >= 8:
+        return OffsetFetchResponse(groups=[_group(m.groups[0], r, found, version, topics)])
+    if version < 2 and r.error_code and m.topics:
+        # There is no place for an error of the group: each partition says it.
+        found = {
+            t.name: [core.FetchedOffset(t.name, index, error_code=r.error_code) for index in t.partition_indexes]
+            for t in m.topics
+        }
+    return OffsetFetchResponse(
+        error_code=r.error_code,
+        topics=[
+            _Topic(
+                name=name,
+                partitions=[
+                    _Partition(
+                        partition_index=o.partition,
+                        committed_offset=o.offset,
+                        committed_leader_epoch=o.leader_epoch,
+                        metadata=o.metadata,
+                        error_code=o.error_code,
+                    )
+                    for o in offsets
+                ],
+            )
+            for name, offsets in found.items()
+        ],
+    )
+
+
+def _group(
+    asked: OffsetFetchRequest.OffsetFetchRequestGroup,
+    r: core.OffsetFetchResponse,
+    found: dict[str, list[core.FetchedOffset]],
+    version: int,
+    topics: Topics,
+) -> OffsetFetchResponse.OffsetFetchResponseGroup:
+    rows = [
+        _GroupTopic(
+            name=name,
+            topic_id=topics.ids.get(name, bytes(16)),
+            partitions=[
+                _GroupPartition(
+                    partition_index=o.partition,
+                    committed_offset=o.offset,
+                    committed_leader_epoch=o.leader_epoch,
+                    metadata=o.metadata,
+                    error_code=o.error_code,
+                )
+                for o in offsets
+            ],
+        )
+        for name, offsets in found.items()
+        if version < 10 or name in topics.ids
+    ]
+    if version >= 10 and not r.error_code:
+        rows += [
+            _GroupTopic(
+                topic_id=t.topic_id,
+                partitions=[
+                    _GroupPartition(
+                        partition_index=index,
+                        committed_offset=-1,
+                        metadata="",
+                        error_code=int(ErrorCode.UNKNOWN_TOPIC_ID),
+                    )
+                    for index in t.partition_indexes
+                ],
+            )
+            for t in asked.topics or ()
+            if t.topic_id not in topics.names
+        ]
+    return _Group(group_id=asked.group_id, error_code=r.error_code, topics=rows)
+
+
+def split(m: OffsetFetchRequest) -> list[OffsetFetchRequest]:
+    """One request a group (version 8 and later)."""
+    return [OffsetFetchRequest(groups=[group], require_stable=m.require_stable) for group in m.groups]

@@ -1,0 +1,418 @@
+"""ConsumerActor and ConsumerPool: a group of Ray actors that divide topics among themselves and run a handler.
+
+    def handle(record):
+        print(record.value)
+
+    with ConsumerPool(["orders"], "billing", handle, size=3, bootstrap_servers=servers) as pool:
+        pool.wait()
+
+Each actor is one member. The pool watches a socket of each: its end is the news of a death, and a replacement takes
+over under the same `group.instance.id`, so that the others notice nothing. What survives a death is what was
+committed; what was handled since comes again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import logging
+import os
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from types import TracebackType
+from typing import Any, Self
+
+import ray
+
+from actors.client import Admin
+from actors.client.errors import KafkaError
+from actors.members.handler_member import DESERIALIZERS, MAX_BATCH_RECORDS, BatchFormat, MemberLoop, MemberSpec
+from actors.runtime.process import check_code_version, code_version, last_line
+
+log = logging.getLogger(__name__)
+
+_REPORT_SECONDS = 0.2
+_SILENCE_SECONDS = 30.0
+_START_SECONDS = 60.0
+_SLOW_RESTART_SECONDS = 30.0
+_PREFIX_MAX = 230  # of the 249 characters an instance id may have
+_FAILED = ("Failing", "Failed")
+_STARTS_MAX = 4  # in a row that fail, until the slot is given up
+
+
+class PoolError(RuntimeError):
+    """A pool cannot go on; the text says which member failed and why."""
+
+
+@ray.remote(num_cpus=0, max_restarts=0, max_concurrency=4)
+class ConsumerActor:
+    """One member. It reports over a socket, which also shows that it lives; Ray calls only start and stop it."""
+
+    def __init__(self, spec: MemberSpec, handler: Any, version: str) -> None:
+        check_code_version(version)
+        logging.basicConfig(level=logging.WARNING)
+        self._member = MemberLoop(spec, handler)
+        self._thread = threading.Thread(target=self._member.run, name="coterie-member", daemon=True)
+
+    def start(self) -> dict[str, Any]:
+        """Begin to consume. Returns where the report is to be had: host, port, and whose process this is."""
+        host = ray.util.get_node_ip_address()
+        listener = socket.create_server((host, 0))
+        threading.Thread(target=self._serve_reports, args=(listener,), name="coterie-report", daemon=True).start()
+        self._thread.start()
+        context = ray.get_runtime_context()
+        return {
+            "host": host,
+            "port": listener.getsockname()[1],
+            "pid": os.getpid(),
+            "node_id": context.get_node_id(),
+        }
+
+    def _serve_reports(self, listener: socket.socket) -> None:
+        while True:
+            connection, _ = listener.accept()
+            threading.Thread(target=self._report_to, args=(connection,), daemon=True).start()
+
+    def _report_to(self, connection: socket.socket) -> None:
+        with contextlib.suppress(OSError), connection:
+            while True:
+                connection.sendall(json.dumps(self._member.report()).encode() + b"\n")
+                time.sleep(_REPORT_SECONDS)
+
+    def call(self, method: str, *arguments: Any) -> Any:
+        """Call a method of the handler's instance, in a thread of its own."""
+        return getattr(self._member.handler.instance, method)(*arguments)
+
+    def stop(self, timeout_s: float) -> bool:
+        """Finish the record in hand, commit, close. Whether that was done in time."""
+        self._member.stop()
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+
+@dataclass(frozen=True, slots=True)
+class MemberStatus:
+    """How one slot of a pool is doing. `handled` counts records over all actors the slot has had."""
+
+    slot: int
+    pid: int
+    node_id: str
+    state: str
+    error: str | None
+    member_id: str
+    generation_id: int
+    assignment: tuple[tuple[str, int], ...]
+    handled: int
+    dead_letters: int
+    restarts: int
+
+
+@dataclass(eq=False)
+class _Slot:
+    """A place in the pool, and the actor that has it now."""
+
+    number: int
+    instance_id: str
+    actor: Any = None
+    pid: int = 0
+    node_id: str = ""
+    report: dict[str, Any] = field(default_factory=dict)
+    handled_before: int = 0
+    dead_letters_before: int = 0
+    restarts: int = -1
+    started_at: float = 0.0
+    retiring: threading.Event = field(default_factory=threading.Event)
+    thread: threading.Thread | None = None
+
+
+class ConsumerPool:
+    """`size` consumer actors in one group, supervised.
+
+    `handler` is a function or a class (made once in each actor with `handler_args`, so that it may keep state), sync
+    or async. By `batch_format` it gets one ConsumerRecord ("record"), a list of them from one partition ("records"),
+    or an Arrow RecordBatch from one partition ("pyarrow"), of at most `max_batch_records`: the group's rebalances wait
+    for the one in hand. It may take up to `max_poll_interval_ms`. When it raises, the records are tried `max_retries`
+    more times with growing pauses from `retry_backoff_ms` on; after that the record goes to `dead_letter_topic`, or,
+    without one, its member stops and `wait` raises PoolError.
+
+    Members are static ones, called `instance_prefix`-0, -1, ...: a pool that is made again under the same prefix, after
+    its program was killed, takes its partitions over at once. One pool at a time may use a prefix in a group; without
+    one the names are new each time.
+
+    Further keyword arguments are options of actors.client.Consumer. `ray_actor_options` are passed to Ray
+    (num_cpus, resources, ...). A Ray must be running in this process.
+    """
+
+    def __init__(
+        self,
+        topics: str | Sequence[str],
+        group_id: str,
+        handler: Callable[..., Any] | type,
+        size: int,
+        *,
+        bootstrap_servers: str,
+        batch_format: BatchFormat = "record",
+        max_batch_records: int = MAX_BATCH_RECORDS,
+        max_retries: int = 3,
+        retry_backoff_ms: int = 100,
+        dead_letter_topic: str | None = None,
+        handler_args: Sequence[Any] = (),
+        instance_prefix: str | None = None,
+        ray_actor_options: dict[str, Any] | None = None,
+        **options: Any,
+    ) -> None:
+        if not ray.is_initialized():
+            # Ray would start, or join, whatever it finds on this machine.
+            raise PoolError("this process is not connected to Ray: call ray.init(address=...) or Cluster.connect first")
+        if size < 1:
+            raise PoolError(f"size must be at least 1, got {size}")
+        if batch_format not in ("record", "records", "pyarrow"):
+            raise PoolError(f"batch_format must be 'record', 'records' or 'pyarrow', got {batch_format!r}")
+        for name in DESERIALIZERS:
+            if batch_format == "pyarrow" and options.get(name) is not None:
+                raise PoolError(f"{name} does nothing with batch_format='pyarrow': its keys and values are bytes")
+        if max_batch_records < 1:
+            raise PoolError(f"max_batch_records must be at least 1, got {max_batch_records}")
+        if max_retries < 0:
+            raise PoolError(f"max_retries must be at least 0, got {max_retries}")
+        if instance_prefix is not None and not 0 < len(instance_prefix) <= _PREFIX_MAX:
+            raise PoolError(f"instance_prefix must have 1 to {_PREFIX_MAX} characters, got {len(instance_prefix)}")
+        names = (topics,) if isinstance(topics, str) else tuple(topics)
+        self._spec = MemberSpec(
+            topics=names,
+            group_id=group_id,
+            bootstrap_servers=bootstrap_servers,
+            batch_format=batch_format,
+            max_batch_records=max_batch_records,
+            max_retries=max_retries,
+            retry_backoff_ms=retry_backoff_ms,
+            dead_letter_topic=dead_letter_topic,
+            handler_args=tuple(handler_args),
+            options=options,
+        )
+        for name, value in {"handler": handler, "handler_args": self._spec.handler_args, **options}.items():
+            _check_pickles(name, value)
+        self._handler = handler
+        try:
+            self._actor_class = ConsumerActor.options(  # type: ignore[attr-defined]
+                **{"scheduling_strategy": "SPREAD", **(ray_actor_options or {})}
+            )
+        except (TypeError, ValueError) as error:
+            raise PoolError(f"ray_actor_options: {error}") from error
+        self._max_poll_interval_ms = int(options.get("max_poll_interval_ms", 300_000))
+        self._instance_prefix = instance_prefix or f"{group_id[:_PREFIX_MAX]}-{uuid.uuid4().hex[:8]}"
+        self._slots: dict[int, _Slot] = {}
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
+        self._stopping = False
+        self.resize(size)
+
+    # --- what users call ---
+
+    @property
+    def group_id(self) -> str:
+        """The group all members are in."""
+        return self._spec.group_id
+
+    def status(self) -> list[MemberStatus]:
+        """Every member as of its last report, at most about 0.2 s old."""
+        with self._lock:
+            return [_status(slot) for slot in self._slots.values()]
+
+    def handled(self) -> int:
+        """Records handled by all members since the pool began; repeats after a death count again."""
+        return sum(status.handled for status in self.status())
+
+    def resize(self, size: int) -> None:
+        """Have `size` members from now on: new ones join, surplus ones finish their record, commit and leave."""
+        with self._lock:
+            if self._stopping:
+                raise PoolError("the pool has been stopped")
+            surplus = sorted(self._slots)[size:]
+            retiring = [self._slots[number] for number in surplus]
+            new = []
+            for _ in range(size - len(self._slots)):
+                number = next(n for n in itertools.count() if n not in self._slots)
+                slot = self._slots[number] = _Slot(number, f"{self._instance_prefix}-{number}")
+                new.append(slot)
+        for slot in new:
+            slot.thread = threading.Thread(target=self._supervise, args=(slot,), daemon=True)
+            slot.thread.start()
+        self._retire(retiring, 30.0)
+
+    def wait(self, until: Callable[[], bool] | None = None, timeout_s: float | None = None) -> bool:
+        """Block until `until()` is true, looked at after each report; False when `timeout_s` has passed.
+
+        Raises PoolError if a member has failed, or is about to.
+        """
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        with self._changed:
+            while True:
+                failed = next((slot for slot in self._slots.values() if slot.report.get("state") in _FAILED), None)
+                if failed is not None:
+                    raise PoolError(f"member {failed.number} has stopped: {failed.report['error']}")
+                if until is not None and until():
+                    return True
+                left = None if deadline is None else deadline - time.monotonic()
+                if left is not None and left <= 0:
+                    return False
+                self._changed.wait(0.5 if left is None else min(left, 0.5))
+
+    def call(self, method: str, *arguments: Any) -> list[Any]:
+        """Call a method of every member's handler instance; the results by slot."""
+        with self._lock:
+            actors = [slot.actor for slot in self._slots.values() if slot.actor is not None]
+        results: list[Any] = ray.get([actor.call.remote(method, *arguments) for actor in actors])
+        return results
+
+    def stop(self, timeout_s: float = 30.0) -> None:
+        """Every member finishes its record, commits and leaves. Stopping twice is harmless."""
+        with self._lock:
+            self._stopping = True
+            slots = list(self._slots.values())
+        self._retire(slots, timeout_s)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    # --- supervision ---
+
+    def _supervise(self, slot: _Slot) -> None:
+        """One thread a slot: start an actor, read its reports until the socket ends, start the next."""
+        pause = 0.0
+        failed_starts = 0
+        while not slot.retiring.is_set():
+            slot.retiring.wait(pause)
+            try:
+                connection = self._start(slot)
+            except Exception as error:  # whatever it is, the slot must say so: nobody looks at this thread
+                _kill(slot.actor)  # it may well live, and would be the same static member as the next one
+                log.warning("slot %d of group %s could not be started: %s", slot.number, self.group_id, error)
+                pause = min(max(2 * pause, 0.5), _SLOW_RESTART_SECONDS)
+                failed_starts += 1
+                given_up = failed_starts >= _STARTS_MAX
+                with self._changed:
+                    of_ray = isinstance(error, ray.exceptions.RayError)
+                    reason = last_line(error) if of_ray else f"{type(error).__name__}: {error}"
+                    slot.report = {"state": "Failed" if given_up else "Starting", "error": reason}
+                    self._changed.notify_all()
+                if given_up:  # a handler that cannot even be made, most likely: `wait` says so
+                    return
+                continue
+            failed_starts = 0
+            with contextlib.suppress(OSError, ValueError), connection:  # a last report may be cut short
+                self._read(slot, connection)
+            if slot.report.get("state") == "Failed":
+                # Nobody comes back under this name: the others would wait for it as long as its session lasts.
+                self._remove_members([slot.instance_id])
+                return
+            if slot.retiring.is_set():
+                return
+            log.warning("slot %d of group %s: actor with pid %d has died", slot.number, self.group_id, slot.pid)
+            _kill(slot.actor)
+            lived = time.monotonic() - slot.started_at
+            pause = 0.0 if lived > 5 else min(max(2 * pause, 0.1), _SLOW_RESTART_SECONDS)
+
+    def _start(self, slot: _Slot) -> socket.socket:
+        spec = self._spec
+        # The group's place is the slot's: a replacement is the same static member, so nothing is rebalanced.
+        options = {"group_instance_id": slot.instance_id, "client_id": f"coterie-{slot.number}", **spec.options}
+        member = replace(spec, options=options)
+        with self._lock:
+            if slot.retiring.is_set():
+                raise ConnectionError("the pool does not want this member any more")
+            slot.handled_before += slot.report.get("handled", 0)
+            slot.dead_letters_before += slot.report.get("dead_letters", 0)
+            slot.report = {}
+            actor = slot.actor = self._actor_class.remote(member, self._handler, code_version())
+            slot.restarts += 1
+            slot.started_at = time.monotonic()
+        where = ray.get(actor.start.remote(), timeout=_START_SECONDS)
+        with self._lock:
+            slot.pid, slot.node_id = where["pid"], where["node_id"]
+        return socket.create_connection((where["host"], where["port"]), timeout=10)
+
+    def _read(self, slot: _Slot, connection: socket.socket) -> None:
+        connection.settimeout(_SILENCE_SECONDS)  # a machine that vanishes sends no end of its connections
+        for line in connection.makefile("rb"):
+            report = json.loads(line)
+            with self._changed:
+                slot.report = report
+                self._changed.notify_all()
+            if report["state"] == "Failed":
+                return
+            if report["handling_ms"] > self._max_poll_interval_ms:
+                log.warning(
+                    "slot %d of group %s: the handler has run for %d ms, longer than max_poll_interval_ms=%d: replaced",
+                    slot.number,
+                    self.group_id,
+                    report["handling_ms"],
+                    self._max_poll_interval_ms,
+                )
+                return
+
+    def _retire(self, slots: list[_Slot], timeout_s: float) -> None:
+        with self._lock:  # so that no actor is started that nobody would end
+            for slot in slots:
+                slot.retiring.set()
+            actors = [slot.actor for slot in slots if slot.actor is not None]
+        if actors:
+            ray.wait([a.stop.remote(timeout_s) for a in actors], num_returns=len(actors), timeout=timeout_s)
+        for actor in actors:
+            ray.kill(actor)
+        if slots:
+            self._remove_members([slot.instance_id for slot in slots])
+        with self._changed:
+            for slot in slots:
+                self._slots.pop(slot.number, None)
+            self._changed.notify_all()
+
+    def _remove_members(self, instance_ids: list[str]) -> None:
+        """Static members do not leave by themselves: their partitions would wait for the session timeout."""
+        try:
+            with Admin(bootstrap_servers=self._spec.bootstrap_servers) as admin:
+                admin.remove_members_from_consumer_group(self.group_id, group_instance_ids=instance_ids)
+        except (KafkaError, OSError) as error:
+            log.warning("group %s: members of a stopped pool stay until their session ends: %s", self.group_id, error)
+
+
+def _kill(actor: Any) -> None:
+    """End an actor, if there is one; what stands in the way will show when the next one is to be started."""
+    if actor is not None:
+        with contextlib.suppress(Exception):
+            ray.kill(actor)
+
+
+def _check_pickles(name: str, value: Any) -> None:
+    """Raise PoolError if this cannot travel to an actor."""
+    try:
+        ray.cloudpickle.dumps(value)
+    except Exception as error:  # what it is made of decides what it raises
+        raise PoolError(f"{name} cannot be pickled, and so not be sent to the actors: {error}") from error
+
+
+def _status(slot: _Slot) -> MemberStatus:
+    report = slot.report
+    return MemberStatus(
+        slot=slot.number,
+        pid=slot.pid,
+        node_id=slot.node_id,
+        state=report.get("state", "Starting"),
+        error=report.get("error"),
+        member_id=report.get("member_id", ""),
+        generation_id=report.get("generation_id", -1),
+        assignment=tuple((topic, partition) for topic, partition in report.get("assignment", ())),
+        handled=slot.handled_before + report.get("handled", 0),
+        dead_letters=slot.dead_letters_before + report.get("dead_letters", 0),
+        restarts=max(slot.restarts, 0),
+    )

@@ -1,0 +1,156 @@
+"""What is asked of a group on behalf of its range members: where to begin, whether it is divided, what is still there.
+
+And the values a range member takes and gives. The member itself is in range_member.py.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from actors.client import Admin, Consumer, TopicPartition
+from actors.client.consumer.ranges import DataLossError
+from actors.client.errors import GroupIdNotFoundError, KafkaTimeoutError, RetriableError
+
+log = logging.getLogger(__name__)
+
+Done = Mapping[tuple[str, int], tuple[int, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class RangeMemberSpec:
+    """How a member takes part. `options` are those of actors.client.Consumer.
+
+    `starts` says where partitions without a committed offset begin; one it does not name is new and begins at its
+    oldest record. Either `topics` or `pattern` is given.
+    """
+
+    group_id: str
+    bootstrap_servers: str
+    topics: tuple[str, ...] = ()
+    pattern: str | None = None
+    starts: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    batch_timeout_ms: int = 300_000
+    revoke_wait_ms: int = 10_000
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A partition a member holds: the next offset to read, and the tenure a commit must name."""
+
+    topic: str
+    partition: int
+    position: int
+    tenure: str
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """What a member has. `settled`: it has a generation's assignment, and knows where each partition goes on."""
+
+    member_id: str
+    generation_id: int
+    settled: bool
+    partitions: tuple[Held, ...]
+
+
+def member_settings(spec: RangeMemberSpec) -> dict[str, Any]:
+    """The settings of a member's Consumer."""
+    return {
+        "heartbeat_interval_ms": 1000,
+        # How long the group waits for this member to join again, which it may put off for a batch.
+        "max_poll_interval_ms": max(300_000, spec.revoke_wait_ms + 60_000),
+        "allow_auto_create_topics": False,
+        **spec.options,
+        "bootstrap_servers": spec.bootstrap_servers,
+        "group_id": spec.group_id,
+        "enable_auto_commit": False,
+        "auto_offset_reset": "earliest",
+        "partition_assignment_strategy": ["cooperative-sticky"],
+    }
+
+
+def topics_begun(admin: Admin, group_id: str, partitions: Collection[TopicPartition]) -> set[str]:
+    """The topics of which the group has committed anything.
+
+    A partition of theirs without a commit is new, and begins at its oldest record, so that nothing of it is lost:
+    a start is only for the other topics.
+    """
+    try:
+        committed = admin.list_consumer_group_offsets(group_id, partitions)
+    except GroupIdNotFoundError:  # some brokers answer so for a group that has yet to begin
+        return set()
+    return {tp.topic for tp, at in committed.items() if at is not None}
+
+
+def await_settled(
+    look: Callable[[], Iterable[Holding]],
+    spec: RangeMemberSpec,
+    partitions: Collection[TopicPartition],
+    timeout_s: float,
+    give_up: Callable[[], bool] = lambda: False,
+) -> None:
+    """Wait until these partitions are divided in the group, and every member has its share.
+
+    An assignment alone does not say so: in a cooperative rebalance a newcomer has nothing at first, until the others
+    have let go. Raises KafkaTimeoutError naming group and servers.
+    """
+    deadline = time.monotonic() + timeout_s
+    pause = 0.02
+    with Admin(bootstrap_servers=spec.bootstrap_servers) as admin:
+        while not give_up() and not (all(each.settled for each in look()) and _divided(admin, spec, partitions)):
+            if time.monotonic() > deadline:
+                raise KafkaTimeoutError(
+                    f"group {spec.group_id!r} gave no assignment within {timeout_s:.0f} s: is its coordinator "
+                    f"reachable at bootstrap_servers={spec.bootstrap_servers!r}?"
+                )
+            time.sleep(pause)
+            pause = min(2 * pause, 0.25)
+
+
+def _divided(admin: Admin, spec: RangeMemberSpec, partitions: Collection[TopicPartition]) -> bool:
+    try:
+        (group,) = admin.describe_consumer_groups([spec.group_id])
+    except RetriableError:
+        return False
+    owned = {tp for member in group.members for tp in member.assignment}
+    return group.state == "Stable" and owned.issuperset(partitions)
+
+
+def positions_and_ends(
+    client: Consumer, holding: Iterable[Held], *, fail: bool, setting: str
+) -> tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]:
+    """Where each of these partitions goes on, and where it ends now: never before its position.
+
+    A position the log does not have is moved to the log's beginning; with `fail` it is a DataLossError. `setting` is
+    what the user calls that choice.
+    """
+    held = {TopicPartition(each.topic, each.partition): each for each in holding}
+    begins, ends = client.beginning_offsets(held), client.end_offsets(held)
+    # With read_committed a log ends at its last stable offset, and a group can be beyond: that is not a loss.
+    if beyond := [tp for tp, each in held.items() if each.position > ends[tp]]:
+        for tp, end in client.end_offsets(beyond, isolation_level=0).items():
+            if held[tp].position <= end:
+                ends[tp] = held[tp].position
+    positions = {
+        (tp.topic, tp.partition): _present(each, begins[tp], ends[tp], fail=fail, setting=setting)
+        for tp, each in sorted(held.items())
+    }
+    return positions, {(tp.topic, tp.partition): end for tp, end in ends.items()}
+
+
+def _present(held: Held, begin: int, end: int, *, fail: bool, setting: str) -> int:
+    if begin <= held.position <= end:
+        return held.position
+    lost = f"{held.topic}-{held.partition}: the group goes on at offset {held.position}, the log has {begin} to {end}"
+    if fail:
+        raise DataLossError(
+            f"{lost}. Records were deleted before they were read, or the topic was made anew; set {setting} to false "
+            "to go on with what is there"
+        )
+    log.warning("%s; going on at %d, since %s is false", lost, begin, setting)
+    return begin

@@ -1,0 +1,362 @@
+"""A member of a group whose records somebody else reads: Spark's executors, Ray Data's tasks.
+
+The member holds the membership, says from which offset each of its partitions goes on, and commits what was done with
+a batch. It reads no record itself. How a batch goes:
+
+    begin()                from now on partitions that are taken away wait for the batch, up to `revoke_wait_ms`
+      -> Holding             the partitions held, each with its position and its tenure
+    finish(done)           commit {(topic, partition): (next offset, tenure)}
+      -> committed           those for which the commit counted
+
+**The fence.** A tenure is one unbroken time in which a member holds a partition; every assignment begins a new one.
+Only what was begun and finished within one tenure is committed, and the coordinator checks member and generation of
+each commit besides. A new generation does not end a tenure: with cooperative rebalancing a partition that stays
+was nobody else's in between.
+
+No Ray is here, and no Spark.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from actors.client import Consumer, ConsumerRebalanceListener, OffsetAndMetadata, TopicPartition
+from actors.client.errors import (
+    CommitFailedError,
+    KafkaError,
+    RebalanceInProgressError,
+    RetriableError,
+    WakeupError,
+)
+from actors.members.range_group import Done, Held, Holding, RangeMemberSpec, member_settings
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+_POLL_MS = 250
+_FINISH_SECONDS = 60.0
+_RETRY_SECONDS = 0.1
+
+
+class _Listener(ConsumerRebalanceListener):
+    def __init__(self, member: RangeMember) -> None:
+        self._member = member
+
+    def on_partitions_assigned(self, assigned: list[TopicPartition]) -> None:
+        self._member.assigned(assigned)
+
+    def on_partitions_revoked(self, revoked: list[TopicPartition]) -> None:
+        self._member.revoked(revoked)
+
+    def on_partitions_lost(self, lost: list[TopicPartition]) -> None:
+        self._member.let_go(lost)
+
+
+class RangeMember:
+    """See the module's first lines. It has a thread of its own; its methods may be called from any thread.
+
+    Raises ConfigurationError for options the client does not take.
+    """
+
+    def __init__(self, spec: RangeMemberSpec, *, make_consumer: Callable[..., Any] = Consumer) -> None:
+        self._spec = spec
+        self._consumer = make_consumer(**member_settings(spec))
+        self._incarnation = uuid.uuid4().hex[:12]
+        self._tenures = 0
+        self._turn = threading.Condition()
+        self._commands: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
+        self._polling = self._woken = False
+        self._stopping = False
+        self._resting = False
+        self._in_callback = False
+        self._batch_since: float | None = None
+        self._held: dict[TopicPartition, Held] = {}
+        self._unresolved: set[TopicPartition] = set()
+        self._due: dict[TopicPartition, tuple[int, str]] = {}
+        self._counted: set[TopicPartition] = set()
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name=f"coterie-member-{spec.group_id}", daemon=True)
+        self._thread.start()
+
+    # --- for other threads ----------------------------------------------------------------------------------------
+
+    def holding(self) -> Holding:
+        """What this member has now. Raises what has ended it, if something did."""
+        return self._ask(self._look)
+
+    def begin(self) -> Holding:
+        """Begin a batch over what is held. Raises what has ended this member, if something did."""
+        return self._ask(self._begin)
+
+    def finish(self, done: Done) -> list[tuple[str, int]]:
+        """End the batch: commit these next offsets, each under its tenure; an empty mapping commits nothing.
+
+        Returns the partitions for which the commit counted. Raises KafkaError when the coordinator cannot be reached.
+        """
+        return self._ask(lambda: self._finish(done))
+
+    def stop(self, timeout_s: float = 30.0) -> bool:
+        """Commit nothing more, leave. Whether that was done in time. A static member stays in the group's books."""
+        with self._turn:
+            first, self._stopping = not self._stopping, True
+            self._wake()
+            if first and not self._polling:  # a request, perhaps to a broker that is away
+                self._consumer.wakeup()
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def _ask(self, command: Callable[[], T]) -> T:
+        answer: Future[T] = Future()
+        with self._turn:
+            if self._error is not None:
+                raise self._error
+            if self._stopping:
+                raise RuntimeError(f"this member of group {self._spec.group_id} has been stopped")
+            self._commands.append((command, answer))
+            self._wake()
+        return answer.result()
+
+    def _wake(self) -> None:
+        """With the lock held: the member's thread has something to do."""
+        if self._polling and not self._woken:
+            self._woken = True
+            self._consumer.wakeup()
+        self._turn.notify_all()
+
+    # --- the thread -----------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            self._subscribe()
+            while not self._stopping:
+                self._step()
+        except BaseException as error:
+            log.warning("a member of group %s has ended: %s", self._spec.group_id, error)
+            with self._turn:
+                self._error = error
+        finally:
+            with self._turn:
+                self._stopping = True
+                self._batch_since = None
+            with contextlib.suppress(Exception):
+                self._consumer.close(autocommit=False)
+            with self._turn:
+                ended = self._error or RuntimeError(f"this member of group {self._spec.group_id} has been stopped")
+                for _, answer in self._commands:
+                    answer.set_exception(ended)
+                self._commands.clear()
+
+    def _step(self) -> None:
+        self._run_commands()
+        if self._overdue():
+            self._rest()
+        if self._resting:
+            with self._turn:
+                if not self._commands and not self._stopping:
+                    self._turn.wait()
+            return
+        self._poll(_POLL_MS)
+        self._resolve()
+
+    def _subscribe(self) -> None:
+        self._consumer.subscribe(list(self._spec.topics), pattern=self._spec.pattern, listener=_Listener(self))
+        self._resting = False
+
+    def _poll(self, timeout_ms: int) -> None:
+        """Take part in the group. Every partition is paused, so there is nothing to read."""
+        with self._turn:
+            if self._commands or self._stopping:
+                timeout_ms = 0
+            self._polling, self._woken = True, False
+        raised = False
+        try:
+            self._consumer.poll(timeout_ms)
+        except WakeupError:
+            raised = True
+        except RetriableError as error:
+            log.info("group %s: %s", self._spec.group_id, error)
+            self._pause()
+        with self._turn:
+            self._polling = False
+            unheard = self._woken and not raised
+        if unheard:  # or it would end the next call, which may be a commit
+            with contextlib.suppress(WakeupError):
+                self._consumer.poll(0)
+
+    def _pause(self) -> None:
+        with self._turn:
+            if not self._stopping:
+                self._turn.wait(_RETRY_SECONDS)
+
+    def _run_commands(self) -> None:
+        while self._commands:
+            self._run_command()
+
+    def _run_command(self) -> None:
+        with self._turn:
+            command, answer = self._commands.popleft()
+        try:
+            answer.set_result(command())
+        except Exception as error:
+            answer.set_exception(error)
+
+    # --- positions ------------------------------------------------------------------------------------------------
+
+    def assigned(self, partitions: Iterable[TopicPartition]) -> None:
+        """From the listener: these are new."""
+        added = list(partitions)
+        self._consumer.pause(*added)
+        self._unresolved.update(added)
+
+    def _resolve(self) -> None:
+        """Learn where new partitions go on. A start that is nobody's commit yet is committed at once.
+
+        Or "latest" would be another offset for whoever takes the partition over, and records in between be lost.
+        """
+        if not self._unresolved:
+            return
+        try:
+            asked = sorted(self._unresolved)
+            found = self._consumer.committed_offsets(asked)
+            positions = {tp: at.offset for tp, at in found.items() if at is not None}
+            fresh = self._starts([tp for tp in asked if tp not in positions])
+            if fresh:
+                self._consumer.commit({tp: OffsetAndMetadata(offset) for tp, offset in fresh.items()})
+        except (WakeupError, RebalanceInProgressError, CommitFailedError, RetriableError) as error:
+            log.info("group %s: where its partitions go on is not known yet: %s", self._spec.group_id, error)
+            return
+        for tp, offset in (positions | fresh).items():
+            if tp in self._unresolved:
+                self._tenures += 1
+                self._held[tp] = Held(tp.topic, tp.partition, offset, f"{self._incarnation}-{self._tenures}")
+        self._unresolved.clear()
+
+    def _starts(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+        starts = {tp: self._spec.starts[tp] for tp in partitions if tp in self._spec.starts}
+        new = [tp for tp in partitions if tp not in starts]
+        return starts | (self._consumer.beginning_offsets(new) if new else {})
+
+    # --- giving up ------------------------------------------------------------------------------------------------
+
+    def revoked(self, partitions: Iterable[TopicPartition]) -> None:
+        """From the listener: these go to other members; a batch that has them is waited for."""
+        leaving = set(partitions)
+        with self._turn:
+            polling, self._polling = self._polling, False  # whoever wants something now shall not wake up a poll
+        self._in_callback = True
+        try:
+            if self._due:
+                self._commit_due()
+            elif leaving & self._held.keys():
+                self._wait_for_batch()
+        finally:
+            self._in_callback = False
+            with self._turn:
+                self._polling = polling
+        self.let_go(leaving)
+
+    def _wait_for_batch(self) -> None:
+        deadline = time.monotonic() + self._spec.revoke_wait_ms / 1000
+        while self._batch_since is not None and not self._stopping:
+            if self._commands:
+                self._run_command()  # one only: the next batch must not begin with what is leaving
+                continue
+            with self._turn:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    return
+                if not self._commands and not self._stopping:
+                    self._turn.wait(left)
+
+    def let_go(self, partitions: Iterable[TopicPartition]) -> None:
+        """From the listener: nothing of these may be committed any more."""
+        for tp in partitions:
+            self._held.pop(tp, None)
+            self._unresolved.discard(tp)
+
+    def _overdue(self) -> bool:
+        since = self._batch_since
+        return since is not None and not self._resting and time.monotonic() - since > self._spec.batch_timeout_ms / 1000
+
+    def _rest(self) -> None:
+        log.warning(
+            "group %s: a batch takes longer than batch.timeout.ms=%d: its partitions are given up",
+            self._spec.group_id,
+            self._spec.batch_timeout_ms,
+        )
+        self.let_go(list(self._held))
+        self._unresolved.clear()
+        self._resting = True
+        self._consumer.unsubscribe()
+
+    # --- commands -------------------------------------------------------------------------------------------------
+
+    def _look(self) -> Holding:
+        group = self._consumer.group_metadata()
+        held = tuple(self._held[tp] for tp in sorted(self._held))
+        known = not self._unresolved and self._consumer.assignment() == set(self._held)
+        settled = known and group.generation_id >= 0 and not self._consumer.session_lapsed()
+        return Holding(group.member_id, group.generation_id, settled, held)
+
+    def _begin(self) -> Holding:
+        if self._resting:
+            self._batch_since = None
+            self._subscribe()
+        holding = self._look()
+        if self._consumer.session_lapsed():  # others may have these by now
+            holding = replace(holding, partitions=())
+        if holding.partitions:
+            self._batch_since = time.monotonic()
+        return holding
+
+    def _finish(self, done: Done) -> list[tuple[str, int]]:
+        self._batch_since = None
+        self._due = {TopicPartition(*tp): what for tp, what in done.items()}
+        self._counted = set()
+        deadline = time.monotonic() + _FINISH_SECONDS
+        while self._due and not self._stopping:
+            failure = self._commit_due()
+            if failure is None or self._in_callback:
+                break
+            if isinstance(failure, RebalanceInProgressError):  # lasts as long as the slowest member's poll interval
+                deadline = time.monotonic() + _FINISH_SECONDS
+            elif time.monotonic() > deadline:
+                self._due = {}
+                raise failure
+            self._poll(_POLL_MS)  # a rebalance has to get on before the commit can
+        self._due = {}
+        return sorted(self._counted)
+
+    def _commit_due(self) -> KafkaError | None:
+        """Commit what is due and still held under the same tenure. An error that may pass is returned."""
+        mine = {
+            tp: at for tp, (at, tenure) in self._due.items() if tp in self._held and self._held[tp].tenure == tenure
+        }
+        while mine and not self._stopping:
+            try:
+                self._consumer.commit({tp: OffsetAndMetadata(at) for tp, at in mine.items()})
+            except WakeupError:
+                continue
+            except (RebalanceInProgressError, RetriableError) as error:
+                return error
+            except CommitFailedError as error:
+                log.info("group %s: %s", self._spec.group_id, error)
+                self.let_go(mine)  # they have, or may have, other owners
+                # Or have not, if the session is taken up again: then nobody assigns them anew.
+                self._unresolved.update(mine.keys() & self._consumer.assignment())
+                break
+            for tp, at in mine.items():
+                self._held[tp] = replace(self._held[tp], position=at)
+            self._counted.update(mine)
+            break
+        self._due = {}
+        return None

@@ -1,0 +1,40 @@
+"""OffsetsPartition: the Ray actor that hosts one `__consumer_offsets` partition's coordinator shard.
+
+It holds state only, no files: what is committed stands in the broker's log. When it dies, the broker answers for it
+and has the controller start another, which loads the log again; Ray never restarts it (max_restarts=0).
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import ray
+
+from actors.offsets_partition.process import ShardProcess
+from actors.runtime.process import LoopThread, check_code_version, log_to, settle_memory
+
+
+async def _serve(socket_path: str, version: str) -> None:
+    try:
+        await ShardProcess(socket_path, version).run()
+    finally:
+        os._exit(0)  # no broker is left to serve
+
+
+# No method of an actor class may be a coroutine: Ray would then run all of them on one loop, one at a time.
+@ray.remote(num_cpus=0, max_restarts=0)
+class OffsetsPartition:
+    """A process that offers itself to the broker at `socket_path` and becomes the partition it is told to be."""
+
+    def __init__(self, socket_path: str, log_dir: str, name: str, version: str) -> None:
+        check_code_version(version)
+        log_to(log_dir, name)
+        settle_memory()
+        self._thread = LoopThread("coterie-shard")
+        self._thread.spawn(_serve(socket_path, version))
+
+    def describe(self) -> dict[str, Any]:
+        """Whose process this is."""
+        context = ray.get_runtime_context()
+        return {"pid": os.getpid(), "node_id": context.get_node_id(), "actor_id": context.get_actor_id()}

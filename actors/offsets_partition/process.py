@@ -1,0 +1,397 @@
+"""The process of an offsets partition: a loop that drives one coordinator shard over the relay to its broker.
+
+It keeps no files. A spare waits to be told what to host; when the broker hangs up, everything held here is
+forgotten and the process offers itself to the broker's successor at the same socket. No Ray here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import logging
+import os
+import time
+import uuid
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, cast
+
+import msgpack
+
+from actors.coordinator.config import CoordinatorConfig
+from actors.coordinator.messages import DeleteTopicOffsetsRequest, Now, OffsetCommitRequest, Response
+from actors.coordinator.shard import Shard, ShardState
+from actors.group_api import MODULES, Topics, decode, heartbeat, offset_commit
+from actors.links.relay import Kind, RelayProtocol
+from actors.log.batch import build_batch, iter_key_values, read_header, recompress
+from actors.wire.errors import WireError
+from actors.wire.framing import RequestHeader, decode_request_header, encode_response, frame_response
+from actors.wire.messages import ApiMessage
+
+log = logging.getLogger(__name__)
+
+_ORPHAN_SECONDS = 15.0  # how long a process without a broker waits for one
+
+
+_SHOWN_BYTES = 512
+_OFFSET_COMMIT = 8
+_OFFSET_FETCH = 9
+_HEARTBEAT = 12
+
+
+class _Asked:
+    """A request the shard has yet to answer; the token it knows it by."""
+
+    __slots__ = ("connection", "header", "message", "slot", "topics")
+
+    def __init__(
+        self,
+        connection: int,
+        slot: int,
+        header: RequestHeader,
+        message: ApiMessage | offset_commit.Layout,
+        topics: Topics,
+    ) -> None:
+        self.connection = connection
+        self.slot = slot
+        self.header = header
+        self.message = message
+        self.topics = topics  # it was parsed by these; answered by others its errors would go to other partitions
+
+
+class _TopicsGone:
+    """The token of our own request to drop the offsets of deleted topics; nobody waits for its answer."""
+
+    __slots__ = ()
+
+
+class ShardProcess:
+    """One relay connection and, once told, one shard."""
+
+    def __init__(self, socket_path: str, code_version: str) -> None:
+        self._path = socket_path
+        self._code_version = code_version
+        self._loop = asyncio.get_running_loop()
+        self._protocol: RelayProtocol | None = None
+        self._lost = asyncio.Event()
+        self._ended = False
+        self._shard: Shard | None = None
+        self._partition = -1
+        self._epoch = -1
+        self._topics = Topics()
+        self._gone: frozenset[str] = frozenset()  # topics deleted while the shard was loading
+        self._hosts: dict[int, str] = {}
+        self._commits: dict[int, int] = {}  # by connection: commits not answered yet
+        self._after_commits: dict[int, list[tuple[int, bytes]]] = {}  # offset fetches (slot, frame) that wait for them
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_due = 0
+        self._turn_time: Now | None = None
+        self._config = CoordinatorConfig()
+        self._requests = 0
+        self._said_active = False
+        self._load_started = 0.0
+        self._load_seconds = 0.0
+
+    async def run(self) -> None:
+        """Serve until no broker has answered for `_ORPHAN_SECONDS`, or one says that it is enough."""
+        deadline = self._loop.time() + _ORPHAN_SECONDS
+        while self._loop.time() < deadline and not self._ended:
+            self._lost.clear()
+            if not await self._connect(_others(self._path)):
+                await asyncio.sleep(0.05)
+                continue
+            self._say_hello()
+            await self._lost.wait()
+            deadline = self._loop.time() + _ORPHAN_SECONDS
+        log.info("no broker needs this shard process: it ends")
+
+    async def _connect(self, others: list[str]) -> bool:
+        """Connect to our broker, or to another one of this machine: who takes over its partitions needs processes."""
+        for path in (self._path, *others):
+            with contextlib.suppress(OSError):
+                await self._loop.create_unix_connection(self._new_protocol, path)
+                return True
+        return False
+
+    def _new_protocol(self) -> RelayProtocol:
+        self._protocol = RelayProtocol(self._loop, self._on_message, self._on_turn, self._on_lost)
+        return self._protocol
+
+    def _say_hello(self) -> None:
+        hello = {"pid": os.getpid(), "code_version": self._code_version}
+        self._send(Kind.HELLO, payload=msgpack.packb(hello))
+
+    def _send(self, kind: int, a: int = 0, b: int = 0, payload: bytes = b"") -> None:
+        if self._protocol is not None:
+            self._protocol.send(kind, a, b, payload)
+
+    def _now(self) -> Now:
+        """The time of this turn of the loop: the same for all that came in together."""
+        now = self._turn_time
+        if now is None:
+            now = self._turn_time = Now(time.monotonic_ns() // 1_000_000, time.time_ns() // 1_000_000)
+        return now
+
+    # --- the relay ---
+
+    def _on_lost(self, protocol: RelayProtocol) -> None:
+        self._protocol = None
+        self._forget()
+        self._lost.set()
+
+    def _forget(self) -> None:
+        self._shard = None
+        self._partition = -1
+        self._said_active = False
+        self._hosts.clear()
+        self._commits.clear()
+        self._after_commits.clear()
+        gc.unfreeze()  # what was loaded is garbage now
+        gc.enable()  # a load may have been broken off
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _on_message(self, protocol: RelayProtocol, kind: int, a: int, b: int, payload: bytes) -> None:
+        if kind == Kind.REQUEST:
+            try:
+                self._request(a, b, payload)
+            except Exception:
+                # A fault of ours: the shard is loaded again. Who has this request can tell what it was.
+                log.exception("a request of %s failed: %s", self._hosts.get(a, "?"), payload[:_SHOWN_BYTES].hex())
+                raise
+        elif kind == Kind.APPENDED:
+            base = int.from_bytes(payload[:8], "big")
+            self._with_shard(lambda shard: shard.appended(b, base, int.from_bytes(payload[8:], "big"), self._now()))
+        elif kind == Kind.HIGH_WATERMARK:
+            self._with_shard(lambda shard: shard.high_watermark(b, self._now()))
+            if not self._said_active and self._shard is not None:
+                self._say_if_active(self._shard)
+        elif kind == Kind.OPEN:
+            self._hosts[a] = "/" + payload.decode()
+        elif kind == Kind.CLOSE:
+            self._close(a)
+        elif kind == Kind.PING:
+            self._pong()
+        elif kind == Kind.REFUSED:
+            self._with_shard(lambda shard: shard.append_refused(b, a, self._now()))
+        elif kind == Kind.TOPICS:
+            self._note_topics(Topics(map(tuple, msgpack.unpackb(payload))))
+        elif kind == Kind.LOAD:
+            self._load(payload)
+        elif kind == Kind.LOADED:
+            self._loaded(b)
+        elif kind == Kind.BECOME:
+            self._become(a, b, msgpack.unpackb(payload))
+        elif kind == Kind.END:
+            self._ended = True
+            protocol.close()
+        elif kind == Kind.RESIGN:
+            self._forget()
+            self._say_hello()  # after all that was said for the partition
+
+    def _with_shard(self, act: Any) -> None:
+        if self._shard is not None:
+            act(self._shard)
+
+    def _on_turn(self, protocol: RelayProtocol) -> None:
+        self._turn()
+
+    def _become(self, partition: int, epoch: int, told: dict[str, Any]) -> None:
+        self._forget()
+        self._config = CoordinatorConfig(**told["config"])
+        self._topics = Topics(map(tuple, told["topics"]))
+        self._gone = frozenset()
+        self._partition, self._epoch = partition, epoch
+        self._shard = Shard(partition, self._config, lambda: str(uuid.uuid4()))
+        self._shard.start_loading(epoch, self._now())
+        self._load_started = time.perf_counter()
+        gc.disable()  # loading makes millions of objects, none of them garbage
+
+    def _load(self, piece: bytes) -> None:
+        if self._shard is not None:
+            # The topic is compacted, so every record has a key.
+            self._shard.load(cast("Iterable[tuple[bytes, bytes | None]]", iter_key_values(piece)))
+            self._send(Kind.LOAD_MORE, self._partition)
+
+    def _loaded(self, log_end_offset: int) -> None:
+        shard = self._shard
+        if shard is None:
+            return
+        self._turn_time = None  # loading took its time
+        shard.finish_loading(self._now(), log_end_offset, 0)
+        self._load_seconds = time.perf_counter() - self._load_started
+        gc.enable()
+        gc.freeze()  # what was loaded stays; collections need not walk it
+        log.info("offsets partition %d: loaded in %.3f s", self._partition, self._load_seconds)
+        if shard.state is ShardState.FAILED:
+            log.error("offsets partition %d cannot be loaded: %s", self._partition, shard.failure)
+        self._say_if_active(shard)
+
+    def _say_if_active(self, shard: Shard) -> None:
+        # One that could not be loaded serves, too: it says NOT_COORDINATOR to everything.
+        if not self._said_active and shard.state in (ShardState.ACTIVE, ShardState.FAILED):
+            self._said_active = True
+            # Topics may have been deleted while nobody served the partition. An image of the shard's own election
+            # or later has every topic that its former leaders took commits for, unless it is gone.
+            self._drop_offsets((shard.topics() - self._topics.ids.keys()) | self._gone)
+            self._send(Kind.ACTIVE, self._partition)
+
+    def _note_topics(self, topics: Topics) -> None:
+        gone = topics.deleted_since(self._topics)
+        self._topics = topics
+        if self._said_active:
+            self._drop_offsets(gone)
+        else:
+            self._gone |= gone
+
+    def _drop_offsets(self, gone: frozenset[str]) -> None:
+        if gone and self._shard is not None:
+            self._shard.handle(_TopicsGone(), DeleteTopicOffsetsRequest(gone), self._now())
+
+    def _pong(self) -> None:
+        shard = self._shard
+        figures: dict[str, Any] = {"requests": self._requests, "load_seconds": round(self._load_seconds, 3)}
+        if shard is not None:
+            figures.update(_figures(shard))
+        self._send(Kind.PONG, payload=msgpack.packb(figures))
+
+    # --- requests ---
+
+    def _request(self, connection: int, slot: int, frame: bytes) -> None:
+        shard = self._shard
+        if shard is None:
+            return  # the broker has taken the partition away, and answers for us
+        self._requests += 1
+        try:
+            header = decode_request_header(frame)
+            if header.api_key == _OFFSET_COMMIT and header.api_version in offset_commit.COMPACT_VERSIONS:
+                parsed = offset_commit.parse_compact(frame, header.body_offset, header.api_version, self._topics)
+                if parsed is not None:
+                    self._commit(shard, _Asked(connection, slot, header, parsed[1], self._topics), parsed[0])
+                    return
+            message = decode(header, frame)
+        except WireError as error:
+            log.warning("a malformed group request from %s: %s", self._hosts.get(connection, "?"), error)
+            self._send(Kind.RESPONSE, 0, slot, b"")  # an empty answer: the broker closes that connection
+            return
+        if header.api_key == _OFFSET_FETCH and self._commits.get(connection):
+            # A client that asks after it has committed, without waiting, expects to see what it committed.
+            self._after_commits.setdefault(connection, []).append((slot, frame))
+            return
+        module = MODULES[header.api_key]
+        request = module.parse(header, message, self._hosts.get(connection, ""), self._topics)
+        if request is None:
+            answer = module.answer(message, None, header.api_version, self._topics)
+            self._send(Kind.RESPONSE, 0, slot, encode_response(answer, header.api_version, header.correlation_id))
+            return
+        asked = _Asked(connection, slot, header, message, self._topics)
+        if header.api_key == _OFFSET_COMMIT:
+            self._commit(shard, asked, request)
+        else:
+            shard.handle(asked, request, self._now())
+
+    def _commit(self, shard: Shard, asked: _Asked, request: OffsetCommitRequest) -> None:
+        connection = asked.connection
+        self._commits[connection] = self._commits.get(connection, 0) + 1
+        shard.handle(asked, request, self._now())
+
+    def _close(self, connection: int) -> None:
+        self._hosts.pop(connection, None)
+        self._commits.pop(connection, None)
+        self._after_commits.pop(connection, None)
+        if self._shard is not None:
+            self._shard.drop_connection(lambda token: isinstance(token, _Asked) and token.connection == connection)
+
+    # --- a turn ---
+
+    def _turn(self) -> None:
+        """What has been read is handled: let answers and records leave, and arm the one timer."""
+        shard = self._shard
+        if shard is None:
+            self._turn_time = None
+            return
+        self._flush(shard)
+        self._turn_time = None
+        if shard.needs_reload and self._protocol is not None:
+            log.error("offsets partition %d: its log and its state disagree, loading again", self._partition)
+            self._protocol.flush()
+            self._protocol.close()  # the broker gives the partition to the next process, this one comes back as a spare
+            return
+        self._arm(shard)
+
+    def _flush(self, shard: Shard) -> None:
+        while replies := shard.take_replies():
+            for token, response in replies:
+                if isinstance(token, _Asked):
+                    self._answer(token, response)
+        while (append := shard.take_records()) is not None:
+            now_ms = time.time_ns() // 1_000_000
+            batch = build_batch([(key, value, (), now_ms) for key, value in append.records])
+            if codec := self._config.offsets_topic_compression_codec:
+                batch = _compressed(batch, codec)
+            self._send(Kind.APPEND, self._partition, append.batch_id, batch)
+
+    def _answer(self, asked: _Asked, response: Response) -> None:
+        header = asked.header
+        if header.api_key == _HEARTBEAT:
+            body = heartbeat.body(response.error_code, header.api_version)  # type: ignore[union-attr]
+        elif isinstance(asked.message, list):
+            body = offset_commit.encode_compact(asked.message, response.error_codes)  # type: ignore[union-attr]
+        else:
+            module = MODULES[header.api_key]
+            body = module.answer(asked.message, response, header.api_version, asked.topics).encode(header.api_version)
+        frame = frame_response(body, header.api_key, header.api_version, header.correlation_id)
+        self._send(Kind.RESPONSE, 0, asked.slot, frame)
+        if header.api_key == _OFFSET_COMMIT:
+            self._committed(asked.connection)
+
+    def _committed(self, connection: int) -> None:
+        left = self._commits.pop(connection, 0) - 1
+        if left > 0:
+            self._commits[connection] = left
+            return
+        for slot, frame in self._after_commits.pop(connection, ()):
+            self._request(connection, slot, frame)
+
+    def _arm(self, shard: Shard) -> None:
+        due = shard.next_deadline()
+        if due is None or (self._timer is not None and self._timer_due <= due):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_due = due
+        delay = max(due - time.monotonic_ns() // 1_000_000, 0) / 1000
+        self._timer = self._loop.call_later(delay, self._on_timer)
+
+    def _on_timer(self) -> None:
+        """Input that is already here counts before deadlines do: it is drained in this turn, they fire in the next."""
+        self._timer = None
+        self._loop.call_soon(self._fire)
+
+    def _fire(self) -> None:
+        shard = self._shard
+        self._turn_time = None
+        if shard is not None:
+            shard.on_time(self._now())
+            self._turn()
+
+
+def _compressed(batch: bytes, codec: int) -> bytes:
+    """The same records in less space; the batch itself where they would take more, for its size is bounded."""
+    smaller = recompress(batch, read_header(batch), codec)
+    return bytes(smaller) if len(smaller) < len(batch) else batch
+
+
+def _figures(shard: Shard) -> dict[str, Any]:
+    counts = {str(state): count for state, count in shard.group_counts().items()}
+    return {"state": str(shard.state), "groups": counts, "offset_commits": shard.metrics.offset_commits}
+
+
+def _others(path: str) -> list[str]:
+    """The other sockets beside a broker's. Each process begins with another of them, so that they spread."""
+    own = Path(path)
+    found = sorted(str(each) for each in own.parent.glob("*") if each != own)
+    first = os.getpid() % len(found) if found else 0
+    return found[first:] + found[:first]

@@ -1,0 +1,207 @@
+"""Where a cluster listens, what a start shows and says, and what a killed one leaves behind. No Ray is started."""
+
+from __future__ import annotations
+
+import io
+import os
+import socket
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from ray.exceptions import GetTimeoutError, RayError
+
+from actors.broker.server import BrokerSpec
+from actors.cli.output import working
+from actors.cluster import Cluster, ClusterError, _chosen_port, _socket_dir, _sweep_socket_dirs
+from actors.controller.actor import Listeners
+from actors.controller.launcher import RayLauncher
+from actors.runtime.ray_runtime import _token_hint
+from actors.settings import BrokerConfig
+from placement.nodes import Node
+
+
+def listeners(**settings: str) -> Listeners:
+    return Listeners.of(BrokerConfig.from_mapping({name.replace("_", "."): text for name, text in settings.items()}))
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, Listeners()),
+        ({"listeners": "PLAINTEXT://10.0.0.5:9095"}, Listeners("10.0.0.5", 9095)),
+        ({"listeners": "PLAINTEXT://:9095"}, Listeners("0.0.0.0", 9095)),
+        ({"listeners": "PLAINTEXT://[::1]:9095"}, Listeners("::1", 9095)),
+        (
+            {"listeners": "PLAINTEXT://0.0.0.0:0", "advertised_listeners": "PLAINTEXT://kafka.example.com:19092"},
+            Listeners("0.0.0.0", 0, "kafka.example.com", 19092),
+        ),
+    ],
+)
+def test_listeners_name_hosts_and_ports(settings: dict[str, str], expected: Listeners) -> None:
+    assert listeners(**settings) == expected
+
+
+@pytest.mark.parametrize(
+    ("port", "listener_port", "chosen"), [(None, None, 0), (9092, None, 9092), (None, 9095, 9095), (9095, 9095, 9095)]
+)
+def test_the_port_of_listeners_counts(port: int | None, listener_port: int | None, chosen: int) -> None:
+    """It was ignored."""
+    assert _chosen_port(port, Listeners("h", listener_port)) == chosen
+
+
+def test_two_different_ports_are_refused_not_one_ignored() -> None:
+    with pytest.raises(ClusterError, match=r"--port 9092 and the port 9095 of listeners contradict each other"):
+        _chosen_port(9092, Listeners("h", 9095))
+
+
+# --- what Ray does not say ---
+
+
+def test_a_ray_that_answers_and_refuses_is_said_to_want_a_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    assert _token_hint("version mismatch") == ""
+    assert "RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH" in _token_hint("Failed to connect to Ray cluster at h:1")
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", "/old/ray-token")
+    assert "token in RAY_AUTH_TOKEN_PATH may be another" in _token_hint("Failed to connect to Ray cluster at h:1")
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_start_shows_a_sign_of_life_on_a_terminal_and_nothing_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    for stream, shown in ((Terminal(), True), (io.StringIO(), False)):
+        monkeypatch.setattr("sys.stderr", stream)
+        with working("starting 3 brokers"):
+            pass
+        assert ("starting 3 brokers" in stream.getvalue()) is shown
+
+
+# --- the end ---
+
+
+class Controller:
+    """The handle of a controller whose `stop` does not return."""
+
+    class stop:  # noqa: N801
+        @staticmethod
+        def remote() -> object:
+            return object()
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [(GetTimeoutError("no answer"), "not stop in order within 5 s"), (RayError("a bug"), "not stop in order: a bug")],
+)
+def test_a_cluster_that_does_not_stop_in_order_is_ended_before_that_is_said(
+    monkeypatch: pytest.MonkeyPatch, error: RayError, said: str
+) -> None:
+    ended: list[object] = []
+
+    def get(ref: object, timeout: float) -> None:
+        raise error
+
+    monkeypatch.setattr("ray.get", get)
+    monkeypatch.setattr("ray.kill", ended.append)
+    monkeypatch.setattr("actors.runtime.ray_runtime.end", lambda: ended.append("ray"))
+    controller = Controller()
+    cluster = Cluster("c", controller, [("h", 1)], owns_ray=True, owner=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(UserWarning, match=said):
+            cluster.stop()
+        assert ended == [controller, "ray"]
+        cluster.stop()
+    assert ended == [controller, "ray"]
+
+
+# --- socket folders ---
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A temporary directory with a path short enough for sockets."""
+    with tempfile.TemporaryDirectory(prefix="s-") as folder:
+        monkeypatch.setattr(tempfile, "tempdir", folder)
+        yield Path(folder)
+
+
+def left(parent: Path, mark: str, *, age_s: float = 3600.0) -> tuple[Path, socket.socket]:
+    """A folder with a socket as a start that long ago made it."""
+    folder = parent / f"coterie-{mark}"
+    folder.mkdir(mode=0o700)
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(folder / "0.sock"))
+    listener.listen()
+    os.utime(folder, (time.time() - age_s,) * 2)
+    return folder, listener
+
+
+def test_a_start_sweeps_the_socket_folders_of_clusters_that_were_killed(short: Path) -> None:
+    dead, listener = left(short, "0123456789ab")
+    listener.close()
+    empty = short / "coterie-00000000000f"
+    empty.mkdir()
+    os.utime(empty, (0, 0))
+    made = _socket_dir(short / "data")
+    assert sorted(short.iterdir()) == [made]
+    assert made.stat().st_mode & 0o777 == 0o700
+    assert not dead.exists()
+
+
+def test_folders_in_use_too_young_or_not_ours_stay(short: Path) -> None:
+    living, listener = left(short, "0123456789ab")
+    young, gone = left(short, "0123456789ac", age_s=1)
+    gone.close()
+    others = [short / "coterie-data", short / "coterie-0123456789ad"]
+    for folder in others:
+        folder.mkdir()
+        (folder / "precious").touch()
+        os.utime(folder, (0, 0))
+    link = short / "coterie-0123456789ae"
+    link.symlink_to(others[0])
+    _sweep_socket_dirs(short)
+    assert sorted(short.iterdir()) == sorted([living, young, *others, link])
+    assert (living / "0.sock").exists()
+    listener.close()
+
+
+# --- racks ---
+
+
+def test_a_broker_takes_the_rack_of_the_node_it_comes_back_on_and_else_the_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[BrokerConfig] = []
+
+    class StartedBroker:
+        @staticmethod
+        def options(**options: object) -> type[StartedBroker]:
+            return StartedBroker
+
+        @staticmethod
+        def remote(spec: BrokerSpec, *rest: str) -> object:
+            told.append(BrokerConfig.from_mapping(spec.config))
+            return object()
+
+    alive: list[Node] = []
+    monkeypatch.setattr("actors.controller.launcher.Broker", StartedBroker)
+    monkeypatch.setattr("ray.kill", lambda actor: None)
+    monkeypatch.setattr("actors.controller.launcher.alive_nodes", lambda: alive)
+    monkeypatch.setattr(RayLauncher, "_await_broker", lambda launcher, broker_id, actor: None)
+    config = {"broker.rack": "of all", "message.max.bytes": "1000"}
+    launcher = RayLauncher("coterie-c", str(tmp_path), "1")
+    first, second, third = (Node(f"{i:056x}", "10.0.0.1", 1.0, rack) for i, rack in enumerate(("a", "b", None), 1))
+    launcher.add(BrokerSpec(0, "10.0.0.1", "10.0.0.1", 0, 0, "", "", config), first)
+    for node in (first, second, third):
+        alive[:] = [node]
+        launcher._start_broker(0)
+    assert [each.text("broker.rack") for each in told] == ["a", "b", "of all"]
+    assert {each.integer("message.max.bytes") for each in told} == {1000}

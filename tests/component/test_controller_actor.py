@@ -1,0 +1,270 @@
+"""The controller's actor and its launcher, with a Ray that the test plays."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from actors.broker.server import BrokerSpec
+from actors.controller import actor as module
+from actors.controller.actor import Controller, ControllerSpec
+from actors.controller.launcher import RayLauncher
+from actors.controller.server import ControllerServer
+from actors.runtime.process import code_version
+from placement.metadata import BrokerInfo, broker_record
+from placement.nodes import Node, PlacementError
+
+_NODES = [Node(f"{i:056x}", f"10.0.0.{i}", 2.0) for i in range(2)]
+
+
+class Actor:
+    """A process that is started, named as Ray knows it."""
+
+    def __init__(self, name: str = "") -> None:
+        self.name = name
+
+
+class Started:
+    """Does for the class of an actor."""
+
+    made: list[Actor]
+
+    def __init__(self, made: list[Actor], name: str = "") -> None:
+        self.made, self.name = made, name
+
+    def options(self, **options: Any) -> Started:
+        return Started(self.made, options["name"])
+
+    def remote(self, *arguments: Any) -> Actor:
+        self.made.append(Actor(self.name))
+        return self.made[-1]
+
+
+class FakeRay:
+    def __init__(self) -> None:
+        self.made: list[Actor] = []
+        self.killed: list[Actor] = []
+        self.restarted = False
+        self.alive = _NODES
+        self.named: list[str] = []
+
+    def nodes(self) -> list[Node]:
+        if not self.alive:
+            raise TimeoutError("the GCS is busy")
+        return self.alive
+
+
+def exchange(monkeypatch: pytest.MonkeyPatch, name: str, value: Any) -> None:
+    """In the module, and where Ray's handles of earlier tests have put copies of the class's functions in place."""
+    actor_class = Controller.__ray_metadata__.modified_class  # type: ignore[attr-defined]
+    functions = [inspect.unwrap(function) for _, function in inspect.getmembers(actor_class, inspect.isfunction)]
+    for scope in (vars(module), *(function.__globals__ for function in functions)):
+        monkeypatch.setitem(scope, name, value)
+
+
+@pytest.fixture
+def ray(monkeypatch: pytest.MonkeyPatch) -> FakeRay:
+    fake = FakeRay()
+    monkeypatch.setattr(
+        "ray.get_runtime_context",
+        lambda: SimpleNamespace(was_current_actor_reconstructed=fake.restarted, get_node_id=lambda: "n0"),
+    )
+    monkeypatch.setattr("ray.kill", fake.killed.append)
+    monkeypatch.setattr("ray.util.get_node_ip_address", lambda: "127.0.0.1")
+    monkeypatch.setattr(
+        "ray.util.list_named_actors",
+        lambda all_namespaces: [{"name": name, "namespace": "coterie-c"} for name in fake.named],
+    )
+    monkeypatch.setattr("ray.get_actor", lambda name, namespace: Actor(name))
+    exchange(monkeypatch, "alive_nodes", fake.nodes)
+    monkeypatch.setattr("actors.controller.launcher.alive_nodes", fake.nodes)
+    monkeypatch.setattr("actors.controller.launcher.Broker", Started(fake.made))
+    exchange(monkeypatch, "log_to", lambda folder, name: None)
+    return fake
+
+
+def spec_in(folder: Path, brokers: int = 2) -> ControllerSpec:
+    (folder / "controller").mkdir(exist_ok=True)
+    (folder / "secret").write_text("00" * 32)
+    return ControllerSpec("c", str(folder), None, brokers, 0, "", str(folder / "secret"), {}, code_version())
+
+
+def launcher_in(folder: Path) -> tuple[RayLauncher, list[int]]:
+    """A launcher with broker 0, and which starts it has said failed."""
+    launcher, failed = RayLauncher("coterie-c", str(folder), code_version()), list[int]()
+    launcher.start_failed = failed.append
+    launcher.add(BrokerSpec(0, "10.0.0.0", "10.0.0.0", 0, 0, "", "", {}), _NODES[0])
+    return launcher, failed
+
+
+# --- the launcher ---
+
+
+def test_a_start_that_ray_refuses_has_failed(tmp_path: Path, ray: FakeRay) -> None:
+    launcher, failed = launcher_in(tmp_path)
+    ray.alive = []
+    launcher._start_broker(0)
+    assert (failed, launcher.errors) == ([0], {0: "the GCS is busy"})
+
+
+def test_a_start_of_which_nothing_can_be_learned_has_failed(
+    tmp_path: Path, ray: FakeRay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lost(launcher: RayLauncher, actor: Actor) -> None:
+        raise ConnectionError("no way to Ray")
+
+    monkeypatch.setattr(RayLauncher, "_started", lost)
+    launcher, failed = launcher_in(tmp_path)
+    actor = launcher._brokers[0] = Actor()
+    launcher._await_broker(0, actor)
+    assert (failed, launcher.errors) == ([0], {0: "no way to Ray"})
+
+
+def test_of_two_processes_for_one_broker_the_former_is_ended(
+    tmp_path: Path, ray: FakeRay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(RayLauncher, "_await_broker", lambda launcher, broker_id, actor: None)
+    launcher, failed = launcher_in(tmp_path)
+    for _ in range(2):
+        launcher._start_broker(0)
+    assert [actor.name[:9] for actor in ray.made] == ["broker-0-"] * 2
+    assert ray.killed == ray.made[:1]
+    assert launcher._brokers == {0: ray.made[1]}
+    assert failed == []
+
+
+def test_a_stop_ends_the_shards_that_ray_knows(tmp_path: Path, ray: FakeRay) -> None:
+    launcher, _ = launcher_in(tmp_path)
+    ray.named = ["broker-0-7-1", "shard-0-7-1", "shard-1-7-2", "controller"]
+    launcher.stop(1.0)
+    assert [actor.name for actor in ray.killed] == ["shard-0-7-1", "shard-1-7-2"]
+
+
+# --- the controller ---
+
+
+@pytest.fixture
+def made(tmp_path: Path, ray: FakeRay, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Any]:
+    """Makes the actor's object in this process."""
+    monkeypatch.setattr(RayLauncher, "start_broker", lambda launcher, broker_id: None)
+    actor_class = Controller.__ray_metadata__.modified_class  # type: ignore[attr-defined]
+    return lambda: actor_class(spec_in(tmp_path))
+
+
+def end(controller: Any) -> None:
+    """Let go of its log."""
+    controller._ask(controller._server.close)
+
+
+class ProcessEnded(BaseException):
+    pass
+
+
+@pytest.fixture
+def exits(monkeypatch: pytest.MonkeyPatch) -> None:
+    def exit_now(code: int) -> None:
+        raise ProcessEnded(code)
+
+    monkeypatch.setattr("os._exit", exit_now)
+    exchange(monkeypatch, "_FAILED_RESTART_SECONDS", 0.0)
+
+
+def test_a_controller_restarted_while_a_node_is_away_has_its_brokers_wait_for_it(
+    tmp_path: Path, ray: FakeRay, made: Callable[[], Any]
+) -> None:
+    homes = spec_in(tmp_path).homes_file
+    homes.write_text(json.dumps({"0": ["10.0.0.0", 0], "1": ["10.0.0.1", 0]}))
+    ray.alive = _NODES[:1]
+    first = made()
+    with pytest.raises(PlacementError, match=r"10\.0\.0\.1"):
+        first.start_brokers(1.0)
+    end(first)
+    ray.restarted = True
+    second = made()
+    assert second._ask(lambda: second._server._wanted) == {0, 1}
+    assert second._launcher._specs[1][1].address == "10.0.0.1"
+    assert json.loads(homes.read_text())["1"] == ["10.0.0.1", 0]
+    end(second)
+
+
+@pytest.mark.usefixtures("exits")
+def test_only_a_restarted_controller_that_cannot_start_leaves_it_to_the_next(
+    tmp_path: Path, ray: FakeRay, made: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*arguments: Any) -> None:
+        raise OSError(28, "no space left")
+
+    exchange(monkeypatch, "MetadataLog", refused)
+    with pytest.raises(OSError, match="no space left"):
+        made()
+    ray.restarted = True
+    with pytest.raises(ProcessEnded, match="1"):
+        made()
+
+
+def test_where_the_data_is_is_on_the_disk_before_it_is_believed(
+    tmp_path: Path, ray: FakeRay, made: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(fd: int) -> None:
+        raise OSError(28, "no space left")
+
+    homes = spec_in(tmp_path).homes_file
+    homes.write_text("{}")
+    controller = made()
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fsync", full)
+        with pytest.raises(OSError, match="no space left"):
+            controller.start_brokers(1.0)
+    assert homes.read_text() == "{}"
+    end(controller)
+
+
+def test_brokers_added_have_ids_of_their_own_and_fail_for_their_own_reasons(
+    tmp_path: Path, ray: FakeRay, made: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    controller = made()
+    controller._ask(controller._server.expect, [0, 1, 2])  # 2 has not come up yet
+    controller._launcher.errors[2] = "its port is in use"
+    asked: list[list[int]] = []
+    monkeypatch.setattr(controller._server, "ready", lambda ids: asked.append(ids) is None)
+    assert controller.add_brokers(2, 1.0) == [3, 4]
+    assert controller.add_brokers(1, 1.0) == [5]
+    assert asked == [[3, 4], [5]]
+    monkeypatch.setattr(controller._server, "ready", lambda ids: controller._launcher.errors.update({6: "no"}))
+    with pytest.raises(RuntimeError, match=r"^no$"):
+        controller.add_brokers(1, 1.0)
+    assert sorted(json.loads(spec_in(tmp_path).homes_file.read_text())) == [str(i) for i in range(7)]
+    end(controller)
+
+
+def test_what_the_loop_changes_is_read_on_the_loop(
+    tmp_path: Path, ray: FakeRay, made: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    controller = made()
+    readers = []
+    for name in ("ready", "status", "in_sync_everywhere"):
+        real = getattr(ControllerServer, name)
+
+        def read(server: ControllerServer, *arguments: Any, real: Any = real) -> Any:
+            readers.append((real.__name__, threading.current_thread().name))
+            return real(server, *arguments) or True
+
+        monkeypatch.setattr(ControllerServer, name, read)
+
+    def registered(epoch: int) -> None:
+        controller._server.log.append([broker_record(BrokerInfo(0, "h", 1, None, epoch))])
+
+    registered(0)
+    assert controller.status()["brokers"][0]["id"] == 0
+    controller._wait_for_brokers(1.0, [0])
+    monkeypatch.setattr(RayLauncher, "close_broker", lambda launcher, broker_id: registered(1))
+    controller.restart_broker(0, 1.0)
+    assert readers == [(name, "coterie-controller") for name in ("status", "ready", "in_sync_everywhere")]
+    end(controller)

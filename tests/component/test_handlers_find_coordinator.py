@@ -1,0 +1,172 @@
+"""FindCoordinator: who coordinates a group, and the lazy creation of the offsets topic."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from actors.wire.errors import ErrorCode
+from actors.wire.messages import FindCoordinatorRequest
+from placement.hashing import partition_for_group
+from placement.metadata import OFFSETS_TOPIC, BrokerInfo, broker_record, partition_record
+from tests.support.handler_helpers import Broker, led_by
+
+VERSIONS = range(7)
+
+
+def lookup(group: str, version: int, key_type: int = 0) -> FindCoordinatorRequest:
+    if version >= 4:
+        return FindCoordinatorRequest(coordinator_keys=[group], key_type=key_type)
+    return FindCoordinatorRequest(key=group, key_type=key_type)
+
+
+def found(broker: Broker, group: str, version: int = 4, key_type: int = 0) -> tuple[int, int, str, int]:
+    """(error, node, host, port)"""
+    answer = broker.ask(lookup(group, version, key_type), version)
+    if version >= 4:
+        (answer,) = answer.coordinators
+        assert answer.key == group
+    return answer.error_code, answer.node_id, answer.host, answer.port
+
+
+@pytest.mark.conformance("A-06")
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_lookup_without_offsets_topic_is_retriable_and_starts_one_creation(tmp_path: Path, version: int) -> None:
+    broker = Broker(tmp_path)
+    broker.controller.prompt = False
+    assert found(broker, "g", version) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1, "", -1)
+    assert broker.controller.operations == ["create_offsets_topic"]
+
+
+@pytest.mark.conformance("A-07")
+def test_lookups_while_the_creation_is_in_flight_start_no_second_one(tmp_path: Path) -> None:
+    broker = Broker(tmp_path, offsets_topic_replication_factor="1")
+    broker.controller.prompt = False
+    answers = [found(broker, group)[0] for group in ("g", "h", "i")]
+    assert answers == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 3
+    assert broker.controller.operations == ["create_offsets_topic"]
+    broker.controller.answer()
+    assert found(broker, "g") == (0, 0, "host0", 9092)
+    assert broker.controller.operations == ["create_offsets_topic"]
+
+
+@pytest.mark.conformance("A-09")
+def test_with_too_few_brokers_lookups_fail_until_there_are_enough(tmp_path: Path) -> None:
+    broker = Broker(tmp_path, brokers=2)
+    assert [found(broker, "g")[0] for _ in range(3)] == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 3
+    assert OFFSETS_TOPIC not in broker.metadata.topics
+    broker.metadata.apply(broker_record(BrokerInfo(2, "host2", 9094, None, 0)))
+    found(broker, "g")  # the one that creates it
+    assert found(broker, "g")[0] == 0
+
+
+def test_a_failed_creation_is_tried_again_by_the_next_lookup(tmp_path: Path) -> None:
+    broker = Broker(tmp_path)
+    broker.controller.prompt = False
+    found(broker, "g")
+    broker.controller.fail("the connection to the controller was lost")
+    found(broker, "g")
+    assert broker.controller.operations == ["create_offsets_topic"] * 2
+
+
+@pytest.mark.conformance("A-10")
+@pytest.mark.parametrize("version", VERSIONS)
+def test_any_broker_names_the_living_leader_of_the_groups_partition(tmp_path: Path, version: int) -> None:
+    broker = Broker(tmp_path, brokers=3)
+    partitions = [led_by(i % 3) for i in range(50)]
+    broker.topic(OFFSETS_TOPIC, *partitions)
+    for group in ("consume_group", "a", "payments-service.v2", ""):
+        leader = partition_for_group(group, 50) % 3
+        assert found(broker, group, version) == (0, leader, f"host{leader}", 9092 + leader)
+
+
+@pytest.mark.conformance("A-05")
+def test_groups_with_equal_hashes_share_a_coordinator(tmp_path: Path) -> None:
+    broker = Broker(tmp_path, brokers=3)
+    broker.topic(OFFSETS_TOPIC, *[led_by(i % 3) for i in range(50)])
+    assert partition_for_group("Aa", 50) == partition_for_group("BB", 50) == 12
+    assert found(broker, "Aa") == found(broker, "BB") == (0, 0, "host0", 9092)
+
+
+@pytest.mark.conformance("A-11")
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_partition_without_leader_has_no_coordinator_for_now(tmp_path: Path, version: int) -> None:
+    broker = Broker(tmp_path, brokers=2)
+    broker.topic(OFFSETS_TOPIC, led_by(-1, 1))
+    assert found(broker, "g", version)[:2] == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
+
+
+def test_a_leader_that_is_not_alive_is_none(tmp_path: Path) -> None:
+    broker = Broker(tmp_path, brokers=2)
+    broker.topic(OFFSETS_TOPIC, led_by(1))
+    broker.metadata.apply(broker_record(BrokerInfo(1, "host1", 9093, None, 0, alive=False)))
+    assert found(broker, "g")[0] == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+@pytest.mark.conformance("A-12")
+@pytest.mark.parametrize("version", range(1, 7))
+@pytest.mark.parametrize("key_type", [2, 3, 17, -1])
+def test_an_unknown_key_type_is_an_invalid_request(tmp_path: Path, version: int, key_type: int) -> None:
+    broker = Broker(tmp_path)
+    assert found(broker, "g", version, key_type) == (ErrorCode.INVALID_REQUEST, -1, "", -1)
+    assert broker.controller.operations == []
+
+
+@pytest.mark.conformance("A-16")
+def test_a_lookup_after_leadership_moved_names_the_new_leader(tmp_path: Path) -> None:
+    broker = Broker(tmp_path, brokers=2)
+    broker.topic(OFFSETS_TOPIC, led_by(0, 1, isr=(0, 1)))
+    assert found(broker, "g")[1] == 0
+    broker.metadata.apply(partition_record(OFFSETS_TOPIC, 0, led_by(1, 0, epoch=1)))
+    assert found(broker, "g") == (0, 1, "host1", 9093)
+
+
+@pytest.mark.parametrize("version", range(1, 7))
+def test_transactional_producers_are_told_at_once_and_for_good(tmp_path: Path, version: int) -> None:
+    broker = Broker(tmp_path)
+    answer = broker.ask(lookup("tx", version, 1), version)
+    if version >= 4:
+        (answer,) = answer.coordinators
+    assert answer.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    assert answer.error_message == "transactions are not supported yet"
+
+
+def test_a_batch_is_answered_key_by_key(tmp_path: Path) -> None:
+    broker = Broker(tmp_path, brokers=2)
+    broker.topic(OFFSETS_TOPIC, led_by(0), led_by(1), led_by(-1, 1))
+    groups = ["consume_group", "a", "my-group"]
+    answers = broker.ask(FindCoordinatorRequest(coordinator_keys=groups), 4).coordinators
+    assert [answer.key for answer in answers] == groups
+    expected = [[0, 1, -1][partition_for_group(group, 3)] for group in groups]
+    assert [answer.node_id for answer in answers] == expected
+
+
+def test_a_lookup_of_a_group_led_here_starts_its_shard(tmp_path: Path) -> None:
+    broker = Broker(tmp_path, brokers=2)
+    broker.topic(OFFSETS_TOPIC, *[led_by(i % 2) for i in range(50)])
+    found(broker, "consume_group")  # partition 34
+    found(broker, "a")  # partition 47, led by broker 1
+    assert broker.shards.ensured == [34]
+
+
+@pytest.mark.conformance("A-13")
+@pytest.mark.parametrize("version", VERSIONS)
+def test_who_may_not_describe_a_group_is_not_told_its_coordinator(tmp_path: Path, version: int) -> None:
+    broker = Broker(tmp_path)
+    broker.context.may_describe_group = lambda group_id: False
+    assert found(broker, "g", version) == (ErrorCode.GROUP_AUTHORIZATION_FAILED, -1, "", -1)
+    assert broker.controller.operations == []  # not even the topic is created for a stranger
+
+
+@pytest.mark.conformance("A-14")
+def test_one_forbidden_group_of_three_does_not_spoil_the_others(tmp_path: Path) -> None:
+    broker = Broker(tmp_path)
+    broker.topic(OFFSETS_TOPIC, *[led_by(0)] * 50)
+    broker.context.may_describe_group = lambda group_id: group_id != "secret"
+    answer = broker.ask(FindCoordinatorRequest(coordinator_keys=["a", "secret", "b"], key_type=0), 4)
+    assert [(c.key, c.error_code) for c in answer.coordinators] == [
+        ("a", ErrorCode.NONE),
+        ("secret", ErrorCode.GROUP_AUTHORIZATION_FAILED),
+        ("b", ErrorCode.NONE),
+    ]

@@ -1,0 +1,49 @@
+"""What importing a package pulls in, seen in a fresh interpreter; the linter's contracts see only our own imports."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+PROBE = """
+import importlib, pkgutil, sys
+package = importlib.import_module(sys.argv[1])
+for found in pkgutil.walk_packages(getattr(package, "__path__", []), package.__name__ + "."):
+    importlib.import_module(found.name)
+heavy = sorted({name.partition(".")[0] for name in sys.modules} & set(sys.argv[2].split(",")))
+sys.exit(f"{sys.argv[1]} pulls in {heavy}" if heavy else 0)
+"""
+
+
+@pytest.mark.parametrize(
+    "package",
+    [
+        "actors.client",
+        "actors.wire",
+        "actors.log",
+        "actors.coordinator",
+        "actors.broker.handlers",
+        "actors.settings",
+        "actors.cli.main",
+    ],
+)
+def test_importing_it_does_not_import_ray_or_spark(package: str) -> None:
+    command = [sys.executable, "-c", PROBE, package, "ray,pyspark,raydp"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_every_module_has_its_floor_in_the_house() -> None:
+    root = Path(__file__).resolve().parents[2]
+    contracts = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    floors = next(contract for contract in contracts if contract["id"] == "house")["layers"]
+    placed = set(re.findall(r"actors\.(\w+)", " ".join(floors)))
+    there = {
+        path.stem for path in (root / "actors").iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()
+    }
+    assert there - {"__init__"} <= placed

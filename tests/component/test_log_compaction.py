@@ -1,0 +1,552 @@
+"""Compaction against a naive model, and its swap interrupted at each step."""
+
+import random
+import shutil
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from multiprocessing import get_context
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from actors.log import swap
+from actors.log.batch import build_batch, iter_batches, iter_key_values, read_records
+from actors.log.compaction import cleaned, compact
+from actors.log.errors import StorageError
+from actors.log.files import remove_files
+from actors.log.segment import Segment
+from actors.log.upkeep import UpkeptLog
+from tests.support.log_helpers import NOW_MS, all_bytes, all_records, append, batch_bounds, content, open_log, values
+
+DAY = 86_400_000
+COMPACT = {"cleanup_policy": "compact", "segment_bytes": "400", "index_interval_bytes": "100"}
+
+
+def put(log, *pairs, now_ms=NOW_MS, **options):
+    append(log, build_batch([(key, value, None, now_ms) for key, value in pairs], **options), now_ms=now_ms)
+
+
+def clean(log, now_ms=NOW_MS, **options):
+    """Compact now, whatever the ratio; whether there was something to do."""
+    plan = log.plan_compaction(now_ms, force=True, **options)
+    if plan is None:
+        return False
+    remove_files(log.swap(compact(plan), now_ms))
+    return True
+
+
+def last_values(records):
+    table = {}
+    for _, key, value in records:
+        table.pop(key, None)
+        if value is not None:
+            table[key] = value
+    return table
+
+
+def test_the_last_record_of_each_key_stays_at_its_offset(tmp_path):
+    log = open_log(tmp_path, **COMPACT)
+    put(log, (b"a", b"1"), (b"b", b"1"), (b"a", b"2"))
+    put(log, (b"c", b"1"))
+    put(log, (b"b", b"2"), (b"b", b"3"))
+    assert clean(log)
+    assert content(log) == [(2, b"a", b"2"), (3, b"c", b"1"), (5, b"b", b"3")]
+    assert log.log_end_offset == 6
+    assert log.read(0, 1 << 20) == all_bytes(log), "a reader at a removed offset goes on with the next"
+    put(log, (b"a", b"3"))
+    assert clean(log)
+    assert content(log) == [(3, b"c", b"1"), (5, b"b", b"3"), (6, b"a", b"3")]
+    assert not clean(log), "nothing new"
+    log.abandon()
+
+
+def test_tombstones_stay_for_a_while(tmp_path):
+    log = open_log(tmp_path, **COMPACT)
+    put(log, (b"a", b"1"), (b"b", b"1"))
+    put(log, (b"a", None))
+    clean(log, NOW_MS)
+    assert content(log) == [(1, b"b", b"1"), (2, b"a", None)]
+    put(log, (b"x", b"1"))
+    clean(log, NOW_MS + DAY - 1)
+    assert (2, b"a", None) in content(log)
+    log.close()
+    log = open_log(tmp_path, clean=True, **COMPACT)
+    put(log, (b"x", b"2"), (b"y", None))
+    clean(log, NOW_MS + DAY)
+    assert content(log) == [(1, b"b", b"1"), (4, b"x", b"2"), (5, b"y", None)]
+    log.abandon()
+
+
+def test_the_dirty_ratio_decides(tmp_path):
+    log = open_log(tmp_path, min_cleanable_dirty_ratio="0.7", **COMPACT)
+    for number in range(20):
+        put(log, (b"key%d" % number, b"value"))
+    log.flush()
+    assert log.dirty_ratio(NOW_MS) == 1.0
+    plan = log.plan_compaction(NOW_MS)
+    log.swap(compact(plan), NOW_MS)
+    assert log.dirty_ratio(NOW_MS) == 0.0
+    assert log.plan_compaction(NOW_MS) is None
+    for number in range(5):
+        put(log, (b"new%d" % number, b"value"))
+    log.flush()
+    assert 0 < log.dirty_ratio(NOW_MS) < 0.7
+    assert log.plan_compaction(NOW_MS) is None
+    for number in range(50):
+        put(log, (b"new%d" % number, b"value"))
+    log.flush()
+    assert log.dirty_ratio(NOW_MS) > 0.7
+    assert log.plan_compaction(NOW_MS) is not None
+    log.abandon()
+
+
+def test_what_is_young_uncommitted_or_active_is_left_alone(tmp_path):
+    log = open_log(tmp_path, min_compaction_lag_ms="1000", **COMPACT)
+    for number in range(20):
+        append(log, values(b"%d" % number), commit=False)
+    log.flush()
+    assert log.plan_compaction(NOW_MS + 5000) is None, "nothing is committed"
+    log.advance_high_watermark(10)
+    assert log.plan_compaction(NOW_MS + 999) is None, "too young"
+    plan = log.plan_compaction(NOW_MS + 1000)
+    assert plan.end <= 10
+    log.swap(compact(plan), NOW_MS)
+    assert [offset for offset, _, _ in content(log)] == [plan.end - 1, *range(plan.end, 20)]
+    log.abandon()
+
+
+def test_a_topic_that_only_deletes_is_not_compacted(tmp_path):
+    log = open_log(tmp_path)
+    put(log, (b"a", b"1"), (b"a", b"2"))
+    assert log.plan_compaction(NOW_MS, force=True) is None
+    log.abandon()
+
+
+def test_small_batches_are_merged_and_offsets_kept(tmp_path):
+    log = open_log(tmp_path, cleanup_policy="compact")
+    for number in range(2000):
+        append(log, build_batch([(b"key%d" % (number % 700), b"%d" % number, [("h", b"1")], NOW_MS + number)]))
+    before = {each.key: (each.offset, each.value, each.timestamp, tuple(each.headers)) for each in all_records(log)}
+    clean(log)
+    after = {each.key: (each.offset, each.value, each.timestamp, tuple(each.headers)) for each in all_records(log)}
+    assert after == before
+    assert len(batch_bounds(log)) <= 3
+    assert log.max_timestamp() == (1999, NOW_MS + 1999)
+    for offset in range(1300, 2000):
+        assert next(each.offset for each in read_records(log.read(offset, 1)) if each.offset >= offset) == offset
+    log.abandon()
+
+
+def test_epochs_and_codecs_are_not_mixed(tmp_path):
+    log = open_log(tmp_path, cleanup_policy="compact")
+    for number in range(12):
+        append(log, values(b"v", key=b"%d" % number, compression=("none", "lz4")[number // 2 % 2]), epoch=number // 6)
+    clean(log)
+    headers = [header for _, _, header in iter_batches(all_bytes(log))]
+    assert [(each.leader_epoch, each.codec, each.record_count) for each in headers] == [
+        (0, 0, 2),
+        (0, 3, 2),
+        (0, 0, 2),
+        (1, 3, 2),
+        (1, 0, 2),
+        (1, 3, 2),
+    ]
+    assert log.end_offset_for_epoch(0) == (0, 6)
+    log.abandon()
+
+
+def test_batches_of_producers_keep_their_identity(tmp_path):
+    log = open_log(tmp_path, **COMPACT)
+    for number in range(6):
+        append(
+            log,
+            build_batch(
+                [
+                    (b"a", b"%d" % number, None, NOW_MS),
+                    (b"b%d" % number, b"x", None, NOW_MS),
+                    (b"c", b"y", None, NOW_MS),
+                ],
+                producer_id=4,
+                producer_epoch=1,
+                base_sequence=number * 3,
+            ),
+        )
+    append(log, values(b"end"))
+    log.append_as_leader(values(b"marker", is_control=True), 0, NOW_MS, internal=True)
+    log.advance_high_watermark(log.log_end_offset)
+    clean(log)
+    headers = [header for _, _, header in iter_batches(all_bytes(log))]
+    ours = [each for each in headers if each.producer_id == 4]
+    assert [(each.base_offset, each.last_offset, each.base_sequence) for each in ours] == [
+        (number * 3, number * 3 + 2, number * 3) for number in range(6)
+    ]
+    assert [each.record_count for each in ours] == [1, 1, 1, 1, 1, 3]
+    assert headers[-1].is_control
+    log.abandon()
+    log = open_log(tmp_path, **COMPACT)
+    repeat = build_batch(
+        [(b"a", b"5", None, NOW_MS), (b"b5", b"x", None, NOW_MS), (b"c", b"y", None, NOW_MS)],
+        producer_id=4,
+        producer_epoch=1,
+        base_sequence=15,
+    )
+    assert log.append_as_leader(repeat, 0, NOW_MS).duplicate
+    log.abandon()
+
+
+def sent(key, sequence, codec="none"):
+    """A producer's batch of one record."""
+    return build_batch(
+        [(key, b"v", None, NOW_MS)], compression=codec, producer_id=4, producer_epoch=1, base_sequence=sequence
+    )
+
+
+@pytest.mark.parametrize("codec", ["none", "zstd"])
+def test_a_replica_of_a_compacted_log_knows_each_producers_last_sequence(tmp_path, codec):
+    log = open_log(tmp_path / "leader", **COMPACT)
+    append(log, sent(b"a", 0, codec))
+    append(log, sent(b"b", 1, codec))
+    put(log, (b"b", b"2"))
+    clean(log)
+    put(log, (b"c", b"1"))
+    clean(log)
+    kept = [(0, b"a", b"v"), (2, b"b", b"2"), (3, b"c", b"1")]
+    assert content(log) == kept
+    assert list(iter_key_values(all_bytes(log))) == [(key, value) for _, key, value in kept]
+    data, end = log.read_with_end(0, 1 << 20)
+    replica = open_log(tmp_path / "replica", **COMPACT)
+    replica.append_as_follower(data, NOW_MS)
+    assert (content(replica), replica.log_end_offset) == (kept, end)
+    replica.abandon()
+    replica = open_log(tmp_path / "replica", **COMPACT)
+    assert replica.append_as_leader(sent(b"b", 1, codec), 1, NOW_MS).duplicate
+    assert append(replica, sent(b"d", 2), epoch=1) == end
+    assert replica.offset_for_timestamp(NOW_MS) == (0, NOW_MS)
+    assert replica.max_timestamp() == (0, NOW_MS)
+    for each in (log, replica):
+        each.abandon()
+
+
+@pytest.mark.parametrize("gone", ["it has sent more", "it is forgotten"])
+def test_an_empty_batch_goes_when_its_producer_needs_it_no_more(tmp_path, gone):
+    log = open_log(tmp_path, producer_id_expiration_ms="1000", **COMPACT)
+    append(log, sent(b"a", 0))
+    put(log, (b"a", b"2"))
+    clean(log)
+    assert batch_bounds(log) == [(0, 0), (1, 1)]
+    if gone == "it has sent more":
+        append(log, sent(b"b", 1))
+    else:
+        log.apply_retention(NOW_MS + 1000)
+        put(log, (b"b", b"1"))
+    clean(log)
+    assert batch_bounds(log)[0][0] == 1
+    assert [offset for offset, _, _ in content(log)] == [1, 2]
+    log.abandon()
+
+
+def test_log_append_time_survives(tmp_path):
+    log = open_log(tmp_path, message_timestamp_type="LogAppendTime", **COMPACT)
+    append(log, build_batch([(b"a", b"1", None, 5), (b"b", b"1", None, 6)]), now_ms=NOW_MS + 1)
+    append(log, build_batch([(b"a", b"2", None, 7)]), now_ms=NOW_MS + 2)
+    clean(log, NOW_MS + 3)
+    found = [(each.offset, each.timestamp) for each in all_records(log)]
+    assert found == [(1, NOW_MS + 1), (2, NOW_MS + 2)]
+    log.abandon()
+
+
+def test_memory_for_keys_bounds_one_round_not_the_outcome(tmp_path):
+    log = open_log(tmp_path, **COMPACT)
+    for number in range(60):
+        put(log, (b"key%d" % (number % 25), b"%d" % number))
+    expected = last_values(content(log))
+    rounds = 0
+    while clean(log, max_keys=10):
+        rounds += 1
+        assert last_values(content(log)) == expected
+        assert rounds < 50
+    assert rounds > 1
+    log.abandon()
+
+
+def test_records_before_the_log_start_go(tmp_path):
+    log = open_log(tmp_path, cleanup_policy="compact,delete")
+    for number in range(10):
+        put(log, (b"key%d" % number, b"v"))
+    log.delete_records_before(4)
+    clean(log)
+    assert [offset for offset, _, _ in content(log)] == [4, 5, 6, 7, 8, 9]
+    log.abandon()
+
+
+def test_a_log_of_nothing_but_old_tombstones_becomes_empty(tmp_path):
+    log = open_log(tmp_path, delete_retention_ms="0", **COMPACT)
+    put(log, (b"a", None))
+    clean(log)
+    put(log, (b"b", None))
+    clean(log, NOW_MS + 1)
+    put(log, (b"b", None))
+    clean(log, NOW_MS + 2)
+    assert [offset for offset, _, _ in content(log)] == [2]
+    log.close()
+    log = open_log(tmp_path, clean=True, **COMPACT)
+    assert log.log_end_offset == 3
+    log.abandon()
+
+
+@pytest.mark.parametrize("far", [3_000_000_000, 5_000_000_000])
+def test_offsets_may_lie_further_apart_than_a_segment_reaches(tmp_path, far):
+    log = open_log(tmp_path, **COMPACT)
+    put(log, (b"a", b"1"))
+    for number, pair in enumerate([(b"a", b"2"), (b"b", b"1"), (b"c", b"1")]):
+        batch = build_batch([(*pair, None, NOW_MS)], base_offset=far + number, leader_epoch=0)
+        log.append_as_follower(batch, NOW_MS)
+    log.advance_high_watermark(log.log_end_offset)
+    assert clean(log)
+    kept = [(far, b"a", b"2"), (far + 1, b"b", b"1"), (far + 2, b"c", b"1")]
+    assert content(log) == kept
+    put(log, (b"c", b"2"))
+    assert clean(log)
+    kept[-1] = (far + 3, b"c", b"2")
+    log.abandon()
+    for path in tmp_path.glob("*index"):
+        path.unlink()
+    log = open_log(tmp_path, **COMPACT)
+    assert (log.log_start_offset, log.log_end_offset, content(log)) == (0, far + 4, kept)
+    log.abandon()
+
+
+operations = st.lists(
+    st.one_of(
+        st.lists(st.tuples(st.integers(0, 5), st.none() | st.integers(0, 99)), min_size=1, max_size=4),
+        st.sampled_from(["clean", "reopen", "crash", "flush"]),
+    ),
+    max_size=40,
+)
+
+
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(operations, st.sampled_from(["none", "zstd"]), st.booleans())
+def test_compaction_equals_the_model(tmp_path_factory, steps, codec, idempotent):
+    path = tmp_path_factory.mktemp("log")
+    log = open_log(path, **COMPACT)
+    model: list[tuple[int, bytes, bytes | None]] = []
+    sequence = 0
+    for step in steps:
+        if isinstance(step, list):
+            pairs = [(b"%d" % key, None if value is None else b"%d" % value) for key, value in step]
+            identity = {"producer_id": 1, "producer_epoch": 0, "base_sequence": sequence} if idempotent else {}
+            put(log, *pairs, compression=codec, **identity)
+            model += [(len(model) + number, key, value) for number, (key, value) in enumerate(pairs)]
+            sequence += len(pairs)
+        elif step == "clean":
+            clean(log)
+            found = content(log)
+            survivors = {offset: each for offset, *each in model}
+            assert all(survivors[offset] == each for offset, *each in found), "only what was written"
+            newest = {key: offset for offset, key, _ in model}
+            assert [offset for offset, _, _ in found] == sorted(newest.values())
+        elif step == "flush":
+            log.flush()
+        else:
+            log.close() if step == "reopen" else log.abandon()
+            log = open_log(path, clean=step == "reopen", **COMPACT)
+            log.advance_high_watermark(log.log_end_offset)
+        assert log.log_end_offset == len(model)
+        assert last_values(content(log)) == last_values(model)
+    log.abandon()
+
+
+# -- the swap
+
+
+class Crash(Exception):  # noqa: N818 - it stands for one
+    """The process ends here."""
+
+
+def ready_to_swap(path):
+    """A log whose compaction is written; its records before and what they must be afterwards."""
+    log = open_log(path, **COMPACT)
+    for number in range(40):
+        put(log, (b"key%d" % (number % 7), b"%d" % number))
+    before = content(log)
+    plan = replace(log.plan_compaction(NOW_MS, force=True), segment_bytes=120, max_batch_bytes=0)
+    result = compact(plan)
+    assert len(result.old_bases) > 3
+    assert len(result.new_bases) > 1
+    log.abandon()
+    return before, result
+
+
+def run_until(path, result, number):
+    """The swap, stopped before its step `number`; False when it had fewer."""
+    steps = []
+
+    def step(name):
+        if len(steps) == number:
+            raise Crash(name)
+        steps.append(name)
+
+    swap.commit(path, result.old_bases, result.new_bases)
+    try:
+        swap.install(path, step)
+    except Crash:
+        return True
+    return False
+
+
+def test_a_swap_is_finished_wherever_a_crash_interrupted_it(tmp_path):
+    before, result = ready_to_swap(tmp_path / "written")
+    newest = {key: offset for offset, key, _ in before}
+    after = [each for each in before if newest[each[1]] == each[0]]
+    number, crashed = 0, True
+    while crashed:
+        path = tmp_path / "crashed"
+        shutil.copytree(tmp_path / "written", path)
+        crashed = run_until(path, result, number)
+        # The next opening may crash in the middle as well.
+        if crashed:
+            with pytest.raises(Crash):
+                swap.install(path, _crash)
+        log = open_log(path, **COMPACT)
+        assert content(log) == after
+        assert log.log_end_offset == 40
+        assert append(log, values(b"v")) == 40
+        leftovers = [each.name for each in path.iterdir() if each.suffix in (".cleaned", ".swap", ".deleted")]
+        assert leftovers == []
+        log.abandon()
+        shutil.rmtree(path)
+        number += 1
+    assert number > 20
+
+
+def _crash(name):
+    raise Crash(name)
+
+
+def test_before_the_commit_the_old_segments_count(tmp_path):
+    before, _ = ready_to_swap(tmp_path)
+    (tmp_path / "compaction.swap.tmp").write_bytes(b"{")
+    log = open_log(tmp_path, **COMPACT)
+    assert content(log) == before
+    assert not list(tmp_path.glob("*.cleaned"))
+    assert not list(tmp_path.glob("*.tmp"))
+    log.abandon()
+
+
+@pytest.mark.parametrize("meanwhile", ["truncated", "deleted"])
+def test_a_result_the_log_has_moved_past_is_dropped(tmp_path, meanwhile):
+    log = open_log(tmp_path, **{**COMPACT, "cleanup_policy": "compact,delete"})
+    for number in range(20):
+        put(log, (b"a", b"%d" % number))
+    result = compact(log.plan_compaction(NOW_MS, force=True))
+    if meanwhile == "truncated":
+        log.truncate_to(15)
+    else:
+        log.delete_records_before(10)
+        remove_files(log.apply_retention(NOW_MS))
+    before = content(log)
+    assert log.swap(result, NOW_MS) == []
+    assert content(log) == before
+    assert not list(tmp_path.glob("*.cleaned"))
+    log.abandon()
+
+
+def test_appends_and_reads_go_on_during_a_compaction(tmp_path):
+    log = open_log(tmp_path, **COMPACT)
+    for number in range(20):
+        put(log, (b"a", b"%d" % number))
+    plan = log.plan_compaction(NOW_MS, force=True)
+    for number in range(20, 30):
+        put(log, (b"a", b"%d" % number))
+    result = compact(plan)
+    put(log, (b"b", b"1"))
+    old = log.swap(result, NOW_MS)
+    assert [offset for offset, _, _ in content(log)] == [19, *range(20, 31)]
+    remove_files(old)
+    log.abandon()
+    log = open_log(tmp_path, **COMPACT)
+    assert [offset for offset, _, _ in content(log)] == [19, *range(20, 31)]
+    log.abandon()
+
+
+def test_a_helper_process_can_compact(tmp_path):
+    log = open_log(tmp_path, **COMPACT)
+    for number in range(20):
+        put(log, (b"a", b"%d" % number))
+    plan = log.plan_compaction(NOW_MS, force=True)
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        result = pool.submit(compact, plan).result(timeout=60)
+    assert (result.records_read, result.records_kept) == (20, 1)
+    log.swap(result, NOW_MS)
+    assert content(log) == [(19, b"a", b"19")]
+    log.abandon()
+
+
+def test_a_failed_compaction_leaves_no_files(tmp_path, monkeypatch):
+    from actors.log import compaction
+
+    log = open_log(tmp_path, **COMPACT)
+    for number in range(20):
+        put(log, (b"a", b"%d" % number))
+    plan = log.plan_compaction(NOW_MS, force=True)
+
+    def full(path):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(compaction, "fsync_file", full)
+    with pytest.raises(OSError, match="No space"):
+        compact(plan)
+    assert not list(tmp_path.glob("*.cleaned"))
+    assert len(content(log)) == 20
+    log.abandon()
+
+
+def test_a_swap_the_disk_refuses_changes_nothing(tmp_path, monkeypatch):
+    from actors.log import upkeep
+
+    log = open_log(tmp_path, **COMPACT)
+    for number in range(20):
+        put(log, (b"a", b"%d" % number))
+    result = compact(log.plan_compaction(NOW_MS, force=True))
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(upkeep, "commit", full)
+        with pytest.raises(StorageError):
+            log.swap(result, NOW_MS)
+    assert len(content(log)) == 20
+    put(log, (b"a", b"more"))
+    assert isinstance(log, UpkeptLog)
+    log.abandon()
+
+
+def test_any_superseded_records_may_be_missing(tmp_path):
+    """What the loader of a shard sees does not depend on how far compaction came (the log's side of D-13)."""
+    rng = random.Random(13)
+    for _ in range(30):
+        records = [(b"%d" % rng.randrange(8), None if rng.random() < 0.2 else b"%d" % number) for number in range(60)]
+        newest = {key: number for number, (key, _) in enumerate(records)}
+        kept = [
+            (number, *record, None, NOW_MS)
+            for number, record in enumerate(records)
+            if newest[record[0]] == number or rng.random() < 0.5
+        ]
+        from actors.log.batch import build_sparse_batch
+
+        whole = b"".join(build_batch([(*each, None, NOW_MS)]) for each in records)
+        compacted = build_sparse_batch(kept, base_offset=0, last_offset_delta=59)
+        assert dict(iter_key_values(compacted)) == dict(iter_key_values(whole))
+
+
+def test_a_swap_with_a_new_segment_missing_changes_nothing(tmp_path):
+    before, result = ready_to_swap(tmp_path)
+    cleaned(Segment(tmp_path, result.new_bases[1]).path).unlink()
+    with pytest.raises(FileNotFoundError):
+        swap.commit(tmp_path, result.old_bases, result.new_bases)
+    log = open_log(tmp_path, **COMPACT)
+    assert content(log) == before
+    log.abandon()

@@ -1,0 +1,346 @@
+"""The data directory: who may use it, and what is in it."""
+
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+from pathlib import Path
+
+import pytest
+
+from actors.log import data_dir
+from actors.log.compaction import compact
+from actors.log.config import LogConfig
+from actors.log.data_dir import DataDir, read_properties, remove_folder
+from actors.log.errors import DataDirError, StorageError
+from tests.support.log_helpers import NOW_MS, FullDisk, append, content, values
+
+T1, T2 = bytes(range(16)), bytes(range(16, 32))
+
+
+def open_dir(path, cluster="c-1", broker=1, timeout=0.0):
+    return DataDir.open(path, cluster, broker, lock_timeout_s=timeout)
+
+
+def load(data_dir):
+    return data_dir.load(lambda topic: LogConfig(), NOW_MS)
+
+
+def test_a_new_directory_gets_an_identity(tmp_path):
+    directory = open_dir(tmp_path / "a" / "b")
+    assert read_properties(tmp_path / "a" / "b" / "meta.properties") == {
+        "version": "1",
+        "cluster.id": "c-1",
+        "node.id": "1",
+    }
+    assert not directory.was_clean
+    directory.close()
+    again = open_dir(tmp_path / "a" / "b")
+    assert again.was_clean
+    again.abandon()
+    assert not open_dir(tmp_path / "a" / "b").was_clean
+
+
+@pytest.mark.parametrize(
+    ("meta", "told"),
+    [
+        (None, ["is not empty", "topic-0", "no meta.properties"]),
+        ("version=2\ncluster.id=c-1\nnode.id=1\n", ["version 2", "up to 1"]),
+        ("cluster.id=c-1\nnode.id=1\n", ["version missing"]),
+        ("version=1\ncluster.id=c-2\nnode.id=1\n", ["cluster.id=c-2", "expected cluster.id=c-1"]),
+        ("version=1\nnode.id=1\n", ["cluster.id=missing", "expected cluster.id=c-1"]),
+        ("version=1\ncluster.id=c-1\nnode.id=7\n", ["node.id=7", "expected node.id=1"]),
+        ("version=0\ncluster.id=c-1\nbroker.id=7\n", ["node.id=7", "expected node.id=1"]),
+    ],
+)
+def test_a_directory_that_is_not_ours_is_refused(tmp_path, meta, told):
+    (tmp_path / "topic-0").mkdir()
+    if meta is not None:
+        (tmp_path / "meta.properties").write_text(meta)
+    with pytest.raises(DataDirError) as caught:
+        open_dir(tmp_path)
+    for each in [str(tmp_path), *told]:
+        assert each in str(caught.value)
+    if meta is not None:
+        (tmp_path / "meta.properties").write_text("# mine\nversion=0\ncluster.id=c-1\nbroker.id=1\n")
+        open_dir(tmp_path).close()
+
+
+def test_a_crash_while_the_identity_is_written_does_not_matter(tmp_path):
+    (tmp_path / ".lock").write_text("")
+    (tmp_path / "meta.properties.tmp").write_text("versi")
+    open_dir(tmp_path).close()
+
+
+def test_a_path_that_is_no_directory(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataDirError, match="file"):
+        open_dir(tmp_path / "file")
+
+
+HOLDER = """
+    import sys
+    from actors.log.data_dir import DataDir
+    directory = DataDir.open(sys.argv[1], "c-1", 1, lock_timeout_s=0)
+    print("locked", flush=True)
+    sys.stdin.readline()
+"""
+
+
+@pytest.fixture
+def holder(tmp_path):
+    """Another process that holds the lock of tmp_path."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(HOLDER), str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=os.getcwd(),
+    )
+    assert process.stdout.readline() == b"locked\n"
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def test_two_processes_do_not_share_a_directory(tmp_path, holder):
+    with pytest.raises(DataDirError) as caught:
+        open_dir(tmp_path, timeout=0.1)
+    assert str(tmp_path) in str(caught.value)
+    assert f"pid {holder.pid}" in str(caught.value)
+
+
+def test_a_dying_owner_is_waited_for(tmp_path, holder):
+    opened = []
+    waiting = threading.Thread(target=lambda: opened.append(open_dir(tmp_path, timeout=30)))
+    waiting.start()
+    holder.kill()
+    holder.wait()
+    waiting.join(30)
+    assert opened
+    assert not opened[0].was_clean
+    opened[0].close()
+
+
+def test_a_refused_directory_is_not_left_locked(tmp_path):
+    open_dir(tmp_path).close()
+    with pytest.raises(DataDirError):
+        open_dir(tmp_path, cluster="other")
+    open_dir(tmp_path).close()
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_logs_come_back(tmp_path, clean):
+    directory = open_dir(tmp_path)
+    for topic, partition in (("a", 0), ("a", 12), ("b-1.x_y", 3)):
+        append(directory.create(topic, partition, T1, LogConfig(), NOW_MS), values(topic.encode()))
+    assert directory.create("a", 0, T1, LogConfig(), NOW_MS) is directory.get("a", 0)
+    directory.close() if clean else directory.abandon()
+    directory = open_dir(tmp_path)
+    assert directory.was_clean == clean
+    assert load(directory) == []
+    assert sorted(directory.logs) == [("a", 0), ("a", 12), ("b-1.x_y", 3)]
+    assert directory.topic_ids[("a", 12)] == T1
+    assert content(directory.get("b-1.x_y", 3)) == [(0, b"k", b"b-1.x_y")]
+    assert (tmp_path / "a-0" / "partition.metadata").read_text().startswith("version: 0\ntopic_id: AAECAw")
+    directory.close()
+
+
+def test_a_deleted_log_is_gone_at_once(tmp_path):
+    directory = open_dir(tmp_path)
+    name = "t" * 249
+    append(directory.create(name, 0, T1, LogConfig(), NOW_MS), values(b"old"))
+    folder = directory.delete(name, 0)
+    assert directory.get(name, 0) is None
+    assert directory.delete(name, 0) is None
+    again = directory.create(name, 0, T2, LogConfig(), NOW_MS)
+    assert content(again) == []
+    remove_folder(folder)
+    remove_folder(folder)
+    assert sorted(each.name for each in tmp_path.iterdir() if each.is_dir()) == [f"{name}-0"]
+    directory.close()
+
+
+def test_an_interrupted_deletion_is_finished(tmp_path):
+    directory = open_dir(tmp_path)
+    directory.create("t", 0, T1, LogConfig(), NOW_MS)
+    folder = directory.delete("t", 0)
+    directory.close()
+    directory = open_dir(tmp_path)
+    assert load(directory) == []
+    assert not folder.exists()
+    assert directory.logs == {}
+    directory.close()
+
+
+@pytest.mark.parametrize("loaded", [True, False])
+def test_a_folder_of_another_topic_of_the_same_name_is_set_aside(tmp_path, loaded):
+    directory = open_dir(tmp_path)
+    append(directory.create("t", 0, T1, LogConfig(), NOW_MS), values(b"old"))
+    if not loaded:
+        directory.close()
+        directory = open_dir(tmp_path)
+    log = directory.create("t", 0, T2, LogConfig(), NOW_MS)
+    assert content(log) == []
+    assert directory.topic_ids[("t", 0)] == T2
+    aside = [each for each in tmp_path.iterdir() if each.suffix == ".stray"]
+    assert len(aside) == 1
+    assert (aside[0] / f"{0:020d}.log").stat().st_size > 0
+    directory.close()
+    directory = open_dir(tmp_path)
+    assert load(directory) == [aside[0].name]
+    directory.close()
+
+
+def test_a_topic_id_the_disk_refused_at_first_is_written_later(tmp_path):
+    directory = open_dir(tmp_path)
+    in_the_way = tmp_path / "t-0" / data_dir.PARTITION_META_NAME
+    in_the_way.mkdir(parents=True)
+    with pytest.raises(OSError):
+        directory.create("t", 0, T1, LogConfig(), NOW_MS)
+    in_the_way.rmdir()
+    append(directory.create("t", 0, T1, LogConfig(), NOW_MS), values(b"old"))
+    directory.close()
+    directory = open_dir(tmp_path)
+    load(directory)
+    assert directory.topic_ids == {("t", 0): T1}
+    assert content(directory.create("t", 0, T2, LogConfig(), NOW_MS)) == [], "another topic of the same name"
+    directory.close()
+
+
+def test_strays_are_told(tmp_path):
+    directory = open_dir(tmp_path)
+    for partition in range(3):
+        directory.create("t", partition, T1, LogConfig(), NOW_MS)
+    directory.create("u", 0, bytes(16), LogConfig(), NOW_MS)
+    assert directory.strays({("t", 0): T1, ("t", 1): T2, ("u", 0): T2}) == [("t", 1), ("t", 2)]
+    directory.close()
+
+
+def test_odd_folders_and_bad_logs_do_not_stop_the_others(tmp_path):
+    directory = open_dir(tmp_path)
+    directory.create("t", 0, T1, LogConfig(), NOW_MS)
+    directory.close()
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "bad-0").mkdir()
+    (tmp_path / "bad-0" / f"{0:020d}.log").mkdir()
+    directory = open_dir(tmp_path)
+    assert load(directory) == ["bad-0", "logs"]
+    assert sorted(directory.logs) == [("t", 0)]
+    directory.close()
+
+
+def test_a_log_that_cannot_close_makes_the_stop_unclean(tmp_path, monkeypatch):
+    directory = open_dir(tmp_path)
+    good = directory.create("t", 0, T1, LogConfig(), NOW_MS)
+    bad = directory.create("t", 1, T1, LogConfig(), NOW_MS)
+    append(good, values(b"v"))
+
+    def fail():
+        raise StorageError("the disk is gone")
+
+    monkeypatch.setattr(bad, "close", fail)
+    directory.close()
+    bad.abandon()
+    directory = open_dir(tmp_path)
+    assert not directory.was_clean
+    directory.close()
+
+
+@pytest.mark.parametrize("later", [False, True])
+def test_a_log_that_was_not_checked_makes_the_stop_unclean(tmp_path, later):
+    directory = open_dir(tmp_path)
+    append(directory.create("t", 0, T1, LogConfig(), NOW_MS), values(b"v"))
+    directory.abandon()
+    directory = open_dir(tmp_path)
+    in_the_way = tmp_path / "t-0" / "odd.tmp"
+    in_the_way.mkdir()
+    assert load(directory) == ["t-0"]
+    in_the_way.rmdir()
+    if later:
+        assert len(content(directory.create("t", 0, T1, LogConfig(), NOW_MS))) == 1
+    directory.close()
+    directory = open_dir(tmp_path)
+    assert directory.was_clean == later
+    directory.close()
+
+
+def test_a_mark_the_disk_refuses_makes_the_stop_unclean_and_gives_the_lock_back(tmp_path):
+    directory = open_dir(tmp_path)
+    append(directory.create("t", 0, T1, LogConfig(), NOW_MS), values(b"v"))
+    in_the_way = tmp_path / f"{data_dir.CLEAN_NAME}.tmp"
+    in_the_way.mkdir()
+    directory.close()
+    in_the_way.rmdir()
+    directory = open_dir(tmp_path)
+    assert not directory.was_clean
+    directory.close()
+
+
+def test_what_was_not_closed_is_intact_unless_the_machine_has_booted_since(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    boot = tmp_path / "boot_id"
+    monkeypatch.setattr(data_dir, "_BOOT_ID", boot)
+    seen = []
+    for name, told in [("one", True), ("one", True), ("two", False), ("two", True), ("two", False)]:
+        boot.write_text(name)
+        opened = DataDir.open(tmp_path / "data", "c", 0)
+        seen.append(opened.intact)
+        if told:
+            opened.note_boot()
+        opened.abandon()
+    # At first there is nothing to lose; one that could not tell anybody leaves it to its successor.
+    assert seen == [True, True, False, False, True]
+
+
+def test_what_was_under_way_for_a_deleted_log_does_nothing_to_its_namesake(tmp_path):
+    limits = LogConfig.from_configs(
+        {
+            "segment.bytes": "70",
+            "cleanup.policy": "compact,delete",
+            "retention.ms": "1",
+            "min.cleanable.dirty.ratio": "0",
+        }
+    )
+    directory = open_dir(tmp_path)
+    old = directory.create("t", 0, T1, limits, NOW_MS)
+    for value in (b"1", b"2", b"3", b"4"):
+        append(old, values(value))
+    old.flush()
+    append(old, values(b"5"))
+    written = compact(old.plan_compaction(NOW_MS))
+    done, later = old.begin_flush(), old.begin_flush()
+    done.run()
+    old.delete_records_before(3)
+    failing = directory.create("u", 0, T1, limits, NOW_MS, writer=FullDisk())
+    append(failing, values(b"1"))
+    failing._writer.fsync_error = OSError(5, "Input/output error")
+    with pytest.raises(StorageError):
+        failing.flush()
+    repair = failing.begin_repair(NOW_MS)
+
+    news = []
+    for topic in ("t", "u"):
+        directory.delete(topic, 0)
+        news.append(directory.create(topic, 0, T2, LogConfig(), NOW_MS))
+        append(news[-1], values(b"new"))
+        (news[-1].directory / "00000000000000000000.log.cleaned").touch()  # of a compaction under way
+
+    def files():
+        return {path: path.read_bytes() for new in news for path in new.directory.iterdir()}
+
+    before = files()
+    later.run()
+    repair.run()
+    old.finish_flush(done)
+    old.finish_flush(later)
+    assert old.swap(written, NOW_MS) == []
+    assert old.apply_retention(NOW_MS + 1000) == []
+    for refused in (old.write_checkpoint, lambda: old.truncate_to(1), lambda: old.reset_to(9)):
+        with pytest.raises(StorageError):
+            refused()
+    with pytest.raises(StorageError):
+        failing.finish_repair(repair)
+    assert files() == before
+    directory.close()

@@ -1,0 +1,102 @@
+"""The command: one seed, a range of seeds, or all planted bugs. Prints a line for each violation, and figures."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import sys
+import time
+import warnings
+from collections import Counter
+from pathlib import Path
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.sim", description=__doc__)
+    parser.add_argument("--seed", type=int, help="run one seed")
+    parser.add_argument("--seeds", help="run a range, A-B, both included")
+    parser.add_argument("--bug", default="", help="with a planted bug of that name")
+    parser.add_argument("--bugs", action="store_true", help="find every planted bug, and say how many seeds it took")
+    parser.add_argument("--most", type=int, default=2000, help="with --bugs: give up after this many seeds")
+    parser.add_argument("--known", action="store_true", help="with --bugs: begin with the seed known to find each")
+    parser.add_argument("--trace", action="store_true", help="with --seed: print what happens")
+    parser.add_argument("--log", type=Path, help="with --seeds: append progress to this file")
+    chosen = parser.parse_args()
+    if os.environ.get("PYTHONHASHSEED") != "0":
+        # The order of sets of strings is chance, too, and a seed has to give the same run everywhere.
+        os.environ["PYTHONHASHSEED"] = "0"
+        os.execv(sys.executable, [sys.executable, "-m", "tests.sim", *sys.argv[1:]])
+    from tests.sim import bugs, run  # noqa: F401 - so that none of it is looked at by the collector again
+
+    # What a process that was killed had only just begun is nobody's mistake.
+    warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
+    gc.collect()
+    gc.freeze()
+    if chosen.bugs:
+        return _bugs(chosen.known, chosen.most, chosen.bug)
+    if chosen.seeds:
+        first, _, last = chosen.seeds.partition("-")
+        return _seeds(int(first), int(last or first), chosen.bug, chosen.log)
+    return _seed(chosen.seed or 0, chosen.bug, chosen.trace)
+
+
+def _write(text: str, log: Path | None = None) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+    if log is not None:
+        with open(log, "a") as file:
+            file.write(text + "\n")
+
+
+def _seed(seed: int, bug: str, trace: bool) -> int:
+    from tests.sim.bugs import planted
+    from tests.sim.run import command, run
+
+    outcome = run(seed, trace=trace, bug=planted(bug))
+    _write(f"seed {seed} ({outcome.scenario}): trace {outcome.digest:08x}, {outcome.figures}")
+    if outcome.failure:
+        _write(f"{outcome.failure} -- {command(seed, bug)}")
+    return 1 if outcome.failure else 0
+
+
+def _seeds(first: int, last: int, bug: str, log: Path | None) -> int:
+    from tests.sim.bugs import planted
+    from tests.sim.run import command, run
+
+    changes = planted(bug)
+    failed, began, totals = 0, time.monotonic(), Counter[str]()
+    for seed in range(first, last + 1):
+        outcome = run(seed, bug=changes)
+        totals.update({key: value for key, value in outcome.figures.items() if isinstance(value, int)})
+        if outcome.failure:
+            failed += 1
+            _write(f"{outcome.failure} -- {command(seed, bug)}", log)
+        done = seed - first + 1
+        if done % 100 == 0 or seed == last:
+            spent = time.monotonic() - began
+            _write(f"{first}-{seed}: {done} seeds, {failed} failed, {spent:.0f} s, {spent / done:.3f} s a seed", log)
+    _write(f"{first}-{last}: {dict(totals)}", log)
+    return 1 if failed else 0
+
+
+def _bugs(known: bool, most: int, only: str) -> int:
+    from tests.sim.bugs import BUGS, KNOWN, planted
+    from tests.sim.run import command, run
+
+    missed = 0
+    for name in [only] if only else BUGS:
+        first = KNOWN.get(name, 0) if known else 0
+        for seed in range(first, first + most):
+            outcome = run(seed, bug=planted(name))
+            if outcome.failure:
+                _write(f"{name:32} {seed - first + 1:5} seeds  {outcome.failure[:150]} -- {command(seed, name)}")
+                break
+        else:
+            missed += 1
+            _write(f"{name:32} not found in {most} seeds")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,370 @@
+"""Bugs planted on purpose, to prove that the invariants would find them. Product code knows nothing of them.
+
+Each is a function that returns what to exchange in the product for one run: (owner, name, value).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import actors.broker.context
+import actors.broker.handlers.produce
+import actors.controller.decisions.elections
+import actors.controller.decisions.reassignments
+from actors.broker.replication.followers import Followers
+from actors.broker.replication.manager import ReplicaManager
+from actors.controller.metadata_log import MetadataLog
+from actors.coordinator import FetchedOffset, OffsetFetchRequest, OffsetFetchResponse
+from actors.coordinator.durable import Loader
+from actors.coordinator.errors import Error
+from actors.coordinator.group import Group, Member
+from actors.coordinator.membership import Membership
+from actors.coordinator.offsets import Offsets
+from actors.coordinator.rebalance import Rebalancer
+from actors.coordinator.shard import Shard
+from actors.coordinator.writer import Writer
+from actors.log import data_dir
+from actors.log.replication import Ack, FollowerReplica, LeaderReplica, Outcome
+from actors.log.storage import StoredLog
+from actors.shards.hub import ShardHub
+from placement.metadata import NO_LEADER, PartitionInfo, changed
+
+Changes = list[tuple[Any, str, Any]]
+
+BUGS: dict[str, Callable[[], Changes]] = {}
+
+
+def planted(name: str) -> Changes:
+    """What to exchange in the product for a bug; nothing for no name.
+
+    Raises KeyError, and AttributeError for what the product does not have: nothing would be exchanged.
+    """
+    changes = BUGS[name]() if name else []
+    for owner, attribute, _ in changes:
+        getattr(owner, attribute)
+    return changes
+
+
+def bug(make: Callable[[], Changes]) -> Callable[[], Changes]:
+    BUGS[make.__name__.replace("_", "-")] = make
+    return make
+
+
+# --- replication ------------------------------------------------------------------------------------------------
+
+
+@bug
+def no_epoch_check() -> Changes:
+    """A follower takes pushes of leaders that have been deposed."""
+    take, on_push = Followers.take, FollowerReplica.on_push
+
+    class Forgetful:
+        """A broker's context, and its metadata, in which no epoch of a leader is known."""
+
+        def __init__(self, context: Any) -> None:
+            self._context = context
+            self.metadata = self
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._context, name)
+
+        def partition(self, topic: str, index: int) -> PartitionInfo | None:
+            info = self._context.metadata.partition(topic, index)
+            return info and replace(info, leader_epoch=-1)
+
+    def taken(self: Followers, key: Any, topic_id: bytes, push: Any, leading_at: int) -> Ack:
+        self._epochs.pop(key, None)
+        context, self._context = self._context, Forgetful(self._context)  # type: ignore[assignment]
+        try:
+            return take(self, key, topic_id, push, -1)
+        finally:
+            self._context = context
+
+    def pushed(self: FollowerReplica, push: Any, now_ms: int) -> Ack:
+        self.epoch = -1
+        return on_push(self, push, now_ms)
+
+    return [(Followers, "take", taken), (FollowerReplica, "on_push", pushed)]
+
+
+@bug
+def no_truncation() -> Changes:
+    """A follower goes on behind records the leader does not have."""
+
+    def _matches(self: FollowerReplica, push: Any) -> bool:
+        return bool(push.base_offset <= self.log.log_end_offset)
+
+    return [(FollowerReplica, "_matches", _matches), (FollowerReplica, "_parting", lambda self, push: None)]
+
+
+@bug
+def truncates_below_watermark() -> Changes:
+    """A follower that hears of a new leader cuts off more than it may."""
+    on_push = FollowerReplica.on_push
+
+    def pushed(self: FollowerReplica, push: Any, now_ms: int) -> Ack:
+        if push.leader_epoch > self.log.epoch_at(self.log.log_end_offset - 1) >= 0 and push.round == 1:
+            self.log.truncate_to(max(self.log.high_watermark - 2, self.log.log_start_offset))
+        return on_push(self, push, now_ms)
+
+    return [(FollowerReplica, "on_push", pushed)]
+
+
+@bug
+def acks_without_append() -> Changes:
+    """A follower whose disk refuses says that it has the records."""
+    on_push = FollowerReplica.on_push
+
+    def pushed(self: FollowerReplica, push: Any, now_ms: int) -> Ack:
+        ack = on_push(self, push, now_ms)
+        if ack.outcome is Outcome.FAILED:
+            return Ack(self.epoch, push.round, Outcome.MATCHED, push.next_offset, self.log.high_watermark)
+        return ack
+
+    return [(FollowerReplica, "on_push", pushed)]
+
+
+@bug
+def watermark_ignores_proposed() -> Changes:
+    """A joiner does not count until its joining is recorded: elected before that is known, it lacks records."""
+    return [(LeaderReplica, "counted", property(lambda self: self.isr))]
+
+
+@bug
+def removal_counts_at_once() -> Changes:
+    """A member that is to leave the in-sync set is not waited for any more before the controller has recorded it."""
+    return [(LeaderReplica, "counted", property(lambda self: self._proposed or self.isr))]
+
+
+@bug
+def min_insync_ignored() -> Changes:
+    """Records commit with too few replicas in sync."""
+    begin = ReplicaManager._begin
+
+    def _begin(self: ReplicaManager, key: Any, partition: PartitionInfo) -> Any:
+        leader = begin(self, key, partition)
+        if leader is not None:
+            leader.min_insync = 1
+        return leader
+
+    update = LeaderReplica.update
+
+    def updated(self: LeaderReplica, replicas: Any, isr: Any, epoch: int, needed: int, *others: Any) -> list[int]:
+        return update(self, replicas, isr, epoch, 1, *others)
+
+    return [
+        (ReplicaManager, "_begin", _begin),
+        (LeaderReplica, "update", updated),
+        (actors.broker.context.BrokerContext, "min_insync_replicas", lambda self, topic: 1),
+    ]
+
+
+@bug
+def joins_before_caught_up() -> Changes:
+    """Any follower that is connected may join the in-sync set."""
+
+    def _may_join(self: LeaderReplica, broker: int, follower: Any) -> bool:
+        return broker not in self.isr and follower.connected
+
+    return [(LeaderReplica, "_may_join", _may_join)]
+
+
+@bug
+def flush_per_message_skipped() -> Changes:
+    """`log.flush.interval.messages=1` flushes nothing."""
+    return [(StoredLog, "_flush_if_due", lambda self, records: None)]
+
+
+# --- leadership -------------------------------------------------------------------------------------------------
+
+
+@bug
+def zombie_serves() -> Changes:
+    """A leader serves without regard to its lease."""
+
+    def leads(self: ReplicaManager, topic: str, index: int, partition: PartitionInfo) -> bool:
+        return self._registered
+
+    return [(ReplicaManager, "leads", leads)]
+
+
+@bug
+def elects_out_of_sync() -> Changes:
+    """The first living replica leads, in sync or not."""
+
+    def elect(partition: PartitionInfo, alive: frozenset[int], **options: Any) -> PartitionInfo:
+        leader = next((r for r in partition.replicas if r in alive), NO_LEADER)
+        isr = tuple(r for r in partition.replicas if r in alive and r in (*partition.isr, leader)) or partition.isr
+        return changed(partition, leader=leader, leader_epoch=partition.leader_epoch + 1, isr=isr)
+
+    return [(actors.controller.decisions.elections, "elect", elect)]
+
+
+@bug
+def move_ends_early() -> Changes:
+    """A partition that moves leaves its former replicas though too few of the others have everything."""
+    enough = actors.controller.decisions.elections.completed
+
+    def ended(partition: PartitionInfo, alive: frozenset[int], needed: int) -> PartitionInfo:
+        return enough(partition, alive | set(partition.replicas), 1)
+
+    return [
+        (actors.controller.decisions.elections, "completed", ended),
+        (actors.controller.decisions.reassignments, "completed", ended),
+    ]
+
+
+@bug
+def torn_broker_stays_in_sync() -> Changes:
+    """A broker whose machine crashed says that it still has everything."""
+    return [(data_dir, "_same_boot", lambda path: True)]
+
+
+@bug
+def metadata_not_written() -> Changes:
+    """The controller tells of changes before they are on its disk, and they never get there."""
+
+    def append(self: MetadataLog, records: list[Any]) -> None:
+        for record in records:
+            if self._count < 20:
+                self._write(record)
+            self._apply(record)
+
+    return [(MetadataLog, "append", append)]
+
+
+# --- coordination -----------------------------------------------------------------------------------------------
+
+
+@bug
+def commit_answered_before_safe() -> Changes:
+    """A commit is answered when the leader has appended it."""
+    appended = Writer.appended
+
+    def at_once(self: Writer, batch_id: int, base_offset: int, next_offset: int, now: Any) -> None:
+        self._high_watermark = max(self._high_watermark, next_offset)
+        appended(self, batch_id, base_offset, next_offset, now)
+
+    return [(Writer, "appended", at_once)]
+
+
+@bug
+def produce_answered_before_safe() -> Changes:
+    """acks=all is answered when the leader has appended."""
+
+    def parked(context: Any, request: Any, response: Any, waits: Any, refuse: Any) -> None:
+        request.reply(response)
+
+    return [(actors.broker.handlers.produce, "Parked", parked)]
+
+
+@bug
+def nothing_committed_while_loading() -> Changes:
+    """OffsetFetch is answered with -1 while the shard loads."""
+    unavailable, become = Shard._unavailable, ShardHub._become
+
+    def answered(self: Shard, request: Any) -> Any:
+        if isinstance(request, OffsetFetchRequest):
+            return OffsetFetchResponse(Error.NONE, tuple(FetchedOffset(*at) for at in request.partitions or ()))
+        return unavailable(self, request)
+
+    def active_at_once(self: ShardHub, link: Any, partition: int) -> None:
+        become(self, link, partition)
+        link.active = link.partition == partition
+
+    return [(Shard, "_unavailable", answered), (ShardHub, "_become", active_at_once)]
+
+
+@bug
+def generation_reused() -> Changes:
+    """After a reload the group goes on from the generation before its last."""
+    resume = Shard._resume
+
+    def _resume(self: Shard, group: Group, now: Any) -> None:
+        resume(self, group, now)
+        self._rebalancer.prepare(group, "planted", "", now)
+        group.generation_id -= 1
+
+    return [(Shard, "_resume", _resume)]
+
+
+@bug
+def fenced_generation_commits() -> Changes:
+    """A commit of a generation that is over is taken."""
+    check = Offsets._check_commit
+
+    def _check_commit(self: Offsets, group: Group | None, request: Any, now: Any) -> int:
+        code = check(self, group, request, now)
+        return 0 if code == Error.ILLEGAL_GENERATION else code
+
+    return [(Offsets, "_check_commit", _check_commit)]
+
+
+@bug
+def last_but_one_offset_kept() -> Changes:
+    """Loading replays the log in the wrong order."""
+    add = Loader.add
+    return [(Loader, "add", lambda self, records: add(self, list(records)[::-1]))]
+
+
+@bug
+def heartbeats_not_heard() -> Changes:
+    """After a failover heartbeats do not renew the session the member was given then."""
+    heartbeat, resume = Membership.heartbeat, Shard._resume
+    loaded: set[str] = set()
+
+    def _resume(self: Shard, group: Group, now: Any) -> None:
+        loaded.update(group.members)
+        resume(self, group, now)
+
+    def deaf(self: Membership, token: Any, request: Any, now: Any) -> None:
+        group = self._runtime.groups.get(request.group_id)
+        member: Member | None = group.members.get(request.member_id) if group is not None else None
+        due_ms = member.session.due_ms if member is not None else None
+        heartbeat(self, token, request, now)
+        if member is not None and due_ms is not None and member.member_id in loaded:
+            member.session.due_ms = due_ms
+
+    return [(Shard, "_resume", _resume), (Membership, "heartbeat", deaf)]
+
+
+@bug
+def parked_sync_forgotten() -> Changes:
+    """A rebalance that begins anew does not answer those who wait for the assignment."""
+    reset = Rebalancer.reset_assignments
+
+    def forgets(self: Rebalancer, group: Group, error: int, now: Any) -> None:
+        for member in group.members.values():
+            member.parked_sync = None
+        reset(self, group, error, now)
+
+    return [(Rebalancer, "reset_assignments", forgets)]
+
+
+KNOWN = {
+    "no-epoch-check": 0,
+    "no-truncation": 8,
+    "truncates-below-watermark": 0,
+    "acks-without-append": 0,
+    "watermark-ignores-proposed": 8,
+    "removal-counts-at-once": 16,
+    "min-insync-ignored": 5,
+    "joins-before-caught-up": 1,
+    "zombie-serves": 0,
+    "elects-out-of-sync": 2,
+    "move-ends-early": 45,
+    "torn-broker-stays-in-sync": 96,
+    "metadata-not-written": 5,
+    "commit-answered-before-safe": 45,
+    "produce-answered-before-safe": 6,
+    "nothing-committed-while-loading": 5,
+    "generation-reused": 0,
+    "fenced-generation-commits": 0,
+    "last-but-one-offset-kept": 0,
+    "heartbeats-not-heard": 20,
+    "parked-sync-forgotten": 15,
+    "flush-per-message-skipped": 284,
+}
+"""A seed that finds each. A change of the product makes it another run: then one of the next ones does."""

@@ -1,0 +1,252 @@
+"""The controller, the brokers and their shards as simulated processes, and who starts and ends them.
+
+Does for Ray: what actors/controller/actor.py, broker.py and offsets_partition.py do there, is here.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+from actors.broker.server import BrokerServer, BrokerSpec
+from actors.controller.metadata_log import MetadataLog
+from actors.controller.server import ControllerServer
+from actors.log.partition_log import PartitionLog
+from actors.offsets_partition.process import ShardProcess
+from actors.settings import BrokerConfig
+from placement.metadata import ClusterMetadata, PartitionInfo
+from tests.sim.disks import Disk
+from tests.sim.engine import MS, SECOND, Machine, Process, Simulation
+
+BROKERS = (0, 1, 2)
+SECRET = b"the simulated cluster's"
+CLIENT_PORT = 9092
+_CONTROLLER_HOST = "controller"
+
+
+class SimBroker:
+    """A broker, through all its processes."""
+
+    def __init__(self, cluster: Cluster, broker_id: int) -> None:
+        self.cluster = cluster
+        self.id = broker_id
+        self.host = f"broker{broker_id}"
+        self.machine = Machine(cluster.sim, self.host)
+        self.machine.disk = Disk(cluster.sim, cluster.folder / self.host)
+        self.process: Process | None = None
+        self.server: BrokerServer | None = None
+        self.shards: dict[Process, ShardProcess | None] = {}
+        self.owed = 0
+        self.starts = 0
+        self.ended_on_purpose = False
+        self._socket = str(cluster.folder / f"{broker_id}.sock")
+
+    @property
+    def running(self) -> bool:
+        return self.process is not None and self.process.alive
+
+    def start(self) -> None:
+        if self.running and not self.ended_on_purpose:
+            return
+        if self.running or not self.machine.up:  # its predecessor's files are locked until that has gone
+            self.cluster.sim.after(100 * MS, self.start)
+            return
+        self.starts += 1
+        self.process = Process(self.cluster.sim, f"{self.host}.{self.starts}", self.machine)
+        self.cluster.sim.say(f"{self.process.name} starts")
+        self.server = None
+        self.ended_on_purpose = False
+        self.process.run(self._serve(self.process))
+
+    async def _serve(self, process: Process) -> None:
+        spec = BrokerSpec(
+            broker_id=self.id,
+            bind_host=self.host,
+            advertised_host=self.host,
+            port=CLIENT_PORT,
+            advertised_port=0,
+            data_dir=str(self.machine.disk.folder),
+            socket_path=self._socket,
+            config=self.cluster.settings,
+        )
+        server = BrokerServer(spec, self.cluster.find_controller)
+        process.on_kill.append(lambda: self._closed(server, self.cluster.controller_process))
+        try:
+            await server.start()
+        except Exception as error:
+            self.cluster.sim.say(f"{process.name} cannot start: {error!r}")
+            self.cluster.sim.after(10 * MS, process.kill)
+        else:
+            self.server = server
+
+    def _closed(self, server: BrokerServer, launcher: Process | None) -> None:
+        """The kernel closes a dead process's files. Whoever has it started hears if it had not begun to serve."""
+        if self.server is server:
+            self.server = None
+        elif self.process is not None and launcher is not None and not self.ended_on_purpose:
+            self.cluster.sim.at(self.cluster.sim.now + 10 * MS, launcher, self._start_failed)
+        if hasattr(server, "context"):
+            server.context.data_dir.abandon()
+
+    def _start_failed(self) -> None:
+        if self.cluster.controller is not None and not self.running:
+            self.cluster.controller.start_failed(self.id)
+
+    def kill(self) -> None:
+        """SIGKILL of the broker; its shards notice."""
+        if self.process is not None:
+            self.process.kill()
+
+    async def stop(self, *, hands_over: bool) -> None:
+        """A clean stop; whoever started it starts it again."""
+        process, server = self.process, self.server
+        assert process is not None
+        assert server is not None
+        self.cluster.sim.say(f"{process.name} is asked to stop")
+        if hands_over:
+            with suppress(OSError, TimeoutError):
+                await server.hand_over()
+        await server.stop()
+        self.cluster.sim.after(0, process.kill)
+
+    # -- its machine
+
+    def lose_machine(self, down_us: int) -> None:
+        """The machine loses power, and boots again later."""
+        sim = self.cluster.sim
+        sim.say(f"{self.host} loses power")
+        self.machine.up = False
+        for process in list(self.machine.processes):
+            process.kill(silently=True)
+        self.shards.clear()
+        self.machine.disk.crash()
+        sim.after(down_us, self._boot)
+
+    def _boot(self) -> None:
+        self.machine.up = True
+        self.machine.boots += 1
+        self.cluster.sim.network.rebooted(self.host)
+
+    # -- its shards
+
+    def start_shards(self, count: int) -> None:
+        starting = sum(shard is None for shard in self.shards.values())
+        for _ in range(count - starting):
+            if self.machine.up:
+                process = Process(self.cluster.sim, f"{self.host}.shard", self.machine)
+                self.shards[process] = None
+                process.on_kill.append(lambda process=process: self.shards.pop(process, None))
+                self.cluster.sim.at(
+                    self.cluster.sim.now + self.cluster.sim.random.randint(20, 200) * MS,
+                    process,
+                    lambda process=process: process.run(self._host_shard(process)),
+                )
+
+    async def _host_shard(self, process: Process) -> None:
+        shard = ShardProcess(self._socket, "simulated")
+        self.shards[process] = shard
+        await shard.run()
+        self.cluster.sim.after(0, process.kill)
+
+    def log(self, topic: str, index: int) -> PartitionLog | None:
+        """The log as the running process has it."""
+        if self.server is None or not hasattr(self.server, "context"):
+            return None
+        return self.server.context.data_dir.get(topic, index)
+
+
+class Cluster:
+    """Everything that serves. Does for the controller's Launcher, too."""
+
+    def __init__(self, sim: Simulation, folder: Path, settings: dict[str, str]) -> None:
+        self.sim = sim
+        self.folder = folder
+        self.settings = settings
+        self.machine = Machine(sim, _CONTROLLER_HOST)
+        self.machine.disk = Disk(sim, folder / _CONTROLLER_HOST)
+        self.controller: ControllerServer | None = None
+        self.controller_process: Process | None = None
+        self.brokers = [SimBroker(self, broker) for broker in BROKERS]
+        self.truth = ClusterMetadata()
+        """The controller's metadata, also while there is none."""
+        self._address: tuple[str, int] | None = None
+        self._started = False
+        sim.network.machines = [self.machine, *(broker.machine for broker in self.brokers)]
+
+    # -- the controller
+
+    def start_controller(self) -> None:
+        if self.controller_process is not None and self.controller_process.alive:
+            return
+        process = self.controller_process = Process(self.sim, "controller", self.machine)
+        process.run(self._control(process))
+
+    async def _control(self, process: Process) -> None:
+        log = MetadataLog(self.machine.disk.folder / "metadata.log")
+        process.on_kill.append(log.close)
+        server = ControllerServer(log, BrokerConfig.from_mapping(self.settings), SECRET, self, process.loop)
+        port = await server.listen(_CONTROLLER_HOST)
+        self.controller = server
+        self.truth = log.metadata
+        self._address = (_CONTROLLER_HOST, port)
+        if self._started:
+            server.expect(list(BROKERS))
+        else:
+            self._started = True
+            server.start(list(BROKERS))
+
+    def crash_controller(self, down_us: int) -> None:
+        """Its process dies; Ray starts it again."""
+        if self.controller_process is None or not self.controller_process.alive:
+            return
+        self.controller_process.kill()
+        self.controller = None
+        path = self.machine.disk.folder / "metadata.log"
+        if self.sim.random.random() < 0.5:  # it was about to write something nobody has heard of
+            with open(path, "ab") as file:
+                file.write(self.sim.random.randbytes(self.sim.random.randint(1, 30)))
+        self.sim.after(down_us, self.start_controller)
+
+    def find_controller(self) -> tuple[str, int, bytes]:
+        """Where it is. Raises ConnectionError while there is none."""
+        if self.controller is None or self._address is None:
+            raise ConnectionError("there is no controller")
+        return (*self._address, SECRET)
+
+    # -- the controller's Launcher
+
+    def start_broker(self, broker_id: int) -> None:
+        self.sim.after(self.sim.random.randint(50, 400) * MS, self.brokers[broker_id].start)
+
+    def kill_broker(self, broker_id: int) -> None:
+        broker = self.brokers[broker_id]
+        process = broker.process
+        if process is not None:
+            broker.ended_on_purpose = True
+            self._kill(process)
+
+    def _kill(self, process: Process) -> None:
+        """Ray's own connections are no faster than ours, and cross the same partitions."""
+        if self.sim.network.blocked_until_hosts(self.machine.host, process.machine.host):
+            self.sim.after(250 * MS, self._kill, process)
+        else:
+            self.sim.after(self.sim.random.randint(1, 50) * MS, process.kill)
+
+    def start_shards(self, broker_id: int, count: int) -> None:
+        self.brokers[broker_id].start_shards(count)
+
+    # -- what is true
+
+    def partition(self, topic: str, index: int) -> PartitionInfo | None:
+        """The partition as the controller has it."""
+        return self.truth.partition(topic, index)
+
+    def ready(self) -> bool:
+        """Whether every broker serves and knows of the others."""
+        return self.controller is not None and self.controller.ready() and all(b.server for b in self.brokers)
+
+    def bootstrap(self) -> tuple[tuple[str, int], ...]:
+        return tuple((broker.host, CLIENT_PORT) for broker in self.brokers)
+
+
+STARTUP_US = 20 * SECOND

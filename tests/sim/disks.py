@@ -1,0 +1,149 @@
+"""What a machine's disk keeps: everything while it runs; after its crash what was synced, and some of the rest.
+
+Files lie in a folder of the host's memory, so that the real code for them runs. Kept here is how much of each file has
+been synced, and what small files held before they were replaced without being synced.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from actors.log import files
+from tests.sim.engine import Simulation
+
+_SEGMENT = ".log"
+_BLOCK = 512
+
+
+class Disk:
+    """The disk of one machine, in `folder`."""
+
+    def __init__(self, sim: Simulation, folder: Path) -> None:
+        self.sim = sim
+        self.folder = folder
+        self.failing = 0.0
+        """How often a write or a sync fails."""
+        self._synced: dict[int, int] = {}  # by inode: this many bytes survive a crash
+        self._replaced: dict[Path, bytes | None] = {}  # small files whose newest content may not survive
+        folder.mkdir(parents=True)
+
+    def maybe_fail(self, what: str) -> None:
+        """Raises OSError now and then."""
+        if self.failing and self.sim.random.random() < self.failing:
+            self.sim.say(f"disk {self.folder.name}: {what} fails")
+            raise OSError(5, f"simulated failure of {what}")
+
+    def written(self, fd: int, position: int) -> None:
+        """Bytes from `position` on are new, and not synced."""
+        inode = os.fstat(fd).st_ino
+        if self._synced.get(inode, 0) > position:
+            self._synced[inode] = position
+
+    def synced(self, fd: int) -> None:
+        """All of a file is safe."""
+        status = os.fstat(fd)
+        self._synced[status.st_ino] = status.st_size
+
+    def replaced(self, path: Path) -> None:
+        """A small file is about to be replaced, not durably."""
+        if path not in self._replaced:
+            self._replaced[path] = path.read_bytes() if path.exists() else None
+
+    def replaced_durably(self, path: Path) -> None:
+        """What a small file held before does not matter any more."""
+        self._replaced.pop(path, None)
+
+    def crash(self) -> None:
+        """The machine loses its power: what was not synced is lost, torn, or there."""
+        chance = self.sim.random
+        for path in sorted(self.folder.rglob("*" + _SEGMENT)):
+            status = path.stat()
+            safe = min(self._synced.get(status.st_ino, 0), status.st_size)
+            if safe < status.st_size:
+                self._tear(path, safe, chance.randint(safe, status.st_size), status.st_size)
+        for path, content in sorted(self._replaced.items()):
+            if path.exists() and chance.random() < 0.5:
+                if content is None:
+                    path.unlink()
+                else:
+                    path.write_bytes(content)
+        self._replaced.clear()
+
+    def _tear(self, path: Path, safe: int, end: int, size: int) -> None:
+        chance = self.sim.random
+        with open(path, "r+b") as file:
+            if chance.random() < 0.3:
+                # The file's length survived, some of its blocks did not.
+                for block in range(safe // _BLOCK + 1, size // _BLOCK + 1):
+                    if chance.random() < 0.5:
+                        file.seek(block * _BLOCK)
+                        file.write(bytes(min(_BLOCK, size - block * _BLOCK)))
+            else:
+                file.truncate(end)
+            status = os.fstat(file.fileno())
+        self._synced[status.st_ino] = status.st_size
+
+
+def disk_of_process() -> Disk | None:
+    """The disk under the process that runs now."""
+    sim = Simulation.current
+    return getattr(sim.process.machine, "disk", None) if sim is not None and sim.process is not None else None
+
+
+class SimFileWriter(files.FileWriter):
+    """How logs write, on the disk of the process that writes."""
+
+    def __init__(self) -> None:
+        disk = disk_of_process()
+        assert disk is not None
+        self._disk = disk
+
+    def write(self, fd: int, buffers: Sequence[Any], position: int) -> int:
+        disk = self._disk
+        if disk.failing:
+            try:
+                disk.maybe_fail("a write")
+            except OSError:
+                part = b"".join(bytes(buffer) for buffer in buffers)
+                os.pwrite(fd, part[: disk.sim.random.randrange(len(part) + 1)], position)
+                disk.written(fd, position)
+                raise
+        disk.written(fd, position)
+        return super().write(fd, buffers, position)
+
+    def fsync(self, fd: int) -> None:
+        self._disk.maybe_fail("a sync")
+        self._disk.synced(fd)
+
+
+def fsync_file(path: Path) -> None:
+    """In the place of actors.log.files.fsync_file."""
+    disk = disk_of_process()
+    if disk is not None:
+        disk.maybe_fail("a sync")
+        fd = os.open(path, os.O_RDONLY)
+        try:
+            disk.synced(fd)
+        finally:
+            os.close(fd)
+
+
+def fsync_directory(path: Path) -> None:
+    """In the place of actors.log.files.fsync_directory: what folders hold is never lost here."""
+
+
+def write_atomically(path: Path, data: bytes, *, durable: bool = True) -> None:
+    """In the place of actors.log.files.write_atomically."""
+    disk = disk_of_process()
+    if disk is not None:
+        disk.maybe_fail("a write")
+        if durable:
+            disk.replaced_durably(path)
+        else:
+            disk.replaced(path)
+    temporary = path.with_name(path.name + ".tmp")
+    temporary.write_bytes(data)
+    os.replace(temporary, path)

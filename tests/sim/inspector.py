@@ -1,0 +1,160 @@
+"""Looks at the whole cluster now and then, and when it should be at rest. Its invariants:
+
+replay              an active shard's state is what its log says
+answered-once       whoever is parked is known to somebody who will answer
+progress            long after the last fault every partition has its leader and replicas, every group is Stable
+records-survive     in the end what was acknowledged is on every replica
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from actors.coordinator import GroupState, JoinGroupRequest, ShardState, SyncGroupRequest
+from actors.coordinator.join import ReplacementWrite
+from actors.coordinator.shard import Shard
+from actors.log.partition_log import PartitionLog
+from placement.hashing import partition_for_group
+from placement.metadata import OFFSETS_TOPIC
+from tests.sim.clients import PARTITIONS, Member
+from tests.sim.cluster import Cluster
+from tests.sim.engine import MS, Simulation
+from tests.sim.history import History
+from tests.sim.truth import CommittedLogs
+from tests.support.coordination import naive_replay, projection
+
+_LOOK_US = 1_500 * MS
+
+
+class Inspector:
+    """What there is to see, at any time, in all processes at once."""
+
+    def __init__(self, sim: Simulation, cluster: Cluster, history: History) -> None:
+        self.sim = sim
+        self.cluster = cluster
+        self.history = history
+        self.logs = CommittedLogs(sim)
+        self.why = ""
+        """What was still missing when the cluster was last looked at."""
+        self.healed_us: int | None = None
+        self.replays = 0
+
+    # -- at rest
+
+    def at_rest(self, members: list[Member]) -> Callable[[], bool]:
+        """Whether everything is as it should be long after the last fault."""
+        self.healed_us = self.sim.now
+
+        def look() -> bool:
+            self.why = self._missing(members)
+            return not self.why
+
+        return look
+
+    def _missing(self, members: list[Member]) -> str:
+        if not self.cluster.ready():
+            return "not all brokers are here"
+        for topic in self.cluster.truth.topics.values():
+            for index, partition in enumerate(topic.partitions):
+                moves = partition.adding or partition.removing
+                if moves or partition.leader != partition.replicas[0] or len(partition.isr) < len(partition.replicas):
+                    return f"{topic.name}-{index} is {partition}"
+        for group in sorted({member.group for member in members}):
+            of_group = [member for member in members if member.group == group]
+            why = self._group_missing(group, of_group)
+            if why:
+                return why
+        return ""
+
+    def _group_missing(self, group_id: str, members: list[Member]) -> str:
+        shard = self.shard_of(group_id)
+        if shard is None or shard.state is not ShardState.ACTIVE:
+            return f"no shard serves {group_id}"
+        group = shard._runtime.groups.get(group_id)
+        if group is None or group.state is not GroupState.STABLE:
+            return f"group {group_id} is {group.state if group is not None else 'not there'}"
+        if {m.member.generation.member_id for m in members if m.running} != set(group.members):
+            return f"group {group_id} has members {sorted(group.members)}"
+        if {m.member.generation.id for m in members} != {group.generation_id}:
+            return f"members of {group_id} are not in generation {group.generation_id}"
+        held = sorted(tp.partition for member in members for tp in member.positions)
+        if held != list(range(PARTITIONS)):
+            return f"group {group_id} reads {held}"
+        return ""
+
+    def shard_of(self, group_id: str) -> Shard | None:
+        """The shard that serves a group on the broker that leads it."""
+        topic = self.cluster.truth.topics.get(OFFSETS_TOPIC)
+        if topic is None:
+            return None
+        index = partition_for_group(group_id, len(topic.partitions))
+        leader = topic.partitions[index].leader
+        if leader < 0:
+            return None
+        for shard in self.cluster.brokers[leader].shards.values():
+            if shard is not None and shard._partition == index and shard._shard is not None:
+                return shard._shard
+        return None
+
+    def keep_watching(self) -> None:
+        """Look at the shards every now and then from now on."""
+        self.judge_shards()
+        self.sim.after(_LOOK_US, self.keep_watching)
+
+    def judge_shards(self) -> None:
+        """Every active shard holds what its log says, and forgets nobody who waits."""
+        for broker in self.cluster.brokers:
+            for process, shard in list(broker.shards.items()):
+                log = broker.log(OFFSETS_TOPIC, shard._partition) if shard is not None else None
+                # While one is stopped, its broker's log may be compacted beyond what it knows: nothing to compare.
+                runs = process.alive and not process.stopped
+                if shard is not None and log is not None and shard._shard is not None and runs:
+                    self._judge_shard(shard._shard, log, f"{broker.host}'s shard {shard._partition}")
+
+    def _judge_shard(self, shard: Shard, log: PartitionLog, name: str) -> None:
+        watermark = shard._runtime.writer._high_watermark
+        if shard.state is not ShardState.ACTIVE or not log.checkpoint.cleaned_to <= watermark <= log.log_end_offset:
+            return
+        self._judge_parked(shard, name)
+        self.replays += 1
+        state = projection(shard._runtime.durable)
+        replayed = projection(naive_replay(self.logs.keys_and_values(log, watermark)))
+        if state != replayed:
+            self.sim.fail("replay", f"{name} holds {state}, its log says {replayed}")
+
+    def _judge_parked(self, shard: Shard, name: str) -> None:
+        """Whoever waits in a join or a sync is known to somebody who will answer."""
+        runtime = shard._runtime
+        writes = [write for batch in runtime.writer._batches() for write in batch.writes]
+        known = {id(write._parked.token) for write in writes if isinstance(write, ReplacementWrite)}
+        for group in runtime.groups.values():
+            known.update(id(parked.token) for parked in group.waiting)
+            for member in group.members.values():
+                known.update(id(parked.token) for parked in (member.parked_join, member.parked_sync) if parked)
+        for token, request in runtime.unanswered.items():
+            if isinstance(request, JoinGroupRequest | SyncGroupRequest) and id(token) not in known:
+                self.sim.fail("answered-once", f"nobody will answer a {type(request).__name__} that {name} holds")
+
+    def judge_logs(self) -> None:
+        """At rest: what was acknowledged is on every replica."""
+        self.judge_shards()
+        for (topic, index), acked in self.history.acked.items():
+            partition = self.cluster.partition(topic, index)
+            assert partition is not None
+            for replica in partition.replicas:
+                log = self.cluster.brokers[replica].log(topic, index)
+                held = self.logs.values(log) if log is not None else {}
+                for offset, value in acked.items():
+                    if held.get(offset) != value:
+                        text = f"{topic}-{index} at {offset}: {value!r} was acknowledged, broker {replica} has "
+                        self.sim.fail("records-survive", text + repr(held.get(offset)))
+
+    def judge_unanswered(self) -> None:
+        """At rest, what shards owe is what they park, and that is not old."""
+        for broker in self.cluster.brokers:
+            if broker.server is not None:
+                for link in broker.server.shards._links.values():
+                    if len(link.pending) > 20:
+                        self.sim.fail(
+                            "answered-once", f"{broker.host} waits for {len(link.pending)} answers of a shard"
+                        )

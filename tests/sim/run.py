@@ -1,0 +1,154 @@
+"""One run: a cluster and its clients, faults for a while, then everything heals and has to come to rest."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from placement.metadata import OFFSETS_TOPIC
+from tests.sim.clients import PARTITIONS, TOPIC, Intruder, Member, Observer, Producer, Reader
+from tests.sim.cluster import BROKERS, Cluster
+from tests.sim.engine import MS, SECOND, Simulation, ViolationError
+from tests.sim.environment import exchanged
+from tests.sim.history import History
+from tests.sim.network import Network
+from tests.sim.scenario import Scenario, scenario_of
+from tests.sim.witness import Witness
+
+_READY_US = 20 * SECOND
+_HEALED_US = 40 * SECOND
+"""Within this time after the last fault, everything is as it should be."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """How a run ended."""
+
+    seed: int
+    scenario: str
+    digest: int
+    failure: str = ""
+    figures: dict[str, Any] = field(default_factory=dict)
+
+
+class World:
+    """All there is in one run."""
+
+    def __init__(self, sim: Simulation, scenario: Scenario, folder: Path) -> None:
+        from tests.sim.faults import Faults
+
+        self.sim = sim
+        self.scenario = scenario
+        self.history = History(sim)
+        self.cluster = Cluster(sim, folder, scenario.settings())
+        self.witness = Witness(sim, self.cluster, self.history, scenario)
+        self.members = self._members()
+        self.others = [
+            Producer(self.cluster, self.history, "producer"),
+            Reader(self.cluster, self.history, "reader"),
+            Observer(self.cluster, self.history, "observer", scenario.groups[0][0]),
+            Intruder(self.cluster, self.history, "intruder", self.members),
+        ]
+        self.faults = Faults(self)
+
+    def _members(self) -> list[Member]:
+        return [
+            Member(self.cluster, self.history, f"member-{group}{number}", group, assignor=assignor, instance=instance)
+            for group, assignor, instances in self.scenario.groups
+            for number, instance in enumerate(instances)
+        ]
+
+    def run(self) -> None:
+        sim = self.sim
+        self.cluster.start_controller()
+        if not sim.run_until(_READY_US, self.cluster.ready):
+            sim.fail("progress", "the cluster does not come up")
+        for client in [*self.members, *self.others]:
+            sim.after(sim.random.randint(0, 1500) * MS, client.start)
+        sim.run_until(sim.now + 2 * SECOND)
+        self.witness.keep_watching()
+        self.faults.begin()
+        sim.run_until(sim.now + self.scenario.faults_us)
+        self.faults.heal()
+        sim.say("-- healed")
+        at_rest = self.witness.at_rest(self.members)
+        sim.run_until(sim.now + SECOND)  # the last effects of faults
+        if not sim.run_until(sim.now + _HEALED_US, at_rest):
+            sim.fail("progress", f"{self.witness.why} long after the last fault")
+        sim.run_until(sim.now + SECOND)
+        if not at_rest():
+            sim.fail("progress", f"{self.witness.why}, and all was well a second ago")
+        self._judge()
+
+    def _judge(self) -> None:
+        """What must hold in the end, at rest: every offset and record there is, read once more."""
+        self.witness.judge_logs()
+        for group, _, _ in self.scenario.groups:
+            reader = next(m for m in self.members if m.group == group and m.running)
+            assert reader.process is not None
+            from actors.client.records import TopicPartition
+
+            wanted = [TopicPartition(TOPIC, index) for index in range(PARTITIONS)]
+            task = reader.process.run(reader.read(wanted, 5_000))
+            if not self.sim.run_until(self.sim.now + 10 * SECOND, task.done) or not task.result():
+                self.sim.fail("progress", f"the offsets of {group} cannot be read")
+        self.witness.judge_unanswered()
+
+
+def run(
+    seed: int,
+    *,
+    trace: bool = False,
+    bug: list[tuple[Any, str, Any]] | None = None,
+    scenario: Scenario | None = None,
+    inspect: Callable[[World], None] | None = None,
+) -> Outcome:
+    """One run of `seed`. `bug` breaks the product: (owner, name, value) to exchange."""
+    scenario = scenario or scenario_of(seed)
+    root = "/dev/shm" if os.path.isdir("/dev/shm") else None
+    folder = Path(tempfile.mkdtemp(prefix="coterie-sim-", dir=root))
+    sim = Simulation(seed, trace=trace)
+    outcome = Outcome(seed, scenario.name, 0)
+    level = logging.root.manager.disable
+    logging.disable(logging.NOTSET if trace else logging.CRITICAL)
+    gc.disable()
+    try:
+        with exchanged():
+            sim.network = Network(sim)
+            sim.begin()
+            world = World(sim, scenario, folder)
+            with exchanged(bug or []), exchanged(world.witness.hooks()):
+                try:
+                    world.run()
+                except ViolationError as violation:
+                    outcome.failure = str(violation)
+                    if trace and violation.__cause__ is not None:
+                        logging.root.error("the cause", exc_info=violation.__cause__)
+                outcome.digest, outcome.figures = sim.digest, world.history.figures() | world.faults.figures()
+                if inspect is not None:
+                    inspect(world)
+                sim.end()
+                del world
+                sim.discard()
+                gc.collect()
+    finally:
+        Simulation.current = None
+        gc.enable()
+        logging.disable(level)
+        shutil.rmtree(folder, ignore_errors=True)
+    return outcome
+
+
+def command(seed: int, bug: str = "") -> str:
+    """The line that repeats a run."""
+    return f"python -m tests.sim --seed {seed}" + (f" --bug {bug}" if bug else "")
+
+
+__all__ = ["BROKERS", "OFFSETS_TOPIC", "Outcome", "World", "command", "run"]

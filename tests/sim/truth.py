@@ -1,0 +1,106 @@
+"""What has ever been committed in any log, held against every replica: `replicas-agree` and `generations`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from actors.coordinator.records import GroupDeleted, GroupMetadata, GroupPut, decode
+from actors.log.batch import iter_key_values, read_records, split_batches
+from actors.log.partition_log import PartitionLog
+from placement.metadata import OFFSETS_TOPIC
+from tests.sim.engine import Simulation
+
+_READ_BYTES = 1 << 20
+
+
+class CommittedLogs:
+    """By log (the name of its folder) and base offset: the batches below anybody's high watermark."""
+
+    def __init__(self, sim: Simulation) -> None:
+        self.sim = sim
+        self._batches: dict[str, dict[int, tuple[int, bytes]]] = {}
+        self._ends: dict[str, int] = {}
+        self._groups: dict[str, GroupMetadata] = {}
+
+    def end(self, name: str) -> int:
+        """Up to where a log is known to have committed."""
+        return self._ends.get(name, 0)
+
+    def judge(self, log: PartitionLog, start: int) -> None:
+        """A replica's high watermark has moved from `start` to where it is."""
+        name = log.directory.name
+        batches = self._batches.setdefault(name, {})
+        for data in pieces(log, start, log.high_watermark):
+            for begin, end, header in split_batches(data):
+                if header.base_offset >= log.high_watermark:
+                    break
+                batch = bytes(data[begin:end])
+                known = batches.get(header.base_offset)
+                if known is not None and known[0] == header.crc:
+                    continue
+                if header.base_offset >= self._ends.get(name, 0):
+                    batches[header.base_offset] = (header.crc, batch)
+                    self._ends[name] = header.next_offset
+                    if name.startswith(OFFSETS_TOPIC):
+                        self._read_groups(batch)
+                else:
+                    self._compare(log, batch)
+
+    def _compare(self, log: PartitionLog, batch: bytes) -> None:
+        """Not the same bytes: compaction writes batches anew, but never other records."""
+        known = {
+            record.offset: (record.key, record.value)
+            for _, data in self._batches[log.directory.name].values()
+            for record in read_records(data)
+        }
+        for record in read_records(batch):
+            if known.get(record.offset) != (record.key, record.value):
+                where = f"{log.directory.parent.name} has another record at {record.offset} of {log.directory.name}"
+                self.sim.fail("replicas-agree", f"{where} below its high watermark {log.high_watermark}")
+
+    def _read_groups(self, batch: bytes) -> None:
+        for key, value in iter_key_values(batch):
+            change = decode(key, value) if key is not None else None
+            if isinstance(change, GroupDeleted):
+                self._groups.pop(change.group_id, None)
+            elif isinstance(change, GroupPut):
+                self._judge_generation(change.group_id, change.metadata)
+
+    def _judge_generation(self, group_id: str, new: GroupMetadata) -> None:
+        old = self._groups.get(group_id)
+        self._groups[group_id] = new
+        if old is None or new.generation_id > old.generation_id:
+            return
+        if new.generation_id < old.generation_id:
+            self.sim.fail("generations", f"{group_id} went from {old.generation_id} to {new.generation_id}")
+        shares = {m.group_instance_id or m.member_id: m.assignment for m in old.members}
+        for member in new.members:
+            if shares.get(member.group_instance_id or member.member_id) != member.assignment:
+                self.sim.fail("generations", f"generation {new.generation_id} of {group_id} has two assignments")
+
+    @staticmethod
+    def keys_and_values(log: PartitionLog, end: int) -> list[tuple[bytes, bytes | None]]:
+        """All records of a log below `end`."""
+        found: list[tuple[bytes, bytes | None]] = []
+        for data in pieces(log, log.log_start_offset, end):
+            for begin, stop, header in split_batches(data):
+                if header.base_offset < end:
+                    found += [(key or b"", value) for key, value in iter_key_values(bytes(data[begin:stop]))]
+        return found
+
+    @staticmethod
+    def values(log: PartitionLog) -> dict[int, bytes]:
+        """Value by offset, of the whole log."""
+        found = {}
+        for data in pieces(log, log.log_start_offset, log.log_end_offset):
+            found.update((record.offset, record.value or b"") for record in read_records(data))
+        return found
+
+
+def pieces(log: PartitionLog, start: int, end: int) -> Iterator[bytes]:
+    """The batches from the one that holds `start` up to `end`."""
+    offset = max(start, log.log_start_offset)
+    while offset < end:
+        data, offset = log.read_with_end(offset, _READ_BYTES)
+        if data:
+            yield data

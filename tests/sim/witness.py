@@ -1,0 +1,341 @@
+"""Watches the product from the inside, by wrapping some of its methods for the length of a run. Its invariants:
+
+replicas-agree      below any replica's high watermark stands the same, on every replica, for ever
+one-leader          under one leader epoch one broker process appends
+zombie              nobody acts as leader beyond its lease once another has been elected
+generations         in the log of a group, generations only grow, and one has one assignment
+replay              an active shard's state is what its log says
+expelled            only members not heard of for their session are expelled
+answered-once       no request is answered twice; long after the last fault, none is left unanswered
+progress            long after the last fault every partition has its leader and replicas, every group is Stable
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from actors.broker.replication.links import FollowerLink, FollowerListener
+from actors.broker.replication.manager import ReplicaManager
+from actors.broker.slots import Slot
+from actors.client.net.connection import Connection
+from actors.controller.server import ControllerServer
+from actors.coordinator.group import Group, Member
+from actors.coordinator.rebalance import Rebalancer
+from actors.coordinator.shard import Shard
+from actors.log.partition_log import PartitionLog
+from actors.log.replication import Ack, FollowerReplica, LeaderReplica, Outcome, Push
+from actors.offsets_partition.process import ShardProcess
+from placement.metadata import PartitionInfo
+from tests.sim.cluster import Cluster, SimBroker
+from tests.sim.engine import MS, SECOND, Process, Simulation
+from tests.sim.history import History
+from tests.sim.inspector import Inspector
+from tests.sim.scenario import LEASE_MS, Scenario
+
+_HEARTBEAT = 12
+_PATIENCE_US = 15 * SECOND
+_SLACK_US = 20 * MS
+
+
+class Witness(Inspector):
+    """Everything known from the inside in one run."""
+
+    def __init__(self, sim: Simulation, cluster: Cluster, history: History, scenario: Scenario) -> None:
+        super().__init__(sim, cluster, history)
+        self.scenario = scenario
+        self._leaders: dict[tuple[str, int], Process] = {}
+        self._followed: dict[tuple[int, str], int] = {}
+        self._heard: dict[tuple[int, str, str], int] = {}
+        self._contact: dict[int, int] = {}
+        self._confirmed: dict[tuple[int, int], int] = {}
+        self._answered: dict[int, Any] = {}
+        self._torn: dict[int, int] = {}
+        self._pushes: list[tuple[Process, Callable[[], Any]]] = []
+
+    # -- hooks
+
+    def hooks(self) -> list[tuple[Any, str, Any]]:
+        """What is exchanged in the product for the length of the run."""
+        return [
+            (PartitionLog, "advance_high_watermark", self._watch_watermark(PartitionLog.advance_high_watermark)),
+            (PartitionLog, "append_as_leader", self._watch_append(PartitionLog.append_as_leader)),
+            (LeaderReplica, "advance", self._watch_commit(LeaderReplica.advance)),
+            (FollowerReplica, "on_push", self._watch_follower(FollowerReplica.on_push)),
+            (PartitionLog, "truncate_to", self._watch_truncation(PartitionLog.truncate_to)),
+            (Rebalancer, "_session_expired", self._watch_expiry(Rebalancer._session_expired)),
+            (Shard, "_resume", self._watch_resume(Shard._resume)),
+            (ShardProcess, "_answer", self._watch_answer(ShardProcess._answer)),
+            (Slot, "finish", self._watch_slot(Slot.finish)),
+            (Connection, "_timed_out", self._watch_timeout(Connection._timed_out)),
+            (ReplicaManager, "leads", self._watch_leads(ReplicaManager.leads)),
+            (ReplicaManager, "ponged", self._watch_pongs(ReplicaManager.ponged)),
+            (ControllerServer, "_on_message", self._watch_controller(ControllerServer._on_message)),
+            (ControllerServer, "_commit", self._watch_moves(ControllerServer._commit)),
+            (FollowerListener, "_on_message", self._watch_pushes(FollowerListener._on_message)),
+            (FollowerLink, "_on_message", self._watch_acks(FollowerLink._on_message)),
+        ]
+
+    def _watch_watermark(self, product: Any) -> Any:
+        def advance_high_watermark(log: PartitionLog, offset: int) -> bool:
+            before = log.high_watermark
+            moved: bool = product(log, offset)
+            if moved:
+                self.logs.judge(log, before)
+            return moved
+
+        return advance_high_watermark
+
+    def _watch_follower(self, product: Any) -> Any:
+        def on_push(replica: FollowerReplica, push: Push, now_ms: int) -> Ack:
+            ack: Ack = product(replica, push, now_ms)
+            process = self.sim.process
+            assert process is not None
+            key = (process.pid, replica.log.directory.name)  # type: ignore[attr-defined]
+            newest = self._followed.get(key, -1)
+            if ack.outcome is Outcome.MATCHED and push.leader_epoch < newest:
+                text = f"{process.name} follows epoch {push.leader_epoch} of {key[1]} after epoch {newest}"
+                self.sim.fail("one-leader", text)
+            self._followed[key] = max(newest, push.leader_epoch)
+            return ack
+
+        return on_push
+
+    def _watch_commit(self, product: Any) -> Any:
+        def advance(leader: LeaderReplica) -> bool:
+            moved: bool = product(leader)
+            if moved and self.scenario.replicas > 1:
+                self._judge_commit(leader)
+            return moved
+
+        return advance
+
+    def _judge_commit(self, leader: LeaderReplica) -> None:
+        """What commits is on enough replicas. The disk of a broker that is down counts where it may still lead.
+
+        So does the word of a process that is gone: it was true then, and its machine has lost power since.
+        """
+        name = leader.log.directory.name  # type: ignore[attr-defined]
+        topic, _, index = name.rpartition("-")
+        truth = self.cluster.partition(topic, int(index))
+        watermark, holders = leader.log.high_watermark, 0
+        for broker in self.cluster.brokers:
+            log = broker.log(topic, int(index))
+            down = broker.server is None and truth is not None and broker.id in (*truth.isr, *truth.elr)
+            held = log is not None and log.log_end_offset >= watermark
+            follower = leader._followers.get(broker.id)
+            told = follower is not None and follower.acked >= watermark
+            spoke = (
+                broker.server is not None and told and follower.broker_epoch != broker.server.replicas._broker_epoch()
+            )
+            holders += down or held or spoke
+            if truth is not None and broker.id in truth.isr and broker.server is not None and not held:
+                end = log.log_end_offset if log is not None else 0
+                text = f"{name} has committed up to {watermark}, broker {broker.id} has it up to {end} only"
+                self.sim.fail("in-sync", text)
+        if holders < self.scenario.min_insync:
+            self.sim.fail("enough-replicas", f"{name} has committed up to {watermark} on {holders} replica(s)")
+
+    def _watch_truncation(self, product: Any) -> Any:
+        def truncate_to(log: PartitionLog, offset: int) -> Any:
+            if offset < log.high_watermark:
+                where = f"{log.directory.parent.name}'s {log.directory.name}"
+                self.sim.fail("replicas-agree", f"{where} is cut at {offset}, committed up to {log.high_watermark}")
+            return product(log, offset)
+
+        return truncate_to
+
+    def _watch_append(self, product: Any) -> Any:
+        def append_as_leader(log: PartitionLog, data: bytes, leader_epoch: int, *args: Any, **options: Any) -> Any:
+            process = self.sim.process
+            assert process is not None
+            leader = self._leaders.setdefault((log.directory.name, leader_epoch), process)
+            if leader is not process:
+                text = f"{log.directory.name} at epoch {leader_epoch} is led by {leader.name} and {process.name}"
+                self.sim.fail("one-leader", text)
+            followed = (process.pid, log.directory.name)
+            self._followed[followed] = max(self._followed.get(followed, -1), leader_epoch)
+            return product(log, data, leader_epoch, *args, **options)
+
+        return append_as_leader
+
+    def _watch_expiry(self, product: Any) -> Any:
+        def _session_expired(rebalancer: Rebalancer, group: Group, member: Member, now: Any) -> None:
+            waits = member.parked_join or member.parked_sync
+            heard_us = self._heard.get(self._seen_by_shard(group.group_id, member.member_id))
+            if heard_us is not None and not member.is_new and not waits:
+                silent_us = self.sim.now - heard_us
+                if silent_us < member.session_timeout_ms * MS - _SLACK_US:
+                    text = f"{member.member_id} of {group.group_id}, heard of {silent_us // MS} ms ago"
+                    self.sim.fail("expelled", text)
+            product(rebalancer, group, member, now)
+
+        return _session_expired
+
+    def _seen_by_shard(self, group_id: str, member_id: str) -> tuple[int, str, str]:
+        process = self.sim.process
+        assert process is not None
+        return process.pid, group_id, member_id
+
+    def _watch_resume(self, product: Any) -> Any:
+        def _resume(shard: Shard, group: Group, now: Any) -> None:
+            for member_id in group.members:
+                self._heard[self._seen_by_shard(group.group_id, member_id)] = self.sim.now
+            product(shard, group, now)
+
+        return _resume
+
+    def _watch_answer(self, product: Any) -> Any:
+        def _answer(shard: ShardProcess, asked: Any, response: Any) -> None:
+            if id(asked) in self._answered:
+                self.sim.fail("answered-once", f"{type(response).__name__} for slot {asked.slot} comes twice")
+            self._answered[id(asked)] = asked
+            if asked.header.api_key == _HEARTBEAT and not response.error_code:
+                self._heard[self._seen_by_shard(asked.message.group_id, asked.message.member_id)] = self.sim.now
+            product(shard, asked, response)
+
+        return _answer
+
+    def _watch_slot(self, product: Any) -> Any:
+        def finish(slot: Slot, answer: bytes) -> None:
+            if slot.answer is not None:
+                self.sim.fail("answered-once", f"a request of api {slot.api_key} is answered twice")
+            product(slot, answer)
+
+        return finish
+
+    def _watch_timeout(self, product: Any) -> Any:
+        def _timed_out(connection: Connection, number: int, timeout_ms: int) -> None:
+            call = connection._calls.get(number)
+            if call is not None and self.healed_us is not None and self.sim.now > self.healed_us + _PATIENCE_US:
+                name = call.response.__name__
+                self.sim.fail("answered-once", f"no {name} within {timeout_ms} ms, long after the last fault")
+            product(connection, number, timeout_ms)
+
+        return _timed_out
+
+    def _watch_leads(self, product: Any) -> Any:
+        def leads(manager: ReplicaManager, topic: str, index: int, partition: PartitionInfo) -> bool:
+            does: bool = product(manager, topic, index, partition)
+            if does:
+                leader = manager._leaders.get((topic, index))
+                members = (leader.counted if leader is not None else frozenset(partition.isr)) | set(partition.elr)
+                self._judge_leader(topic, index, partition, members - {manager._context.broker_id})
+            return does
+
+        return leads
+
+    def _judge_leader(self, topic: str, index: int, partition: PartitionInfo, others: frozenset[int]) -> None:
+        truth = self.cluster.partition(topic, index)
+        process = self.sim.process
+        if truth is None or process is None or truth.leader_epoch <= partition.leader_epoch or truth.leader < 0:
+            return
+        confirmed = min((self._confirmed.get((process.pid, broker), 0) for broker in others), default=0)
+        silent_us = self.sim.now - max(self._contact.get(process.pid, 0), confirmed)
+        if silent_us > LEASE_MS * MS + _SLACK_US and self.cluster.controller is not None:
+            text = f"{process.name} leads {topic}-{index} at {partition.leader_epoch}, broker {truth.leader} does at "
+            self.sim.fail("zombie", text + f"{truth.leader_epoch}; last confirmed {silent_us // MS} ms ago")
+
+    def _watch_pongs(self, product: Any) -> Any:
+        def ponged(manager: ReplicaManager, link: FollowerLink, message: dict[str, Any]) -> None:
+            product(manager, link, message)
+            process = self.sim.process
+            if process is not None and link.confirmed_at == message["pong"]:
+                asked_us = round(message["pong"] * SECOND) - process.machine.monotonic_offset_us
+                self._confirmed[process.pid, link.broker_id] = asked_us
+
+        return ponged
+
+    def _watch_controller(self, product: Any) -> Any:
+        def _on_message(server: ControllerServer, protocol: Any, message: dict[str, Any]) -> None:
+            product(server, protocol, message)
+            endpoint = protocol.transport
+            if endpoint is not None and message["type"] in ("heartbeat", "hello"):
+                self._contact[endpoint.peer.process.pid] = self.sim.now
+            if message.get("operation") == "alter_partitions":
+                for asked in message["arguments"]["partitions"]:
+                    self._judge_in_sync(server.metadata.names.get(asked["topic_id"], ""), asked["index"])
+
+        return _on_message
+
+    def _watch_moves(self, product: Any) -> Any:
+        def _commit(server: ControllerServer, records: list[list[Any]], **options: Any) -> None:
+            asked = [(record[1], record[2]) for record in records if record[0] == "partition"]
+            before = {key: server.metadata.partition(*key) for key in asked}
+            product(server, records, **options)
+            for (topic, index), old in before.items():
+                new = server.metadata.partition(topic, index)
+                if old is not None and new is not None and set(old.replicas) - set(new.replicas):
+                    self._judge_move(f"{topic}-{index}", old, new)
+
+        return _commit
+
+    def _judge_move(self, name: str, old: PartitionInfo, new: PartitionInfo) -> None:
+        """Where replicas are dropped, enough others hold what has committed: one machine may still crash."""
+        held, holds = {*old.isr, *old.elr}, {*new.isr, *new.elr}
+        if len(holds) < min(self.scenario.min_insync, len(new.replicas), len(held)):
+            self.sim.fail("enough-replicas", f"{name} was {old} and is {new}: {len(holds)} replica(s) have everything")
+
+    def _judge_in_sync(self, topic: str, index: int) -> None:
+        """A set has been proposed, and recorded perhaps: its members hold what anybody knows to have committed."""
+        truth = self.cluster.partition(topic, index)
+        for member in truth.isr if truth is not None else ():
+            broker, committed = self.cluster.brokers[member], self.logs.end(f"{topic}-{index}")
+            log = broker.log(topic, index)
+            end = log.log_end_offset if log is not None else 0
+            if broker.server is not None and end < committed:
+                text = f"broker {member} is in sync for {topic}-{index} with records up to {end} of {committed}"
+                self.sim.fail("in-sync", text)
+
+    # -- messages that come again
+
+    def _watch_pushes(self, product: Any) -> Any:
+        def _on_message(listener: FollowerListener, protocol: Any, message: dict[str, Any]) -> None:
+            process = self.sim.process
+            if "push" in message and process is not None:
+                self._remember(process, lambda: listener._take(message["push"]))
+            product(listener, protocol, message)
+
+        return _on_message
+
+    def _watch_acks(self, product: Any) -> Any:
+        def _on_message(link: FollowerLink, protocol: Any, message: dict[str, Any]) -> None:
+            process = self.sim.process
+            if "acks" in message and process is not None:
+
+                def again() -> None:
+                    if link._protocol is protocol and link.ready:
+                        link._owner.acknowledged(link, message["acks"])
+
+                self._remember(process, again)
+            product(link, protocol, message)
+
+        return _on_message
+
+    def _remember(self, process: Process, again: Callable[[], Any]) -> None:
+        self._pushes.append((process, again))
+        if len(self._pushes) > 30:
+            del self._pushes[:10]
+
+    def repeat_messages(self) -> bool:
+        """Have some of what brokers told one another arrive once more, in another order."""
+        chosen = self.sim.random.sample(self._pushes, min(5, len(self._pushes)))
+        for process, again in chosen:
+            if process.alive:
+                self.sim.at(self.sim.now + self.sim.random.randint(1, 300) * MS, process, again)
+        return bool(chosen)
+
+    # -- machines
+
+    def may_lose(self, broker: SimBroker) -> bool:
+        """Whether a machine's crash is the only one: all else that was ever torn is back in every in-sync set."""
+        truth = self.cluster.truth
+        partitions = [p for topic in truth.topics.values() for p in topic.partitions]
+        for torn, epoch in list(self._torn.items()):
+            back = truth.brokers[torn].alive and truth.brokers[torn].epoch > epoch
+            if back and all(torn in p.isr for p in partitions):
+                del self._torn[torn]
+        if self._torn or not all(len(set(p.isr) - {broker.id}) >= 2 for p in partitions):
+            return False
+        self._torn[broker.id] = truth.brokers[broker.id].epoch
+        return True

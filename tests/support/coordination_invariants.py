@@ -1,0 +1,121 @@
+"""What must hold of a coordinator shard after every step, whatever has happened to it.
+
+Used by the property test and the simulator in tests/sim. Holds no tests.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from actors.coordinator import CommittedOffset, GroupState, OffsetCommitRequest, SyncGroupResponse
+from actors.coordinator.group import Group
+from actors.coordinator.records import GroupDeleted, decode, decode_offset_value, offset_key
+from tests.support.coordination import Driver, naive_replay, projection
+
+
+def assert_consistent(driver: Driver) -> None:
+    """Log and memory agree, and each group is in one piece."""
+    if not driver.is_active():
+        return
+    committed = naive_replay(driver.log[: driver.high_watermark])
+    assert projection(driver.durable) == projection(committed)
+    for group in driver.shard._runtime.groups.values():
+        _assert_whole(driver, group)
+    assert set(projection(committed)) <= set(driver.shard._runtime.groups), "in the log, not in memory"
+
+
+def _assert_whole(driver: Driver, group: Group) -> None:
+    members = group.members
+    assert all(member_id == member.member_id for member_id, member in members.items())
+    assert {m.group_instance_id: m.member_id for m in members.values() if m.group_instance_id} == group.static_members
+    assert group.awaiting_join == sum(m.parked_join is not None for m in members.values())
+    names = Counter(name for m in members.values() for name in {name for name, _ in m.protocols})
+    assert group.supported_protocols == names
+    assert group.pending_sync <= set(members)
+    assert not members or group.leader_id in members
+    _assert_someone_will_act(group)
+    _assert_as_recorded(driver, group)
+
+
+def _assert_someone_will_act(group: Group) -> None:
+    """Nothing waits without a timer or a write that will end the waiting."""
+    for member in group.members.values():
+        parked = member.parked_join or member.parked_sync
+        assert parked or member.session.due_ms is not None, f"{member.member_id} would live for ever"
+    match group.state:
+        case GroupState.EMPTY:
+            assert not group.members
+        case GroupState.PREPARING_REBALANCE:
+            assert group.join_timer.due_ms is not None
+            assert group.in_initial_delay or not group.all_joined, "nobody looked whether all have joined"
+        case GroupState.COMPLETING_REBALANCE:
+            assert group.assignment_in_flight or group.sync_timer.due_ms is not None
+        case GroupState.STABLE:
+            assert not group.pending_sync or group.sync_timer.due_ms is not None
+            assert not any(m.parked_join or m.parked_sync for m in group.members.values())
+
+
+def _assert_as_recorded(driver: Driver, group: Group) -> None:
+    """A Stable group is what its record says: a successor would go on with the same."""
+    if group.state is not GroupState.STABLE:
+        return
+    durable = driver.durable.get(group.group_id)
+    assert durable is not None
+    assert durable.persisted is not None
+    record = durable.persisted
+    assert record.generation_id == group.generation_id
+    assert record.leader_id == group.leader_id
+    assert {m.member_id: m.assignment for m in record.members} == {
+        m.member_id: m.assignment for m in group.members.values()
+    }
+
+
+class Witness:
+    """Remembers what clients were told, and holds it against what they are told later and what the log says."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._seen = 0
+        self._read = 0
+        self._shared: dict[str, dict[int, dict[str, bytes]]] = {}
+        """Group -> generation -> what each member was told is its share."""
+        self._requests: dict[int, object] = {}
+        self._newest: dict[str, int] = {}
+
+    def note(self, token: int, request: object) -> None:
+        self._requests[token] = request
+
+    def assert_kept(self) -> None:
+        """Every answer since the last call keeps what earlier ones promised."""
+        self._read_deletions()
+        fresh = list(self._driver.answers.items())[self._seen :]
+        self._seen += len(fresh)
+        for token, response in fresh:
+            request = self._requests.get(token)
+            if isinstance(request, OffsetCommitRequest):
+                self._assert_durable(request, response.error_codes)  # type: ignore[union-attr]
+            elif isinstance(response, SyncGroupResponse) and response.error_code == 0:
+                self._assert_only_share(request, response)
+
+    def _read_deletions(self) -> None:
+        """A deleted group begins anew, with generation 0."""
+        for key, value in self._driver.log[self._read : self._driver.high_watermark]:
+            change = decode(key, value)
+            if isinstance(change, GroupDeleted):
+                self._shared.pop(change.group_id, None)
+        self._read = self._driver.high_watermark
+
+    def _assert_durable(self, request: OffsetCommitRequest, errors: list[int]) -> None:
+        committed = self._driver.log[: self._driver.high_watermark]
+        for offset, error in zip(request.offsets, errors, strict=True):
+            if error == 0:
+                row = CommittedOffset(*offset)
+                key = offset_key(request.group_id or "", row.topic, row.partition)
+                assert any(k == key and v and decode_offset_value(v).offset == row.offset for k, v in committed)
+
+    def _assert_only_share(self, request: object, response: SyncGroupResponse) -> None:
+        group_id, generation, member_id = request.group_id, request.generation_id, request.member_id  # type: ignore[attr-defined]
+        generations = self._shared.setdefault(group_id, {})
+        assert generation >= max(generations, default=0), "an older generation was given out"
+        share = generations.setdefault(generation, {}).setdefault(member_id, response.assignment)
+        assert share == response.assignment, "one generation, two assignments"

@@ -1,0 +1,259 @@
+"""What the tests of handlers share: a broker whose loop, clock, controller and shards are driven by hand.
+
+Requests go through the wire's encoder and decoder both ways; logs are real ones in a temporary folder.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from actors.broker.connection import Connection
+from actors.broker.context import BrokerContext, Request
+from actors.broker.handlers.registry import HANDLERS
+from actors.broker.slots import Slot
+from actors.controller.decisions import topics as administration
+from actors.log.data_dir import DataDir
+from actors.settings import BrokerConfig
+from actors.wire.errors import ErrorCode
+from actors.wire.framing import decode_request_header, decode_response, encode_request, encode_response
+from actors.wire.messages import response_class
+from placement.metadata import BrokerInfo, ClusterMetadata, PartitionInfo, TopicInfo, broker_record, topic_record
+
+NOW_MS = 1_700_000_000_000
+
+
+class Timer:
+    def __init__(self, when: float, call: Callable[[], Any]) -> None:
+        self.when = when
+        self.call = call
+        self.cancelled = False
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+class Loop:
+    """An event loop without events: what is due runs in `turn` and `advance`."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.soon: list[Callable[[], Any]] = []
+        self.timers: list[Timer] = []
+
+    def time(self) -> float:
+        return self.now
+
+    def call_soon(self, call: Callable[..., Any], *args: Any) -> None:
+        self.soon.append(lambda: call(*args))
+
+    def call_later(self, delay: float, call: Callable[..., Any], *args: Any) -> Timer:
+        timer = Timer(self.now + delay, lambda: call(*args))
+        self.timers.append(timer)
+        return timer
+
+    def turn(self) -> int:
+        """Run what waits for the next turn; how much that was."""
+        soon, self.soon = self.soon, []
+        for call in soon:
+            call()
+        return len(soon)
+
+    def advance(self, seconds: float) -> None:
+        self.now += seconds
+        for timer in sorted(self.timers, key=lambda each: each.when):
+            if timer.when <= self.now and not timer.cancelled:
+                timer.cancelled = True
+                timer.call()
+        self.timers = [timer for timer in self.timers if not timer.cancelled]
+        self.turn()
+
+
+class Transport:
+    """A socket that takes everything."""
+
+    def __init__(self) -> None:
+        self.written: list[bytes] = []
+        self.aborted = False
+
+    def write(self, data: bytes) -> None:
+        self.written.append(data)
+
+    def abort(self) -> None:
+        self.aborted = True
+
+    def set_write_buffer_limits(self, high: int, low: int) -> None: ...
+
+    def get_extra_info(self, name: str) -> Any:
+        return ("127.0.0.1", 1234)
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+
+class Server:
+    socket_request_max_bytes = 1 << 20
+
+    def on_connect(self, connection: Connection) -> bool:
+        return True
+
+    def on_disconnect(self, connection: Connection, unanswered: list[Slot]) -> None: ...
+
+
+class Controller:
+    """Keeps calls until `answer` or `fail`; with `prompt` it answers at once, by the real rules."""
+
+    def __init__(self, config: BrokerConfig) -> None:
+        self.config = config
+        self.metadata = ClusterMetadata()
+        self.calls: list[tuple[str, dict[str, Any], Callable[[Any, str | None], None]]] = []
+        self.operations: list[str] = []
+        self.prompt = True
+        self._ids = itertools.count(1)
+
+    def call(self, operation: str, arguments: Any, done: Callable[[Any, str | None], None]) -> None:
+        self.operations.append(operation)
+        self.calls.append((operation, dict(arguments), done))
+        if self.prompt:
+            self.answer()
+
+    def answer(self) -> None:
+        """Decide the oldest call, and answer it once the broker has the image."""
+        operation, arguments, done = self.calls.pop(0)
+        result, records = administration.operate(
+            self.metadata, self.config, operation, arguments, lambda: next(self._ids).to_bytes(16, "big"), NOW_MS
+        )
+        for record in records:
+            self.metadata.apply(record)
+        done(result, None)
+
+    def fail(self, error: str) -> None:
+        self.calls.pop(0)[2](None, error)
+
+
+class Shards:
+    def __init__(self) -> None:
+        self.ensured: list[int] = []
+
+    def ensure(self, partition: int) -> bool:
+        self.ensured.append(partition)
+        return True
+
+
+class Replication:
+    """What replicated partitions need; the test says when something has committed."""
+
+    def __init__(self) -> None:
+        self.leading = True
+        self.known = True
+        self.appends: list[tuple[str, int]] = []
+        self.waiters: list[tuple[str, int, int, Callable[[ErrorCode], None]]] = []
+        self.start_waiters: list[tuple[str, int, int, Callable[[ErrorCode], None]]] = []
+
+    def leads(self, topic: str, index: int, partition: PartitionInfo) -> bool:
+        return self.leading
+
+    def appended(self, topic: str, index: int, partition: PartitionInfo) -> None:
+        self.appends.append((topic, index))
+
+    def await_commit(self, topic: str, index: int, next_offset: int, done: Callable[[ErrorCode], None]) -> None:
+        self.waiters.append((topic, index, next_offset, done))
+
+    def await_start(
+        self, topic: str, index: int, partition: PartitionInfo, start: int, done: Callable[[ErrorCode], None]
+    ) -> None:
+        self.start_waiters.append((topic, index, start, done))
+
+    def watermark_is_known(self, topic: str, index: int) -> bool:
+        return self.known
+
+
+class Pending:
+    """A request that was sent; `response` once it has been answered."""
+
+    def __init__(self, slot: Slot | None, api_key: int, version: int) -> None:
+        self.slot = slot
+        self._api_key = api_key
+        self._version = version
+
+    @property
+    def answered(self) -> bool:
+        return self.slot is not None and self.slot.answer is not None
+
+    @property
+    def response(self) -> Any:
+        assert self.slot is not None
+        assert self.slot.answer is not None, "the request is still parked"
+        return decode_response(response_class(self._api_key), self._version, self.slot.answer[4:])[1]
+
+
+class Broker:
+    """Broker 0 of a cluster of `brokers`, all alive."""
+
+    def __init__(self, path: Path, brokers: int = 1, **settings: str) -> None:
+        texts = {name.replace("_", "."): value for name, value in settings.items()}
+        self.config = BrokerConfig.from_mapping(texts)
+        self.loop = Loop()
+        self.controller = Controller(self.config)
+        self.metadata = self.controller.metadata
+        self.metadata.apply(["cluster", "cluster-of-tests"])
+        for i in range(brokers):
+            self.metadata.apply(broker_record(BrokerInfo(i, f"host{i}", 9092 + i, None, 0)))
+        self.data_dir = DataDir.open(path / "data", "cluster-of-tests", 0)
+        self.shards = Shards()
+        self.now_ms = NOW_MS
+        loop: Any = self.loop
+        shards: Any = self.shards
+        self.context = BrokerContext(
+            0, self.config, self.data_dir, self.controller, loop, lambda: self.now_ms, self.metadata, shards
+        )
+        self.replication = self.context.replication = Replication()
+        self.connection = self.connect()
+
+    def connect(self) -> Connection:
+        server: Any = Server()
+        transport: Any = Transport()
+        connection = Connection(server, 1, 0.0)
+        connection.connection_made(transport)
+        return connection
+
+    def topic(self, name: str, *partitions: PartitionInfo, topic_id: int = 0, **configs: str) -> TopicInfo:
+        """A topic in the metadata; one partition led by broker 0 if none are given."""
+        number = topic_id or 1000 + len(self.metadata.topics)
+        info = TopicInfo(
+            name,
+            number.to_bytes(16, "big"),
+            partitions or (led_by(0),),
+            {key.replace("_", "."): value for key, value in configs.items()},
+        )
+        self.metadata.apply(topic_record(info))
+        return self.metadata.topics[name]
+
+    def send(self, message: Any, version: int, connection: Connection | None = None) -> Pending:
+        """Have a request handled as the broker does, from its bytes to its answer's bytes."""
+        frame = encode_request(message, version, 7, "tests")[4:]
+        header = decode_request_header(frame)
+        handler = HANDLERS[header.api_key]
+        assert handler.serves(version)
+        decoded: Any = type(message).decode(frame, version, header.body_offset)
+        connection = connection or self.connection
+        silent = header.api_key == 0 and decoded.acks == 0
+        slot = None if silent else connection.slots.open(0, header.api_key, version, header.correlation_id)
+        response = handler.handle(self.context, Request(header, decoded, connection, slot))
+        if response is not None:
+            assert slot is not None, "nobody waits for this answer"
+            slot.answer = encode_response(response, version, header.correlation_id)
+        connection.flush()
+        return Pending(slot, header.api_key, version)
+
+    def ask(self, message: Any, version: int) -> Any:
+        """The answer to a request that is answered at once."""
+        return self.send(message, version).response
+
+
+def led_by(leader: int, *others: int, epoch: int = 0, isr: tuple[int, ...] | None = None) -> PartitionInfo:
+    """A partition; -1 leads none."""
+    replicas = (leader, *others) if leader >= 0 else others
+    return PartitionInfo(leader, epoch, replicas, isr if isr is not None else (replicas[0],))

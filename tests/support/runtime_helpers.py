@@ -1,0 +1,108 @@
+"""What tests of controller, brokers and shards share: a loop, waiting for a condition, ends of control links."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+import uvloop
+
+from actors.links.control import ControlProtocol
+
+T = TypeVar("T")
+
+SECRET = b"k" * 32
+
+
+def run(test: Coroutine[Any, Any, T], timeout_s: float = 200.0) -> T:
+    """Run a test's coroutine on a loop like that of every process of ours."""
+
+    async def limited() -> T:
+        return await asyncio.wait_for(test, timeout_s)
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(limited())
+
+
+async def until(condition: Callable[[], T], timeout_s: float = 60.0, what: str = "") -> T:
+    """The first true result of `condition`; fails when `timeout_s` has passed."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + timeout_s
+    while not (result := condition()):
+        assert loop.time() < deadline, f"waited {timeout_s:.0f} s for {what or condition}: {result!r}"
+        await asyncio.sleep(0.002)
+    return result
+
+
+class FakeBroker:
+    """A broker's end of a control connection: says what the test says, keeps what it hears."""
+
+    def __init__(self, broker_id: int, epoch: int = -1, *, acks: bool = True) -> None:
+        self.broker_id = broker_id
+        self.epoch = epoch
+        self.acks = acks
+        self.heard: list[dict[str, Any]] = []
+        self.ready = asyncio.Event()
+        self.lost = asyncio.Event()
+        self.protocol: ControlProtocol
+
+    async def connect(self, port: int, secret: bytes = SECRET) -> FakeBroker:
+        """Connect and prove the secret."""
+        loop = asyncio.get_running_loop()
+        _, self.protocol = await loop.create_connection(
+            lambda: ControlProtocol(
+                "broker", secret, lambda _: self.ready.set(), self._on_message, lambda _: self.lost.set()
+            ),
+            "127.0.0.1",
+            port,
+        )
+        await asyncio.wait(
+            [loop.create_task(self.ready.wait()), loop.create_task(self.lost.wait())],
+            return_when=asyncio.FIRST_COMPLETED,
+        )
+        return self
+
+    async def register(self, port: int, *, listens_on: int = 9092) -> FakeBroker:
+        """Connect, say hello, and wait for the welcome."""
+        await self.connect(port)
+        self.send(
+            type="hello",
+            broker_id=self.broker_id,
+            epoch=self.epoch,
+            host="127.0.0.1",
+            port=listens_on,
+            rack=None,
+            pid=1000 + self.broker_id,
+        )
+        welcome = await self.hear("welcome")
+        self.epoch = welcome["epoch"]
+        return self
+
+    def _on_message(self, protocol: ControlProtocol, message: dict[str, Any]) -> None:
+        self.heard.append(message)
+        if message["type"] == "image" and self.acks:
+            self.send(type="ack", version=message["image"][2])
+
+    def send(self, **message: Any) -> None:
+        """Say one message."""
+        self.protocol.send(message)
+
+    def of(self, kind: str) -> list[dict[str, Any]]:
+        """What was heard of one kind."""
+        return [message for message in self.heard if message["type"] == kind]
+
+    async def hear(self, kind: str, count: int = 1) -> dict[str, Any]:
+        """The `count`th message of a kind."""
+        await until(lambda: len(self.of(kind)) >= count, what=kind)
+        return self.of(kind)[count - 1]
+
+    async def call(self, operation: str, number: int = 1, **arguments: Any) -> dict[str, Any]:
+        """Ask the controller to do something; its answer."""
+        self.send(type="call", id=number, operation=operation, arguments=arguments)
+        await until(lambda: any(m["id"] == number for m in self.of("answer")), what=operation)
+        return next(m for m in self.of("answer") if m["id"] == number)
+
+    def hang_up(self) -> None:
+        """Die, as the controller sees it."""
+        self.protocol.close()

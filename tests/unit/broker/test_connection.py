@@ -1,0 +1,352 @@
+"""A client's connection: frames however the bytes arrive, answers in order, and the limits that protect a broker."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.broker.connection import MAX_OPEN_SLOTS, Connection
+from actors.broker.slots import Slot
+from actors.wire.errors import WireError
+
+HEAD = bytes.fromhex("0012 0000 00000001 ffff")  # ApiVersions v0, correlation id 1, no client id
+
+
+class Transport:
+    """A socket whose other end reads when told to."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.written: list[bytes] = []
+        self.reading = True
+        self.aborted = False
+        self.high = 0
+
+    def write(self, data: bytes) -> None:
+        assert not self.aborted
+        self.written.append(data)
+
+    def abort(self) -> None:
+        self.aborted = True
+        if self.connection.transport is not None:
+            self.connection.connection_lost(None)
+
+    def pause_reading(self) -> None:
+        assert self.reading, "paused twice"
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        assert not self.reading, "resumed twice"
+        self.reading = True
+
+    def set_write_buffer_limits(self, high: int, low: int) -> None:
+        self.high = high
+
+    def get_extra_info(self, name: str) -> Any:
+        return ("10.0.0.7", 5555)
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+
+class Server:
+    """Notes each frame; `react` says what to do with one."""
+
+    socket_request_max_bytes = 10_000
+
+    def __init__(self) -> None:
+        self.frames: list[bytes] = []
+        self.slots: list[Slot] = []
+        self.gone: list[list[Slot]] = []
+        self.accepts = True
+        self.react: Any = None
+
+    def on_connect(self, connection: Connection) -> bool:
+        return self.accepts
+
+    def on_frame(self, connection: Connection, data: bytes, start: int, end: int) -> None:
+        self.frames.append(data[start:end])
+        self.slots.append(connection.slots.open(len(self.slots), 18, 0, len(self.slots)))
+        if self.react is not None:
+            self.react(connection, data[start:end])
+
+    def on_disconnect(self, connection: Connection, unanswered: list[Slot]) -> None:
+        self.gone.append(unanswered)
+
+
+def connect(server: Server | None = None) -> tuple[Connection, Server, Transport]:
+    server = server or Server()
+    connection = Connection(server, 1, 0.0)
+    transport = Transport(connection)
+    made: Any = transport
+    connection.connection_made(made)
+    return connection, server, transport
+
+
+def framed(body: bytes) -> bytes:
+    return len(body).to_bytes(4, "big") + body
+
+
+def request(text: str | bytes) -> bytes:
+    return framed(HEAD + (text if isinstance(text, bytes) else text.encode()))
+
+
+def bodies(server: Server) -> list[bytes]:
+    return [frame[len(HEAD) :] for frame in server.frames]
+
+
+def answer_all(connection: Connection, server: Server) -> None:
+    for number, slot in enumerate(server.slots):
+        if slot.answer is None:
+            slot.finish(b"<%d>" % number)
+    connection.flush()
+
+
+# --- framing ---
+
+
+def test_frames_are_found_wherever_the_bytes_are_cut() -> None:
+    stream = request("one") + request("") + request("three" * 20)
+    for cut in range(len(stream) + 1):
+        connection, server, _ = connect()
+        for piece in (stream[:cut], stream[cut:]):
+            if piece:
+                connection.data_received(piece)
+        assert bodies(server) == [b"one", b"", b"three" * 20], f"cut at {cut}"
+
+
+@given(st.lists(st.binary(max_size=300), max_size=8), st.data())
+def test_frames_are_found_in_any_division_into_reads(payloads: list[bytes], data: st.DataObject) -> None:
+    stream = b"".join(map(request, payloads))
+    connection, server, _ = connect()
+    while stream:
+        size = data.draw(st.integers(1, len(stream)))
+        connection.data_received(stream[:size])
+        stream = stream[size:]
+    assert bodies(server) == payloads
+
+
+def test_byte_by_byte_is_a_division_too() -> None:
+    connection, server, _ = connect()
+    for value in request("slow") + request("client"):
+        connection.data_received(bytes([value]))
+    assert bodies(server) == [b"slow", b"client"]
+
+
+@pytest.mark.parametrize("length", [-1, -(1 << 31), 0, 1, 9, 10_001, (1 << 31) - 1])
+def test_a_length_no_request_can_have_closes_the_connection(length: int, caplog: pytest.LogCaptureFixture) -> None:
+    connection, server, transport = connect()
+    with caplog.at_level(logging.WARNING):
+        connection.data_received(request("good") + length.to_bytes(4, "big", signed=True) + b"x" * 50)
+    assert transport.aborted
+    assert bodies(server) == [b"good"]
+    assert "socket.request.max.bytes=10000" in caplog.text
+    assert "10.0.0.7" in caplog.text
+
+
+def test_a_request_of_exactly_the_limit_is_taken() -> None:
+    connection, server, transport = connect()
+    connection.data_received(request(b"x" * (10_000 - len(HEAD))))
+    assert len(server.frames[0]) == 10_000
+    assert not transport.aborted
+
+
+def test_a_malformed_request_closes_its_connection_and_says_why(caplog: pytest.LogCaptureFixture) -> None:
+    connection, server, transport = connect()
+
+    def refuse(connection: Connection, frame: bytes) -> None:
+        raise WireError("this makes no sense")
+
+    server.react = refuse
+    with caplog.at_level(logging.WARNING):
+        connection.data_received(request("bad") + request("never looked at"))
+    assert transport.aborted
+    assert bodies(server) == [b"bad"]
+    assert "this makes no sense" in caplog.text
+
+
+def test_what_follows_a_frame_that_closed_the_connection_is_not_looked_at() -> None:
+    connection, server, _ = connect()
+    server.react = lambda connection, frame: connection.close("enough")
+    connection.data_received(request("last") + request("unseen"))
+    assert bodies(server) == [b"last"]
+
+
+def test_a_refused_client_is_hung_up_on() -> None:
+    server = Server()
+    server.accepts = False
+    _, _, transport = connect(server)
+    assert transport.aborted
+
+
+# --- order ---
+
+
+def test_pipelined_requests_are_answered_in_their_order() -> None:
+    connection, server, transport = connect()
+    connection.data_received(b"".join(request(str(i)) for i in range(5)))
+    for number in (3, 1, 4):
+        server.slots[number].finish(b"<%d>" % number)
+        connection.flush()
+    assert transport.written == []
+    server.slots[0].finish(b"<0>")
+    connection.flush()
+    assert b"".join(transport.written) == b"<0><1>"
+    server.slots[2].finish(b"<2>")
+    connection.flush()
+    assert b"".join(transport.written) == b"<0><1><2><3><4>"
+
+
+def test_the_answers_of_one_read_leave_in_one_write() -> None:
+    connection, server, transport = connect()
+
+    def echo(connection: Connection, frame: bytes) -> None:
+        server.slots[-1].finish(frame[len(HEAD) :])
+
+    server.react = echo
+    connection.data_received(request("a") + request("b") + request("c"))
+    assert transport.written == [b"abc"]
+
+
+def test_a_client_that_goes_takes_its_unanswered_slots_along() -> None:
+    connection, server, _ = connect()
+    connection.data_received(request("a") + request("b"))
+    server.slots[1].finish(b"too late")
+    connection.connection_lost(None)
+    assert server.gone == [[server.slots[0]]]
+    server.slots[0].finish(b"nobody is there")
+    connection.flush()  # harmless
+
+
+# --- limits ---
+
+
+def test_reading_stops_while_too_many_slots_are_open_and_goes_on_after() -> None:
+    connection, server, transport = connect()
+    total = MAX_OPEN_SLOTS + 100
+    connection.data_received(b"".join(request(str(i)) for i in range(total)))
+    assert len(server.frames) == MAX_OPEN_SLOTS
+    assert not transport.reading
+    answer_all(connection, server)
+    assert len(server.frames) == total
+    assert transport.reading
+    assert bodies(server) == [b"%d" % i for i in range(total)]
+    answer_all(connection, server)
+    assert b"".join(transport.written) == b"".join(b"<%d>" % i for i in range(total))
+
+
+def test_a_free_slot_lets_exactly_one_more_request_in() -> None:
+    connection, server, transport = connect()
+    connection.data_received(b"".join(request(str(i)) for i in range(MAX_OPEN_SLOTS + 2)))
+    server.slots[0].finish(b"<0>")
+    connection.flush()
+    assert len(server.frames) == MAX_OPEN_SLOTS + 1
+    assert not transport.reading
+
+
+def test_a_client_that_does_not_read_its_answers_is_not_read_either() -> None:
+    connection, server, transport = connect()
+    connection.pause_writing()
+    assert not transport.reading
+    connection.data_received(request("was on its way"))  # the kernel had it already
+    assert server.frames == []
+    connection.resume_writing()
+    assert bodies(server) == [b"was on its way"]
+    assert transport.reading
+
+
+def test_a_write_that_fills_the_buffer_stops_the_frames_behind_it() -> None:
+    connection, server, _ = connect()
+
+    def answer_big(connection: Connection, frame: bytes) -> None:
+        server.slots[-1].finish(b"big")
+        connection.flush()
+        connection.pause_writing()  # as the transport does from within write
+
+    server.react = answer_big
+    connection.data_received(request("1") + request("2") + request("3"))
+    assert bodies(server) == [b"1"]
+    server.react = None
+    connection.resume_writing()
+    assert bodies(server) == [b"1", b"2", b"3"]
+
+
+def test_a_held_connection_goes_on_when_every_hold_is_released() -> None:
+    connection, server, transport = connect()
+    server.react = lambda connection, frame: connection.hold() if len(server.frames) == 1 else None
+    connection.data_received(request("1") + request("2")[:7])
+    connection.data_received(request("2")[7:] + request("3"))
+    connection.hold()
+    assert bodies(server) == [b"1"]
+    assert not transport.reading
+    connection.release()
+    assert bodies(server) == [b"1"]
+    connection.release()
+    assert bodies(server) == [b"1", b"2", b"3"]
+    assert transport.reading
+
+
+def test_an_incomplete_frame_that_was_held_is_completed_later() -> None:
+    connection, server, transport = connect()
+    stream = request("whole") + request("cut in the middle")
+    connection.hold()
+    connection.data_received(stream[:-5])
+    connection.release()
+    assert bodies(server) == [b"whole"]
+    assert transport.reading
+    connection.data_received(stream[-5:])
+    assert bodies(server) == [b"whole", b"cut in the middle"]
+
+
+@given(st.lists(st.sampled_from(["hold", "release", "pause", "resume", "data", "answer"]), max_size=60))
+def test_no_request_is_lost_or_repeated_whatever_stops_reading(steps: list[str]) -> None:
+    connection, server, transport = connect()
+    stream = b"".join(request(str(i)) for i in range(40))
+    holds, paused, sent = 0, False, 0
+    for step in steps:
+        if step == "hold":
+            connection.hold()
+            holds += 1
+        elif step == "release" and holds:
+            connection.release()
+            holds -= 1
+        elif step in ("pause", "resume") and paused == (step == "resume"):
+            (connection.pause_writing if step == "pause" else connection.resume_writing)()
+            paused = step == "pause"
+        elif step == "data":
+            connection.data_received(stream[sent : sent + 13])
+            sent += 13
+        elif step == "answer":
+            answer_all(connection, server)
+        if holds or paused:
+            assert not transport.reading
+    for _ in range(holds):
+        connection.release()
+    if paused:
+        connection.resume_writing()
+    if sent < len(stream):
+        connection.data_received(stream[sent:])
+    assert transport.reading
+    assert bodies(server) == [b"%d" % i for i in range(40)]
+
+
+def test_answers_held_back_by_one_before_them_stop_reading_before_they_fill_the_memory() -> None:
+    connection, server, transport = connect()
+
+    def answer_large(connection: Connection, frame: bytes) -> None:
+        if len(server.frames) > 1:  # the first is parked
+            server.slots[-1].finish(b"x" * (1 << 19))
+
+    server.react = answer_large
+    connection.data_received(b"".join(request(str(i)) for i in range(20)))
+    assert len(server.frames) <= 5
+    assert not transport.reading
+    server.slots[0].finish(b"at last")
+    connection.flush()
+    assert bodies(server) == [b"%d" % i for i in range(20)]
+    assert b"".join(transport.written) == b"at last" + b"x" * (19 << 19)
+    assert transport.reading

@@ -1,0 +1,396 @@
+"""Who may act as a leader without being confirmed, and under which epoch leaders know a follower. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+from actors.broker.replication.followers import Followers
+from actors.broker.replication.links import FollowerLink, FollowerListener
+from actors.broker.replication.manager import ReplicaManager
+from actors.broker.replication.waiting import Waiter
+from actors.links.replication import ack_row, push_row, read_ack, read_push
+from actors.log.errors import StorageError
+from actors.log.replication import Ack, FollowerReplica, LeaderReplica, Outcome, Push
+from actors.settings import BrokerConfig
+from actors.wire.errors import ErrorCode
+from placement.metadata import (
+    BrokerInfo,
+    ClusterMetadata,
+    PartitionInfo,
+    TopicInfo,
+    broker_record,
+    changed,
+    partition_record,
+    topic_record,
+)
+from tests.support.replica_log import MemoryLog
+from tests.support.runtime_helpers import run
+
+_ALONE = PartitionInfo(1, 0, (1, 0, 2), (1,), 1)
+
+
+def _never_confirmed(leader: LeaderReplica) -> ReplicaManager:
+    """A broker that is in the cluster and has not been confirmed by anybody since."""
+    context: Any = SimpleNamespace(
+        broker_id=1,
+        config=BrokerConfig.from_mapping({}),
+        metadata=ClusterMetadata(),
+        data_dir=SimpleNamespace(logs={}),
+    )
+    manager = ReplicaManager(context, lambda: b"", lambda: 0, lambda: -1e9)
+    manager.apply(ClusterMetadata())
+    manager._leaders[("t", 0)] = leader
+    return manager
+
+
+def _leader() -> LeaderReplica:
+    return LeaderReplica(
+        1, MemoryLog(), leader_epoch=0, replicas=(1, 0, 2), isr=(1,), partition_epoch=1, min_insync=2, now_ms=0
+    )
+
+
+def test_who_alone_may_be_elected_needs_nobody_to_confirm_it() -> None:
+    assert _never_confirmed(_leader()).leads("t", 0, _ALONE)
+
+
+def test_a_leader_alone_in_sync_is_no_leader_without_its_lease_while_an_eligible_replica_may_be_elected() -> None:
+    eligible = PartitionInfo(1, 0, (1, 0, 2), (1,), 1, (0,))
+    assert not _never_confirmed(_leader()).leads("t", 0, eligible)
+
+
+def test_whom_a_leader_has_proposed_may_have_been_elected_already() -> None:
+    leader = _leader()
+    leader.connect(0, 7, 0)
+    push = leader.take_push(0, 1000, 0)
+    assert push is not None
+    leader.on_ack(0, Ack(0, push.round, Outcome.MATCHED, 0), 0)
+    assert leader.propose(0, 1000, 0, lambda broker: 0) is not None
+    manager = _never_confirmed(leader)
+    assert not manager.leads("t", 0, _ALONE)
+    leader.refused(leader.partition_epoch)
+    assert manager.leads("t", 0, _ALONE)
+
+
+def test_the_sole_replica_takes_nothing_from_the_leader_before_it() -> None:
+    """A move has ended here, and the former leader has not heard of it."""
+    topic_id, theirs, ours = bytes(range(16)), MemoryLog(), MemoryLog()
+    theirs.append([b"a", b"b"], 3)
+    former = LeaderReplica(
+        0, theirs, leader_epoch=3, replicas=(1, 0), isr=(0, 1), partition_epoch=5, min_insync=1, now_ms=0
+    )
+    former.connect(1, 7, 0)
+    context: Any = SimpleNamespace(
+        broker_id=1,
+        config=BrokerConfig.from_mapping({}),
+        metadata=ClusterMetadata(),
+        data_dir=SimpleNamespace(logs={("t", 0): ours}, topic_ids={("t", 0): topic_id}, get=lambda *key: ours),
+        now_ms=lambda: 0,
+    )
+    manager = ReplicaManager(context, lambda: b"", lambda: 7, lambda: -1e9)
+
+    def push() -> Outcome:
+        sent = former.take_push(1, 1000, 0)
+        assert sent is not None
+        _, _, ack = read_ack(manager._take_pushes([push_row(topic_id, 0, sent)])[0])
+        former.on_ack(1, ack, 0)
+        return ack.outcome
+
+    def hear(partition: PartitionInfo) -> None:
+        context.metadata.apply(topic_record(TopicInfo("t", topic_id, (partition,), {})))
+        manager.apply(context.metadata)
+
+    hear(PartitionInfo(0, 3, (1, 0), (0, 1), 5, (), (1,), (0,)))
+    while push() is not Outcome.MATCHED or ours.log_end_offset < 2:
+        pass
+    hear(PartitionInfo(1, 4, (1,), (1,), 6))
+    ours.append([b"new"], 4)
+    theirs.append([b"old", b"old"], 3)
+    assert push() is Outcome.FENCED
+    assert former.deposed
+    assert theirs.high_watermark == 2, "nothing is acknowledged that the new leader does not have"
+    assert list(ours.records().values()) == [b"a", b"b", b"new"]
+
+
+def test_a_replica_that_was_dropped_and_added_again_takes_nothing_before_it_knows() -> None:
+    """Else it would be in sync by the log that it deletes when it hears that it was dropped."""
+    topic_id, metadata = bytes(range(16)), ClusterMetadata()
+    leader = LeaderReplica(
+        0, MemoryLog(), leader_epoch=3, replicas=(0, 1), isr=(0,), partition_epoch=7, min_insync=1, now_ms=0, added_at=7
+    )
+    leader.connect(1, 7, 0)
+    push = leader.take_push(1, 1000, 0)
+    assert push is not None
+    context: Any = SimpleNamespace(
+        broker_id=1, metadata=metadata, data_dir=SimpleNamespace(get=lambda *key: None, not_opened=set())
+    )
+    followers = Followers(context)
+
+    def outcome(*image: Any, **later: Any) -> Outcome:
+        metadata.apply(topic_record(TopicInfo("t", topic_id, (PartitionInfo(*image, **later),), {})))
+        return followers.take(("t", 0), topic_id, push, -1).outcome
+
+    assert outcome(0, 3, (0, 1), (0, 1), 5) is Outcome.FAILED, "the news of the drop, at 6, are still to come"
+    assert outcome(0, 3, (0,), (0,), 6) is Outcome.FAILED
+    assert outcome(0, 3, (0, 1), (0,), 7, added_at=7) is Outcome.MATCHED
+
+
+def test_a_replica_that_cannot_be_opened_is_in_sync_with_nothing_and_says_so() -> None:
+    """Not even while its leader's log is empty: it would be elected, and could not lead."""
+    topic_id, metadata = bytes(range(16)), ClusterMetadata()
+    leader = LeaderReplica(
+        0, MemoryLog(), leader_epoch=3, replicas=(0, 1), isr=(0, 1), partition_epoch=7, min_insync=1, now_ms=0
+    )
+    leader.connect(1, 7, 0)
+    push = leader.take_push(1, 1000, 0)
+    assert push is not None
+    told: list[tuple[str, int]] = []
+
+    def create(*_: Any, **__: Any) -> None:
+        raise StorageError("input/output error")
+
+    context: Any = SimpleNamespace(
+        broker_id=1,
+        metadata=metadata,
+        data_dir=SimpleNamespace(get=lambda *key: None, not_opened={("t", 0)}, create=create),
+        topic_log_config=lambda topic: None,
+        replication=SimpleNamespace(failed=lambda *key: told.append(key)),
+        now_ms=lambda: 0,
+    )
+    metadata.apply(topic_record(TopicInfo("t", topic_id, (PartitionInfo(0, 3, (0, 1), (0, 1), 7),), {})))
+    assert Followers(context).take(("t", 0), topic_id, push, -1).outcome is Outcome.FAILED
+    assert told == [("t", 0)]
+
+
+class _Leading:
+    """Broker 0, which leads t-0, and what it sends to broker 1 and to the controller."""
+
+    def __init__(self, log: MemoryLog, replicas: tuple[int, ...]) -> None:
+        self.topic_id, self.metadata = bytes(range(16)), ClusterMetadata()
+        self.rows: list[Any] = []
+        self.calls: list[tuple[str, Any]] = []
+        self._soon: list[tuple[Callable[..., None], Any]] = []
+        key = ("t", 0)
+        context: Any = SimpleNamespace(
+            broker_id=0,
+            config=BrokerConfig.from_mapping({}),
+            metadata=self.metadata,
+            data_dir=SimpleNamespace(logs={key: log}, not_opened=set()),
+            log=lambda *key: log,
+            loop=SimpleNamespace(time=lambda: 100.0, call_soon=lambda call, *args: self._soon.append((call, args))),
+            controller=SimpleNamespace(connected=True, call=lambda name, asked, done: self.calls.append((name, asked))),
+            min_insync_replicas=lambda topic: 1,
+            wake=lambda *key: None,
+        )
+        self.manager = ReplicaManager(context, lambda: b"", lambda: 3, lambda: 100.0)
+        self.link: Any = SimpleNamespace(
+            broker_id=1,
+            broker_epoch=7,
+            ready=True,
+            room=1 << 20,
+            heard_at=100.0,
+            push=self.rows.extend,
+            ping=lambda: None,
+            address=("h", 2),
+        )
+        self.manager._links[1] = self.link
+        for broker in (0, 1, 2):
+            self.metadata.apply(broker_record(BrokerInfo(broker, "h", 1, None, 7, broker != 2, "h", 2)))
+        # Over the same connection broker 1 follows another partition all the while.
+        other = PartitionInfo(0, 0, (0, 1), (0, 1))
+        self.metadata.apply(topic_record(TopicInfo("other", bytes(16), (other,), {})))
+        self.partition = PartitionInfo(0, 0, replicas, replicas)
+        self.metadata.apply(topic_record(TopicInfo("t", self.topic_id, (self.partition,), {})))
+        self.first = self.hear()
+
+    def hear(self, **changes: Any) -> list[Push]:
+        """Have the partition changed; what is pushed then."""
+        if changes:
+            self.partition = changed(self.partition, **changes)
+        self.metadata.apply(partition_record("t", 0, self.partition))
+        self.manager.apply(self.metadata)
+        self._run()
+        rows = [row for row in self.rows if row[0] == self.topic_id]
+        self.rows.clear()
+        return [read_push(row)[2] for row in rows]
+
+    def acknowledged(self, ack: Ack) -> None:
+        self.manager.acknowledged(self.link, [ack_row(self.topic_id, 0, ack)])
+        self._run()
+
+    def proposed(self) -> list[list[int]]:
+        return [[broker for broker, _ in asked["partitions"][0]["isr"]] for _, asked in self.calls]
+
+    def _run(self) -> None:
+        while self._soon:
+            call, args = self._soon.pop(0)
+            call(*args)
+
+
+def test_what_a_replica_said_before_it_was_dropped_is_not_taken_for_what_it_says_when_it_is_added_again() -> None:
+    """In between the partition had one replica, and the leader, at the same epoch, nobody to lead."""
+    log, theirs = MemoryLog(), MemoryLog()
+    for each in (log, theirs):
+        each.append([b"a", b"b"], 0)
+    leading = _Leading(log, (0,))
+    (old,) = leading.hear(replicas=(0, 1))
+    assert old.since == 1
+    leading.hear(replicas=(0,))
+    (new,) = leading.hear(replicas=(0, 1))
+    assert new.since == 3
+    leading.acknowledged(FollowerReplica(theirs, 0).on_push(old, 0))
+    assert leading.proposed() == []
+    leading.acknowledged(FollowerReplica(theirs, 0).on_push(new, 0))
+    assert leading.proposed() == [[0, 1]]
+
+
+def test_who_is_in_sync_need_not_hear_of_an_addition_before_it_takes_the_next_record() -> None:
+    log = MemoryLog()
+    leading = _Leading(log, (0, 1))
+    (first,) = leading.first
+    assert first.since == -1
+    leading.acknowledged(FollowerReplica(MemoryLog(), 0).on_push(first, 0))
+    assert leading.hear(replicas=(0, 1, 2), isr=(0, 1)) == []
+    log.append([b"a"], 0)
+    leading.manager.appended("t", 0, leading.partition)
+    (push,) = leading.hear()
+    assert (push.since, push.next_offset) == (-1, 1)
+
+
+def test_a_watermark_for_which_there_was_no_room_is_told_with_the_next_tick() -> None:
+    log, theirs = MemoryLog(), FollowerReplica(MemoryLog(), 0)
+    leading = _Leading(log, (0, 1))
+    leading.acknowledged(theirs.on_push(leading.first[0], 0))
+    log.append([b"a"], 0)
+    leading.manager.appended("t", 0, leading.partition)
+    (push,) = leading.hear()
+    leading.acknowledged(theirs.on_push(push, 0))
+    assert (log.high_watermark, leading.hear()) == (1, [])
+    leading.link.room = 0
+    leading.manager.tick()
+    leading.link.room = 1 << 20
+    leading.manager.has_room(leading.link)  # between ticks, watermarks alone are not worth a push
+    assert leading.hear() == []
+    leading.manager.tick()
+    assert [push.high_watermark for push in leading.hear()] == [1]
+
+
+def test_a_broker_that_cannot_lead_gives_way_to_an_eligible_one_too() -> None:
+    leading = _Leading(MemoryLog(), (0, 1, 2))
+    leading.hear(isr=(0,), elr=())
+    leading.manager.failed("t", 0)
+    assert leading.calls == [], "nobody else may lead"
+    leading.hear(isr=(0,), elr=(1,))
+    leading.manager.failed("t", 0)
+    assert [name for name, _ in leading.calls] == ["replica_torn"]
+
+
+class _Link:
+    """A leader's end of a connection, as its follower sees it."""
+
+    transport = None
+
+    def __init__(self) -> None:
+        self.sent: list[dict[str, Any]] = []
+        self.closed = False
+
+    def send(self, message: dict[str, Any]) -> None:
+        self.sent.append(message)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def _listener(epochs: list[int]) -> FollowerListener:
+    return FollowerListener(0, lambda: epochs[-1], lambda: b"", lambda rows: [], dict)
+
+
+def test_a_follower_that_does_not_know_its_epoch_yet_has_its_leader_come_again() -> None:
+    """The controller's news reach the leader first; no in-sync set with epoch -1 would ever be recorded."""
+    epochs, early, late = [-1], _Link(), _Link()
+    listener: Any = _listener(epochs)
+    listener._on_message(early, {"hello": 1})
+    assert early.closed
+    assert not early.sent
+    epochs.append(3)
+    listener._on_message(late, {"hello": 1})
+    assert late.sent == [{"hello": 0, "epoch": 3}]
+
+
+def test_a_follower_with_a_new_epoch_has_its_leaders_come_again() -> None:
+    """After the controller took it for dead: sets that name it under its former epoch are refused for ever."""
+    epochs, link = [3], _Link()
+    listener: Any = _listener(epochs)
+    listener._on_message(link, {"hello": 1})
+    listener._on_message(link, {"ping": 1.0})
+    assert link.sent[-1] == {"pong": 1.0}
+    epochs.append(4)
+    listener._on_message(link, {"ping": 2.0})
+    assert link.closed
+
+
+def test_a_watermark_that_a_refused_proposal_held_back_is_told_to_those_who_wait() -> None:
+    log = MemoryLog()
+    leader = LeaderReplica(
+        1, log, leader_epoch=0, replicas=(1, 0, 2), isr=(1,), partition_epoch=1, min_insync=1, now_ms=0
+    )
+    leader.connect(0, 7, 0)
+    push = leader.take_push(0, 1000, 0)
+    assert push is not None
+    leader.on_ack(0, Ack(0, push.round, Outcome.MATCHED, 0), 0)
+    manager = _never_confirmed(leader)
+    asked: list[Callable[[Any, str | None], None]] = []
+    told: list[ErrorCode] = []
+    context: Any = manager._context
+    context.loop = SimpleNamespace(time=lambda: 0.0)
+    context.controller = SimpleNamespace(call=lambda operation, arguments, done: asked.append(done))
+    context.metadata = SimpleNamespace(topics={"t": SimpleNamespace(id=bytes(16))})
+    context.wake = lambda topic, index: None
+    manager._proposals.send(lambda broker: 0)
+    log.append([b"x"], 0)
+    assert not leader.advance()
+    manager._waiting.add(("t", 0), Waiter(1, told.append))
+    asked[0]([{"error_code": ErrorCode.INVALID_UPDATE_VERSION}], None)
+    assert told == [ErrorCode.NONE]
+    assert log.high_watermark == 1
+
+
+def test_fewer_replicas_asked_for_let_a_watermark_go_on_at_once() -> None:
+    leader = _leader()
+    leader.log.append([b"x"], 0)  # type: ignore[attr-defined]
+    assert not leader.advance()
+    manager = _never_confirmed(leader)
+    context: Any = manager._context
+    context.loop = SimpleNamespace(time=lambda: 0.0)
+    context.min_insync_replicas = lambda topic: 1
+    context.wake = lambda topic, index: None
+    told: list[ErrorCode] = []
+    manager._waiting.add(("t", 0), Waiter(1, told.append))
+    manager._update(("t", 0), leader, _ALONE)
+    assert told == [ErrorCode.NONE]
+
+
+def test_records_on_their_way_to_a_follower_leave_less_room_for_others() -> None:
+    log = MemoryLog()
+    log.append([b"x" * 5000], 0)
+    leader = LeaderReplica(1, log, leader_epoch=0, replicas=(1, 0), isr=(1,), partition_epoch=1, min_insync=1, now_ms=0)
+    leader.connect(0, 7, 0)
+    probe = leader.take_push(0, 10_000, 0)
+    assert probe is not None
+    leader.on_ack(0, Ack(0, probe.round, Outcome.MISMATCHED), 0)
+    push = leader.take_push(0, 10_000, 0)
+    assert push is not None
+
+    async def test() -> None:
+        link = FollowerLink(0, ("127.0.0.1", 1), b"", 1, SimpleNamespace(acknowledged=lambda link, rows: None))  # type: ignore[arg-type]
+        protocol: Any = SimpleNamespace(send=lambda message: None, writable=True, close=lambda: None)
+        link._protocol, link.ready = protocol, True
+        before = link.room
+        link.push([push_row(bytes(16), 0, push)])
+        assert before - link.room >= len(push.records) > 5000
+        link._on_message(protocol, {"acks": [[]]})
+        assert link.room == before
+        link.close()
+
+    run(test())

@@ -1,0 +1,96 @@
+"""Tables of consumer groups: Kafka's columns, lag, and who is named where."""
+
+from __future__ import annotations
+
+from actors.cli.group_rows import (
+    OFFSET_COLUMNS,
+    member_columns,
+    member_rows,
+    offset_rows,
+    remarks,
+    state_row,
+)
+from actors.client import OffsetAndMetadata, TopicPartition
+from actors.client.admin.types import GroupDescription, MemberDescription
+from actors.client.records import Node
+
+BROKER = Node(0, "127.0.0.1", 9092)
+
+
+def member(name: str, instance: str | None, *partitions: tuple[str, int]) -> MemberDescription:
+    held = tuple(TopicPartition(*partition) for partition in partitions)
+    return MemberDescription(name, instance, "c", "/127.0.0.1", (), held, b"", b"")
+
+
+ONE, TWO = member("m-1", None, ("t", 1), ("a", 0)), member("m-2", "box-2", ("t", 0))
+STABLE = GroupDescription("g", "Stable", "consumer", "range", (ONE, TWO), BROKER)
+EMPTY = GroupDescription("g", "Empty", "consumer", "", (), BROKER)
+MOVING = GroupDescription("g", "PreparingRebalance", "consumer", "", (), BROKER)
+
+
+def test_columns_are_kafkas() -> None:
+    heads = [column.replace("_", "-").upper() for column in OFFSET_COLUMNS]
+    assert " ".join(heads) == "GROUP TOPIC PARTITION CURRENT-OFFSET LOG-END-OFFSET LAG CONSUMER-ID HOST CLIENT-ID"
+
+
+def test_held_partitions_come_first_in_order_then_those_nobody_holds() -> None:
+    first, second, old = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("old", 3)
+    committed = {second: OffsetAndMetadata(4), old: OffsetAndMetadata(1, "note", 2)}
+    ends = {first: 9, second: 10, old: 1}
+    rows = offset_rows(STABLE, committed, ends)
+    assert [(row["topic"], row["partition"], row["consumer_id"]) for row in rows] == [
+        ("a", 0, "m-1"),
+        ("t", 0, "m-2"),
+        ("t", 1, "m-1"),
+        ("old", 3, None),
+    ]
+    assert [(row["current_offset"], row["log_end_offset"], row["lag"]) for row in rows] == [
+        (None, None, None),
+        (None, 9, None),
+        (4, 10, 6),
+        (1, 1, 0),
+    ]
+    assert (rows[3]["leader_epoch"], rows[3]["metadata"]) == (2, "note")
+
+
+def test_a_group_that_rebalances_shows_its_members_and_what_it_had_committed() -> None:
+    """Nobody holds anything then: there was no table at all."""
+    idle = member("m-1", None)
+    moving = GroupDescription("g", "PreparingRebalance", "consumer", "", (idle,), BROKER)
+    rows = offset_rows(moving, {TopicPartition("t", 0): OffsetAndMetadata(4)}, {TopicPartition("t", 0): 9})
+    assert [(row["topic"], row["partition"], row["lag"], row["consumer_id"]) for row in rows] == [
+        ("t", 0, 5, None),
+        (None, None, None, "m-1"),
+    ]
+    stable = GroupDescription("g", "Stable", "consumer", "range", (idle,), BROKER)
+    assert offset_rows(stable, {}, {}) == []
+
+
+def test_members_show_what_they_hold() -> None:
+    rows = member_rows(STABLE)
+    assert [(row["consumer_id"], row["#partitions"], row["assignment"]) for row in rows] == [
+        ("m-1", 2, "a(0), t(1)"),
+        ("m-2", 1, "t(0)"),
+    ]
+
+
+def test_instance_ids_have_a_column_only_where_there_are_some() -> None:
+    assert "group_instance_id" in member_columns([STABLE], verbose=False)
+    assert "group_instance_id" not in member_columns([EMPTY], verbose=False)
+    assert member_columns([EMPTY], verbose=True)[-1] == "assignment"
+
+
+def test_state_names_coordinator_assignor_and_size() -> None:
+    assert state_row(STABLE) == {
+        "group": "g",
+        "coordinator": "127.0.0.1:9092 (0)",
+        "assignment_strategy": "range",
+        "state": "Stable",
+        "#members": 2,
+    }
+
+
+def test_remarks_are_made_on_groups_without_members_or_in_motion() -> None:
+    assert list(remarks(STABLE)) == []
+    assert list(remarks(EMPTY)) == ["Consumer group 'g' has no active members."]
+    assert list(remarks(MOVING)) == ["Warning: Consumer group 'g' is rebalancing."]

@@ -1,0 +1,621 @@
+"""The join phase: statements B-01 to B-45."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from actors.coordinator import CoordinatorConfig, LeaveGroupRequest, LeavingMember
+from actors.coordinator.group import MAX_GENERATION
+from actors.coordinator.records import GroupPut, decode
+from tests.support.coordination import NO_DELAY, Client, Driver, form, stable_group, subscription
+
+DELAY = CoordinatorConfig(group_initial_rebalance_delay_ms=3_000)
+OTHER = (("range", subscription("other")),)
+
+
+def trio(driver: Driver) -> list[Client]:
+    """A stable group of three; a leads."""
+    return stable_group(driver, *(Client(driver, name) for name in "abc"))
+
+
+def preparing(driver: Driver) -> tuple[Client, Client, Client, Client]:
+    """a, b and c were stable; d has come, so that the group prepares a rebalance, not the first one."""
+    a, b, c = trio(driver)
+    d = Client(driver, "d").join()
+    assert driver.state() == "PreparingRebalance"
+    return a, b, c, d
+
+
+# -- coming into being
+
+
+@pytest.mark.conformance("B-01")
+def test_first_join_of_an_old_client_is_parked_and_leads() -> None:
+    driver = Driver(DELAY)
+    a = Client(driver, "a", version=3)
+    a.ask_join()
+    assert a.join_answer is None
+    assert driver.state() == "PreparingRebalance"
+    assert driver.group().leader_id == "a-u1"
+
+
+@pytest.mark.conformance("B-02")
+def test_first_join_is_given_an_id_and_the_group_is_recorded() -> None:
+    driver = Driver()
+    a = Client(driver, "a")
+    response = driver.answer(a.ask_join())
+    assert (response.error_code, response.member_id) == (79, "a-u1")
+    assert response.generation_id == -1
+    assert driver.state() == "Empty"
+    assert driver.group().members == {}
+    (record,) = driver.log
+    change = decode(*record)
+    assert isinstance(change, GroupPut)
+    assert (change.metadata.generation_id, change.metadata.protocol_type) == (0, "")
+    assert (change.metadata.protocol_name, change.metadata.members) == (None, ())
+
+
+@pytest.mark.conformance("B-03")
+def test_join_with_the_given_id_is_admitted_and_parked() -> None:
+    driver = Driver(DELAY)
+    a = Client(driver, "a").join()
+    assert a.join_answer is None
+    assert list(driver.group().members) == ["a-u1"]
+    assert not driver.group().pending_joins
+
+
+@pytest.mark.conformance("B-04")
+def test_pending_id_is_forgotten_after_its_session() -> None:
+    driver = Driver()
+    a = Client(driver, "a", session_ms=10_000)
+    a.member_id = driver.answer(a.ask_join()).member_id
+    driver.advance(9_999)
+    assert driver.group().pending_joins
+    driver.advance(1)
+    assert not driver.group().pending_joins
+    assert driver.answer(a.ask_join()).error_code == 25
+
+
+def pending_joins(driver: Driver, pending: Client) -> None:
+    pending.join()
+
+
+def pending_leaves(driver: Driver, pending: Client) -> None:
+    entry = LeavingMember(pending.member_id)
+    assert driver.call(LeaveGroupRequest("g", (entry,))).members[0].error_code == 0
+
+
+def pending_expires(driver: Driver, pending: Client) -> None:
+    driver.advance(pending.session_ms)
+
+
+@pytest.mark.conformance("B-05", "B-74")
+@pytest.mark.parametrize("end", [pending_joins, pending_leaves, pending_expires])
+def test_a_pending_id_holds_the_rebalance_up(end: Callable[[Driver, Client], None]) -> None:
+    driver = Driver()
+    a, b, c, d = preparing(driver)
+    e = Client(driver, "e")
+    e.member_id = driver.answer(e.ask_join()).member_id
+    for client in (a, b, c):
+        client.join()
+    assert a.join_answer is None
+    assert driver.state() == "PreparingRebalance"
+    end(driver, e)
+    assert a.joined().generation_id == d.joined().generation_id == 3
+
+
+# -- the first rebalance
+
+
+@pytest.mark.conformance("B-06", "B-07", "B-08", "B-09")
+@pytest.mark.parametrize(
+    ("delay", "rebalance", "joins", "completes"),
+    [
+        (3_000, 10_000, [0], 3_000),
+        (3_000, 10_000, [0, 1_000], 6_000),
+        (3_000, 10_000, [0, 1_000, 4_000, 7_000], 10_000),
+        (3_000, 4_000, [0, 1_000], 4_000),
+        (3_000, 1_000, [0, 500], 3_000),
+        (3_000, 1_000, [0], 3_000),
+    ],
+)
+@pytest.mark.parametrize("emptied_at", [0, 5], ids=["new", "emptied"])
+def test_initial_delay(delay: int, rebalance: int, joins: list[int], completes: int, emptied_at: int) -> None:
+    driver = Driver(CoordinatorConfig(group_initial_rebalance_delay_ms=delay))
+    if emptied_at:
+        empty_at(driver, emptied_at)
+    start = driver.now.monotonic_ms
+    clients = []
+    for at in joins:
+        driver.advance(start + at - driver.now.monotonic_ms)
+        clients.append(Client(driver, f"c{at}", rebalance_ms=rebalance).join())
+    driver.advance(start + completes - 1 - driver.now.monotonic_ms)
+    assert all(client.join_answer is None for client in clients)
+    driver.advance(1)
+    assert {client.joined().generation_id for client in clients} == {emptied_at + 1}
+
+
+def empty_at(driver: Driver, generation: int) -> None:
+    """The group has had a member, and is without one in this generation."""
+    last = Client(driver, "last").join()
+    driver.advance(3_000)
+    while driver.group().generation_id < generation - 1:
+        form(driver, [last])
+        last.join()
+    form(driver, [last])
+    driver.leave("g", (last.member_id, None))
+    assert (driver.state(), driver.group().generation_id) == ("Empty", generation)
+
+
+def test_no_initial_delay_completes_at_once() -> None:
+    driver = Driver(NO_DELAY)
+    assert Client(driver, "a").join().joined().generation_id == 1
+
+
+@pytest.mark.conformance("B-10")
+def test_initial_delay_does_not_end_early_because_all_are_there() -> None:
+    driver = Driver(DELAY)
+    a, b = Client(driver, "a").join(), Client(driver, "b").join()
+    assert driver.group().all_joined
+    driver.advance(2_999)
+    assert a.join_answer is None
+    assert b.join_answer is None
+
+
+def test_expiry_of_a_pending_id_may_end_the_initial_delay() -> None:
+    driver = Driver(CoordinatorConfig(group_initial_rebalance_delay_ms=30_000))
+    a = Client(driver, "a").join()
+    Client(driver, "b", session_ms=6_000).ask_join()
+    driver.advance(6_000)
+    assert a.joined().generation_id == 1
+
+
+# -- later rebalances
+
+
+@pytest.mark.conformance("B-11")
+def test_a_newcomer_sends_the_others_back_to_join() -> None:
+    driver = Driver()
+    a, b, _, d = preparing(driver)
+    assert d.join_answer is None
+    assert [a.heartbeat(), b.heartbeat()] == [27, 27]
+    assert driver.group().generation_id == 2
+
+
+@pytest.mark.conformance("B-12")
+def test_the_last_rejoin_completes_the_rebalance_for_all() -> None:
+    driver = Driver()
+    a, b, c, d = preparing(driver)
+    a.join(), b.join()
+    assert [x.join_answer for x in (a, b, d)] == [None] * 3
+    before = driver.now
+    c.join()
+    assert driver.now == before
+    assert {x.joined().generation_id for x in (a, b, c, d)} == {3}
+
+
+@pytest.mark.conformance("B-13")
+def test_a_member_that_only_heartbeats_is_dropped_after_the_rebalance_timeout() -> None:
+    driver = Driver()
+    a, b, c, d = preparing(driver)
+    a.join(), b.join()
+    for _ in range(19):
+        driver.advance(3_000)
+        assert c.heartbeat() == 27
+    driver.advance(2_999)
+    assert a.join_answer is None
+    driver.advance(1)
+    assert {x.joined().generation_id for x in (a, b, d)} == {3}
+    assert c.member_id not in driver.group().members
+    assert c.heartbeat() == 25
+
+
+@pytest.mark.conformance("B-14")
+def test_join_timer_is_the_longest_rebalance_timeout() -> None:
+    driver = Driver()
+    timeouts = (5_000, 10_000, 30_000)
+    a, b, c = (Client(driver, str(ms), rebalance_ms=ms, session_ms=100_000) for ms in timeouts)
+    stable_group(driver, a, b, c)
+    assert driver.group().rebalance_timeout_ms == 30_000
+    Client(driver, "d", rebalance_ms=1_000).join()
+    b.join()
+    driver.advance(29_999)
+    assert b.join_answer is None
+    driver.advance(1)
+    assert b.joined().generation_id == 3
+
+
+@pytest.mark.conformance("B-15")
+def test_the_leader_alone_gets_the_members() -> None:
+    driver = Driver(DELAY)
+    clients = [Client(driver, name, protocols=(("range", name.encode()),)).join() for name in "abc"]
+    driver.advance(6_000)
+    answers = [client.joined() for client in clients]
+    assert {(x.generation_id, x.leader, x.protocol_type, x.protocol_name) for x in answers} == {
+        (1, clients[0].member_id, "consumer", "range")
+    }
+    assert [(m.member_id, m.metadata) for m in answers[0].members] == [
+        (client.member_id, client.name.encode()) for client in clients
+    ]
+    assert answers[1].members == answers[2].members == ()
+
+
+@pytest.mark.conformance("B-16")
+def test_a_leader_that_rejoins_stays_leader() -> None:
+    driver = Driver()
+    a, b, c, d = preparing(driver)  # d joined first in this round
+    c.join(), b.join(), a.join()
+    assert {x.joined().leader for x in (a, b, c, d)} == {a.member_id}
+
+
+@pytest.mark.conformance("B-17")
+def test_a_leader_that_stays_away_is_replaced_by_one_that_rejoined() -> None:
+    driver = Driver()
+    _, b, c, d = preparing(driver)
+    c.join(), b.join()
+    driver.advance(60_000)
+    assert {x.joined().leader for x in (b, c, d)} == {b.member_id}  # the oldest
+    assert len(b.joined().members) == 3
+
+
+@pytest.mark.conformance("B-18")
+def test_a_leader_that_leaves_is_replaced() -> None:
+    driver = Driver()
+    a, b, c = trio(driver)
+    driver.leave("g", (a.member_id, None))
+    assert driver.group().leader_id in (b.member_id, c.member_id)
+
+
+@pytest.mark.conformance("B-12")
+def test_a_member_that_expires_completes_the_rebalance_of_the_others() -> None:
+    driver = Driver()
+    a, b, c, d = preparing(driver)
+    a.join(), b.join()
+    driver.advance(10_000)
+    assert {x.joined().generation_id for x in (a, b, d)} == {3}
+    assert c.member_id not in driver.group().members
+
+
+# -- protocols
+
+
+@pytest.mark.conformance("B-19", "B-20")
+@pytest.mark.parametrize(
+    ("lists", "chosen"),
+    [(["ab", "ba", "b"], "b"), (["ab", "ab", "ba"], "a"), (["ba", "ab", "ba"], "b"), (["abc", "cb", "bc"], "b")],
+)
+def test_protocol_selection(lists: list[str], chosen: str) -> None:
+    driver = Driver(DELAY)
+    clients = [
+        Client(driver, f"c{n}", protocols=tuple((name, b"") for name in names)).join() for n, names in enumerate(lists)
+    ]
+    driver.advance(60_000)
+    assert {client.joined().protocol_name for client in clients} == {chosen}
+
+
+@pytest.mark.conformance("B-21")
+def test_a_joiner_without_a_common_protocol_is_refused() -> None:
+    driver = Driver()
+    trio(driver)
+    answer = driver.answer(Client(driver, "d", protocols=(("roundrobin", b""),)).ask_join())
+    assert (answer.error_code, answer.member_id) == (23, "")
+    assert driver.state() == "Stable"
+
+
+@pytest.mark.conformance("B-22")
+@pytest.mark.parametrize("changes", [{"protocol_type": ""}, {"protocols": ()}])
+@pytest.mark.parametrize("exists", [True, False])
+def test_no_protocols_are_refused_by_an_empty_group(changes: dict[str, object], exists: bool) -> None:
+    driver = Driver()
+    if exists:
+        driver.commit_offset("g", 1)
+    assert driver.answer(Client(driver, "a").ask_join(**changes)).error_code == 23
+    assert (driver.group_or_none() is not None) is exists
+
+
+@pytest.mark.conformance("B-23")
+def test_another_protocol_type_needs_an_empty_group() -> None:
+    driver = Driver()
+    (a,) = stable_group(driver, Client(driver, "a"))
+    connect = Client(driver, "k", protocol_type="connect")
+    assert driver.answer(connect.ask_join()).error_code == 23
+    driver.leave("g", (a.member_id, None))
+    assert driver.state() == "Empty"
+    assert driver.group().protocol_type == "consumer"
+    assert connect.join().joined().protocol_type == "connect"
+    assert driver.group().protocol_type == "connect"
+
+
+@pytest.mark.conformance("B-24")
+def test_a_lone_member_cannot_switch_to_a_disjoint_list() -> None:
+    driver = Driver()
+    (a,) = stable_group(driver, Client(driver, "a"))
+    assert driver.answer(a.ask_join(protocols=(("sticky", b""),))).error_code == 23
+    assert driver.state() == "Stable"
+
+
+# -- what is refused at the door
+
+
+@pytest.mark.conformance("B-25")
+@pytest.mark.parametrize(("session", "error"), [(5_999, 26), (6_000, 79), (1_800_000, 79), (1_800_001, 26)])
+def test_session_timeout_bounds(session: int, error: int) -> None:
+    driver = Driver()
+    assert driver.answer(Client(driver, session_ms=session).ask_join()).error_code == error
+
+
+@pytest.mark.conformance("B-26")
+@pytest.mark.parametrize("group_id", ["", None])
+def test_no_group_id(group_id: str | None) -> None:
+    driver = Driver()
+    assert driver.answer(Client(driver).ask_join(group_id=group_id)).error_code == 24
+
+
+def test_names_too_long_for_a_record() -> None:
+    driver = Driver()
+    assert driver.answer(Client(driver).ask_join(group_id="g" * 32_768)).error_code == 42
+    assert driver.answer(Client(driver, group_id="g" * 32_767).ask_join()).error_code == 79
+
+
+@pytest.mark.parametrize(("bytes_", "error"), [(32_730, 79), (32_731, 42), (32_767, 42)])
+def test_a_client_id_that_makes_a_member_id_too_long_for_an_answer(bytes_: int, error: int) -> None:
+    driver = Driver()
+    answer = driver.answer(Client(driver).ask_join(client_id="c" * bytes_))
+    assert answer.error_code == error
+    assert len(answer.member_id) <= 32_767
+
+
+def test_an_instance_id_that_makes_a_member_id_too_long_for_a_record() -> None:
+    driver = Driver()
+    assert driver.answer(Client(driver, instance="i" * 32_731).ask_join()).error_code == 42
+    stable_group(driver, Client(driver, instance="i" * 32_730))
+
+
+@pytest.mark.conformance("B-27")
+def test_a_member_id_in_a_missing_group() -> None:
+    driver = Driver()
+    answer = driver.answer(Client(driver).ask_join(member_id="ghost"))
+    assert (answer.error_code, answer.member_id) == (25, "ghost")
+    assert driver.group_or_none() is None
+
+
+# -- joining again
+
+
+def completing(driver: Driver) -> list[Client]:
+    """Three members that have joined but not synced; a leads."""
+    a, b, c, d = preparing(driver)
+    driver.leave("g", (d.member_id, None))
+    for client in (a, b, c):
+        client.join()
+    for client in (a, b, c):
+        client.joined()
+    assert driver.state() == "CompletingRebalance"
+    return [a, b, c]
+
+
+@pytest.mark.conformance("B-28")
+def test_identical_rejoin_while_completing_is_answered_at_once() -> None:
+    driver = Driver()
+    a, b, _ = completing(driver)
+    b.ask_sync()
+    leader, follower = driver.answer(a.ask_join()), driver.answer(b.ask_join())
+    assert (leader.generation_id, follower.generation_id) == (a.generation, a.generation)
+    assert len(leader.members) == 3
+    assert follower.members == ()
+    assert driver.state() == "CompletingRebalance"
+    assert b.sync_answer is None
+
+
+@pytest.mark.conformance("B-29")
+def test_changed_rejoin_while_completing_rebalances() -> None:
+    driver = Driver()
+    _, b, c = completing(driver)
+    c.ask_sync()
+    b.ask_join(protocols=OTHER)
+    assert c.sync_answer is not None
+    assert c.sync_answer.error_code == 27
+    assert driver.state() == "PreparingRebalance"
+    assert b.join_answer is None
+
+
+@pytest.mark.conformance("B-30")
+def test_a_newcomer_while_completing_rebalances() -> None:
+    driver = Driver()
+    a, b, c = completing(driver)
+    driver.holds = True
+    a.ask_sync({a.member_id: b"x"}), b.ask_sync()
+    Client(driver, "d").join()
+    assert [x.sync_answer.error_code for x in (a, b) if x.sync_answer] == [27, 27]
+    assert driver.state() == "PreparingRebalance"
+    driver.release()
+    assert driver.state() == "PreparingRebalance"
+    assert {member.assignment for member in driver.group().members.values()} == {b""}
+    assert c.heartbeat() == 27
+
+
+@pytest.mark.conformance("B-31")
+def test_unchanged_rejoin_of_a_follower_in_stable_is_answered_at_once() -> None:
+    driver = Driver()
+    _, b, _ = trio(driver)
+    answer = driver.answer(b.ask_join())
+    assert (answer.error_code, answer.generation_id, answer.members) == (0, 2, ())
+    assert driver.state() == "Stable"
+
+
+@pytest.mark.conformance("B-32")
+def test_changed_rejoin_of_a_follower_in_stable_rebalances() -> None:
+    driver = Driver()
+    _, b, _ = trio(driver)
+    b.ask_join(protocols=OTHER)
+    assert b.join_answer is None
+    assert driver.state() == "PreparingRebalance"
+
+
+@pytest.mark.conformance("B-33")
+def test_unchanged_rejoin_of_the_leader_in_stable_rebalances() -> None:
+    driver = Driver()
+    a, _, _ = trio(driver)
+    a.ask_join()
+    assert a.join_answer is None
+    assert driver.state() == "PreparingRebalance"
+
+
+@pytest.mark.conformance("B-34")
+@pytest.mark.parametrize("member_id", ["", "any"])
+def test_join_of_a_dead_group(member_id: str) -> None:
+    driver = Driver()
+    driver.commit_offset("g", 1)
+    driver.holds = True
+    driver.delete_group("g")
+    assert driver.state() == "Dead"
+    assert driver.answer(Client(driver).ask_join(member_id=member_id)).error_code == 15
+
+
+@pytest.mark.conformance("B-35")
+def test_a_new_member_waits_five_minutes_at_most() -> None:
+    driver = Driver()
+    (a,) = stable_group(driver, Client(driver, "a", rebalance_ms=600_000, session_ms=1_000_000))
+    b = Client(driver, "b", session_ms=6_000).join()
+    driver.advance(299_999)
+    assert b.join_answer is None
+    driver.advance(1)
+    assert b.join_answer is not None
+    assert (b.join_answer.error_code, b.join_answer.member_id) == (25, "")
+    assert list(driver.group().members) == [a.member_id]
+
+
+@pytest.mark.conformance("B-36")
+def test_a_parked_known_member_does_not_expire() -> None:
+    driver = Driver()
+    a, b, c, _ = preparing(driver)
+    a.join(), b.join()
+    for _ in range(10):
+        driver.advance(5_000)
+        c.heartbeat()
+    assert {a.member_id, b.member_id} <= set(driver.group().members)
+    assert a.join_answer is None
+
+
+@pytest.mark.conformance("B-37")
+def test_the_newest_join_of_a_member_gets_the_answer() -> None:
+    driver = Driver()
+    a, b, c, _ = preparing(driver)
+    older = a.ask_join()
+    newer = a.ask_join()
+    # Not left open, as answers leave a connection in order: told to join again, which it has done.
+    assert driver.answer(older).error_code == 27
+    assert driver.answer(newer) is None
+    b.join(), c.join()
+    assert driver.answer(newer).error_code == 0
+    assert driver.group().awaiting_join == 0
+
+
+@pytest.mark.conformance("B-38")
+def test_a_group_all_of_whose_members_time_out_becomes_empty() -> None:
+    driver = Driver()
+    trio(driver)
+    driver.advance(10_000)
+    assert driver.state() == "Empty"
+    change = decode(*driver.log[-1])
+    assert isinstance(change, GroupPut)
+    assert (change.metadata.generation_id, change.metadata.members) == (3, ())
+    assert (change.metadata.protocol_type, change.metadata.protocol_name) == ("consumer", None)
+    assert change.metadata.state_timestamp_ms == driver.now.wall_ms
+
+
+@pytest.mark.conformance("B-39")
+def test_join_v0_takes_the_session_timeout_for_rebalances() -> None:
+    driver = Driver(DELAY)
+    Client(driver, "a", version=0, session_ms=7_000).ask_join()
+    (member,) = driver.group().members.values()
+    assert member.rebalance_timeout_ms == 7_000
+
+
+@pytest.mark.conformance("B-40")
+@pytest.mark.parametrize(("version", "name"), [(0, ""), (6, ""), (7, None), (9, None)])
+def test_a_null_protocol_name_is_empty_before_v7(version: int, name: str | None) -> None:
+    driver = Driver()
+    assert driver.answer(Client(driver, version=version).ask_join(member_id="x")).protocol_name == name
+
+
+@pytest.mark.conformance("B-41")
+def test_ten_rebalances_are_ten_generations() -> None:
+    driver = Driver()
+    a, b, c = trio(driver)
+    start = driver.group().generation_id
+    for _ in range(10):
+        for client in (a, b, c):
+            client.join()
+        form(driver, (a, b, c))
+    assert driver.group().generation_id == start + 10
+    assert {event.reason for event in list(driver.group().history)[-10:]} == {"leader rejoined"}
+
+
+def test_generation_wraps_to_one() -> None:
+    driver = Driver()
+    (a,) = stable_group(driver, Client(driver, "a"))
+    driver.group().generation_id = MAX_GENERATION
+    assert a.join().joined().generation_id == 1
+
+
+# -- group.max.size
+
+
+@pytest.mark.conformance("B-42")
+def test_more_clients_than_the_group_takes() -> None:
+    driver = Driver(CoordinatorConfig(group_initial_rebalance_delay_ms=3_000, group_max_size=10))
+    clients = [Client(driver, f"c{n}") for n in range(11)]
+    given = [driver.answer(client.ask_join()) for client in clients]
+    assert [answer.error_code for answer in given] == [79] * 11
+    for client, answer in zip(clients, given, strict=True):
+        client.member_id = answer.member_id
+        client.ask_join()
+    last = clients.pop().join_answer
+    assert last is not None
+    assert (last.error_code, last.member_id) == (81, "")
+    driver.advance(10_000)
+    assert {client.joined().generation_id for client in clients} == {1}
+
+
+@pytest.mark.conformance("B-43")
+def test_a_loaded_group_above_the_size_shrinks() -> None:
+    driver = Driver()
+    clients = stable_group(driver, *(Client(driver, f"c{n:02}") for n in range(12)))
+    driver.fail_over(CoordinatorConfig(group_initial_rebalance_delay_ms=0, group_max_size=10))
+    assert driver.state() == "PreparingRebalance"
+    for client in clients:
+        client.ask_join()
+    answers = [client.join_answer for client in clients]
+    assert [answer.error_code if answer else None for answer in answers] == [0] * 10 + [81] * 2
+    assert len(driver.group().members) == 10
+
+
+@pytest.mark.conformance("B-44")
+def test_a_full_stable_group() -> None:
+    driver = Driver(CoordinatorConfig(group_initial_rebalance_delay_ms=0, group_max_size=3))
+    _, b, _ = trio(driver)
+    assert driver.answer(b.ask_join()).error_code == 0
+    for member_id in ("", "ghost"):
+        assert driver.answer(Client(driver).ask_join(member_id=member_id)).error_code == 81
+
+
+def test_a_returning_static_member_finds_its_place_in_a_full_group() -> None:
+    driver = Driver(CoordinatorConfig(group_initial_rebalance_delay_ms=0, group_max_size=2))
+    stable_group(driver, Client(driver, "a"), Client(driver, "b", instance="i"))
+    assert driver.answer(Client(driver, "b", instance="i").ask_join()).error_code == 0
+    assert driver.answer(Client(driver, "c", instance="j").ask_join()).error_code == 81
+
+
+@pytest.mark.conformance("B-45")
+def test_turning_the_last_awaited_member_away_completes_the_rebalance() -> None:
+    driver = Driver()
+    a, b, c = trio(driver)
+    driver.fail_over(CoordinatorConfig(group_initial_rebalance_delay_ms=0, group_max_size=2))
+    b.ask_join(), a.ask_join()
+    assert a.join_answer is None
+    assert driver.answer(c.ask_join()).error_code == 81
+    assert a.joined().generation_id == b.joined().generation_id == 3
+    assert set(driver.group().members) == {a.member_id, b.member_id}

@@ -1,0 +1,191 @@
+"""README and docs hold what they say: links lead somewhere, Python compiles, commands and their options exist.
+
+Whether examples do what is said of them needs a cluster; that is not tested here. Generated pages are
+test_docs_are_current.py's.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from urllib.parse import unquote
+
+import click
+import pytest
+
+from actors.cli.main import cli
+from actors.settings import SETTINGS, TOPIC_SETTINGS
+
+ROOT = Path(__file__).resolve().parents[3]
+PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")])
+
+_FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_CODE = re.compile(r"`+[^`]*`+")
+_LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+_INLINE_COMMAND = re.compile(r"`(coterie(?: [^`]+)?)`")
+_PLACEHOLDER = re.compile(r"[A-Z.…]+")
+_OPERATORS = frozenset("|;&()<>")
+
+pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+
+
+def blocks(page: Path, *languages: str) -> list[str]:
+    return [body for language, body in _FENCE.findall(page.read_text()) if language in languages]
+
+
+def anchors(page: Path) -> set[str]:
+    """The names that headings of a page have as link targets, as code hosts make them."""
+    headings = re.findall(r"^#+ (.*)$", _FENCE.sub("", page.read_text()), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pages
+def test_relative_links_lead_somewhere(page: Path) -> None:
+    text = _CODE.sub("", _FENCE.sub("", page.read_text()))
+    for target in _LINK.findall(text):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = unquote(target).partition("#")
+        linked = page.parent / path if path else page
+        assert linked.exists(), f"{page.name} links to {target}, which is not there"
+        assert not anchor or anchor in anchors(linked), f"{page.name} links to {target}, which has no such heading"
+
+
+@pages
+def test_python_blocks_compile(page: Path) -> None:
+    for number, code in enumerate(blocks(page, "python")):
+        compile(code, f"{page.name}, block {number}", "exec")
+
+
+def commands(page: Path) -> list[list[str]]:
+    """Every `coterie ...` line of the page's shell blocks and inline code, as words."""
+    text = page.read_text()
+    lines = [line for body in blocks(page, "sh") for line in body.replace("\\\n", " ").splitlines()]
+    lines += [
+        line.removeprefix("$ ") for body in blocks(page, "text") for line in body.splitlines() if line[:2] == "$ "
+    ]
+    lines += _INLINE_COMMAND.findall(_FENCE.sub("", text))
+    found = []
+    for line in lines:
+        words: list[str] = []
+        lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
+        lexer.whitespace_split = True
+        for word in [*lexer, "|"]:
+            if not _OPERATORS.issuperset(word):
+                words.append(word)
+                continue
+            if words[:1] == ["coterie"]:
+                found.append(words[1:])
+            words = []
+    return found
+
+
+def problem(words: list[str]) -> str | None:
+    """Why `coterie WORDS` is no command line of ours; None if it is one. Arguments may be left out in running text."""
+    command: click.Command = cli
+    context = click.Context(cli, info_name="coterie")
+    words = list(words)
+    while isinstance(command, click.Group):
+        if not words or _PLACEHOLDER.fullmatch(words[0]):
+            return None
+        name = words.pop(0)
+        if name.startswith("-"):
+            return None if name in _options(command, context) else f"{command.name} has no option {name}"
+        found = command.get_command(context, name)
+        if found is None:
+            return f"{command.name} has no command {name}"
+        command, context = found, click.Context(found, parent=context, info_name=name)
+    options = _options(command, context)
+    while words:
+        word = words.pop(0)
+        name, equals, value = word.partition("=")
+        if not name.startswith("-") or _is_number(name):
+            continue
+        if name not in options:
+            return f"{command.name} has no option {name}"
+        option = options[name]
+        if option.is_flag or option.count or not (equals or words):
+            continue
+        given = value if equals else words.pop(0)
+        if not _PLACEHOLDER.fullmatch(given.split("=")[0]) and "=" not in given:
+            try:
+                option.type.convert(given, option, context)
+            except click.UsageError as error:
+                return f"{name} {given}: {error.format_message()}"
+    return None
+
+
+def _options(command: click.Command, context: click.Context) -> dict[str, click.Option]:
+    options = [parameter for parameter in command.get_params(context) if isinstance(parameter, click.Option)]
+    return {name: option for option in options for name in (*option.opts, *option.secondary_opts)}
+
+
+def _is_number(word: str) -> bool:
+    return word.removeprefix("-").isdigit()
+
+
+@pages
+def test_commands_and_their_options_exist(page: Path) -> None:
+    problems = {" ".join(words): wrong for words in commands(page) if (wrong := problem(words))}
+    assert not problems
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["coterie fly", "coterie topics fly", "coterie up --wings 2", "coterie up --brokers two", "coterie --wings"],
+)
+def test_a_command_that_does_not_exist_is_noticed(line: str) -> None:
+    assert problem(shlex.split(line)[1:]) is not None
+
+
+def test_the_readme_shows_commands_and_python() -> None:
+    assert len(commands(ROOT / "README.md")) > 10
+    assert len(blocks(ROOT / "README.md", "python")) >= 3
+
+
+@pages
+def test_named_settings_exist(page: Path) -> None:
+    given = [word for words in commands(page) for option, word in pairwise(words) if option == "--config"]
+    names = {word.partition("=")[0] for word in given} - {"KEY"}
+    assert names <= SETTINGS.keys() | TOPIC_SETTINGS.keys()
+
+
+def test_settings_said_to_have_no_effect_are_those_that_nothing_reads() -> None:
+    section = (ROOT / "docs" / "not-yet.md").read_text().partition("## Settings without effect")[2]
+    names = re.findall(r"`([a-z.*]+)`", section)
+    known = {key for name in names for key in _matching(name)}
+    assert len(known) >= len(names) > 3
+    read = {key: where for key in known if (where := _readers(key))}
+    assert not read
+    not_listed = {key for key in [*SETTINGS, *TOPIC_SETTINGS] if key not in known and not _readers(key)}
+    assert not not_listed, "nothing reads these, and docs/not-yet.md does not say so"
+
+
+def _matching(name: str) -> list[str]:
+    prefix = name.removesuffix("*")
+    if prefix != name:
+        return [key for key in SETTINGS if key.startswith(prefix)]
+    assert name in SETTINGS or name in TOPIC_SETTINGS, f"there is no setting {name}"
+    return [name]
+
+
+def _readers(key: str) -> list[str]:
+    """Files that use a setting, or a topic setting that takes its value from it.
+
+    By its name, or as an attribute of a config made from it.
+    """
+    heirs = [name for name, entry in TOPIC_SETTINGS.items() if key in (source.name for source in entry.inherits)]
+    attributes = "|".join(name.replace(".", "_") for name in (key, *heirs))
+    use = re.compile(rf'"{re.escape(key)}"|\b_?(?:config|self)\.(?:{attributes})\b')
+    return [name for name, text in _sources().items() if use.search(text)]
+
+
+@cache
+def _sources() -> dict[str, str]:
+    """The product's code without its tables of settings, and without what only checks their values."""
+    folder = ROOT / "actors" / "settings"
+    paths = [path for path in (ROOT / "actors").rglob("*.py") if path.parent != folder or path.name == "describe.py"]
+    return {str(path.relative_to(ROOT)): re.sub(r'_key\(\s*"[^"]+"', "", path.read_text()) for path in paths}

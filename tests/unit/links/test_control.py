@@ -1,0 +1,239 @@
+"""Control connections: nobody is heard before proving that they know the cluster's secret."""
+
+from __future__ import annotations
+
+import hmac
+from typing import Any
+
+import msgpack
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.broker.replication.manager import _FRAME_BYTES
+from actors.links.control import ControlProtocol, Role
+from actors.settings import SETTINGS
+
+SECRET = b"s" * 32
+
+
+class Transport:
+    def __init__(self, end: End) -> None:
+        self.end = end
+        self.out = b""
+        self.aborted = False
+
+    def write(self, data: bytes) -> None:
+        self.out += data
+
+    def abort(self) -> None:
+        self.aborted = True
+
+
+class End:
+    def __init__(self, role: Role, secret: bytes = SECRET) -> None:
+        self.ready = 0
+        self.messages: list[dict[str, Any]] = []
+        self.lost = 0
+        self.protocol = ControlProtocol(role, secret, self._on_ready, self._on_message, self._on_lost)
+        self.transport = Transport(self)
+        made: Any = self.transport
+        self.protocol.connection_made(made)
+
+    def _on_ready(self, protocol: ControlProtocol) -> None:
+        self.ready += 1
+
+    def _on_message(self, protocol: ControlProtocol, message: dict[str, Any]) -> None:
+        self.messages.append(message)
+
+    def _on_lost(self, protocol: ControlProtocol) -> None:
+        self.lost += 1
+
+    def take(self) -> bytes:
+        out, self.transport.out = self.transport.out, b""
+        return out
+
+    def said(self) -> list[dict[str, Any]]:
+        return unframed(self.take())
+
+
+def framed(message: Any) -> bytes:
+    body = msgpack.packb(message)
+    return len(body).to_bytes(4, "big") + body
+
+
+def unframed(data: bytes) -> list[dict[str, Any]]:
+    found = []
+    while data:
+        length = int.from_bytes(data[:4], "big")
+        found.append(msgpack.unpackb(data[4 : 4 + length]))
+        data = data[4 + length :]
+    return found
+
+
+def talk(one: End, other: End) -> None:
+    """Carry bytes both ways until nobody says anything."""
+    while one.transport.out or other.transport.out:
+        for sender, receiver in ((one, other), (other, one)):
+            data = sender.take()
+            if data and not receiver.transport.aborted:
+                receiver.protocol.data_received(data)
+
+
+def met() -> tuple[End, End]:
+    controller, broker = End("controller"), End("broker")
+    talk(controller, broker)
+    return controller, broker
+
+
+def test_two_ends_that_know_the_secret_hear_one_another() -> None:
+    controller, broker = met()
+    assert (controller.ready, broker.ready) == (1, 1)
+    broker.protocol.send({"type": "hello", "n": 1})
+    controller.protocol.send({"type": "welcome"})
+    talk(controller, broker)
+    assert controller.messages == [{"type": "hello", "n": 1}]
+    assert broker.messages == [{"type": "welcome"}]
+
+
+def test_an_end_with_another_secret_is_hung_up_on_and_never_heard() -> None:
+    controller, stranger = End("controller"), End("broker", b"t" * 32)
+    stranger.protocol.send({"type": "hello"})
+    talk(controller, stranger)
+    assert controller.transport.aborted
+    assert (controller.ready, controller.messages) == (0, [])
+
+
+def test_a_frame_with_the_largest_batch_passes() -> None:
+    """A frame is filled up to a size that its last batch alone may exceed; with it go a few names and numbers."""
+    one, _ = met()
+    largest, rest = SETTINGS["message.max.bytes"].high, 8 << 20
+    assert largest is not None
+    one.protocol.data_received((largest + _FRAME_BYTES + rest).to_bytes(4, "big"))
+    assert not one.transport.aborted
+
+
+def test_the_secret_itself_never_travels() -> None:
+    controller, broker = End("controller"), End("broker")
+    seen = b""
+    while controller.transport.out or broker.transport.out:
+        data = controller.take()
+        seen += data
+        broker.protocol.data_received(data)
+        data = broker.take()
+        seen += data
+        controller.protocol.data_received(data)
+    assert controller.ready == 1
+    assert SECRET not in seen
+
+
+def test_an_end_cannot_be_made_to_answer_its_own_challenge() -> None:
+    controller = End("controller")
+    (challenge,) = controller.said()
+    controller.protocol.data_received(framed(challenge))  # its own, sent back
+    (proof,) = controller.said()
+    controller.protocol.data_received(framed(proof))
+    assert controller.transport.aborted
+    assert controller.ready == 0
+
+
+def test_nor_to_answer_it_on_another_connection() -> None:
+    victim, helper = End("controller"), End("controller")
+    (challenge,) = victim.said()
+    helper.said()
+    helper.protocol.data_received(framed(challenge))
+    (proof,) = helper.said()
+    helper_challenge = {"challenge": b"anything"}
+    victim.protocol.data_received(framed(helper_challenge) + framed(proof) + framed({"type": "call"}))
+    assert victim.transport.aborted
+    assert (victim.ready, victim.messages) == (0, [])
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        {"type": "hello"},
+        {"proof": b""},
+        {"proof": "text"},
+        {"proof": 5},
+        {"challenge": 5},
+        {"challenge": "text"},
+        ["challenge"],
+        "challenge",
+        5,
+        None,
+        {},
+    ],
+)
+def test_anything_but_a_challenge_and_a_proof_ends_the_connection(first: Any) -> None:
+    controller = End("controller")
+    controller.protocol.data_received(framed(first))
+    assert controller.transport.aborted
+    assert (controller.ready, controller.messages) == (0, [])
+
+
+@given(st.binary(min_size=1, max_size=400))
+def test_garbage_is_never_heard_and_never_kept(data: bytes) -> None:
+    controller = End("controller")
+    controller.protocol.data_received(data)
+    assert (controller.ready, controller.messages) == (0, [])
+    assert sum(map(len, controller.protocol._chunks)) <= len(data)
+
+
+def test_before_the_proof_a_message_may_be_4096_bytes_and_no_more() -> None:
+    controller = End("controller")
+    controller.protocol.data_received((4097).to_bytes(4, "big"))
+    assert controller.transport.aborted
+
+
+def test_after_the_proof_an_image_may_be_large_but_not_endless() -> None:
+    controller, broker = met()
+    controller.protocol.send({"type": "image", "image": "x" * 1_000_000})
+    talk(controller, broker)
+    assert len(broker.messages[0]["image"]) == 1_000_000
+    broker.protocol.data_received(((128 << 20) + 1).to_bytes(4, "big"))
+    assert broker.transport.aborted
+
+
+def test_a_second_challenge_ends_the_connection() -> None:
+    controller = End("controller")
+    controller.protocol.data_received(framed({"challenge": b"a" * 16}) + framed({"challenge": b"b" * 16}))
+    assert controller.transport.aborted
+    assert len(controller.said()) == 2  # its challenge and one proof
+
+
+def test_messages_are_found_wherever_the_bytes_are_cut() -> None:
+    stream = framed({"type": "one"}) + framed({"type": "two", "text": "x" * 50})
+    for cut in range(1, len(stream)):
+        controller, _ = met()
+        controller.protocol.data_received(stream[:cut])
+        controller.protocol.data_received(stream[cut:])
+        assert [m["type"] for m in controller.messages] == ["one", "two"], f"cut at {cut}"
+
+
+def test_what_was_read_before_a_close_is_not_heard_after_it() -> None:
+    controller, broker = met()
+    controller.protocol._on_message = lambda protocol, message: (controller.messages.append(message), protocol.close())[
+        0
+    ]
+    broker.protocol.send({"n": 1})
+    broker.protocol.send({"n": 2})
+    talk(controller, broker)
+    assert controller.messages == [{"n": 1}]
+
+
+def test_the_end_of_a_connection_is_told_and_sending_after_it_is_harmless() -> None:
+    controller, _ = met()
+    controller.protocol.connection_lost(None)
+    controller.protocol.send({"type": "image"})
+    assert controller.lost == 1
+    assert controller.take() == b""
+
+
+def test_the_proof_is_bound_to_the_role_and_the_challenge() -> None:
+    broker = End("broker")
+    broker.said()
+    broker.protocol.data_received(framed({"challenge": b"c" * 16}))
+    (answer,) = broker.said()
+    assert answer["proof"] == hmac.digest(SECRET, b"broker:" + b"c" * 16, "sha256")
+    assert answer["proof"] != hmac.digest(SECRET, b"controller:" + b"c" * 16, "sha256")

@@ -1,0 +1,98 @@
+"""What a pool refuses when it is made, and what becomes of a slot that cannot be started. No Ray, no broker."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+import ray
+
+from actors.client import ConsumerRecord
+from actors.members import pool as consumer
+from actors.members.pool import ConsumerPool, PoolError
+
+
+class NoActors:
+    """In place of ConsumerActor: raises when an actor is to be made, as Ray does with what only then shows."""
+
+    def __init__(self) -> None:
+        self.error: Exception = ValueError("not like this")
+        self.made = 0
+
+    def options(self, **_: Any) -> NoActors:
+        return self
+
+    def remote(self, *_: Any) -> None:
+        self.made += 1
+        raise self.error
+
+
+@pytest.fixture(autouse=True)
+def _connected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ray, "is_initialized", lambda: True)
+    monkeypatch.setattr(ConsumerPool, "_remove_members", lambda *_: None)
+    monkeypatch.setattr(consumer, "_SLOW_RESTART_SECONDS", 0.0)
+
+
+@pytest.fixture
+def actors(monkeypatch: pytest.MonkeyPatch) -> NoActors:
+    actors = NoActors()
+    monkeypatch.setattr(consumer, "ConsumerActor", actors)
+    return actors
+
+
+def ignore(_: ConsumerRecord) -> None: ...
+
+
+def pool(handler: Any = ignore, **settings: Any) -> ConsumerPool:
+    return ConsumerPool("t", "g", handler, 1, bootstrap_servers="localhost:1", **settings)
+
+
+def test_a_handler_that_cannot_be_pickled_is_refused_at_once(actors: NoActors) -> None:
+    """The supervisor's thread died of it, and `wait` waited for ever."""
+    lock = threading.Lock()
+
+    def handle(_: ConsumerRecord) -> None:
+        with lock:
+            pass
+
+    with pytest.raises(PoolError, match=r"handler cannot be pickled.*lock"):
+        pool(handle)
+    assert actors.made == 0
+
+
+@pytest.mark.parametrize("name", ["handler_args", "value_deserializer"])
+def test_so_is_all_else_that_goes_to_the_actors_and_cannot_be_pickled(actors: NoActors, name: str) -> None:
+    lock = threading.Lock()
+    value: Any = (lock,) if name == "handler_args" else lambda _: lock
+    with pytest.raises(PoolError, match=rf"{name} cannot be pickled.*lock"):
+        pool(**{name: value})
+    assert actors.made == 0
+
+
+@pytest.mark.parametrize("options", [{"num_cpu": 1}, {"num_cpus": "one"}])
+def test_an_actor_option_that_ray_does_not_take_is_refused_at_once(options: dict[str, Any]) -> None:
+    with pytest.raises(PoolError, match=rf"ray_actor_options: .*{next(iter(options))}"):
+        pool(ray_actor_options=options)
+
+
+def test_a_deserializer_is_refused_where_it_would_do_nothing(actors: NoActors) -> None:
+    with pytest.raises(PoolError, match=r"value_deserializer does nothing with batch_format='pyarrow'"):
+        pool(batch_format="pyarrow", value_deserializer=int)
+
+
+def test_a_slot_that_cannot_be_started_is_given_up_whatever_the_error(actors: NoActors) -> None:
+    with pool() as made:
+        with pytest.raises(PoolError, match="member 0 has stopped: ValueError: not like this"):
+            made.wait(timeout_s=60)
+        (status,) = made.status()
+        assert (status.state, status.error) == ("Failed", "ValueError: not like this")
+        assert actors.made == 4
+
+
+@pytest.mark.parametrize("error", [TimeoutError(), ray.exceptions.RayError()])
+def test_an_error_without_a_text_is_told_by_its_name(actors: NoActors, error: Exception) -> None:
+    actors.error = error
+    with pool() as made, pytest.raises(PoolError, match=type(error).__name__):
+        made.wait(timeout_s=60)

@@ -1,0 +1,194 @@
+"""What a range member does when the group turns against it, against a consumer that does as it is told. No broker."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+import actors.members.range_member
+from actors.client import OffsetAndMetadata, TopicPartition
+from actors.client.errors import CommitFailedError, KafkaTimeoutError, RebalanceInProgressError, WakeupError
+from actors.client.records import ConsumerGroupMetadata
+from actors.members.range_group import Holding, RangeMemberSpec
+from actors.members.range_member import RangeMember
+from tests.compat.support import wait_until
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+class ToldConsumer:
+    """A consumer whose polls run what a test has put into `polls`, in the member's thread."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.settings = settings
+        self.polls: queue.Queue[Callable[[], Any]] = queue.Queue()
+        self.stored: dict[TopicPartition, int] = {}
+        self.refusals: list[Exception] = []
+        self.mine: set[TopicPartition] = set()
+        self.lapsed = False
+        self.may_commit = threading.Event()
+        self.may_commit.set()
+        self.away = False
+        self._woken = threading.Event()
+        self._listener: Any = None
+
+    def subscribe(self, topics: list[str], pattern: str | None, listener: Any) -> None:
+        self._listener = listener
+        self.assign(T0, T1)
+
+    def assign(self, *partitions: TopicPartition) -> None:
+        self.polls.put(lambda: (self.mine.update(partitions), self._listener.on_partitions_assigned(list(partitions))))
+
+    def revoke(self, *partitions: TopicPartition) -> None:
+        def revoked() -> None:
+            self._listener.on_partitions_revoked(list(partitions))
+            self.mine.difference_update(partitions)
+
+        self.polls.put(revoked)
+
+    def poll(self, timeout_ms: int) -> None:
+        self._raise_if_woken()
+        try:
+            self.polls.get(timeout=min(timeout_ms, 20) / 1000 or 0.001)()
+        except queue.Empty:
+            self._raise_if_woken()
+
+    def wakeup(self) -> None:
+        self._woken.set()
+
+    def _raise_if_woken(self) -> None:
+        if self._woken.is_set():
+            self._woken.clear()
+            raise WakeupError
+
+    def commit(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
+        self._raise_if_woken()
+        assert self.may_commit.wait(10)
+        if self.away:
+            self._woken.wait(20)
+            self._raise_if_woken()
+        if self.refusals:
+            raise self.refusals.pop(0)
+        self.stored.update({tp: at.offset for tp, at in offsets.items()})
+
+    def committed_offsets(self, partitions: list[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        return {tp: OffsetAndMetadata(self.stored[tp]) if tp in self.stored else None for tp in partitions}
+
+    def beginning_offsets(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+        return dict.fromkeys(partitions, 0)
+
+    def assignment(self) -> set[TopicPartition]:
+        return set(self.mine)
+
+    def session_lapsed(self) -> bool:
+        return self.lapsed
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        return ConsumerGroupMetadata("g", 1, "m", None)
+
+    def pause(self, *partitions: TopicPartition) -> None: ...
+
+    def unsubscribe(self) -> None: ...
+
+    def close(self, autocommit: bool) -> None: ...
+
+
+class Pair:
+    """A member and its consumer."""
+
+    def __init__(self, **spec: Any) -> None:
+        self.member = RangeMember(RangeMemberSpec("g", "127.0.0.1:1", ("t",), **spec), make_consumer=self._make)
+
+    def _make(self, **settings: Any) -> ToldConsumer:
+        self.consumer = ToldConsumer(**settings)
+        return self.consumer
+
+    def settled(self) -> Holding:
+        return wait_until(lambda: (found := self.member.holding()).settled and found, 10, "a settled member")
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., Pair]]:
+    pairs: list[Pair] = []
+
+    def start(**spec: Any) -> Pair:
+        pairs.append(Pair(**spec))
+        pairs[-1].settled()
+        return pairs[-1]
+
+    yield start
+    for pair in pairs:
+        pair.member.stop()
+
+
+def all_to(holding: Holding, offset: int) -> dict[tuple[str, int], tuple[int, str]]:
+    return {(held.topic, held.partition): (offset, held.tenure) for held in holding.partitions}
+
+
+def test_partitions_stay_in_use_when_a_commit_was_refused_and_the_session_went_on(start: Callable[..., Pair]) -> None:
+    """A coordinator that was away for longer than a session: the commit is refused, and nobody ever says "lost"."""
+    pair = start()
+    batch = pair.member.begin()
+    pair.consumer.refusals = [CommitFailedError("no heartbeat was answered")]
+    assert pair.member.finish(all_to(batch, 5)) == []
+    again = pair.settled()
+    assert [held.position for held in again.partitions] == [0, 0]
+    assert {held.tenure for held in again.partitions}.isdisjoint(held.tenure for held in batch.partitions)
+
+
+def test_a_commit_waits_for_a_rebalance_however_long(start: Callable[..., Pair], monkeypatch: Any) -> None:
+    """Others in the group may take their max.poll.interval.ms to join again; that is no reason to end a query."""
+    monkeypatch.setattr(actors.members.range_member, "_FINISH_SECONDS", 0.0)
+    pair = start()
+    batch = pair.member.begin()
+    pair.consumer.refusals = [RebalanceInProgressError()] * 5
+    assert len(pair.member.finish(all_to(batch, 5))) == 2
+    batch = pair.member.begin()
+    pair.consumer.refusals = [KafkaTimeoutError("the coordinator is away")] * 5
+    with pytest.raises(KafkaTimeoutError):
+        pair.member.finish(all_to(batch, 6))
+
+
+def test_no_next_batch_begins_while_partitions_are_on_their_way_out(start: Callable[..., Pair]) -> None:
+    """The batch that follows at once must not hold the rebalance up anew, nor have what is leaving."""
+    pair = start(revoke_wait_ms=20_000)
+    batch = pair.member.begin()
+    in_callback = threading.Event()
+    pair.consumer.polls.put(in_callback.set)
+    pair.consumer.revoke(T1)
+    assert in_callback.wait(10)
+    pair.consumer.may_commit.clear()
+    with ThreadPoolExecutor(2) as pool:
+        finished = pool.submit(pair.member.finish, all_to(batch, 5))
+        wait_until(lambda: not pair.member._commands, 10, "the commit under way")
+        begun = pool.submit(pair.member.begin)
+        wait_until(lambda: pair.member._commands, 10, "the next batch waiting to begin")
+        pair.consumer.may_commit.set()
+        assert len(finished.result(10)) == 2
+        assert [(held.partition, held.position) for held in begun.result(10).partitions] == [(0, 5)]
+
+
+def test_nothing_is_handed_out_past_the_session(start: Callable[..., Pair]) -> None:
+    pair = start()
+    pair.consumer.lapsed = True
+    assert pair.member.begin().partitions == ()
+    assert not pair.member.holding().settled
+    pair.consumer.lapsed = False
+    assert len(pair.member.begin().partitions) == 2
+
+
+def test_a_stop_does_not_wait_for_a_coordinator_that_is_away(start: Callable[..., Pair]) -> None:
+    pair = start()
+    batch = pair.member.begin()
+    pair.consumer.away = True
+    with ThreadPoolExecutor(1) as pool:
+        finish = pool.submit(pair.member.finish, all_to(batch, 5))
+        wait_until(lambda: pair.member._due, 10, "the commit under way")
+        assert pair.member.stop(10)
+        assert finish.result(10) == []
+    assert pair.consumer.stored == {T0: 0, T1: 0}
