@@ -1,6 +1,7 @@
 """What a leader lets into its log: the checks on a produced batch, and its rewriting where the topic asks.
 
-Judges bytes and topic settings only; sequences and epochs of producers are producer_state's.
+Judges bytes and topic settings only; what is asked of single records is record_checks.py's, sequences and epochs of
+producers are producer_state's.
 """
 
 from typing import Final, NamedTuple
@@ -8,7 +9,7 @@ from typing import Final, NamedTuple
 from actors.log import batch as batches
 from actors.log.batch import HEADER_BYTES, LENGTH_BYTES, MIN_LENGTH, BatchHeader, Buffer
 from actors.log.compression import MAX_DECOMPRESSED_BYTES, ZSTD
-from actors.log.config import MAX_LONG, LogConfig
+from actors.log.config import LogConfig
 from actors.log.errors import (
     INVALID_RECORD,
     INVALID_TIMESTAMP,
@@ -19,6 +20,7 @@ from actors.log.errors import (
     CorruptBatchError,
     LogError,
 )
+from actors.log.record_checks import check_records
 
 _MAGIC_AT: Final = 16
 _PREFIX_BYTES: Final = 17
@@ -84,10 +86,7 @@ def _check(batch: memoryview, header: BatchHeader, config: LogConfig, now_ms: in
     idempotent = header.producer_id >= 0 and not header.is_control
     if idempotent and (header.base_sequence < 0 or header.producer_epoch < 0):
         raise LogError(INVALID_RECORD, "a producer id needs a producer epoch and a base sequence")
-    if config.message_timestamp_type == "CreateTime":
-        _check_timestamps(batch, header, config, now_ms)
-    if config.compacts and not header.is_control:
-        _check_keys(batch, header)
+    check_records(batch, header, config, now_ms)
 
 
 def _check_size(batch: Buffer, config: LogConfig) -> None:
@@ -95,29 +94,6 @@ def _check_size(batch: Buffer, config: LogConfig) -> None:
         raise LogError(
             MESSAGE_TOO_LARGE, f"batch of {len(batch)} bytes, max.message.bytes is {config.max_message_bytes}"
         )
-
-
-def _check_timestamps(batch: memoryview, header: BatchHeader, config: LogConfig, now_ms: int) -> None:
-    if header.max_timestamp > now_ms + config.message_timestamp_after_max_ms:
-        raise LogError(
-            INVALID_TIMESTAMP,
-            f"timestamp {header.max_timestamp} is further ahead of {now_ms} than message.timestamp.after.max.ms",
-        )
-    if config.message_timestamp_before_max_ms != MAX_LONG:
-        oldest = now_ms - config.message_timestamp_before_max_ms
-        if any(record.timestamp < oldest for record in batches.batch_records(batch, header)):
-            raise LogError(INVALID_TIMESTAMP, f"a timestamp is before {oldest}: message.timestamp.before.max.ms")
-
-
-def _check_keys(batch: memoryview, header: BatchHeader) -> None:
-    # Compaction goes by each record's key and offset, so here the records themselves must be right.
-    expected = header.base_offset
-    for record in batches.batch_records(batch, header):
-        if record.key is None:
-            raise LogError(INVALID_RECORD, "a compacted topic takes no record without a key")
-        if record.offset != expected:
-            raise LogError(INVALID_RECORD, "the records' offset deltas are not 0, 1, 2, ...")
-        expected += 1
 
 
 def _as_topic_wants(batch: memoryview, header: BatchHeader, config: LogConfig, now_ms: int) -> Admitted:

@@ -1,6 +1,9 @@
 """What a log can refuse: Kafka's error codes as exceptions. No protocol, no I/O."""
 
+from collections.abc import Sequence
 from typing import Final
+
+from actors.errors import CoterieError
 
 OFFSET_OUT_OF_RANGE: Final = 1
 CORRUPT_MESSAGE: Final = 2
@@ -17,7 +20,7 @@ UNSUPPORTED_COMPRESSION_TYPE: Final = 76
 INVALID_RECORD: Final = 87
 
 
-class LogError(Exception):
+class LogError(CoterieError):
     """A refused operation; `error_code` is the Kafka code a client is answered with."""
 
     def __init__(self, error_code: int, message: str) -> None:
@@ -30,6 +33,17 @@ class CorruptBatchError(LogError):
 
     def __init__(self, message: str) -> None:
         super().__init__(CORRUPT_MESSAGE, message)
+
+
+class RefusedRecordsError(LogError):
+    """A batch with records that may not be in this log; `record_errors` names these by their place in the batch."""
+
+    def __init__(self, error_code: int, record_count: int, record_errors: Sequence[tuple[int, str]]) -> None:
+        index, why = record_errors[0]
+        super().__init__(
+            error_code, f"{len(record_errors)} of {record_count} records are refused, number {index}: {why}"
+        )
+        self.record_errors = record_errors
 
 
 class FetchOffsetOutOfRange(LogError):  # noqa: N818 - named after Kafka's error
@@ -46,9 +60,9 @@ class StorageError(LogError):
         super().__init__(KAFKA_STORAGE_ERROR, message)
 
 
-class LogConfigError(ValueError):
+class LogConfigError(CoterieError, ValueError):
     """A topic configuration that cannot be: the message names key and value."""
 
 
-class DataDirError(Exception):
+class DataDirError(CoterieError):
     """A data directory that cannot be used: the message names it, what was found and what was expected."""

@@ -53,6 +53,10 @@ class ProducerStates:
     def __len__(self) -> int:
         return len(self._entries)
 
+    def items(self) -> list[tuple[int, ProducerEntry]]:
+        """Each producer id, with what is known of it."""
+        return sorted(self._entries.items())
+
     def entry(self, producer_id: int) -> ProducerEntry | None:
         return self._entries.get(producer_id)
 

@@ -12,6 +12,7 @@ from actors.log.config import LogConfig
 from actors.log.errors import StorageError
 from actors.log.files import FileWriter, Hold, remove_files
 from actors.log.flush import FlushJob, Syncing
+from actors.log.producer_state import ProducerStates
 from actors.log.recovery import OpenedLog
 from actors.log.repair import RepairJob
 from actors.log.segment import MAX_RELATIVE_OFFSET, SNAPSHOT_SUFFIX, Segment, file_name
@@ -70,6 +71,11 @@ class StoredLog:
     def leader_epoch(self) -> int:
         """The newest leader epoch, -1 where no leader has written."""
         return self._epochs.latest
+
+    @property
+    def producers(self) -> ProducerStates:
+        """The idempotent producers this log remembers."""
+        return self._producers
 
     @property
     def failure(self) -> str | None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+from actors.errors import CoterieError
 
-class WireError(ValueError):
+
+class WireError(CoterieError, ValueError):
     """Bytes that are not what they should be, or a message that has no such version."""
 
 

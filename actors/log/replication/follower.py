@@ -11,19 +11,29 @@ from actors.log.replication.messages import Ack, Outcome, Push, ReplicaLog
 
 
 class FollowerReplica:
-    """The log of a partition that is led elsewhere. `epoch` is the newest leader epoch heard of."""
+    """The log of a partition that is led elsewhere.
 
-    __slots__ = ("epoch", "log")
+    `epoch` is the newest leader epoch heard of, `told_watermark` the leader's high watermark as it last said it.
+    """
+
+    __slots__ = ("epoch", "log", "told_watermark")
 
     def __init__(self, log: ReplicaLog, epoch: int) -> None:
         self.log = log
         self.epoch = epoch
+        self.told_watermark = 0
+
+    @property
+    def lag(self) -> int:
+        """How many offsets below the leader's watermark are not here yet."""
+        return max(self.told_watermark - self.log.log_end_offset, 0)
 
     def on_push(self, push: Push, now_ms: int) -> Ack:
         """Take a push; `now_ms` is wall time, for the log. A refusing disk is an answer, not an exception."""
         if push.leader_epoch < self.epoch:
             return Ack(self.epoch, push.round, Outcome.FENCED)
         self.epoch = push.leader_epoch
+        self.told_watermark = push.high_watermark
         try:
             return self._take(push, now_ms)
         except (LogError, OSError):
