@@ -6,11 +6,21 @@ settings.md comes from actors.settings, protocol.md from the registry of request
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import groupby
 from pathlib import Path
 
 from actors.broker.handlers.api_versions import ADVERTISED
+from actors.broker.handlers.not_served import APIS
 from actors.broker.handlers.registry import HANDLERS, SHARD_APIS
-from actors.settings import SECTION_OF, SECTIONS, SETTINGS, TOPIC_SETTINGS, Setting
+from actors.settings import (
+    SECTION_OF,
+    SECTIONS,
+    SETTINGS,
+    TOPIC_SETTINGS,
+    Setting,
+    accepted_settings,
+    accepted_topic_settings,
+)
 from actors.settings.kinds import MAX_INT, MAX_LONG
 from actors.wire.messages import api_name
 
@@ -30,10 +40,20 @@ _TOPICS = """\
 Given when a topic is created (`coterie topics create --config KEY=VALUE`) or changed later (`coterie topics alter`).
 A topic without a value of its own takes that of the broker setting named here.
 """
+_ACCEPTED = """\
+## Accepted, without effect
+
+All other keys of Apache Kafka 4.1 are taken, so that its files and tools work as they are. A value must be of Kafka's
+type and range; DescribeConfigs shows it, or Kafka's default; passwords are neither kept nor shown. `coterie up` names
+those it was given, and a broker's log each that is changed while it runs. None has an effect: those of security protect
+nothing. Who a broker is and where it keeps its data (`broker.id`, `node.id`, `log.dirs`, `process.roles`) is not read
+from them, and shown as it is. Keys with `listener.name.NAME.` before them, and those that begin with
+`metrics.context.`, `rlmm.config.` or `rsm.config.`, are taken as well. A key that Kafka 4.1 does not know is refused.
+"""
 _PROTOCOL = """\
 # Protocol
 
-Generated from the registry in `actors/handlers` by `python -m tools.generate_docs`; do not edit.
+Generated from the registry in `actors/broker/handlers` by `python -m tools.generate_docs`; do not edit.
 
 Coterie's brokers speak Kafka's protocol. This is what they serve; ApiVersions says the same to every client, which
 then picks the highest version both sides know. A request of another API or version closes its connection, with a line
@@ -48,17 +68,91 @@ _PROTOCOL_NOTES = """\
   merges the answers.
 - **Produce** is advertised from version 0 but served from version 3, the first with today's record batches. Older
   librdkafka takes a higher first version as a sign that the broker cannot take lz4, gzip or snappy.
+- **Produce** names each record that the topic does not take, with the reason (KIP-467, from version 8 on): nothing of
+  such a batch is written. At most 10,000 are named.
 - **Fetch** grants no incremental sessions (KIP-227): every answer has session id 0 and clients send full requests.
 - **InitProducerId** serves idempotent producers. A `transactional.id` is refused with
   TRANSACTIONAL_ID_AUTHORIZATION_FAILED (53), and so is a transactional Produce request: there are no transactions.
-- **ConsumerGroupHeartbeat** and the other requests of KIP-848 are not served. Consumers that speak both protocols
-  see that in ApiVersions; set `group.protocol=classic`.
+- **ConsumerGroupHeartbeat** and ConsumerGroupDescribe (KIP-848) and the requests of share groups (KIP-932) are answered
+  UNSUPPORTED_VERSION (35), as Kafka does while these protocols are off: clients then say so at once. Set
+  `group.protocol=classic`.
+- **DescribeConfigs** answers for topics, brokers, groups and client metrics. Settings of groups are the brokers'
+  defaults for the protocols that are not served; only those of topics and brokers can be changed. A broker's loggers
+  are neither shown nor changed.
+- **Authorised operations** (KIP-430), where a client asks for them, are all there are: there is no authoriser.
 - **acks=0**: a failed Produce closes the connection, the only sign such a producer understands.
 - Responses leave a connection in the order of its requests, as in Apache Kafka. At most 512 requests of one
   connection are open; the broker reads on when one is answered.
 - A record batch is kept as it was produced, whatever its compression (none, gzip, snappy, lz4 or zstd), unless the
   topic's `compression.type` names a codec.
 """
+_PROTOCOL_TOOLS = """\
+## What Kafka's tools see
+
+The tools of Kafka 4.1 work with a Coterie as with a Kafka. Where they print something else, there is a reason:
+"""
+_TOOL_DIFFERENCES = [
+    (
+        "`kafka-log-dirs`",
+        "one directory a broker; partitions whose log is not made yet have size 0",
+        "a log is made when it is first used",
+    ),
+    (
+        "`kafka-metadata-quorum`",
+        "one voter, 3000, and every broker observes; no directory ids",
+        "the controller is no broker and there is one of it",
+    ),
+    (
+        "`kafka-features`",
+        "every feature has one level, and an upgrade to another is refused",
+        "what is served is what the release serves",
+    ),
+    (
+        "`kafka-features`",
+        "`group.version`, `share.version` and `transaction.version` stay 0",
+        "those protocols are not there",
+    ),
+    (
+        "`kafka-configs`",
+        "for users it ends with SECURITY_DISABLED; Kafka prints nothing",
+        "there is no SASL that could have credentials",
+    ),
+    (
+        "`kafka-transactions`",
+        "`list` is empty; `describe-producers` shows idempotent producers",
+        "there are no transactions",
+    ),
+    (
+        "`kafka-acls`",
+        "nothing: SECURITY_DISABLED, as of a Kafka without an authorizer",
+        "there are no ACLs",
+    ),
+    (
+        "`kafka-client-metrics`",
+        "lists nothing, and no client is asked for metrics",
+        "nobody collects them",
+    ),
+    (
+        "`kafka-topics`",
+        "without `min.insync.replicas` among a topic's settings",
+        "Kafka 4.1 sets it for all topics of a new cluster",
+    ),
+]
+_PROTOCOL_TOOLS_NOTES = """\
+- **DescribeLogDirs** gives a follower's lag to the high watermark its leader last told it, total and usable bytes of
+  the volume, and leaves out logs that the disk does not show. **AlterReplicaLogDirs** to any other directory is
+  LOG_DIR_NOT_FOUND (57).
+- **DescribeQuorum** counts the controller's records since the cluster began: `HighWatermark` and `LogEndOffset` are
+  that number, `LeaderEpoch` the controller's.
+- **metadata.version** is 27 (4.1-IV1). **UpdateFeatures** to any other level is INVALID_UPDATE_VERSION (95).
+- **What release this is taken for.** kafka-python infers 4.1 from ApiVersions, whose ranges end where Kafka 4.1's do.
+  Only OffsetCommit and OffsetFetch go to version 10, which is Kafka 4.2's: it carries topic ids, so that a commit for
+  a topic that was deleted and made again is refused. franz-go's `kversion`, which kcl asks, says "between
+  v0.9.0 and v0.10.0": it takes a broker for no release of which an API is missing, and 0.10 had SaslHandshake.
+"""
+
+
+NOT_SERVED = {each.API.api_key for each in APIS}
 
 
 def protocol_page() -> str:
@@ -68,10 +162,23 @@ def protocol_page() -> str:
         served_from = HANDLERS[key].served_from if key in HANDLERS else first
         served = f"{served_from} to {last}" if served_from < last else str(last)
         advertised = "the same" if served_from == first else f"{first} to {last}"
+        if key in NOT_SERVED:
+            served, advertised = "none", f"{first} to {last}" if first < last else str(last)
         owner = "partition actor" if key in SHARD_APIS else "broker"
         rows.append((api_name(key), str(key), served, advertised, owner))
+    tools = _table(("tool", "what differs from Kafka", "why"), _TOOL_DIFFERENCES)
     head = ("API", "key", "versions served", "advertised", "answered by")
-    return "\n".join([_PROTOCOL, "## APIs and versions\n", _table(head, rows), _PROTOCOL_NOTES])
+    return "\n".join(
+        [
+            _PROTOCOL,
+            "## APIs and versions\n",
+            _table(head, rows),
+            _PROTOCOL_NOTES,
+            _PROTOCOL_TOOLS,
+            tools,
+            _PROTOCOL_TOOLS_NOTES,
+        ]
+    )
 
 
 def settings_page() -> str:
@@ -85,7 +192,8 @@ def settings_page() -> str:
         for name, entry in TOPIC_SETTINGS.items()
     ]
     parts += [_TOPICS, _table(("setting", "default", "allowed", "inherits from", "what it does"), rows)]
-    return "\n".join(parts)
+    parts += [_ACCEPTED, f"Of topics: {_names(accepted_topic_settings())}.\n"]
+    return "\n".join([*parts, "Of brokers:\n", _by_first_word(accepted_settings())])
 
 
 PAGES: dict[str, Callable[[], str]] = {"settings.md": settings_page, "protocol.md": protocol_page}
@@ -100,6 +208,15 @@ def main() -> None:
 def _broker_row(setting: Setting) -> tuple[str, ...]:
     dynamic = " *dynamic*" if setting.dynamic else ""
     return _code(setting.name) + dynamic, _default(setting), _allowed(setting), setting.doc
+
+
+def _by_first_word(names: Iterable[str]) -> str:
+    groups = groupby(sorted(names), key=lambda name: name.partition(".")[0])
+    return "".join(f"- {_names(group)}\n" for _, group in groups)
+
+
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(map(_code, sorted(names)))
 
 
 def _inherits(sources: Iterable[object]) -> str:

@@ -3,24 +3,38 @@
 Nothing here knows of brokers, files or messages; nothing of Coterie is imported.
 """
 
-from actors.settings.broker import SECTION_OF, SECTIONS, SETTINGS
+from actors.settings.broker import PLAINTEXT, SECTION_OF, SECTIONS, SETTINGS
 from actors.settings.config import BrokerConfig
 from actors.settings.describe import (
     ConfigValue,
     Source,
     Synonym,
+    broker_config_names,
     broker_config_value,
+    client_metrics_config_value,
+    group_config_value,
     offsets_topic_configs,
+    topic_config_names,
     topic_config_synonyms,
     topic_config_value,
     topic_configs,
     topic_value,
 )
 from actors.settings.kinds import Setting, SettingError, SettingType, Value
+from actors.settings.known import (
+    accepted_settings,
+    accepted_topic_settings,
+    broker_setting,
+    client_metrics_settings,
+    group_settings,
+    parse_topic_configs,
+    topic_setting,
+)
 from actors.settings.properties import parse_properties
-from actors.settings.topic import TOPIC_SETTINGS, TopicSetting, parse_topic_configs
+from actors.settings.topic import TOPIC_SETTINGS, TopicSetting
 
 __all__ = [
+    "PLAINTEXT",
     "SECTIONS",
     "SECTION_OF",
     "SETTINGS",
@@ -34,12 +48,22 @@ __all__ = [
     "Synonym",
     "TopicSetting",
     "Value",
+    "accepted_settings",
+    "accepted_topic_settings",
+    "broker_config_names",
     "broker_config_value",
+    "broker_setting",
+    "client_metrics_config_value",
+    "client_metrics_settings",
+    "group_config_value",
+    "group_settings",
     "offsets_topic_configs",
     "parse_properties",
     "parse_topic_configs",
+    "topic_config_names",
     "topic_config_synonyms",
     "topic_config_value",
     "topic_configs",
+    "topic_setting",
     "topic_value",
 ]

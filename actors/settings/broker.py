@@ -22,12 +22,15 @@ SECTIONS: Final = {
 MESSAGE_BYTES_MAX: Final = 104_857_600
 """What one frame between brokers can carry beside the rest, and the default of socket.request.max.bytes."""
 COMPRESSIONS: Final = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
-_LISTENER: Final = re.compile(r"PLAINTEXT://[^:/\s]*:\d{1,5}|PLAINTEXT://\[[0-9a-fA-F:.]+\]:\d{1,5}")
+PLAINTEXT: Final = "PLAINTEXT://"
+_LISTENER: Final = re.compile(r"(PLAINTEXT|CONTROLLER)://([^:/\s]*|\[[0-9a-fA-F:.]+\]):\d{1,5}")
 
 
 def _listeners(values: tuple[str, ...]) -> str | None:
     bad = next((value for value in values if not _LISTENER.fullmatch(value)), None)
-    return f"{bad!r} is not PLAINTEXT://HOST:PORT, the only kind of listener there is yet" if bad else None
+    if bad:
+        return f"{bad!r} is not PLAINTEXT://HOST:PORT, the only kind of listener there is yet"
+    return None if not values or any(value.startswith(PLAINTEXT) for value in values) else "names no PLAINTEXT listener"
 
 
 def _not_empty(values: tuple[str, ...]) -> str | None:
@@ -84,7 +87,7 @@ _GROUPS: Final = (
         "group.coordinator.rebalance.protocols",
         ("classic", "consumer"),
         "Rebalance protocols allowed; what is served is what ApiVersions says.",
-        choices=("classic", "consumer", "share"),
+        choices=("classic", "consumer", "share", "streams"),
         check=_classic,
     ),
 )
@@ -150,7 +153,7 @@ _CONNECTIONS: Final = (
     _list(
         "listeners",
         ("PLAINTEXT://:9092",),
-        "Where brokers listen. An empty host means every interface.",
+        "Where brokers listen. An empty host means every interface. A `CONTROLLER://` of Kafka's is passed over.",
         check=_listeners,
     ),
     _list("advertised.listeners", None, "What clients are told to connect to; `listeners` if unset.", check=_listeners),
@@ -209,6 +212,14 @@ _LOG: Final = (
     _int("log.segment.bytes", 1 << 30, 14, "Size at which a new segment is begun.", dynamic=True),
     _long("log.roll.ms", None, 1, "Age at which a new segment is begun; log.roll.hours if unset.", dynamic=True),
     _int("log.roll.hours", 168, 1, "Age at which a new segment is begun, in hours."),
+    _long(
+        "log.roll.jitter.ms",
+        None,
+        0,
+        "How much earlier than log.roll.ms, at most, another time for each segment; log.roll.jitter.hours if unset.",
+        dynamic=True,
+    ),
+    _int("log.roll.jitter.hours", 0, 0, "As log.roll.jitter.ms, in hours."),
     _long("log.retention.ms", None, -1, "Age above which segments are deleted; -1 keeps them.", dynamic=True),
     _int("log.retention.minutes", None, -1, "As log.retention.ms, in minutes, where that is unset."),
     _int("log.retention.hours", 168, -1, "As log.retention.ms, in hours, where those are unset."),
@@ -318,11 +329,20 @@ _OWN: Final = (
         "Bytes waiting for one coordinator process at which reading from its clients pauses.",
     ),
     _int(
+        "coterie.shard.wait.ms",
+        5000,
+        0,
+        "How long requests, lookups included, wait for a coordinator process that starts or loads; then they are "
+        "answered COORDINATOR_NOT_AVAILABLE, or COORDINATOR_LOAD_IN_PROGRESS if it loads. With 0 none waits.",
+    ),
+    _int("coterie.shard.wait.max.requests", 10_000, 1, "Most requests of one broker that wait so."),
+    _int("coterie.shard.wait.max.bytes", 8_388_608, 1, "Most bytes of them."),
+    _int(
         "coterie.shard.silence.ms",
         1000,
         100,
-        "A coordinator process silent for this long is killed and replaced; ten times this long while it loads or "
-        "waits for a CPU.",
+        "A coordinator process that does not answer for this long is killed and replaced; ten times this long while "
+        "it loads or waits for a disk. One that gets no CPU is waited for.",
     ),
 )
 

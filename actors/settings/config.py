@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, cast
 
 from actors.settings.broker import SETTINGS
-from actors.settings.kinds import Setting, SettingError, Value, unknown_setting
+from actors.settings.kinds import SettingError, Value
+from actors.settings.known import broker_setting
 
 _ORDERED = (
     ("group.min.session.timeout.ms", "group.max.session.timeout.ms"),
@@ -26,38 +27,51 @@ class BrokerConfig(Mapping[str, Any]):
 
     `config["group.max.size"]` is typed as the table says (ms and bytes are int, lists are tuples of str); the
     getters below say so to a type checker. `explicit` are the names set at the start, `dynamic` those changed
-    since (KIP-226); every other setting has its default.
+    since (KIP-226), `cluster_wide` those of them that were changed for all brokers; every other setting has its
+    default. Settings of Kafka's without effect can be set and asked for as well, but only those that are set are
+    iterated over.
     """
 
-    __slots__ = ("_changes", "_started", "_values", "dynamic", "explicit")
+    __slots__ = ("_changes", "_started", "_values", "cluster_wide", "dynamic", "explicit")
 
-    def __init__(self, started: Mapping[str, Value], changes: Mapping[str, Value]) -> None:
+    def __init__(
+        self, started: Mapping[str, Value], changes: Mapping[str, Value], cluster_wide: Collection[str] = ()
+    ) -> None:
         self._started = dict(started)
         self._changes = dict(changes)
         self._values = {name: setting.default for name, setting in SETTINGS.items()} | self._started | self._changes
         self.explicit = frozenset(started)
         self.dynamic = frozenset(changes)
+        self.cluster_wide = self.dynamic.intersection(cluster_wide)
         _check_together(self._values)
 
     @classmethod
     def from_mapping(cls, texts: Mapping[str, str]) -> BrokerConfig:
         """Settings as people write them. Raises SettingError with the first that is unknown or out of range."""
-        return cls({name: _parse(name, text) for name, text in texts.items()}, {})
+        return cls({name: broker_setting(name).parse(text) for name, text in texts.items()}, {})
 
-    def with_dynamic(self, changes: Mapping[str, str | None]) -> BrokerConfig:
-        """The same with some settings changed at run time; None takes such a change back. Raises SettingError."""
+    def with_dynamic(self, changes: Mapping[str, str | None], cluster_wide: Collection[str] = ()) -> BrokerConfig:
+        """The same with some settings changed at run time; None takes such a change back. Raises SettingError.
+
+        `cluster_wide` are the settings whose present change is for all brokers, not for this one alone.
+        """
         held = dict(self._changes)
         for name, text in changes.items():
-            if not _setting(name).dynamic:
+            if not broker_setting(name).dynamic:
                 raise SettingError(name, f"{name} is read-only while the broker runs: set it and restart")
             if text is None:
                 held.pop(name, None)
             else:
-                held[name] = _parse(name, text)
-        return BrokerConfig(self._started, held)
+                held[name] = broker_setting(name).parse(text)
+        return BrokerConfig(self._started, held, cluster_wide)
 
     def __getitem__(self, name: str) -> Any:
-        return self._values[name]
+        if name in self._values:
+            return self._values[name]
+        try:
+            return broker_setting(name).default
+        except SettingError:
+            raise KeyError(name) from None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._values)
@@ -66,7 +80,7 @@ class BrokerConfig(Mapping[str, Any]):
         return len(self._values)
 
     def __reduce__(self) -> tuple[type[BrokerConfig], tuple[object, ...]]:
-        return BrokerConfig, (self._started, self._changes)
+        return BrokerConfig, (self._started, self._changes, self.cluster_wide)
 
     def integer(self, name: str) -> int:
         """A whole number that is always set."""
@@ -90,18 +104,7 @@ class BrokerConfig(Mapping[str, Any]):
 
     def to_mapping(self) -> dict[str, str]:
         """What was set at the start, as text: `from_mapping` of it gives this config without later changes."""
-        return {name: SETTINGS[name].format(value) or "" for name, value in sorted(self._started.items())}
-
-
-def _setting(name: str) -> Setting:
-    setting = SETTINGS.get(name)
-    if setting is None:
-        raise unknown_setting(name, list(SETTINGS))
-    return setting
-
-
-def _parse(name: str, text: str) -> Value:
-    return _setting(name).parse(text)
+        return {name: broker_setting(name).format(value) or "" for name, value in sorted(self._started.items())}
 
 
 def _check_together(values: Mapping[str, Any]) -> None:

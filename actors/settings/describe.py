@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
-from actors.settings.broker import SETTINGS
 from actors.settings.config import BrokerConfig
 from actors.settings.kinds import Setting, Value
+from actors.settings.known import (
+    accepted_settings,
+    accepted_topic_settings,
+    broker_setting,
+    client_metrics_settings,
+    group_settings,
+    topic_setting,
+)
 from actors.settings.topic import TOPIC_SETTINGS
+
+_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class Source(IntEnum):
@@ -43,6 +53,8 @@ class ConfigValue:
     doc: str
     read_only: bool
     synonyms: tuple[Synonym, ...]
+    sensitive: bool = False
+    """Whether it is a secret: then no value is told."""
 
     @property
     def is_default(self) -> bool:
@@ -52,9 +64,9 @@ class ConfigValue:
 def topic_value(name: str, own: Mapping[str, str], broker: BrokerConfig) -> Any:
     """A topic setting's value as it holds, typed: the topic's own, else the broker's, else the default.
 
-    `own` are the topic's settings as text, already checked. Raises KeyError for a name that does not exist.
+    `own` are the topic's settings as text, already checked. Raises SettingError for a name that does not exist.
     """
-    entry = TOPIC_SETTINGS[name]
+    entry = topic_setting(name)
     if name in own:
         return entry.setting.parse(own[name])
     for inherited in entry.inherits:
@@ -70,14 +82,23 @@ def topic_configs(own: Mapping[str, str], broker: BrokerConfig) -> dict[str, str
     return {name: value for name, value in values.items() if value is not None}
 
 
+def topic_config_names(own: Mapping[str, str]) -> tuple[str, ...]:
+    """The topic settings DescribeConfigs tells of: all but Kafka's internal ones, of which only those that are set."""
+    accepted = (name for name, entry in accepted_topic_settings().items() if not entry.setting.internal)
+    return tuple(dict.fromkeys((*TOPIC_SETTINGS, *accepted, *own)))
+
+
 def topic_config_value(name: str, own: Mapping[str, str], broker: BrokerConfig) -> ConfigValue:
-    """A topic setting for DescribeConfigs. Raises KeyError for a name that does not exist."""
-    return _described(TOPIC_SETTINGS[name].setting, topic_config_synonyms(name, own, broker), read_only=False)
+    """A topic setting for DescribeConfigs. Raises SettingError for a name that does not exist."""
+    setting = topic_setting(name).setting
+    synonyms = topic_config_synonyms(name, own, broker)
+    text = setting.format(topic_value(name, own, broker))
+    return _described(setting, text, synonyms[0].source, synonyms, read_only=False)
 
 
 def topic_config_synonyms(name: str, own: Mapping[str, str], broker: BrokerConfig) -> tuple[Synonym, ...]:
-    """Everywhere a topic setting has a value, the one that holds first."""
-    entry = TOPIC_SETTINGS[name]
+    """Everywhere a topic setting has a value, each in the unit of its own name, the one that holds first."""
+    entry = topic_setting(name)
     found = []
     if name in own:
         text = entry.setting.format(entry.setting.parse(own[name]))
@@ -85,20 +106,46 @@ def topic_config_synonyms(name: str, own: Mapping[str, str], broker: BrokerConfi
     for inherited in entry.inherits:
         value = broker[inherited.name]
         if value is not None:
-            text = entry.setting.format(inherited.scale(value))
+            text = broker_setting(inherited.name).format(value)
             found.append(Synonym(inherited.name, text, _source(inherited.name, broker)))
     if not found:
         found.append(Synonym(name, entry.setting.format(entry.setting.default), Source.DEFAULT_CONFIG))
     return tuple(found)
 
 
-def broker_config_value(name: str, broker: BrokerConfig) -> ConfigValue:
-    """A broker setting for DescribeConfigs. Raises KeyError for a name that does not exist."""
-    setting = SETTINGS[name]
-    synonyms = [Synonym(name, setting.format(broker[name]), _source(name, broker))]
-    if synonyms[0].source is not Source.DEFAULT_CONFIG and setting.default is not None:
+def broker_config_names(broker: BrokerConfig) -> tuple[str, ...]:
+    """The broker settings DescribeConfigs tells of: all but Kafka's internal ones, of which only those that are set."""
+    accepted = (name for name, setting in accepted_settings().items() if not setting.internal)
+    return tuple(dict.fromkeys((*broker, *accepted)))
+
+
+def broker_config_value(name: str, broker: BrokerConfig, running: Mapping[str, str] = _NOTHING) -> ConfigValue:
+    """A broker setting for DescribeConfigs. Raises SettingError for a name that does not exist.
+
+    `running` has what is not read from the settings but is so: where the broker listens, who it is. It counts as set.
+    """
+    setting = broker_setting(name)
+    text, source = setting.format(broker[name]), _source(name, broker)
+    if name in running:
+        text, source = running[name], Source.STATIC_BROKER_CONFIG
+    synonyms = [Synonym(name, text, source)]
+    if source is not Source.DEFAULT_CONFIG and setting.default is not None:
         synonyms.append(Synonym(name, setting.format(setting.default), Source.DEFAULT_CONFIG))
-    return _described(setting, tuple(synonyms), read_only=not setting.dynamic)
+    return _described(setting, text, source, tuple(synonyms), read_only=not setting.dynamic)
+
+
+def group_config_value(name: str, broker: BrokerConfig) -> ConfigValue:
+    """A setting of any group for DescribeConfigs: groups have none of their own, so each has the broker's default."""
+    setting = group_settings()[name]
+    text = setting.format(broker.get(f"group.{name}", setting.default))
+    synonyms = (Synonym(name, text, Source.DEFAULT_CONFIG),)
+    return _described(setting, text, Source.DEFAULT_CONFIG, synonyms, read_only=True)
+
+
+def client_metrics_config_value(name: str) -> ConfigValue:
+    """A setting of any subscription to clients' metrics: there are none, so each has Kafka's default."""
+    setting = client_metrics_settings()[name]
+    return _described(setting, setting.format(setting.default), Source.DEFAULT_CONFIG, (), read_only=True)
 
 
 def offsets_topic_configs(broker: BrokerConfig) -> dict[str, str]:
@@ -118,12 +165,18 @@ def offsets_topic_configs(broker: BrokerConfig) -> dict[str, str]:
     }
 
 
-def _described(setting: Setting, synonyms: tuple[Synonym, ...], *, read_only: bool) -> ConfigValue:
-    holds = synonyms[0]
-    return ConfigValue(setting.name, holds.value, holds.source, setting.type, setting.doc, read_only, synonyms)
+def _described(
+    setting: Setting, text: str | None, source: Source, synonyms: tuple[Synonym, ...], *, read_only: bool
+) -> ConfigValue:
+    if setting.sensitive:
+        text = None
+        synonyms = tuple(replace(synonym, value=None) for synonym in synonyms)
+    return ConfigValue(
+        setting.name, text, source, setting.type, setting.doc, read_only, synonyms, sensitive=setting.sensitive
+    )
 
 
 def _source(name: str, broker: BrokerConfig) -> Source:
     if name in broker.dynamic:
-        return Source.DYNAMIC_BROKER_CONFIG
+        return Source.DYNAMIC_DEFAULT_BROKER_CONFIG if name in broker.cluster_wide else Source.DYNAMIC_BROKER_CONFIG
     return Source.STATIC_BROKER_CONFIG if name in broker.explicit else Source.DEFAULT_CONFIG

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import IntEnum
 from typing import Any, Final
 
+from actors.errors import CoterieError
+
+MAX_SHORT: Final = 2**15 - 1
 MAX_INT: Final = 2**31 - 1
 MAX_LONG: Final = 2**63 - 1
 
 Value = bool | int | float | str | tuple[str, ...] | None
 
 
-class SettingError(ValueError):
+class SettingError(CoterieError, ValueError):
     """A setting that does not exist or a value it cannot have; the message is one line and says what is allowed."""
 
     def __init__(self, key: str, message: str) -> None:
@@ -28,12 +32,21 @@ class SettingType(IntEnum):
     BOOLEAN = 1
     STRING = 2
     INT = 3
+    SHORT = 4
     LONG = 5
     DOUBLE = 6
     LIST = 7
+    CLASS = 8
+    PASSWORD = 9
 
 
-_WHOLE: Final = {SettingType.INT: MAX_INT, SettingType.LONG: MAX_LONG}
+_WIDEST: Final = {
+    SettingType.SHORT: MAX_SHORT,
+    SettingType.INT: MAX_INT,
+    SettingType.LONG: MAX_LONG,
+    SettingType.DOUBLE: sys.float_info.max,
+}
+_TEXTS: Final = (SettingType.STRING, SettingType.CLASS, SettingType.PASSWORD)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,18 +54,19 @@ class Setting:
     """One setting. `low` and `high` bound numbers, `choices` strings and each item of a list.
 
     `nullable`: unset is a value of its own (None). `dynamic`: can change while the broker runs.
-    `check` returns what is wrong with a value of the right type, or None.
+    `internal`: described only where it is set. `check` returns what is wrong with a value of the right type, or None.
     """
 
     name: str
     type: SettingType
     default: Value
     doc: str
-    low: int | None = None
-    high: int | None = None
+    low: float | None = None
+    high: float | None = None
     choices: tuple[str, ...] = ()
     nullable: bool = False
     dynamic: bool = False
+    internal: bool = False
     check: Callable[[Any], str | None] | None = None
 
     def parse(self, text: str) -> Value:
@@ -80,20 +94,27 @@ class Setting:
         return ",".join(value) if isinstance(value, tuple) else str(value)
 
     @property
+    def sensitive(self) -> bool:
+        """Whether its value is a secret, which is never shown."""
+        return self.type is SettingType.PASSWORD
+
+    @property
     def allowed(self) -> str:
         """What values there are, in words: "an integer from 1 to 2147483647"."""
         if self.type is SettingType.BOOLEAN:
             return "true or false"
         if self.type is SettingType.LIST:
             return f"a comma-separated list of {', '.join(self.choices)}" if self.choices else "a comma-separated list"
-        if self.type is SettingType.STRING:
+        if self.type in _TEXTS:
             return f"one of {', '.join(self.choices)}" if self.choices else "any text"
         kind = "a number" if self.type is SettingType.DOUBLE else "an integer"
+        if self.type is SettingType.DOUBLE and self.low is None and self.high is None:
+            return kind
         low, high = self._bounds()
         return f"{kind} from {low} to {high}"
 
-    def _bounds(self) -> tuple[int, int]:
-        widest = _WHOLE.get(self.type, MAX_LONG)
+    def _bounds(self) -> tuple[float, float]:
+        widest = _WIDEST[self.type]
         low = -widest - 1 if self.low is None else self.low
         return low, widest if self.high is None else self.high
 
@@ -139,7 +160,10 @@ _READ: Final[dict[SettingType, Callable[[str], Value]]] = {
     SettingType.BOOLEAN: _read_bool,
     SettingType.STRING: str,
     SettingType.INT: _read_int,
+    SettingType.SHORT: _read_int,
     SettingType.LONG: _read_int,
     SettingType.DOUBLE: float,  # nan falls out at the bounds: it is not between them
     SettingType.LIST: _read_list,
+    SettingType.CLASS: str,
+    SettingType.PASSWORD: str,
 }

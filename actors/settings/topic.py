@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Final
 
 from actors.settings.broker import SETTINGS
-from actors.settings.kinds import MAX_LONG, Setting, SettingType, Value, unknown_setting
+from actors.settings.kinds import MAX_LONG, Setting, Value
 
 _MINUTE_MS: Final = 60_000
 _HOUR_MS: Final = 3_600_000
@@ -16,16 +16,20 @@ _HOUR_MS: Final = 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class Inherited:
-    """A broker setting a topic setting falls back to, and the factor between their units."""
+    """A broker setting a topic setting falls back to, and the factor between their units.
+
+    `negative_is_no_limit`: any negative number stands for -1, in every unit.
+    """
 
     name: str
     factor: int = 1
+    negative_is_no_limit: bool = True
 
     def scale(self, value: Value) -> Value:
-        """The broker's value in the topic's unit; negative numbers mean "no limit" in every unit."""
-        if isinstance(value, int) and not isinstance(value, bool):
-            return value * self.factor if value > 0 else max(value, -1)
-        return value
+        """The broker's value in the topic's unit."""
+        if not isinstance(value, int) or isinstance(value, bool):
+            return value
+        return -1 if value < 0 and self.negative_is_no_limit else value * self.factor
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +45,6 @@ def _like(name: str, broker: str, *more: Inherited, **changes: object) -> TopicS
     source = SETTINGS[broker]
     fields: dict[str, object] = {"name": name, "nullable": False, "dynamic": True, **changes}
     return TopicSetting(replace(source, **fields), (Inherited(broker), *more))  # type: ignore[arg-type]
-
-
-def _alone(name: str, kind: SettingType, default: Value, low: int, high: int, doc: str) -> TopicSetting:
-    return TopicSetting(
-        Setting(name=name, type=kind, default=default, low=low, high=high, doc=doc, dynamic=True),
-        (),
-    )
 
 
 _ALL: Final = (
@@ -76,7 +73,13 @@ _ALL: Final = (
     ),
     _like("segment.bytes", "log.segment.bytes"),
     _like("segment.index.bytes", "log.index.size.max.bytes"),
-    _alone("segment.jitter.ms", SettingType.LONG, 0, 0, MAX_LONG, "How much earlier than segment.ms, at most."),
+    _like(
+        "segment.jitter.ms",
+        "log.roll.jitter.ms",
+        Inherited("log.roll.jitter.hours", _HOUR_MS),
+        default=0,
+        doc="How much earlier than segment.ms, at most.",
+    ),
     _like(
         "segment.ms",
         "log.roll.ms",
@@ -87,15 +90,3 @@ _ALL: Final = (
     _like("unclean.leader.election.enable", "unclean.leader.election.enable"),
 )
 TOPIC_SETTINGS: Final[Mapping[str, TopicSetting]] = MappingProxyType({each.setting.name: each for each in _ALL})
-
-
-def parse_topic_configs(configs: Mapping[str, str | None]) -> dict[str, Value]:
-    """A topic's own settings, typed. None stands for "not set" and is left out. Raises SettingError."""
-    parsed: dict[str, Value] = {}
-    for name, text in configs.items():
-        entry = TOPIC_SETTINGS.get(name)
-        if entry is None:
-            raise unknown_setting(name, list(TOPIC_SETTINGS), "topic setting")
-        if text is not None:
-            parsed[name] = entry.setting.parse(text)
-    return parsed

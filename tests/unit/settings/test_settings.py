@@ -124,6 +124,7 @@ OUT_OF_RANGE = [
     ("auto.create.topics.enable", "yes"),
     ("max.connections", "1_000"),
     ("listeners", "SSL://:9093"),
+    ("listeners", "CONTROLLER://:9093"),
     ("coterie.spare.shards", "65"),
 ]
 
@@ -267,8 +268,10 @@ def test_topic_value_names_its_source_and_synonyms() -> None:
 
 
 def test_setting_that_inherits_from_none_has_its_own_default_as_source() -> None:
-    synonyms = topic_config_synonyms("segment.jitter.ms", {}, BrokerConfig.from_mapping({}))
-    assert [(s.name, s.value, s.source) for s in synonyms] == [("segment.jitter.ms", "0", Source.DEFAULT_CONFIG)]
+    synonyms = topic_config_synonyms("remote.log.copy.disable", {}, BrokerConfig.from_mapping({}))
+    assert [(s.name, s.value, s.source) for s in synonyms] == [
+        ("remote.log.copy.disable", "false", Source.DEFAULT_CONFIG)
+    ]
 
 
 def test_dynamic_broker_change_is_a_topics_source() -> None:

@@ -1,0 +1,133 @@
+"""Every key there is: those that have an effect, and all others of Kafka 4.1, which are accepted without one.
+
+Kafka's keys stand in kafka_keys.json, as tools/KafkaKeys.java prints them. The file is read when a key is asked for
+that has no effect, or all of them are: a broker that is given none starts without it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+
+from actors.settings.broker import SETTINGS
+from actors.settings.kinds import Setting, SettingType, Value, unknown_setting
+from actors.settings.topic import TOPIC_SETTINGS, Inherited, TopicSetting
+
+WITHOUT_EFFECT: Final = "Accepted as Kafka accepts it, without effect."
+_FILE: Final = Path(__file__).with_name("kafka_keys.json")
+_PLUGINS: Final = ("metrics.context.", "rlmm.config.", "rsm.config.")
+"""What stands behind these is known to plugins of Kafka alone; it may be a secret."""
+_LISTENER: Final = re.compile(r"listener\.name\.[^.]+\.(?P<key>.+)")
+_REPLICA: Final = re.compile(r"\d+:\d+")
+
+
+def _no_remote_storage(wanted: bool) -> str | None:
+    return "there is no remote storage" if wanted else None
+
+
+def _throttled(replicas: tuple[str, ...]) -> str | None:
+    if replicas == ("*",) or all(_REPLICA.fullmatch(replica) for replica in replicas):
+        return None
+    return "must be * or a list of PARTITION:BROKER"
+
+
+_CHECKS: Final[dict[str, Callable[[Any], str | None]]] = {
+    "remote.storage.enable": _no_remote_storage,
+    "leader.replication.throttled.replicas": _throttled,
+    "follower.replication.throttled.replicas": _throttled,
+}
+
+
+@cache
+def _kafka_keys() -> Any:
+    return json.loads(_FILE.read_text())
+
+
+def _setting(name: str, key: Mapping[str, Any]) -> Setting:
+    setting = Setting(
+        name=name,
+        type=SettingType[key["type"]],
+        default=None,
+        doc=WITHOUT_EFFECT,
+        low=key.get("low"),
+        high=key.get("high"),
+        choices=tuple(key.get("choices", ())),
+        nullable="default" not in key,
+        dynamic=key.get("dynamic", False),
+        internal=key.get("internal", False),
+        check=_CHECKS.get(name),
+    )
+    return setting if setting.nullable else replace(setting, default=setting.parse(key["default"]))
+
+
+@cache
+def accepted_settings() -> Mapping[str, Setting]:
+    """Kafka's broker settings that have no effect here."""
+    keys = _kafka_keys()["broker"]
+    return MappingProxyType({name: _setting(name, key) for name, key in keys.items() if name not in SETTINGS})
+
+
+@cache
+def accepted_topic_settings() -> Mapping[str, TopicSetting]:
+    """Kafka's topic settings that have no effect here."""
+    keys = _kafka_keys()["topic"]
+    return MappingProxyType(
+        {name: _topic_setting(name, key) for name, key in keys.items() if name not in TOPIC_SETTINGS}
+    )
+
+
+def _topic_setting(name: str, key: Mapping[str, Any]) -> TopicSetting:
+    inherits = (Inherited(broker, negative_is_no_limit=False) for broker in key.get("inherits", ()))
+    return TopicSetting(replace(_setting(name, key), dynamic=True), tuple(inherits))
+
+
+@cache
+def group_settings() -> Mapping[str, Setting]:
+    """Kafka's settings of groups; all are about protocols that are not served."""
+    return MappingProxyType({name: _setting(name, key) for name, key in _kafka_keys()["group"].items()})
+
+
+@cache
+def client_metrics_settings() -> Mapping[str, Setting]:
+    """Kafka's settings of subscriptions to clients' metrics (KIP-714)."""
+    return MappingProxyType({name: _setting(name, key) for name, key in _kafka_keys()["client_metrics"].items()})
+
+
+def broker_setting(name: str) -> Setting:
+    """A broker setting, with or without effect. Raises SettingError for a name Kafka does not know either."""
+    found = SETTINGS.get(name) or accepted_settings().get(name) or _named_by_form(name)
+    if found is None:
+        raise unknown_setting(name, [*SETTINGS, *accepted_settings()])
+    return found
+
+
+def _named_by_form(name: str) -> Setting | None:
+    """A key for one listener, or for one of its SASL mechanisms, or what is handed on to a plugin."""
+    if name.startswith(_PLUGINS):
+        return Setting(name=name, type=SettingType.PASSWORD, default=None, doc=WITHOUT_EFFECT, nullable=True)
+    if match := _LISTENER.fullmatch(name):
+        key = match["key"]
+        for candidate in (key, key.partition(".")[2]):
+            if base := SETTINGS.get(candidate) or accepted_settings().get(candidate):
+                return replace(base, name=name, doc=WITHOUT_EFFECT)
+    return None
+
+
+def topic_setting(name: str) -> TopicSetting:
+    """A topic setting, with or without effect. Raises SettingError for a name Kafka does not know either."""
+    found = TOPIC_SETTINGS.get(name) or accepted_topic_settings().get(name)
+    if found is None:
+        raise unknown_setting(name, [*TOPIC_SETTINGS, *accepted_topic_settings()], "topic setting")
+    return found
+
+
+def parse_topic_configs(configs: Mapping[str, str | None]) -> dict[str, Value]:
+    """A topic's own settings, typed. None stands for "not set" and is left out. Raises SettingError."""
+    settings = {name: topic_setting(name).setting for name in configs}
+    return {name: settings[name].parse(text) for name, text in configs.items() if text is not None}
