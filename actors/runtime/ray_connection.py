@@ -1,0 +1,161 @@
+"""Connect this process to a Ray that runs: whether one is there, and the token it asks for. What is wrong is one line.
+
+Ray itself uses the token of the user's home for a Ray it finds by itself and never for an address it is given, though
+`ray start` asks for this token wherever there is one. Told of a token it does not take, it says so to nobody, and it
+looks for a server that is not there for a minute and a half.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import ray
+
+from actors.errors import CoterieError
+
+_MODE, _TOKEN, _TOKEN_PATH = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"
+_CONNECT_SECONDS = 1.5
+_ANSWER_SECONDS = 10.0  # what has taken the connection may be short of CPU
+# How an HTTP/2 client begins (RFC 9113, 3.4): with these words and settings, here none. A server answers with its own.
+_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"
+_FRAME_HEADER, _TYPE_AT, _SETTINGS = 9, 3, 4
+
+_before: dict[str, str | None] = {}  # Ray's variables that were set here, and what they were
+
+
+class ClusterError(CoterieError, RuntimeError):
+    """A cluster cannot be started, found or stopped; the text says why and what to do."""
+
+
+def connect(ray_address: str, **options: Any) -> None:
+    """Connect to the Ray at `ray_address`; `options` are ray.init's. Raises ClusterError."""
+    host, _, port = ray_address.rpartition(":")
+    try:
+        if host and "://" not in host and port.isdigit():
+            _check_there(ray_address, host.strip("[]"), int(port))
+            _be_let_in(ray_address)
+        ray.init(address=ray_address, logging_level="ERROR", log_to_driver=False, **options)
+    except ClusterError:
+        forget_token()
+        raise
+    except (ConnectionError, ValueError, RuntimeError, ray.exceptions.RayError) as error:
+        forget_token()
+        raise ClusterError(f"cannot connect to Ray at {ray_address}: {_first_line(error)}") from error
+
+
+def use_token(path: Path | None = None) -> None:
+    """From here on, Ray in this process gives and asks for the token in `path`, or the user's own."""
+    values = {_MODE: "token"} | ({_TOKEN_PATH: str(path)} if path is not None else {})
+    for name, value in values.items():
+        _before.setdefault(name, os.environ.get(name))
+        os.environ[name] = value
+    _look_again()
+
+
+def forget_token() -> None:
+    """Undo `use_token`: the next Ray may have another token, or none."""
+    if not _before:
+        return
+    for name, value in _before.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+    _before.clear()
+    _look_again()
+
+
+def _look_again() -> None:
+    """Ray has read its environment when it was imported."""
+    ray._raylet.Config.initialize("")
+    ray._raylet.AuthenticationTokenLoader.instance().reset_cache()
+
+
+def _check_there(ray_address: str, host: str, port: int) -> None:
+    """Whether somebody at the address speaks HTTP/2, as every Ray does. Raises ClusterError."""
+    try:
+        with socket.create_connection((host, port), timeout=_CONNECT_SECONDS) as connection:
+            connection.settimeout(_ANSWER_SECONDS)
+            connection.sendall(_PREFACE)
+            header = connection.recv(_FRAME_HEADER, socket.MSG_WAITALL)
+    except OSError as error:
+        raise ClusterError(f"no Ray answers at {ray_address} ({error.strerror or error}): is it running?") from error
+    if len(header) < _FRAME_HEADER or header[_TYPE_AT] != _SETTINGS:
+        raise ClusterError(f"what answers at {ray_address} is no Ray: is that the port of `ray start --head --port`?")
+
+
+def _be_let_in(ray_address: str) -> None:
+    """Use the user's token if this Ray asks for one, and none otherwise. Raises ClusterError."""
+    mode, missing = os.environ.get(_MODE), _missing_token()
+    given = mode is not None and mode.lower() == "token"
+    if given and missing is not None:
+        raise ClusterError(f"{_MODE}={mode}, but {missing}: {_token_fix()}")
+    if _lets_in(ray_address):
+        return
+    asks = f"the Ray at {ray_address} asks for a token"
+    if mode is not None and not given:
+        raise ClusterError(f"{asks}, and {_MODE}={mode} holds it back: unset {_MODE}")
+    if missing is not None:
+        raise ClusterError(f"{asks}, but {missing}: {_token_fix()}")
+    if not given:
+        use_token()
+        if _lets_in(ray_address):
+            return
+    raise ClusterError(f"the Ray at {ray_address} does not take the token in {_token_place()}: {_token_fix()}")
+
+
+def _lets_in(ray_address: str) -> bool:
+    """Whether a Ray answers this process, with the token it has or has not. Raises RayError."""
+    try:
+        with _silent():
+            ray._raylet.GcsClient(address=ray_address)
+    except ray.exceptions.AuthenticationError:
+        return False
+    return True
+
+
+def _token_place() -> str:
+    """Where Ray looks for the user's token."""
+    if _TOKEN in os.environ:
+        return _TOKEN
+    return os.environ.get(_TOKEN_PATH) or str(Path.home() / ".ray" / "auth_token")
+
+
+def _token_fix() -> str:
+    if _TOKEN in os.environ:
+        return f"set {_TOKEN} to its token"  # a file would not be looked at
+    return f"set {_TOKEN_PATH} to a file with its token, which for an embedded cluster is DATA_DIR/ray-token"
+
+
+def _missing_token() -> str | None:
+    """Why the user has no token; None if there is one."""
+    loader = ray._raylet.AuthenticationTokenLoader.instance()
+    loader.reset_cache()
+    with contextlib.suppress(ray.exceptions.AuthenticationError):
+        if loader.has_token(ignore_auth_mode=True):
+            return None
+    return f"there is none in {_token_place()}"
+
+
+@contextlib.contextmanager
+def _silent() -> Iterator[None]:
+    """What Ray's C++ says of a token that is not taken goes nowhere: it writes to the file descriptor."""
+    sys.stderr.flush()
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
