@@ -1,0 +1,1 @@
+"""Our own protocols: broker and shard (`relay`), controller and broker (`control`), leader and follower."""

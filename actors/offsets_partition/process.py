@@ -25,12 +25,14 @@ from actors.coordinator.shard import Shard, ShardState
 from actors.group_api import MODULES, Topics, decode, heartbeat, offset_commit
 from actors.links.relay import Kind, RelayProtocol
 from actors.log.batch import build_batch, iter_key_values, read_header, recompress
+from actors.runtime.liveness import SharedClock
 from actors.wire.errors import WireError
 from actors.wire.framing import RequestHeader, decode_request_header, encode_response, frame_response
 from actors.wire.messages import ApiMessage
 
 log = logging.getLogger(__name__)
 
+_READ_SECONDS = 0.001
 _ORPHAN_SECONDS = 15.0  # how long a process without a broker waits for one
 
 
@@ -87,6 +89,7 @@ class ShardProcess:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due = 0
         self._turn_time: Now | None = None
+        self._clock = SharedClock(_monotonic_ms())
         self._config = CoordinatorConfig()
         self._requests = 0
         self._said_active = False
@@ -130,7 +133,7 @@ class ShardProcess:
         """The time of this turn of the loop: the same for all that came in together."""
         now = self._turn_time
         if now is None:
-            now = self._turn_time = Now(time.monotonic_ns() // 1_000_000, time.time_ns() // 1_000_000)
+            now = self._turn_time = Now(self._clock.now_ms(_monotonic_ms()), time.time_ns() // 1_000_000)
         return now
 
     # --- the relay ---
@@ -154,6 +157,8 @@ class ShardProcess:
             self._timer = None
 
     def _on_message(self, protocol: RelayProtocol, kind: int, a: int, b: int, payload: bytes) -> None:
+        if self._turn_time is None:
+            self._clock.heard(_monotonic_ms())
         if kind == Kind.REQUEST:
             try:
                 self._request(a, b, payload)
@@ -362,20 +367,23 @@ class ShardProcess:
         if self._timer is not None:
             self._timer.cancel()
         self._timer_due = due
-        delay = max(due - time.monotonic_ns() // 1_000_000, 0) / 1000
+        delay = max(due - self._clock.now_ms(_monotonic_ms()), 1) / 1000
         self._timer = self._loop.call_later(delay, self._on_timer)
 
     def _on_timer(self) -> None:
-        """Input that is already here counts before deadlines do: it is drained in this turn, they fire in the next."""
-        self._timer = None
-        self._loop.call_soon(self._fire)
+        """Input that is already here counts before deadlines do: it is read between two timers, not two calls."""
+        self._timer = self._loop.call_later(_READ_SECONDS, self._fire)
 
     def _fire(self) -> None:
         shard = self._shard
-        self._turn_time = None
+        self._timer = self._turn_time = None
         if shard is not None:
             shard.on_time(self._now())
             self._turn()
+
+
+def _monotonic_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
 
 
 def _compressed(batch: bytes, codec: int) -> bytes:

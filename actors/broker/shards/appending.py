@@ -1,0 +1,63 @@
+"""The one place where group state reaches the disk: only the partition's present shard, at its epoch, may append."""
+
+from __future__ import annotations
+
+import logging
+
+from actors.broker.context import BrokerContext
+from actors.broker.shards.link import ShardLink
+from actors.broker.shards.partitions import Partitions
+from actors.links.relay import Kind
+from actors.log.errors import LogError
+from actors.wire.errors import ErrorCode
+from placement.metadata import OFFSETS_TOPIC
+
+log = logging.getLogger(__name__)
+
+
+class Appending:
+    """Appends what shards decide, and tells them what of it has committed."""
+
+    def __init__(self, context: BrokerContext, partitions: Partitions) -> None:
+        self._context = context
+        self._partitions = partitions
+
+    def append(self, link: ShardLink, partition: int, number: int, batch: bytes) -> None:
+        """Append a batch for a shard, or refuse it; `number` is the shard's own, for the answer."""
+        if link.partition != partition:
+            return  # sent before it heard that it must resign; it has forgotten by now
+        context = self._context
+        info = context.metadata.partition(OFFSETS_TOPIC, partition)
+        if info is None or info.leader_epoch != link.epoch or not self._partitions.led(partition):
+            _refuse(link, number, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            return
+        if len(info.isr) < context.min_insync_replicas(OFFSETS_TOPIC):
+            _refuse(link, number, ErrorCode.NOT_ENOUGH_REPLICAS)
+            return
+        try:
+            partition_log = context.log(OFFSETS_TOPIC, partition)
+            result = partition_log.append_as_leader(batch, info.leader_epoch, context.now_ms())
+        except LogError as error:
+            _refuse(link, number, error.error_code)
+            return
+        except OSError as error:
+            # Out of here it would end the relay: the shard would load again and run into it again, in a circle.
+            log.error("%s-%d: %s", OFFSETS_TOPIC, partition, error)
+            _refuse(link, number, ErrorCode.KAFKA_STORAGE_ERROR)
+            return
+        next_offset = result.last_offset + 1
+        payload = result.base_offset.to_bytes(8, "big") + next_offset.to_bytes(8, "big")
+        link.protocol.send(Kind.APPENDED, partition, number, payload)
+        context.appended(OFFSETS_TOPIC, partition, partition_log, info)
+        if len(info.replicas) == 1:  # else it is told when the followers have it
+            link.protocol.send(Kind.HIGH_WATERMARK, 0, partition_log.high_watermark)
+
+    def watermark(self, partition: int, offset: int) -> None:
+        """All of a partition's log below `offset` has committed."""
+        link = self._partitions.links.get(partition)
+        if link is not None:
+            link.protocol.send(Kind.HIGH_WATERMARK, 0, offset)
+
+
+def _refuse(link: ShardLink, number: int, code: int) -> None:
+    link.protocol.send(Kind.REFUSED, int(code), number)

@@ -1,0 +1,252 @@
+"""A broker's side of its offsets partitions: which shard process serves which partition, and the relay to each.
+
+A process that connects to our Unix socket is a spare until it is told to BECOME a partition. The broker reads the
+log for it, appends for it, and passes requests and answers through. A shard that hangs up, or is silent for too
+long, is answered for (NOT_COORDINATOR) and succeeded by another spare.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from itertools import count
+
+import msgpack
+
+from actors.broker.connection import Connection
+from actors.broker.context import BrokerContext
+from actors.broker.shards.appending import Appending
+from actors.broker.shards.link import LinkState, Question, ShardLink, ShardStatus
+from actors.broker.shards.loading import Loading
+from actors.broker.shards.partitions import Groups, Partitions
+from actors.broker.shards.processes import Processes
+from actors.broker.shards.readiness import Readiness
+from actors.broker.shards.relaying import Handle, Relaying
+from actors.broker.shards.topics import TopicNews
+from actors.broker.slots import Slot
+from actors.links.relay import Kind, RelayProtocol
+from actors.wire.errors import ErrorCode
+from actors.wire.framing import encode_request
+from actors.wire.messages import ApiMessage, HeartbeatRequest, SyncGroupRequest, response_class
+from placement.metadata import OFFSETS_TOPIC
+
+log = logging.getLogger(__name__)
+
+# Not parked: a shard that loads lets heartbeats pass and sends members that sync back to join, and so do we for it.
+_NEVER_PARKED = (HeartbeatRequest.api_key, SyncGroupRequest.api_key)
+
+
+class ShardHub:
+    """All shards of one broker. Everything runs on the broker's loop. The hub alone moves links between states."""
+
+    def __init__(self, context: BrokerContext, want_spares: Callable[[int], None]) -> None:
+        self._context = context
+        self.groups = Groups(context)
+        self.partitions = Partitions(context)
+        self.processes = Processes(context.config, want_spares, self._assign)
+        self.loading = Loading(context, self._load_failed)
+        self._appending = Appending(context, self.partitions)
+        handlers: dict[int, Handle] = {
+            Kind.APPEND: self._appending.append,
+            Kind.LOAD_MORE: self.loading.send_more,
+            Kind.ACTIVE: self._on_active,
+            Kind.PONG: self._on_pong,
+            Kind.HELLO: self._on_hello,
+        }
+        self._relaying = Relaying(self.processes.links, handlers)
+        self._readiness = Readiness(context, self.partitions, self.processes, self._relaying.flush)
+        self._topics = TopicNews()
+        # What is called for every frame is called directly.
+        self.partition_of = self.groups.partition_of
+        self.watermark = self._appending.watermark
+        self._serving = self.partitions.serving
+        self._send = self._relaying.send
+        self._number = count(1).__next__  # of a slot, or of what has none but may be parked or pending like one
+
+    # --- what the listener calls ---
+
+    def relay(self, connection: Connection, partition: int, frame: bytes, version: int, api: int, corr: int) -> None:
+        """Pass a client's request to the shard of `partition`, once it serves, or answer why that cannot be."""
+        slot = connection.slots.open(self._number(), api, version, corr)
+        link = self._serving(partition)
+        if link is not None:
+            self._send(link, connection, slot, frame)
+        elif api in _NEVER_PARKED:
+            self._relaying.answer(slot, frame, self._readiness.unavailable(partition))
+        else:
+            settled = partial(self._relay_or_answer, partition, slot, frame)
+            self._readiness.wait(partition, slot.id, len(frame), settled)
+
+    def _relay_or_answer(self, partition: int, slot: Slot, frame: bytes, code: ErrorCode) -> None:
+        if code:
+            self._relaying.answer(slot, frame, code)
+        else:
+            self._send(self.partitions.links[partition], slot.queue.connection, slot, frame)
+
+    def disconnected(self, connection: Connection, unanswered: list[Slot]) -> None:
+        """A client has gone: its shards forget what they owed it."""
+        self._readiness.forget(slot.id for slot in unanswered)
+        self._relaying.disconnected(connection, unanswered, self.partitions.links.values())
+
+    # --- what handlers call (context.Shards) ---
+
+    def ask(self, partition: int, message: ApiMessage, version: int, done: Callable[[ApiMessage], None]) -> None:
+        """Send a request of the broker's own once the shard serves; `done` gets its answer, or why there is none."""
+        frame = encode_request(message, version, 0, "coterie")[4:]
+        question = Question(response_class(message.api_key), version, done)
+        number = self._number()
+
+        def settled(code: ErrorCode) -> None:
+            if code:
+                self._relaying.answer(question, frame, code)
+            else:
+                self._relaying.ask(self.partitions.links[partition], number, question, frame)
+
+        self._readiness.wait(partition, number, len(frame), settled)
+
+    def await_serving(self, partition: int, done: Callable[[ErrorCode], None]) -> None:
+        """Have `done` called with NONE once the shard of a partition serves, or with why it does not; starts it.
+
+        What is answered while others are let go may have more of its connection read, which must not overtake them:
+        so `done` is called in this turn, or in one of its own.
+        """
+        if self._serving(partition) is not None:
+            done(ErrorCode.NONE)
+        else:
+            self._readiness.wait(partition, self._number(), 0, lambda code: self._soon(done, code))
+
+    def _soon(self, done: Callable[[ErrorCode], None], code: ErrorCode) -> None:
+        self._context.loop.call_soon(done, code)
+
+    def reload(self, partition: int) -> None:
+        """The log is not what the shard of a partition knew: another process loads it."""
+        link = self.partitions.links.get(partition)
+        if link is not None:
+            self._resign(link)
+            self._readiness.start(partition, urgent=True)
+
+    def led(self) -> list[int]:
+        """Offsets partitions led here that have a shard, or records to have one for."""
+        topic = self._context.metadata.topics.get(OFFSETS_TOPIC)
+        if topic is None:
+            return []
+        me = self._context.broker_id
+        return [index for index, p in enumerate(topic.partitions) if p.leader == me and self._has_state(index)]
+
+    def _has_state(self, partition: int) -> bool:
+        known = partition in self.partitions.links or self.processes.is_wanted(partition)
+        return known or self.partitions.has_records(partition)
+
+    def note_topics(self) -> None:
+        """The image changed: tell the shards what topics there are, give up partitions led elsewhere, start others."""
+        metadata = self._context.metadata
+        self._topics.tell(metadata, self.partitions.links.values())
+        for partition, link in list(self.partitions.links.items()):
+            info = metadata.partition(OFFSETS_TOPIC, partition)
+            if not self.partitions.led(partition) or info is None or info.leader_epoch != link.epoch:
+                self._resign(link)
+        for partition in self.led():
+            self._readiness.start(partition, urgent=False)
+        self._readiness.look_after_waiting()
+
+    # --- the life of a link (LinkState has the table) ---
+
+    def accept(self) -> RelayProtocol:
+        """A protocol for a process that connects; the Unix server's factory."""
+        protocol = RelayProtocol(
+            self._context.loop,
+            self._relaying.received,
+            self._on_turn,
+            self._on_lost,
+            self._relaying.backlog,
+            self._context.config.integer("coterie.relay.queue.max.bytes"),
+        )
+        self.processes.connect(protocol)
+        return protocol
+
+    def _on_hello(self, link: ShardLink, _a: int, _b: int, payload: bytes) -> None:
+        link.greet(msgpack.unpackb(payload)["pid"])
+        self.processes.add_spare(link)
+
+    def _assign(self, link: ShardLink, partition: int) -> bool:
+        """Give a spare a partition; False if that is led elsewhere by now."""
+        info = self._context.metadata.partition(OFFSETS_TOPIC, partition)
+        if info is None or info.leader != self._context.broker_id:
+            return False
+        link.assign(partition, info.leader_epoch)
+        self.partitions.links[partition] = link
+        self.loading.begin(link)
+        return True
+
+    def _load_failed(self, link: ShardLink) -> None:
+        """The log cannot be read now. The next request of a client tries again, not we in a circle."""
+        partition = link.partition
+        self._resign(link)
+        self._readiness.settle(partition, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    def _on_active(self, link: ShardLink, partition: int, _number: int, _payload: bytes) -> None:
+        if partition != link.partition:
+            return  # it has been told to resign
+        if not link.active:
+            link.activate()
+            log.info("offsets partition %d: shard pid %d serves", partition, link.pid)
+        self._readiness.settle(partition, ErrorCode.NONE)
+
+    def _resign(self, link: ShardLink) -> None:
+        """What the process owed is answered for it; it becomes a spare again once it has said HELLO.
+
+        Until then it may still send what it meant for the partition, and that must not reach another one.
+        """
+        self._leave(link, LinkState.RESIGNED)
+        link.protocol.send(Kind.RESIGN)
+
+    def _on_lost(self, protocol: RelayProtocol) -> None:
+        link = self.processes.lose(protocol)
+        partition = link.partition
+        self._leave(link, LinkState.GONE)
+        if self.processes.closed:
+            return
+        if partition >= 0:
+            log.warning("offsets partition %d: shard pid %d has died", partition, link.pid)
+            if self.partitions.led(partition):
+                self._readiness.start(partition, urgent=True)
+        self.processes.match()
+
+    def _leave(self, link: ShardLink, state: LinkState) -> None:
+        if link.partition >= 0:
+            self.partitions.links.pop(link.partition, None)
+            log.info("offsets partition %d: shard pid %d no longer serves", link.partition, link.pid)
+        self.loading.stop(link)
+        self._relaying.give_up(link, link.leave(state))
+
+    def _on_pong(self, link: ShardLink, _a: int, _b: int, payload: bytes) -> None:
+        link.figures = msgpack.unpackb(payload)
+
+    def _on_turn(self, protocol: RelayProtocol) -> None:
+        self.processes.heard(protocol)
+        self._relaying.flush()
+
+    # --- what the broker's clock and its stop call ---
+
+    def tick(self) -> None:
+        """Once in a while: ping the shards, and end one that has been silent for too long."""
+        now = self._context.loop.time()
+        self.processes.ping(now)
+        self._readiness.look_after_waiting()
+        self.processes.match()  # also asks again for spares, should the controller not have heard
+        self.processes.end_surplus(now)
+
+    def status(self) -> list[ShardStatus]:
+        """The shards this broker has, spares last."""
+        rows = []
+        for partition, link in sorted(self.partitions.links.items()):
+            info = self._context.metadata.partition(OFFSETS_TOPIC, partition)
+            epoch = info.leader_epoch if info else -1
+            rows.append(ShardStatus(partition, link.pid, link.state.value, epoch, link.figures))
+        return rows + [ShardStatus(-1, link.pid, link.state.value, -1) for link in self.processes.spares]
+
+    def close(self) -> None:
+        """Hang up on every shard."""
+        self.loading.close()
+        self.processes.close()

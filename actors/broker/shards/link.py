@@ -1,0 +1,121 @@
+"""One shard process, as its broker knows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from actors.broker.slots import Slot
+from actors.errors import CoterieError
+from actors.links.relay import RelayProtocol
+from actors.wire.messages import ApiMessage
+
+
+class LinkState(Enum):
+    """What a shard process does for us. The values stand in `coterie status`.
+
+    ==========  =====================================================  ==========================================
+    state       what ends it                                           who moves the link
+    ==========  =====================================================  ==========================================
+    CONNECTED   its HELLO                                              the hub: SPARE
+    SPARE       a partition wants a process                            the hub: LOADING
+    LOADING     its ACTIVE                                             the hub: ACTIVE
+    LOADING,    the partition moves, has a new epoch, or has to be     the hub: RESIGNED
+    ACTIVE      loaded again; the log cannot be read
+    RESIGNED    its HELLO: what it sent before was for the partition   the hub: SPARE
+    any         the end of the connection                              the hub: GONE, for good
+    ==========  =====================================================  ==========================================
+    """
+
+    CONNECTED = "Connected"
+    SPARE = "Spare"
+    LOADING = "Loading"
+    ACTIVE = "Active"
+    RESIGNED = "Resigned"
+    GONE = "Gone"
+
+
+_FROM = {
+    LinkState.SPARE: {LinkState.CONNECTED, LinkState.RESIGNED},
+    LinkState.LOADING: {LinkState.SPARE},
+    LinkState.ACTIVE: {LinkState.LOADING},
+    LinkState.RESIGNED: {LinkState.LOADING, LinkState.ACTIVE},
+    LinkState.GONE: set(LinkState) - {LinkState.GONE},
+}
+"""From which states each may be reached."""
+
+
+class LinkStateError(CoterieError):
+    """A shard process cannot do this in its state."""
+
+
+class Question:
+    """A request of the broker's own to a shard, in the place where a client's request has a slot."""
+
+    __slots__ = ("done", "response", "version")
+
+    def __init__(self, response: type[ApiMessage], version: int, done: Callable[[ApiMessage], None]) -> None:
+        self.response = response
+        self.version = version
+        self.done = done
+
+
+class ShardLink:
+    """One shard process, and the partition it hosts: -1 but while it loads or is active."""
+
+    __slots__ = ("epoch", "figures", "opened", "partition", "pending", "pid", "protocol", "state")
+
+    def __init__(self, protocol: RelayProtocol) -> None:
+        self.protocol = protocol
+        self.state = LinkState.CONNECTED
+        self.partition = -1
+        self.epoch = -1
+        self.pid = 0
+        self.figures: dict[str, Any] = {}
+        self.opened: set[int] = set()  # client connections the shard has been told of
+        self.pending: dict[int, tuple[Slot | Question, bytes]] = {}  # what it owes us, with the request's frame
+
+    @property
+    def active(self) -> bool:
+        """Whether it serves its partition."""
+        return self.state is LinkState.ACTIVE
+
+    def greet(self, pid: int) -> None:
+        """It has said HELLO."""
+        self._move(LinkState.SPARE)
+        self.pid = pid
+
+    def assign(self, partition: int, epoch: int) -> None:
+        """It is to host a partition, at this leader epoch."""
+        self._move(LinkState.LOADING)
+        self.partition, self.epoch = partition, epoch
+
+    def activate(self) -> None:
+        """It has loaded its partition and serves."""
+        self._move(LinkState.ACTIVE)
+
+    def leave(self, state: LinkState) -> dict[int, tuple[Slot | Question, bytes]]:
+        """It hosts nothing from now on, being RESIGNED or GONE; what it still owed."""
+        self._move(state)
+        self.partition = self.epoch = -1
+        self.opened.clear()
+        owed, self.pending = self.pending, {}
+        return owed
+
+    def _move(self, state: LinkState) -> None:
+        if self.state not in _FROM[state]:
+            raise LinkStateError(f"shard pid {self.pid} cannot become {state.value}: it is {self.state.value}")
+        self.state = state
+
+
+@dataclass(slots=True)
+class ShardStatus:
+    """A row of `coterie status`."""
+
+    partition: int
+    pid: int
+    state: str
+    epoch: int
+    figures: dict[str, Any] = field(default_factory=dict)

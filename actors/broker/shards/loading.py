@@ -1,0 +1,122 @@
+"""A partition's log on its way to the shard that is to serve it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import partial
+
+import msgpack
+
+from actors.broker.context import BrokerContext
+from actors.broker.shards.link import ShardLink
+from actors.broker.shards.topics import topics_of
+from actors.coordinator.config import CoordinatorConfig
+from actors.links.relay import Kind
+from actors.log.errors import LogError
+from actors.settings import BrokerConfig
+from placement.metadata import OFFSETS_TOPIC
+
+log = logging.getLogger(__name__)
+
+_WINDOW = 4  # pieces of log on their way to a shard at once
+_LOAD_ERRORS = (LogError, OSError, RuntimeError)
+
+
+@dataclass(slots=True)
+class _Load:
+    """A log that is being sent: from `offset` to `end`, as `end` was when it began."""
+
+    offset: int
+    end: int
+    pieces_wanted: int = _WINDOW
+    is_reading: bool = False
+
+
+class Loading:
+    """All logs that are being sent. `failed` is called for a link whose log cannot be read."""
+
+    def __init__(self, context: BrokerContext, failed: Callable[[ShardLink], None]) -> None:
+        self._context = context
+        self._failed = failed
+        self._piece_bytes = context.config.integer("offsets.load.buffer.size")
+        self._loads: dict[ShardLink, _Load] = {}
+        self._closed = False
+
+    def is_sending(self, link: ShardLink) -> bool:
+        """Whether a part of its log has not been sent to a shard."""
+        return link in self._loads
+
+    def begin(self, link: ShardLink) -> None:
+        """Tell a shard which partition it has, and send the partition's log."""
+        try:
+            partition_log = self._context.log(OFFSETS_TOPIC, link.partition)
+            load = _Load(partition_log.log_start_offset, partition_log.log_end_offset)
+            settings = {"config": _group_settings(self._context.config), "topics": topics_of(self._context.metadata)}
+            link.protocol.send(Kind.BECOME, link.partition, link.epoch, msgpack.packb(settings))
+            self._loads[link] = load
+            self._read_piece(link, load)
+        except _LOAD_ERRORS:
+            self._fail(link)
+
+    def send_more(self, link: ShardLink, partition: int, _number: int, _payload: bytes) -> None:
+        """The shard has taken a piece and wants another."""
+        load = self._loads.get(link)
+        if partition != link.partition or load is None:
+            return
+        load.pieces_wanted += 1
+        if load.is_reading:
+            return
+        try:
+            self._read_piece(link, load)
+        except _LOAD_ERRORS:
+            self._fail(link)
+
+    def stop(self, link: ShardLink) -> None:
+        """Send no more to a shard that has given its partition up."""
+        self._loads.pop(link, None)
+
+    def close(self) -> None:
+        """Send no more to any."""
+        self._closed = True
+
+    def _read_piece(self, link: ShardLink, load: _Load) -> None:
+        """Read the next piece off the loop, one at a time: a cold disk may take its time over megabytes."""
+        partition_log = self._context.log(OFFSETS_TOPIC, link.partition)
+        if load.offset >= load.end:
+            del self._loads[link]
+            link.protocol.send(Kind.LOADED, link.partition, load.end)
+            link.protocol.send(Kind.HIGH_WATERMARK, 0, partition_log.high_watermark)
+            return
+        extent = partition_log.locate(load.offset, self._piece_bytes, load.end)
+        if extent is None:
+            raise RuntimeError(f"{partition_log.directory}: nothing at {load.offset} of {load.end}")
+        reading = self._context.loop.run_in_executor(None, extent.read)
+        load.is_reading = True
+        reading.add_done_callback(partial(self._piece_read, link, load, extent.next_offset))
+
+    def _piece_read(self, link: ShardLink, load: _Load, next_offset: int, read: asyncio.Future[bytes]) -> None:
+        if self._closed or self._loads.get(link) is not load:
+            return  # for a partition the link has given up meanwhile
+        load.is_reading = False
+        try:
+            link.protocol.send(Kind.LOAD, link.partition, 0, read.result())
+            load.offset = next_offset
+            load.pieces_wanted -= 1
+            if load.pieces_wanted > 0:
+                self._read_piece(link, load)
+        except _LOAD_ERRORS:
+            self._fail(link)
+
+    def _fail(self, link: ShardLink) -> None:
+        log.exception("offsets partition %d cannot be loaded", link.partition)
+        self.stop(link)
+        self._failed(link)
+
+
+def _group_settings(config: BrokerConfig) -> dict[str, int]:
+    """The settings a shard goes by, named as in CoordinatorConfig."""
+    keys = {"max_message_bytes": "message.max.bytes"}
+    return {f.name: config.integer(keys.get(f.name, f.name.replace("_", "."))) for f in fields(CoordinatorConfig)}

@@ -1,0 +1,85 @@
+"""Requests for offsets partitions whose shard does not serve yet: kept in order, for a bounded time, up to a limit.
+
+A client that asks for a group while the group's process starts would take COORDINATOR_LOAD_IN_PROGRESS for an error;
+waiting is what it wants. Pure bookkeeping: `readiness` knows whether a shard serves, `relaying` what an answer is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from actors.wire.errors import ErrorCode
+
+Settled = Callable[[ErrorCode], None]
+"""Called once: with NONE when the shard serves, so that the request can go to it, or with what to answer."""
+
+
+@dataclass(slots=True)
+class _Parked:
+    deadline: float
+    size: int
+    settled: Settled
+
+
+class Parking:
+    """All parked requests of one broker, by partition and by a number that is the caller's."""
+
+    def __init__(self, wait_s: float, max_requests: int, max_bytes: int) -> None:
+        self._wait_s = wait_s
+        self._max_requests = max_requests
+        self._max_bytes = max_bytes
+        self._parked: dict[int, dict[int, _Parked]] = {}  # the inner ones in order of arrival, so of deadlines
+        self._requests = 0
+        self._bytes = 0
+
+    def __len__(self) -> int:
+        return self._requests
+
+    def partitions(self) -> list[int]:
+        """The partitions that something waits for."""
+        return list(self._parked)
+
+    def park(self, partition: int, number: int, size: int, settled: Settled, now: float) -> bool:
+        """Keep a request of `size` bytes; False if there is no room for it."""
+        if self._wait_s <= 0 or self._requests >= self._max_requests or self._bytes + size > self._max_bytes:
+            return False
+        self._parked.setdefault(partition, {})[number] = _Parked(now + self._wait_s, size, settled)
+        self._requests += 1
+        self._bytes += size
+        return True
+
+    def settle(self, partition: int, code: ErrorCode) -> None:
+        """Let all that waits for a partition go, in order of arrival."""
+        waiting = self._parked.pop(partition, {})
+        for parked in waiting.values():  # first: what is settled may have others come
+            self._release(parked)
+        for parked in waiting.values():
+            parked.settled(code)
+
+    def expire(self, partition: int, now: float, code: ErrorCode) -> None:
+        """Answer what has waited for long enough."""
+        waiting = self._parked.get(partition, {})
+        late = [number for number, parked in waiting.items() if parked.deadline <= now]
+        for parked in [self._take(partition, number) for number in late]:
+            parked.settled(code)
+
+    def forget(self, numbers: Iterable[int]) -> None:
+        """Drop requests nobody waits for any more; numbers of others are ignored."""
+        if not self._parked:
+            return
+        for number in numbers:
+            for partition in [key for key, waiting in self._parked.items() if number in waiting]:
+                self._take(partition, number)
+
+    def _take(self, partition: int, number: int) -> _Parked:
+        waiting = self._parked[partition]
+        parked = waiting.pop(number)
+        if not waiting:
+            del self._parked[partition]
+        self._release(parked)
+        return parked
+
+    def _release(self, parked: _Parked) -> None:
+        self._requests -= 1
+        self._bytes -= parked.size

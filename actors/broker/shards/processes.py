@@ -1,0 +1,128 @@
+"""The shard processes of a broker: spares, partitions that want one, and who is silent for too long.
+
+A process that connects to our Unix socket is a spare until it is told to BECOME a partition. No Ray here: more spares
+are asked of the controller.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+from collections import deque
+from collections.abc import Callable
+
+from actors.broker.shards.link import ShardLink
+from actors.links.relay import Kind, RelayProtocol
+from actors.runtime.liveness import Pings, look
+from actors.settings import BrokerConfig
+
+log = logging.getLogger(__name__)
+
+_SURPLUS_SECONDS = 30.0
+
+
+class Processes:
+    """All processes that are connected, and the partitions that wait for one.
+
+    `assign` gives a spare a partition. It says False if the partition needs none any more.
+    """
+
+    def __init__(
+        self, config: BrokerConfig, want_spares: Callable[[int], None], assign: Callable[[ShardLink, int], bool]
+    ) -> None:
+        self._want_spares = want_spares
+        self._assign = assign
+        self._spare_target = config.integer("coterie.spare.shards")
+        self._pings: Pings[ShardLink] = Pings(config.integer("coterie.shard.silence.ms") / 1000, look)
+        self.links: dict[RelayProtocol, ShardLink] = {}
+        self.spares: list[ShardLink] = []
+        self._waiting: deque[int] = deque()
+        self._surplus_since = 0.0
+        self.closed = False
+
+    # --- processes ---
+
+    def connect(self, protocol: RelayProtocol) -> None:
+        """A process has connected; it has not said who it is."""
+        self.links[protocol] = ShardLink(protocol)
+
+    def heard(self, protocol: RelayProtocol) -> None:
+        """A process has said something."""
+        self._pings.heard(self.links[protocol])
+
+    def add_spare(self, link: ShardLink) -> None:
+        """A process has nothing to do."""
+        self.spares.append(link)
+        self.match()
+
+    def lose(self, protocol: RelayProtocol) -> ShardLink:
+        """A process has hung up."""
+        link = self.links.pop(protocol)
+        self._pings.heard(link)
+        if link in self.spares:
+            self.spares.remove(link)
+        return link
+
+    def close(self) -> None:
+        """Hang up on every process."""
+        self.closed = True
+        for protocol in list(self.links):
+            protocol.close()
+
+    # --- who wants one ---
+
+    def is_wanted(self, partition: int) -> bool:
+        """Whether a partition waits for a process."""
+        return partition in self._waiting
+
+    def want(self, partition: int, *, urgent: bool) -> None:
+        """A partition that has no process wants one; before all others if that is urgent."""
+        if partition in self._waiting:
+            if urgent and self._waiting[0] != partition:
+                self._waiting.remove(partition)
+                self._waiting.appendleft(partition)
+        elif urgent:
+            self._waiting.appendleft(partition)
+        else:
+            self._waiting.append(partition)
+        self.match()
+
+    def match(self) -> None:
+        """Give spares to the partitions that wait, and ask for as many as are missing."""
+        while self._waiting and self.spares:
+            link = self.spares.pop(0)
+            if not self._assign(link, self._waiting.popleft()):
+                self.spares.append(link)
+        missing = len(self._waiting) + self._spare_target - len(self.spares)
+        if missing > 0 and not self.closed:
+            self._want_spares(missing)
+
+    # --- once in a while ---
+
+    def ping(self, now: float) -> None:
+        """Ping all processes, and end one that has been silent for too long."""
+        asked, dead = self._pings.tick(now, [(link, link.pid, link.active) for link in self.links.values()])
+        for link in asked:
+            link.protocol.send(Kind.PING)
+        if dead is not None:
+            log.warning("offsets partition %d: shard pid %d silent, killed", dead.partition, dead.pid)
+            dead.protocol.close()
+            _kill(dead.pid)
+
+    def end_surplus(self, now: float) -> None:
+        """Processes that came from another broker, or resigned, are kept for a while: one may be needed again soon."""
+        surplus = len(self.spares) - self._spare_target
+        if surplus <= 0 or self._waiting:
+            self._surplus_since = now
+        elif now - self._surplus_since > _SURPLUS_SECONDS:
+            for link in self.spares[-surplus:]:
+                link.protocol.send(Kind.END)
+
+
+def _kill(pid: int) -> None:
+    if pid > 0:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            log.debug("pid %d had already gone", pid)

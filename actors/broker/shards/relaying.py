@@ -1,0 +1,129 @@
+"""Requests on their way to shards, and answers on their way back into their slots.
+
+Every frame of a group comes through here, twice: what is done for each is done in one place and in few calls.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+
+from actors.broker.connection import Connection
+from actors.broker.shards.link import Question, ShardLink
+from actors.broker.slots import Slot
+from actors.group_api import error_answer
+from actors.links.relay import Kind, RelayProtocol
+from actors.wire.errors import ErrorCode
+from actors.wire.framing import decode_request_header, decode_response
+
+log = logging.getLogger(__name__)
+
+_REQUEST = Kind.REQUEST
+_RESPONSE = Kind.RESPONSE
+
+Handle = Callable[[ShardLink, int, int, bytes], None]
+"""What is done with a message of one kind: who sent it, its a, b and payload."""
+
+
+class Relaying:
+    """The relay to all shards: `links` has them, `handlers` what is done with messages that are no answers."""
+
+    def __init__(self, links: Mapping[RelayProtocol, ShardLink], handlers: Mapping[int, Handle]) -> None:
+        self._links = links
+        self._handlers = handlers
+        self._dirty: set[Connection] = set()  # connections that answers were finished for
+        self._holding: dict[ShardLink, list[Connection]] = {}  # by shards whose queue is full
+
+    # --- to shards ---
+
+    def send(self, link: ShardLink, connection: Connection, slot: Slot, frame: bytes) -> None:
+        """Pass a client's request on."""
+        protocol = link.protocol
+        if connection.id not in link.opened:
+            link.opened.add(connection.id)
+            protocol.send(Kind.OPEN, connection.id, 0, connection.peer.encode())
+        link.pending[slot.id] = (slot, frame)
+        protocol.send(_REQUEST, connection.id, slot.id, frame)
+        held = self._holding.get(link)
+        if held is not None and connection not in held:
+            held.append(connection)
+            connection.hold()
+
+    def ask(self, link: ShardLink, number: int, question: Question, frame: bytes) -> None:
+        """Send a request of our own, by the number of a slot it might have."""
+        link.pending[number] = (question, frame)
+        link.protocol.send(_REQUEST, 0, number, frame)
+
+    def disconnected(self, connection: Connection, unanswered: list[Slot], links: Iterable[ShardLink]) -> None:
+        """A client has gone: its shards forget what they owed it."""
+        for link in links:
+            if connection.id in link.opened:
+                link.opened.discard(connection.id)
+                link.protocol.send(Kind.CLOSE, connection.id)
+                for slot in unanswered:
+                    link.pending.pop(slot.id, None)
+
+    def backlog(self, protocol: RelayProtocol, full: bool) -> None:
+        """The shard's queue is full: clients that send to it are not read until it has drained."""
+        link = self._links[protocol]
+        if full:
+            self._holding.setdefault(link, [])
+        else:
+            self._release(link)
+
+    def _release(self, link: ShardLink) -> None:
+        for connection in self._holding.pop(link, ()):
+            connection.release()
+
+    # --- from shards ---
+
+    def received(self, protocol: RelayProtocol, kind: int, a: int, b: int, payload: bytes) -> None:
+        """A shard has said something."""
+        link = self._links[protocol]
+        if kind != _RESPONSE:
+            handle = self._handlers.get(kind)
+            if handle is not None:
+                handle(link, a, b, payload)
+            return
+        waiter = link.pending.pop(b, None)
+        if waiter is None:
+            return  # the client has gone
+        slot = waiter[0]
+        if isinstance(slot, Slot):
+            if not payload:  # the shard could not make sense of it
+                slot.queue.connection.close("a malformed group request")
+                return
+            slot.finish(payload)
+            self._dirty.add(slot.queue.connection)
+        else:
+            _tell(slot, payload)
+
+    def answer(self, waiter: Slot | Question, frame: bytes, code: ErrorCode) -> None:
+        """Answer a request in the place of a shard."""
+        answer = error_answer(decode_request_header(frame), frame, code)
+        if isinstance(waiter, Question):
+            _tell(waiter, answer)
+        else:
+            waiter.finish(answer)
+            self._dirty.add(waiter.queue.connection)
+
+    def give_up(self, link: ShardLink, owed: Mapping[int, tuple[Slot | Question, bytes]]) -> None:
+        """A shard serves no longer: what it owed is answered for it, and its clients are read again."""
+        for waiter, frame in owed.values():
+            self.answer(waiter, frame, ErrorCode.NOT_COORDINATOR)
+        self._release(link)
+        self.flush()
+
+    def flush(self) -> None:
+        """Write the answers that were finished."""
+        dirty, self._dirty = self._dirty, set()
+        for connection in dirty:
+            connection.flush()
+
+
+def _tell(question: Question, frame: bytes) -> None:
+    """Hand an answer to whoever asked. What goes wrong there is not the shard's fault: its link stays."""
+    try:
+        question.done(decode_response(question.response, question.version, frame[4:])[1])
+    except Exception:
+        log.exception("an answer to %s could not be used", question.response.__name__)
