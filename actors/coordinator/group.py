@@ -22,6 +22,7 @@ from actors.coordinator.messages import (
 )
 from actors.coordinator.records import GroupMetadata, MemberMetadata, subscribed_topics
 from actors.coordinator.timers import Timer
+from actors.errors import CoterieError
 
 MAX_GENERATION = 2_147_483_647
 
@@ -48,7 +49,7 @@ TRANSITIONS: dict[GroupState, frozenset[GroupState]] = {
 }
 
 
-class IllegalTransitionError(Exception):
+class IllegalTransitionError(CoterieError):
     """A group was told to enter a state it cannot enter from where it is. A bug; nothing was changed."""
 
 

@@ -191,7 +191,7 @@ class Offsets:
         gone = [(t, p) for t, p, error in results if not error and (t, p) in stored]
         response = OffsetDeleteResponse(Error.NONE, results)
         if gone:
-            changes: list[Change] = [OffsetsDeleted(group.group_id, gone)]
+            changes = [*runtime.record_of_its_own(group.group_id), OffsetsDeleted(group.group_id, gone)]
             runtime.write(OffsetDeleteWrite(runtime, token, response, changes), now)
         else:
             runtime.answer(token, response)

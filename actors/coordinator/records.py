@@ -12,6 +12,7 @@ from struct import error as StructError  # noqa: N812
 from typing import NamedTuple
 
 from actors.coordinator.messages import TopicPartition
+from actors.errors import CoterieError
 
 NO_TIMESTAMP = -1
 MAX_STRING_BYTES = 32_767
@@ -28,7 +29,7 @@ OFFSET_KEY_TYPES = (0, 1)
 GROUP_KEY_TYPE = 2
 
 
-class CorruptRecordError(Exception):
+class CorruptRecordError(CoterieError):
     """A record of a known type cannot be decoded."""
 
 

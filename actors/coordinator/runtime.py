@@ -10,7 +10,7 @@ from actors.coordinator.errors import Error
 from actors.coordinator.group import Group, GroupState
 from actors.coordinator.messages import Now, Request, Response, Token, error_response
 from actors.coordinator.metrics import Metrics
-from actors.coordinator.records import encode
+from actors.coordinator.records import Change, GroupPut, encode
 from actors.coordinator.timers import Timers
 from actors.coordinator.writer import Write, Writer
 
@@ -58,6 +58,18 @@ class Runtime:
             timer.cancel()
         for member in group.members.values():
             member.session.cancel()
+
+    def record_of_its_own(self, group_id: str) -> list[Change]:
+        """What lets a group live on that exists by its offsets alone, when some of these are about to be deleted.
+
+        In Kafka such a group lives in memory until it is deleted or expires; here what exists stands in the log.
+        """
+        group, durable = self.groups.get(group_id), self.durable.get(group_id)
+        if group is None or group.state is not GroupState.EMPTY or group.protocol_type is not None:
+            return []
+        if durable is not None and durable.persisted is not None:
+            return []
+        return [GroupPut(group_id, group.to_record(lambda _: b""))]
 
     def reap(self, group_id: str) -> None:
         """Drop a live group that nothing stands for any more: no record, no offset, nobody in it."""

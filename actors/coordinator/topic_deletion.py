@@ -111,8 +111,12 @@ class _Sweep:
         self._delete(group_id, {at for at in stored if at[0] in self.topics}, now)
 
     def _delete(self, group_id: str, gone: set[TopicPartition], now: Now) -> None:
-        for piece in in_writes(OffsetsDeleted(group_id, sorted(gone)), self._runtime.config):
-            write = _TombstonesWrite(self, [piece])
+        if not gone:
+            return
+        changes = self._runtime.record_of_its_own(group_id)
+        changes += in_writes(OffsetsDeleted(group_id, sorted(gone)), self._runtime.config)
+        for change in changes:
+            write = _TombstonesWrite(self, [change])
             self._undecided.add(write)
             self._runtime.write(write, now)
 

@@ -22,6 +22,7 @@ from actors.coordinator.messages import Now
 from actors.coordinator.metrics import Metrics
 from actors.coordinator.records import Change, Record
 from actors.coordinator.timers import Timer, Timers
+from actors.errors import CoterieError
 
 BATCH_OVERHEAD_BYTES = 61
 RECORD_OVERHEAD_BYTES = 24
@@ -35,7 +36,7 @@ class Append(NamedTuple):
     records: list[Record]
 
 
-class UnexpectedLogEndError(Exception):
+class UnexpectedLogEndError(CoterieError):
     """The log is not where this shard thought: somebody else wrote, or an outcome got lost."""
 
 

@@ -7,6 +7,7 @@ from actors.group_api.topics import Topics
 from actors.wire.errors import ErrorCode
 from actors.wire.framing import RequestHeader
 from actors.wire.messages import DescribeGroupsRequest, DescribeGroupsResponse
+from actors.wire.operations import GROUP_OPERATIONS, NOT_ASKED
 
 API = DescribeGroupsRequest
 VERSIONS = (0, 6)
@@ -19,10 +20,11 @@ def parse(header: RequestHeader, m: DescribeGroupsRequest, host: str, topics: To
 def answer(
     m: DescribeGroupsRequest, r: core.DescribeGroupsResponse, version: int, topics: Topics
 ) -> DescribeGroupsResponse:
-    return DescribeGroupsResponse(groups=[_described(group, version) for group in r.groups])
+    operations = GROUP_OPERATIONS if m.include_authorized_operations else NOT_ASKED
+    return DescribeGroupsResponse(groups=[_described(group, version, operations) for group in r.groups])
 
 
-def _described(g: core.DescribedGroup, version: int) -> DescribeGroupsResponse.DescribedGroup:
+def _described(g: core.DescribedGroup, version: int, operations: int) -> DescribeGroupsResponse.DescribedGroup:
     # From version 6 (KIP-1043) a group that does not exist is an error; before, it is a group that is Dead.
     missing = version >= 6 and g.error_code == 0 and g.group_state == "Dead"
     return DescribeGroupsResponse.DescribedGroup(
@@ -43,4 +45,5 @@ def _described(g: core.DescribedGroup, version: int) -> DescribeGroupsResponse.D
             )
             for x in g.members
         ],
+        authorized_operations=NOT_ASKED if missing or g.error_code else operations,
     )

@@ -264,8 +264,52 @@ def test_a_leader_that_stays_away_is_replaced_by_one_that_rejoined() -> None:
 def test_a_leader_that_leaves_is_replaced() -> None:
     driver = Driver()
     a, b, c = trio(driver)
-    driver.leave("g", (a.member_id, None))
+    assert driver.leave("g", (a.member_id, None)).members[0].error_code == 0
     assert driver.group().leader_id in (b.member_id, c.member_id)
+    assert_led_by_one_of(driver, b, c)
+
+
+@pytest.mark.conformance("B-18")
+@pytest.mark.parametrize("rejoined", [True, False])
+def test_a_leader_that_leaves_while_the_others_join_is_replaced(rejoined: bool) -> None:
+    driver = Driver()
+    a, b, c, d = preparing(driver)
+    b.join()
+    if rejoined:
+        a.join()
+    assert driver.leave("g", (a.member_id, None)).members[0].error_code == 0
+    assert_led_by_one_of(driver, b, c, d)
+
+
+@pytest.mark.conformance("B-18")
+def test_a_leader_that_leaves_before_its_sync_is_replaced() -> None:
+    driver = Driver()
+    a, b, c = clients = trio(driver)
+    for client in clients:
+        client.join()
+    for client in clients:
+        client.joined()
+    b.ask_sync()
+    assert driver.leave("g", (a.member_id, None)).members[0].error_code == 0
+    answer = b.sync_answer
+    assert answer is not None
+    assert answer.error_code == 27, "nobody else could have answered it"
+    assert_led_by_one_of(driver, b, c)
+
+
+def assert_led_by_one_of(driver: Driver, *clients: Client) -> None:
+    """They rejoin: all hear of the same leader, who alone hears of all, divides the work and is obeyed."""
+    for client in clients:
+        client.join()
+    answers = [client.joined() for client in clients]
+    ids = {client.member_id for client in clients}
+    (leader,) = {answer.leader for answer in answers}
+    assert leader in ids
+    for answer in answers:
+        heard = {member.member_id for member in answer.members}
+        assert heard == (ids if answer.member_id == leader else set())
+    form(driver, clients)
+    assert driver.state() == "Stable"
 
 
 @pytest.mark.conformance("B-12")
@@ -339,11 +383,43 @@ def test_a_lone_member_cannot_switch_to_a_disjoint_list() -> None:
 # -- what is refused at the door
 
 
+NARROW = CoordinatorConfig(
+    group_initial_rebalance_delay_ms=0, group_min_session_timeout_ms=100, group_max_session_timeout_ms=200
+)
+BOUNDS = [(NO_DELAY, 6_000, 1_800_000), (NARROW, 100, 200)]
+
+
 @pytest.mark.conformance("B-25")
-@pytest.mark.parametrize(("session", "error"), [(5_999, 26), (6_000, 79), (1_800_000, 79), (1_800_001, 26)])
-def test_session_timeout_bounds(session: int, error: int) -> None:
+@pytest.mark.parametrize(("config", "least", "most"), BOUNDS, ids=["defaults", "configured"])
+@pytest.mark.parametrize("version", [0, 3, 4, 9])
+def test_session_timeout_bounds(config: CoordinatorConfig, least: int, most: int, version: int) -> None:
+    for session in (least, most):
+        driver = Driver(config)
+        (member,) = stable_group(driver, Client(driver, session_ms=session, version=version))
+        driver.advance(session - 1)
+        assert member.heartbeat() == 0, "it is taken, and it is the session the member gets"
+        driver.advance(session)
+        assert driver.group().members == {}
+    for session in (least - 1, most + 1, 0, -1):
+        driver = Driver(config)
+        refused = Client(driver, session_ms=session, version=version)
+        answer = driver.answer(refused.ask_join())
+        assert (answer.error_code, answer.member_id, answer.generation_id) == (26, "", -1)
+        assert driver.group_or_none() is None
+        assert driver.log == []
+
+
+@pytest.mark.conformance("B-25")
+@pytest.mark.parametrize("session", [5_999, 1_800_001])
+def test_session_timeout_bounds_hold_for_members_too(session: int) -> None:
     driver = Driver()
-    assert driver.answer(Client(driver, session_ms=session).ask_join()).error_code == error
+    _, b, _ = trio(driver)
+    answer = driver.answer(b.ask_join(session_timeout_ms=session))
+    assert (answer.error_code, answer.member_id) == (26, b.member_id)
+    assert driver.state() == "Stable"
+    assert b.heartbeat() == 0
+    driver.advance(b.session_ms - 1)
+    assert len(driver.group().members) == 3, "each has the session it had"
 
 
 @pytest.mark.conformance("B-26")
