@@ -12,14 +12,15 @@ from typing import Any
 
 import ray
 
-from actors.broker.server import BrokerServer, BrokerSpec
+from actors.broker.server import BrokerServer
+from actors.broker.spec import BrokerSpec
 from actors.runtime.process import LoopThread, check_code_version, log_to, settle_memory
 
 _STOP_SECONDS = 30.0  # flushing every log may take its time on a slow disk
 
 
 async def _start(spec: BrokerSpec, find_controller: Callable[[], tuple[str, int, bytes]]) -> BrokerServer:
-    server = BrokerServer(spec, find_controller)
+    server = await BrokerServer.open(spec, find_controller)
     await server.start()
     return server
 

@@ -121,6 +121,10 @@ class Connection(asyncio.Protocol):
         except ValueError as error:  # WireError: this connection alone pays for it
             self.close(str(error))
             return
+        except Exception:  # the event loop would close it as well, and say so where nobody reads it
+            log.exception("connection %d from %s", self.id, self.peer or "?")
+            self.close("its request could not be handled")
+            return
         if not self._held and position < size:
             self._chunks.append(data[position:])
             self._have = size - position

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from actors.broker.connection import Connection
 from actors.broker.slots import Slot
+from actors.errors import CoterieError
 from actors.log.config import LogConfig, config_docs
 from actors.log.data_dir import DataDir
 from actors.log.partition_log import PartitionLog
@@ -37,8 +38,8 @@ class Shards(Protocol):
     def ask(self, partition: int, message: ApiMessage, version: int, done: Callable[[ApiMessage], None]) -> None:
         """Send a request of ours to a shard; `done` gets its answer, or the error answer if there is no shard."""
 
-    def ensure(self, partition: int) -> bool:
-        """Whether the shard serves; starts it if it does not."""
+    def await_serving(self, partition: int, done: Callable[[ErrorCode], None]) -> None:
+        """Have `done` called with NONE once the shard serves, or with why it does not; starts it."""
 
     def led(self) -> list[int]:
         """Offsets partitions led by this broker which have a shard or records for one."""
@@ -79,8 +80,11 @@ class Replication(Protocol):
     def watermark_is_known(self, topic: str, index: int) -> bool:
         """Whether a new leader's watermark has reached what stood in its log at its election (KIP-207)."""
 
+    def lag(self, topic: str, index: int) -> int:
+        """How far this broker's log is behind the leader's watermark."""
 
-class LogAccessError(Exception):
+
+class LogAccessError(CoterieError):
     """A partition cannot be used here, with the code a client is told."""
 
     def __init__(self, code: ErrorCode) -> None:
@@ -144,6 +148,10 @@ class BrokerContext:
     producer_ids: list[int] = field(default_factory=lambda: [0, 0])
     producer_id_waiters: list[Callable[[], None]] = field(default_factory=list)
     creating_offsets_topic: bool = False
+    listener: tuple[str, int] | None = None
+    """The host and port it listens on for clients, once it does."""
+    told_without_effect: set[str] = field(default_factory=set)
+    """Settings whose change the log has said to have no effect."""
     response_bytes_waiting: Callable[[], int] = lambda: 0
     may_describe_group: Callable[[str], bool] = lambda group_id: True
     """DESCRIBE on a group. There are no ACLs yet, so everybody may; where it is asked is settled all the same."""
@@ -181,6 +189,18 @@ class BrokerContext:
         if found.high_watermark < end and len(info.partitions[index].replicas) == 1:
             # After a restart the checkpoint may be behind; what only we hold, is committed.
             found.advance_high_watermark(end)
+        return found
+
+    def holds(self, topic: str, index: int) -> bool:
+        """Whether this broker has a replica of a partition."""
+        partition = self.metadata.partition(topic, index)
+        return partition is not None and self.broker_id in partition.replicas
+
+    def held_log(self, topic: str, index: int) -> PartitionLog | None:
+        """The log of a partition this broker leads or follows; None where nothing has needed one yet."""
+        found = self.data_dir.logs.get((topic, index))
+        if found is None or self.data_dir.topic_ids[topic, index] != self.metadata.topics[topic].id:
+            return None
         return found
 
     def topic_log_config(self, topic: str) -> LogConfig:

@@ -4,26 +4,36 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from actors.broker.context import Done
 from actors.broker.replication import LOST
 from actors.links.control import ControlProtocol
 from placement.metadata import ClusterMetadata
 
-if TYPE_CHECKING:
-    from actors.broker.server import BrokerServer
-
 _CONNECT_SECONDS = 5.0
+_ANSWER_SECONDS = 10.0
+
+
+class Broker(Protocol):
+    """What hears from the controller it has registered with."""
+
+    def on_image(self, metadata: ClusterMetadata) -> int:
+        """Take over an image; the version that is in force now."""
+
+    def on_controller_lost(self, link: ControllerLink) -> None:
+        """The connection has ended."""
 
 
 class ControllerLink:
     """This broker's connection to the controller. Calls made while it is down fail at once."""
 
-    def __init__(self, server: BrokerServer, secret: bytes) -> None:
-        self._server = server
+    def __init__(self, loop: asyncio.AbstractEventLoop, secret: bytes) -> None:
+        self._loop = loop
         self.secret = secret
         self._protocol: ControlProtocol | None = None
+        self._broker: Broker | None = None  # who has registered by it: who has only joined hears of no image
+        self._answer: asyncio.Future[dict[str, Any]] | None = None  # to a join or a hello
         self._calls: dict[int, Done] = {}
         self._next_call = 0
         self.epoch = -1
@@ -37,7 +47,7 @@ class ControllerLink:
 
     async def connect(self, host: str, port: int) -> None:
         """Connect, both ends proving that they know the secret. Raises OSError, TimeoutError."""
-        loop = self._server.loop
+        loop = self._loop
         ready: asyncio.Future[None] = loop.create_future()
 
         def on_ready(protocol: ControlProtocol) -> None:
@@ -64,10 +74,21 @@ class ControllerLink:
         if self._protocol is not None:
             self._protocol.send(message)
 
+    async def ask(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Say that we join or register; the controller's answer. Raises OSError, TimeoutError."""
+        self._answer = self._loop.create_future()
+        self.send(message)
+        return await asyncio.wait_for(self._answer, _ANSWER_SECONDS)
+
+    async def register(self, hello: dict[str, Any], broker: Broker) -> None:
+        """Register, and have `broker` hear of images and of this connection's end. Raises OSError, TimeoutError."""
+        self._broker = broker
+        await self.ask(hello)
+
     def heartbeat(self, load: dict[str, Any]) -> None:
         """Show that we live, and ask for the lease."""
         self.unanswered += 1
-        self.send({"type": "heartbeat", "sent": self._server.loop.time(), "load": load})
+        self.send({"type": "heartbeat", "sent": self._loop.time(), "load": load})
 
     def call(self, operation: str, arguments: Mapping[str, Any], done: Done) -> None:
         """Have the controller do something; `done` gets (result, None) or (None, why not)."""
@@ -81,9 +102,9 @@ class ControllerLink:
     def _on_message(self, protocol: ControlProtocol, message: dict[str, Any]) -> None:
         self.unanswered = 0
         match message["type"]:
-            case "image":
-                self._server.apply_image(ClusterMetadata.from_wire(message["image"]))
-                self.send({"type": "ack", "version": self._server.context.metadata.version})
+            case "image" if self._broker is not None:
+                version = self._broker.on_image(ClusterMetadata.from_wire(message["image"]))
+                self.send({"type": "ack", "version": version})
             case "answer":
                 done = self._calls.pop(message["id"], None)
                 if done is not None:
@@ -93,7 +114,8 @@ class ControllerLink:
             case "joined" | "welcome":
                 if message["type"] == "welcome":
                     self.epoch = message["epoch"]
-                self._server.on_welcome(message)
+                if self._answer is not None and not self._answer.done():
+                    self._answer.set_result(message)
 
     def _lost(self, protocol: ControlProtocol) -> None:
         if protocol is not self._protocol:
@@ -102,7 +124,10 @@ class ControllerLink:
         calls, self._calls = self._calls, {}
         for done in calls.values():
             done(None, LOST)
-        self._server.on_controller_lost(self)
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_exception(ConnectionError("the controller hung up"))
+        if self._broker is not None:
+            self._broker.on_controller_lost(self)
 
     def give_up(self) -> ControlProtocol | None:
         """Count on this connection no more; it is left open, for its end would be the news of our death."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from actors.broker.context import BrokerContext, Request
@@ -27,17 +28,21 @@ def handle(context: BrokerContext, request: Request) -> None:
         "partitions": [[t.name, p.partition_index, p.replicas] for t in m.topics for p in t.partitions],
         "allow_factor_change": request.version < 1 or m.allow_replication_factor_change,
     }
-    forward(context, request, "alter_reassignments", arguments, _answer, failed)
+    forward(context, request, "alter_reassignments", arguments, partial(_answer, m), failed)
 
 
-def _answer(results: list[dict[str, Any]]) -> AlterPartitionReassignmentsResponse:
+def _answer(
+    m: AlterPartitionReassignmentsRequest, results: list[dict[str, Any]]
+) -> AlterPartitionReassignmentsResponse:
     topics: dict[str, Topic] = {}
     for r in results:
         topic = topics.setdefault(r["topic"], Topic(name=r["topic"], partitions=[]))
         topic.partitions.append(
             Partition(partition_index=r["index"], error_code=r["error_code"], error_message=r["error_message"])
         )
-    return AlterPartitionReassignmentsResponse(responses=list(topics.values()))
+    return AlterPartitionReassignmentsResponse(
+        allow_replication_factor_change=m.allow_replication_factor_change, responses=list(topics.values())
+    )
 
 
 def failed(

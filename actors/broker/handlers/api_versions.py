@@ -1,15 +1,18 @@
-"""ApiVersions: which APIs this broker serves, in which versions (KIP-35, KIP-511)."""
+"""ApiVersions: which APIs this broker serves, in which versions, and its features (KIP-35, KIP-511, KIP-584)."""
 
 from __future__ import annotations
 
 import re
 
 from actors.broker.context import BrokerContext, Request
+from actors.broker.handlers.features import FEATURES
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, ApiVersionsRequest, ApiVersionsResponse
 
 API = ApiVersionsRequest
 VERSIONS = (0, 4)
+
+_ZERO_FROM = 4  # clients of before refuse an answer with a feature that begins at level 0
 
 # What is served, by API key; registry.py fills it.
 ADVERTISED: dict[int, tuple[int, int]] = {}
@@ -24,7 +27,21 @@ def handle(context: BrokerContext, request: Request) -> ApiVersionsResponse:
         _SOFTWARE.match(m.client_software_name) and _SOFTWARE.match(m.client_software_version)
     ):
         return failed(m, request.version, ErrorCode.INVALID_REQUEST)
-    return ApiVersionsResponse(api_keys=[_range(key) for key in sorted(ADVERTISED)])
+    least = 0 if request.version >= _ZERO_FROM else 1
+    return ApiVersionsResponse(
+        api_keys=[_range(key) for key in sorted(ADVERTISED)],
+        supported_features=[
+            ApiVersionsResponse.SupportedFeatureKey(name=name, min_version=f.first, max_version=f.last)
+            for name, f in FEATURES.items()
+            if f.first >= least
+        ],
+        finalized_features_epoch=context.metadata.version,
+        finalized_features=[
+            ApiVersionsResponse.FinalizedFeatureKey(name=name, max_version_level=f.level, min_version_level=f.level)
+            for name, f in FEATURES.items()
+            if f.level > 0
+        ],
+    )
 
 
 def unsupported() -> ApiVersionsResponse:

@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from actors.broker.context import BrokerContext, Request
+from actors.broker.handlers.altering import note_without_effect
 from actors.broker.handlers.forwarding import forward
-from actors.settings import TOPIC_SETTINGS, topic_config_value
+from actors.settings import topic_config_names, topic_config_value
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, CreateTopicsRequest, CreateTopicsResponse
 
 API = CreateTopicsRequest
 VERSIONS = (2, 7)
+
+_TOPIC = 2
 
 Result = CreateTopicsResponse.CreatableTopicResult
 
@@ -66,6 +69,7 @@ def _result(context: BrokerContext, topic: CreateTopicsRequest.CreatableTopic, r
         replication_factor=result["factor"],
     )
     if not result["error_code"]:
+        note_without_effect(context, _TOPIC, (config.name for config in topic.configs))
         made.configs = _configs(context, topic)
     return made
 
@@ -78,7 +82,7 @@ def _configs(
     own = (
         known.configs if known else {config.name: config.value for config in topic.configs if config.value is not None}
     )
-    values = (topic_config_value(name, own, context.config) for name in TOPIC_SETTINGS)
+    values = (topic_config_value(name, own, context.config) for name in topic_config_names(own))
     return [
         CreateTopicsResponse.CreatableTopicConfigs(
             name=v.name, value=v.value, read_only=v.read_only, config_source=v.source

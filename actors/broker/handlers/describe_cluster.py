@@ -5,6 +5,7 @@ from __future__ import annotations
 from actors.broker.context import BrokerContext, Request
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, DescribeClusterRequest, DescribeClusterResponse
+from actors.wire.operations import CLUSTER_OPERATIONS, NOT_ASKED
 
 API = DescribeClusterRequest
 VERSIONS = (0, 2)
@@ -31,6 +32,7 @@ def handle(context: BrokerContext, request: Request) -> DescribeClusterResponse:
             )
             for b in (known if m.include_fenced_brokers else alive)
         ],
+        cluster_authorized_operations=CLUSTER_OPERATIONS if m.include_cluster_authorized_operations else NOT_ASKED,
     )
 
 

@@ -5,8 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from actors.broker.context import BrokerContext, Request
-from actors.settings import SETTINGS, TOPIC_SETTINGS, ConfigValue, broker_config_value, topic_config_value
-from actors.settings.describe import Source
+from actors.settings import (
+    BrokerConfig,
+    ConfigValue,
+    broker_config_names,
+    broker_config_value,
+    client_metrics_config_value,
+    client_metrics_settings,
+    group_config_value,
+    group_settings,
+    topic_config_names,
+    topic_config_value,
+)
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, DescribeConfigsRequest, DescribeConfigsResponse
 from placement.metadata import topic_name_error
@@ -32,8 +42,15 @@ def _described(context: BrokerContext, m: DescribeConfigsRequest, resource: Reso
             return _topic(context, m, resource)
         case 4:
             return _broker(context, m, resource)
+        case 8:
+            text = "broker loggers (8) are neither shown nor changed through the protocol"
+            return _refused(resource, ErrorCode.INVALID_REQUEST, text)
+        case 16:
+            return _client_metrics(m, resource)
+        case 32:
+            return _group(context, m, resource)
         case other:
-            text = f"resource type {other} has no settings here: topic (2), broker (4)"
+            text = f"resource type {other} has no settings here: topic (2), broker (4), client metrics (16), group (32)"
             return _refused(resource, ErrorCode.INVALID_REQUEST, text)
 
 
@@ -44,7 +61,8 @@ def _topic(context: BrokerContext, m: DescribeConfigsRequest, resource: Resource
     topic = context.metadata.topics.get(name)
     if topic is None:
         return _refused(resource, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r} does not exist")
-    values = (topic_config_value(key, topic.configs, context.config) for key in _asked(resource, TOPIC_SETTINGS))
+    names = topic_config_names(topic.configs)
+    values = (topic_config_value(key, topic.configs, context.config) for key in _asked(resource, names))
     return _result(m, resource, values)
 
 
@@ -53,12 +71,46 @@ def _broker(context: BrokerContext, m: DescribeConfigsRequest, resource: Resourc
     if name == "":
         # The cluster-wide changes, and nothing that is merely a default.
         changed = context.metadata.broker_configs.get("", {})
-        values = (broker_config_value(key, context.config) for key in _asked(resource, changed) if key in SETTINGS)
-        return _result(m, resource, values, Source.DYNAMIC_DEFAULT_BROKER_CONFIG)
+        config = BrokerConfig.from_mapping({}).with_dynamic(changed, changed)
+        return _result(m, resource, (broker_config_value(key, config) for key in _asked(resource, changed)))
     if name != str(context.broker_id):
         text = f"this is broker {context.broker_id}: it knows no settings of broker {name!r}"
         return _refused(resource, ErrorCode.INVALID_REQUEST, text)
-    return _result(m, resource, (broker_config_value(key, context.config) for key in _asked(resource, SETTINGS)))
+    names, running = broker_config_names(context.config), _running(context)
+    values = (broker_config_value(key, context.config, running) for key in _asked(resource, names))
+    return _result(m, resource, values)
+
+
+def _running(context: BrokerContext) -> dict[str, str]:
+    """What this broker is and does under Kafka's names, wherever it has that from."""
+    running = {
+        "broker.id": str(context.broker_id),
+        "log.dirs": str(context.data_dir.path),
+        "node.id": str(context.broker_id),
+        "process.roles": "broker",
+    }
+    if context.listener is not None:
+        running["listeners"] = _listener(*context.listener)
+    if (known := context.metadata.brokers.get(context.broker_id)) is not None:
+        running["advertised.listeners"] = _listener(known.host, known.port)
+    return running
+
+
+def _listener(host: str, port: int) -> str:
+    return f"PLAINTEXT://[{host}]:{port}" if ":" in host else f"PLAINTEXT://{host}:{port}"
+
+
+def _group(context: BrokerContext, m: DescribeConfigsRequest, resource: Resource) -> Result:
+    if not resource.resource_name:
+        return _refused(resource, ErrorCode.INVALID_REQUEST, "a group's name must not be empty")
+    return _result(m, resource, (group_config_value(key, context.config) for key in _asked(resource, group_settings())))
+
+
+def _client_metrics(m: DescribeConfigsRequest, resource: Resource) -> Result:
+    if not resource.resource_name:
+        return _refused(resource, ErrorCode.INVALID_REQUEST, "the name of a subscription must not be empty")
+    values = (client_metrics_config_value(key) for key in _asked(resource, client_metrics_settings()))
+    return _result(m, resource, values)
 
 
 def _asked(resource: Resource, known: Iterable[str]) -> list[str]:
@@ -67,23 +119,22 @@ def _asked(resource: Resource, known: Iterable[str]) -> list[str]:
     return [key for key in known if not wanted or key in wanted]
 
 
-def _result(
-    m: DescribeConfigsRequest, resource: Resource, values: Iterable[ConfigValue], source: Source | None = None
-) -> Result:
+def _result(m: DescribeConfigsRequest, resource: Resource, values: Iterable[ConfigValue]) -> Result:
     return Result(
         error_message=None,
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
-        configs=[_entry(m, value, source or value.source) for value in values],
+        configs=[_entry(m, value) for value in values],
     )
 
 
-def _entry(m: DescribeConfigsRequest, value: ConfigValue, source: Source) -> Entry:
+def _entry(m: DescribeConfigsRequest, value: ConfigValue) -> Entry:
     entry = Entry(
         name=value.name,
         value=value.value,
         read_only=value.read_only,
-        config_source=source,
+        config_source=value.source,
+        is_sensitive=value.sensitive,
         config_type=value.type_code,
         documentation=value.doc if m.include_documentation else None,
     )

@@ -61,8 +61,9 @@ def _by_partition(context: BrokerContext, groups: Iterable[str]) -> dict[int, li
 def describe_groups(context: BrokerContext, request: Request) -> None:
     """DescribeGroups, asked of the shards of its groups."""
     m: DescribeGroupsRequest = request.message
+    also = m.include_authorized_operations
     parts: list[tuple[int, ApiMessage]] = [
-        (partition, DescribeGroupsRequest(groups=groups))
+        (partition, DescribeGroupsRequest(groups=groups, include_authorized_operations=also))
         for partition, groups in _by_partition(context, m.groups).items()
     ]
 

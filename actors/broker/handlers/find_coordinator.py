@@ -1,6 +1,11 @@
-"""FindCoordinator: which broker leads the offsets partition of a group. Any broker answers."""
+"""FindCoordinator: which broker leads the offsets partition of a group. Any broker answers.
+
+What is found here also serves: a lookup of a group whose shard is still being started waits for it.
+"""
 
 from __future__ import annotations
+
+from functools import partial
 
 from actors.broker.context import BrokerContext, Request
 from actors.broker.handlers.offsets_topic import ensure_offsets_topic
@@ -20,12 +25,63 @@ NO_TRANSACTIONS = (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transaction
 Coordinator = FindCoordinatorResponse.Coordinator
 
 
-def handle(context: BrokerContext, request: Request) -> FindCoordinatorResponse:
+def handle(context: BrokerContext, request: Request) -> FindCoordinatorResponse | None:
     """One answer a key from version 4 on (KIP-699), one in all before."""
     m: FindCoordinatorRequest = request.message
-    if request.version >= 4:
-        return FindCoordinatorResponse(coordinators=[_find(context, m.key_type, key) for key in m.coordinator_keys])
-    return _single(_find(context, m.key_type, m.key))
+    keys = m.coordinator_keys if request.version >= 4 else [m.key]
+    lookup = _Lookup(context, request, m.key_type, keys)
+    return lookup.begin()
+
+
+class _Lookup:
+    """One request, until the shards of all the groups that are coordinated here serve, or do not for now."""
+
+    def __init__(self, context: BrokerContext, request: Request, key_type: int, keys: list[str]) -> None:
+        self._context = context
+        self._request = request
+        self._found = [_find(context, key_type, key) for key in keys]
+        self._codes: dict[int, ErrorCode] = {}  # by offsets partition led here
+        self._parked = False
+
+    def begin(self) -> FindCoordinatorResponse | None:
+        """The answer, or None if it comes later."""
+        led = dict.fromkeys(_partition(self._context, c.key) for c in self._found if self._is_here(c))
+        missing = set(led)
+
+        def settled(partition: int, code: ErrorCode) -> None:
+            missing.discard(partition)
+            self._codes[partition] = code
+            if not missing and self._parked:
+                self._request.reply(self._answer())
+
+        for partition in led:
+            self._context.shards.await_serving(partition, partial(settled, partition))
+        self._parked = bool(missing)
+        return None if missing else self._answer()
+
+    def _answer(self) -> FindCoordinatorResponse:
+        coordinators = [self._settled(found) for found in self._found]
+        if self._request.version >= 4:
+            return FindCoordinatorResponse(coordinators=coordinators)
+        return _single(coordinators[0])
+
+    def _settled(self, found: Coordinator) -> Coordinator:
+        """As metadata has it by now: what was waited for may have moved away meanwhile."""
+        if not self._is_here(found):
+            return found
+        found = _placed(self._context, found.key)
+        partition = _partition(self._context, found.key)
+        if self._is_here(found) and self._codes.get(partition) is not ErrorCode.NONE:
+            text = f"{OFFSETS_TOPIC}-{partition} is being started"
+            return _refused(found.key, ErrorCode.COORDINATOR_NOT_AVAILABLE, text)
+        return found
+
+    def _is_here(self, found: Coordinator) -> bool:
+        return found.node_id == self._context.broker_id
+
+
+def _partition(context: BrokerContext, key: str) -> int:
+    return partition_for_group(key, context.offsets_partition_count())
 
 
 def _find(context: BrokerContext, key_type: int, key: str) -> Coordinator:
@@ -35,16 +91,18 @@ def _find(context: BrokerContext, key_type: int, key: str) -> Coordinator:
         return _refused(key, ErrorCode.INVALID_REQUEST, f"key type {key_type} has no coordinators here: groups (0) do")
     if not context.may_describe_group(key):
         return _refused(key, ErrorCode.GROUP_AUTHORIZATION_FAILED, None)
+    return _placed(context, key)
+
+
+def _placed(context: BrokerContext, key: str) -> Coordinator:
     if OFFSETS_TOPIC not in context.metadata.topics:
         ensure_offsets_topic(context)
         return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{OFFSETS_TOPIC} is being created")
-    index = partition_for_group(key, context.offsets_partition_count())
+    index = _partition(context, key)
     partition = context.metadata.partition(OFFSETS_TOPIC, index)
     leader = context.metadata.brokers.get(partition.leader) if partition else None
     if leader is None or not leader.alive:
         return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{OFFSETS_TOPIC}-{index} has no leader")
-    if leader.id == context.broker_id:
-        context.shards.ensure(index)  # by the time the group's first request comes, it may serve
     return Coordinator(key=key, node_id=leader.id, host=leader.host, port=leader.port, error_message=None)
 
 

@@ -14,7 +14,7 @@ from placement.metadata import PartitionInfo
 log = logging.getLogger(__name__)
 
 API = ListOffsetsRequest
-VERSIONS = (1, 11)
+VERSIONS = (1, 10)  # 11 is of tiered logs (KIP-1023), and clients take who serves it for Kafka 4.2
 
 
 class Time(IntEnum):
@@ -25,18 +25,16 @@ class Time(IntEnum):
     MAX_TIMESTAMP = -3
     EARLIEST_LOCAL = -4
     LATEST_TIERED = -5
-    EARLIEST_PENDING_UPLOAD = -6
 
 
 _NOT_AVAILABLE_FROM = 5  # clients of before do not know OFFSET_NOT_AVAILABLE (KIP-207)
-# From which version each may be asked for (KIP-734, KIP-405, KIP-1005, KIP-1023).
+# From which version each may be asked for (KIP-734, KIP-405, KIP-1005).
 _SINCE: dict[int, int] = {
     Time.LATEST: 1,
     Time.EARLIEST: 1,
     Time.MAX_TIMESTAMP: 7,
     Time.EARLIEST_LOCAL: 8,
     Time.LATEST_TIERED: 9,
-    Time.EARLIEST_PENDING_UPLOAD: 11,
 }
 
 Partition = ListOffsetsResponse.ListOffsetsPartitionResponse
@@ -93,7 +91,7 @@ def _look_up(
             return start, -1, partition_log.epoch_at(start)
         case Time.MAX_TIMESTAMP:
             found = partition_log.max_timestamp()
-        case Time.LATEST_TIERED | Time.EARLIEST_PENDING_UPLOAD:
+        case Time.LATEST_TIERED:
             return -1, -1, -1
         case _:
             found = partition_log.offset_for_timestamp(time)

@@ -8,6 +8,7 @@ from actors.broker.context import BrokerContext, Request
 from actors.broker.handlers.offsets_topic import ensure_offsets_topic
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, MetadataRequest, MetadataResponse
+from actors.wire.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from placement.metadata import NO_LEADER, OFFSETS_TOPIC, TopicInfo, topic_name_error
 
 API = MetadataRequest
@@ -23,12 +24,12 @@ def handle(context: BrokerContext, request: Request) -> MetadataResponse | None:
     m: MetadataRequest = request.message
     topics = m.topics
     if topics is None or (request.version == 0 and not topics):
-        return _response(context, [_described(context, topic) for topic in context.metadata.topics.values()])
+        return _response(context, m, [_described(context, topic) for topic in context.metadata.topics.values()])
     if not all(_legal(topic, request.version) for topic in topics):
         return failed(m, request.version, ErrorCode.INVALID_REQUEST)
     missing = _to_create(context, request)
     if not missing:
-        return _response(context, _found(context, m, {}))
+        return _response(context, m, _found(context, m, {}))
     _create(context, request, missing)
     return None
 
@@ -64,7 +65,7 @@ def _create(context: BrokerContext, request: Request, names: list[str]) -> None:
             code = result["error_code"]
             if code not in (0, ErrorCode.TOPIC_ALREADY_EXISTS):
                 codes[str(result["name"])] = int(str(code))
-        request.reply(_response(context, _found(context, request.message, codes)))
+        request.reply(_response(context, request.message, _found(context, request.message, codes)))
 
     context.controller.call("create_topics", {"topics": topics, "validate_only": False}, done)
 
@@ -110,7 +111,11 @@ def _described(context: BrokerContext, topic: TopicInfo) -> Topic:
     return Topic(name=topic.name, topic_id=topic.id, is_internal=topic.internal, partitions=partitions)
 
 
-def _response(context: BrokerContext, topics: Iterable[Topic]) -> MetadataResponse:
+def _response(context: BrokerContext, m: MetadataRequest, topics: Iterable[Topic]) -> MetadataResponse:
+    topics = list(topics)
+    if m.include_topic_authorized_operations:
+        for topic in topics:
+            topic.topic_authorized_operations = TOPIC_OPERATIONS if topic.name is not None else NOT_ASKED
     alive = context.metadata.alive()
     return MetadataResponse(
         brokers=[
@@ -118,7 +123,8 @@ def _response(context: BrokerContext, topics: Iterable[Topic]) -> MetadataRespon
         ],
         cluster_id=context.metadata.cluster_id,
         controller_id=alive[0].id if alive else -1,
-        topics=list(topics),
+        topics=topics,
+        cluster_authorized_operations=CLUSTER_OPERATIONS if m.include_cluster_authorized_operations else NOT_ASKED,
     )
 
 

@@ -9,7 +9,7 @@ from actors.broker.context import BrokerContext, LogAccessError, Request
 from actors.broker.handlers.find_coordinator import NO_TRANSACTIONS
 from actors.broker.handlers.leaders import WRONG_LEADER, current_leader, endpoints
 from actors.broker.handlers.parked import Awaited, Parked
-from actors.log.errors import LogError
+from actors.log.errors import LogError, RefusedRecordsError
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, ProduceRequest, ProduceResponse
 from placement.metadata import INTERNAL_TOPICS
@@ -24,6 +24,7 @@ SERVED_FROM = 3
 
 Partition = ProduceResponse.PartitionProduceResponse
 Topic = ProduceResponse.TopicProduceResponse
+RecordError = ProduceResponse.BatchIndexAndErrorMessage
 
 _TOPIC_IDS_FROM = 13
 _LEADERS_FROM = 10
@@ -96,6 +97,12 @@ def _append(
         refused = _refused(index, error.code)
         if error.code in WRONG_LEADER:
             refused.current_leader = current_leader(context, topic, index, ProduceResponse.LeaderIdAndEpoch)
+        return refused
+    except RefusedRecordsError as error:
+        refused = _refused(index, error.error_code, str(error))
+        refused.record_errors = [
+            RecordError(batch_index=i, batch_index_error_message=t) for i, t in error.record_errors
+        ]
         return refused
     except LogError as error:
         if error.error_code == ErrorCode.KAFKA_STORAGE_ERROR:

@@ -7,28 +7,41 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from actors import group_api
+from actors import group_api as groups
 from actors.broker.context import BrokerContext, Request
 from actors.broker.handlers import (
     alter_configs,
     alter_partition_reassignments,
+    alter_replica_log_dirs,
     api_versions,
     create_partitions,
     create_topics,
     delete_records,
     delete_topics,
+    describe_acls,
+    describe_client_quotas,
     describe_cluster,
     describe_configs,
+    describe_log_dirs,
+    describe_producers,
+    describe_quorum,
+    describe_topic_partitions,
+    describe_user_scram_credentials,
     elect_leaders,
     fetch,
     find_coordinator,
+    get_telemetry_subscriptions,
     incremental_alter_configs,
     init_producer_id,
+    list_config_resources,
     list_offsets,
     list_partition_reassignments,
+    list_transactions,
     metadata,
+    not_served,
     offset_for_leader_epoch,
     produce,
+    update_features,
 )
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage
@@ -55,7 +68,7 @@ class Handler:
         return self.served_from <= version <= self.last
 
 
-def _handler(module: ModuleType) -> Handler:
+def _handler(module: ModuleType | not_served.NotServed) -> Handler:
     first, last = module.VERSIONS
     served_from = getattr(module, "SERVED_FROM", first)
     return Handler(module.API.api_key, first, last, served_from, module.API, module.handle, module.failed)
@@ -83,11 +96,24 @@ HANDLERS: dict[int, Handler] = {
         elect_leaders,
         alter_partition_reassignments,
         list_partition_reassignments,
+        alter_replica_log_dirs,
+        describe_acls,
+        describe_client_quotas,
+        describe_log_dirs,
+        describe_producers,
+        describe_quorum,
+        describe_topic_partitions,
+        describe_user_scram_credentials,
+        get_telemetry_subscriptions,
+        list_config_resources,
+        list_transactions,
+        update_features,
+        *not_served.APIS,
     )
 }
 
 # What offsets partitions answer: (first, last) by API key.
-SHARD_APIS: dict[int, tuple[int, int]] = group_api.VERSIONS
+SHARD_APIS: dict[int, tuple[int, int]] = groups.VERSIONS
 
 api_versions.ADVERTISED.update(SHARD_APIS)
 api_versions.ADVERTISED.update((key, (handler.first, handler.last)) for key, handler in HANDLERS.items())

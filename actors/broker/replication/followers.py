@@ -30,6 +30,11 @@ class Followers:
         known = self._epochs.get(key)
         return known[1] if known is not None and topic_id in (None, known[0]) else -1
 
+    def lag(self, key: Key) -> int:
+        """How far the replica is behind the leader's watermark; 0 where no leader has said."""
+        replica = self._replicas.get(key)
+        return 0 if replica is None else replica.lag
+
     def drop(self, key: Key) -> None:
         """We lead it now."""
         self._replicas.pop(key, None)

@@ -313,6 +313,10 @@ class ReplicaManager:
         leader = self._leaders.get((topic, index))
         return leader is None or leader.watermark_is_known
 
+    def lag(self, topic: str, index: int) -> int:
+        """How far this broker's log is behind the leader's watermark."""
+        return self._followers.lag((topic, index))
+
     # --- followers of ours ---
 
     def _mark(self, broker: int, key: Key) -> None:

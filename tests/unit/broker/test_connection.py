@@ -350,3 +350,20 @@ def test_answers_held_back_by_one_before_them_stop_reading_before_they_fill_the_
     assert bodies(server) == [b"%d" % i for i in range(20)]
     assert b"".join(transport.written) == b"at last" + b"x" * (19 << 19)
     assert transport.reading
+
+
+def test_a_request_that_runs_into_a_bug_closes_its_connection_and_leaves_a_trace(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The event loop closed it, and said so in a log that no broker has."""
+    connection, server, transport = connect()
+
+    def buggy(*_: Any) -> None:
+        raise KeyError("no such thing")
+
+    server.react = buggy
+    with caplog.at_level(logging.WARNING):
+        connection.data_received(request("a"))
+    assert transport.aborted
+    assert "KeyError: 'no such thing'" in caplog.text
+    assert "closing connection" in caplog.text

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from actors.coordinator import FetchedOffset
 from actors.coordinator.messages import OffsetCommitResponse
 from actors.group_api import Topics, decode, offset_commit
 from actors.wire.framing import decode_request_header, encode_request
 from actors.wire.messages import OffsetCommitRequest
+from tests.support.coordination import Driver
 
 TOPICS = Topics([("orders", b"o" * 16, 100), ("payments-ü", b"p" * 16, 5)])
 NAMES = st.sampled_from(["orders", "payments-ü", "unknown", ""])
@@ -34,6 +37,45 @@ requests = st.builds(
         max_size=3,
     ),
 )
+
+
+def row(name: str, topic_id: bytes, *indexes: int) -> OffsetCommitRequest.OffsetCommitRequestTopic:
+    """Offset 10 plus the partition's index for each of these."""
+    cls = OffsetCommitRequest.OffsetCommitRequestPartition
+    rows = [cls(partition_index=index, committed_offset=10 + index) for index in indexes]
+    return OffsetCommitRequest.OffsetCommitRequestTopic(name=name, topic_id=topic_id, partitions=rows)
+
+
+@pytest.mark.conformance("C-09")
+@pytest.mark.parametrize("version", range(offset_commit.VERSIONS[0], offset_commit.VERSIONS[1] + 1))
+def test_an_unknown_topic_fails_alone_wherever_it_stands(version: int) -> None:
+    """From the request's bytes through the coordinator to its answer; from version 10 on topics have ids."""
+    driver = Driver()
+    rows = [
+        row("unknown", b"u" * 16, 0, 1),
+        row("orders", b"o" * 16, 99, 100, -1, 0),
+        row("gone", b"g" * 16, 0),
+        row("payments-ü", b"p" * 16, 4),
+    ]
+    sent = OffsetCommitRequest(group_id="g", generation_id_or_member_epoch=-1, topics=rows)
+    frame = encode_request(sent, version, 7, None)[4:]
+    header = decode_request_header(frame)
+    message = decode(header, frame)
+    request = offset_commit.parse(header, message, "", TOPICS)
+    assert request is not None
+    answer = offset_commit.answer(message, driver.call(request), version, TOPICS)
+    missing = 100 if version >= 10 else 3
+    assert [[(p.partition_index, p.error_code) for p in topic.partitions] for topic in answer.topics] == [
+        [(0, missing), (1, missing)],
+        [(99, 0), (100, 3), (-1, 3), (0, 0)],
+        [(0, missing)],
+        [(4, 0)],
+    ]
+    assert set(driver.fetch("g")) == {
+        FetchedOffset("orders", 0, 10),
+        FetchedOffset("orders", 99, 109),
+        FetchedOffset("payments-ü", 4, 14),
+    }
 
 
 def ordinary(message: OffsetCommitRequest) -> bool:

@@ -1,0 +1,21 @@
+"""DescribeAcls: SECURITY_DISABLED, as of a Kafka without an authorizer."""
+
+from __future__ import annotations
+
+from actors.broker.context import BrokerContext, Request
+from actors.wire.errors import ErrorCode
+from actors.wire.messages import ApiMessage, DescribeAclsRequest, DescribeAclsResponse
+
+API = DescribeAclsRequest
+VERSIONS = (1, 3)
+
+
+def handle(context: BrokerContext, request: Request) -> DescribeAclsResponse:
+    """Answered at once."""
+    text = "there are no ACLs: this broker has no authorizer"
+    return failed(request.message, request.version, ErrorCode.SECURITY_DISABLED, text)
+
+
+def failed(message: ApiMessage, version: int, code: ErrorCode, text: str | None = None) -> DescribeAclsResponse:
+    """The whole request refused."""
+    return DescribeAclsResponse(error_code=code, error_message=text)

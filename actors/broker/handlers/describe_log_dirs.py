@@ -1,0 +1,59 @@
+"""DescribeLogDirs: how large this broker's logs are, how far they lag, and how full their volume is (KIP-113, 827)."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Iterator
+
+from actors.broker.context import BrokerContext, Request
+from actors.wire.errors import ErrorCode
+from actors.wire.messages import ApiMessage, DescribeLogDirsRequest, DescribeLogDirsResponse
+
+log = logging.getLogger(__name__)
+
+API = DescribeLogDirsRequest
+VERSIONS = (1, 4)  # 5 tells which directories are cordoned, and clients take who serves it for Kafka 4.3
+
+Result = DescribeLogDirsResponse.DescribeLogDirsResult
+Topic = DescribeLogDirsResponse.DescribeLogDirsTopic
+Partition = DescribeLogDirsResponse.DescribeLogDirsPartition
+
+
+def handle(context: BrokerContext, request: Request) -> DescribeLogDirsResponse:
+    """Answered at once. A broker has one directory; that its disk does not answer is that directory's error."""
+    m: DescribeLogDirsRequest = request.message
+    path = str(context.data_dir.path.absolute())
+    try:
+        volume = shutil.disk_usage(path)
+    except OSError as error:
+        log.error("%s: %s", path, error)
+        return DescribeLogDirsResponse(results=[Result(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=path)])
+    wanted = None if m.topics is None else {(t.topic, index) for t in m.topics for index in t.partitions}
+    topics: dict[str, Topic] = {}
+    for name, index in _held(context):
+        if wanted is None or (name, index) in wanted:
+            topics.setdefault(name, Topic(name=name, partitions=[])).partitions.append(_partition(context, name, index))
+    result = Result(log_dir=path, topics=list(topics.values()), total_bytes=volume.total, usable_bytes=volume.free)
+    return DescribeLogDirsResponse(results=[result])
+
+
+def _held(context: BrokerContext) -> Iterator[tuple[str, int]]:
+    """The partitions this broker has a replica of, without those whose log the disk does not show."""
+    for name, topic in context.metadata.topics.items():
+        for index in range(len(topic.partitions)):
+            if context.holds(name, index) and (name, index) not in context.data_dir.not_opened:
+                yield name, index
+
+
+def _partition(context: BrokerContext, topic: str, index: int) -> Partition:
+    found = context.held_log(topic, index)
+    if found is None:  # a log is made when it is first used
+        return Partition(partition_index=index)
+    lag = context.replication.lag(topic, index)
+    return Partition(partition_index=index, partition_size=found.size_bytes, offset_lag=lag)
+
+
+def failed(message: ApiMessage, version: int, code: ErrorCode, text: str | None = None) -> DescribeLogDirsResponse:
+    """The whole request refused; versions before 3 have no place for the reason."""
+    return DescribeLogDirsResponse(error_code=code)

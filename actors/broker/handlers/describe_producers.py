@@ -1,0 +1,74 @@
+"""DescribeProducers: the idempotent producers a partition's log remembers (KIP-664)."""
+
+from __future__ import annotations
+
+from actors.broker.context import BrokerContext, Request
+from actors.log.batch import NO_SEQUENCE, NO_TIMESTAMP
+from actors.log.partition_log import PartitionLog
+from actors.wire.errors import ErrorCode
+from actors.wire.messages import ApiMessage, DescribeProducersRequest, DescribeProducersResponse
+from placement.metadata import topic_name_error
+
+API = DescribeProducersRequest
+VERSIONS = (0, 0)
+
+Topic = DescribeProducersResponse.TopicResponse
+Partition = DescribeProducersResponse.PartitionResponse
+Producer = DescribeProducersResponse.ProducerState
+
+
+def handle(context: BrokerContext, request: Request) -> DescribeProducersResponse:
+    """Answered at once, by any broker that has a replica, from its own log."""
+    m: DescribeProducersRequest = request.message
+    return DescribeProducersResponse(
+        topics=[
+            Topic(name=t.name, partitions=[_partition(context, t.name, index) for index in t.partition_indexes])
+            for t in m.topics
+        ]
+    )
+
+
+def _partition(context: BrokerContext, topic: str, index: int) -> Partition:
+    if wrong := topic_name_error(topic):
+        return _refused(index, ErrorCode.INVALID_TOPIC_EXCEPTION, wrong)
+    if context.metadata.partition(topic, index) is None:
+        return _refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic}-{index} does not exist")
+    if not context.holds(topic, index):
+        text = f"broker {context.broker_id} has no replica of {topic}-{index}"
+        return _refused(index, ErrorCode.NOT_LEADER_OR_FOLLOWER, text)
+    if (topic, index) in context.data_dir.not_opened:
+        return _refused(index, ErrorCode.KAFKA_STORAGE_ERROR, f"the log of {topic}-{index} cannot be opened")
+    found = context.held_log(topic, index)
+    return Partition(partition_index=index, active_producers=[] if found is None else _active(found))
+
+
+def _active(found: PartitionLog) -> list[Producer]:
+    """`coordinator_epoch` and `current_txn_start_offset` stay -1: they are of transactions."""
+    producers = []
+    for producer_id, entry in found.producers.items():
+        last = entry.batches[-1] if entry.batches else None
+        producers.append(
+            Producer(
+                producer_id=producer_id,
+                producer_epoch=entry.epoch,
+                last_sequence=last.last_sequence if last else NO_SEQUENCE,
+                last_timestamp=last.timestamp_ms if last else NO_TIMESTAMP,
+                coordinator_epoch=-1,
+            )
+        )
+    return producers
+
+
+def _refused(index: int, code: ErrorCode, text: str | None) -> Partition:
+    return Partition(partition_index=index, error_code=code, error_message=text)
+
+
+def failed(message: ApiMessage, version: int, code: ErrorCode, text: str | None = None) -> DescribeProducersResponse:
+    """The whole request refused."""
+    assert isinstance(message, DescribeProducersRequest)
+    return DescribeProducersResponse(
+        topics=[
+            Topic(name=t.name, partitions=[_refused(index, code, text) for index in t.partition_indexes])
+            for t in message.topics
+        ]
+    )

@@ -1,0 +1,81 @@
+"""DescribeQuorum: the controller, as the one voter of the metadata log, and the brokers that read it (KIP-595, 836)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from actors.broker.context import BrokerContext, Request
+from actors.broker.handlers.forwarding import forward
+from actors.wire.errors import ErrorCode
+from actors.wire.messages import ApiMessage, DescribeQuorumRequest, DescribeQuorumResponse
+
+API = DescribeQuorumRequest
+VERSIONS = (0, 2)
+
+METADATA_TOPIC = "__cluster_metadata"
+CONTROLLER_ID = 3000
+"""What the controller is called here, where every node needs a number: as in Kafka's examples, far from brokers'."""
+
+Topic = DescribeQuorumResponse.TopicData
+Partition = DescribeQuorumResponse.PartitionData
+Replica = DescribeQuorumResponse.ReplicaState
+Node = DescribeQuorumResponse.Node
+Listener = DescribeQuorumResponse.Listener
+
+
+def handle(context: BrokerContext, request: Request) -> DescribeQuorumResponse | None:
+    """Answered when the controller has said where its log ends and what each broker has of it."""
+    m: DescribeQuorumRequest = request.message
+    if [(t.topic_name, [p.partition_index for p in t.partitions]) for t in m.topics] != [(METADATA_TOPIC, [0])]:
+        return _unknown(m)
+    forward(context, request, "describe_quorum", {}, _answer, failed)
+    return None
+
+
+def _answer(quorum: Mapping[str, Any]) -> DescribeQuorumResponse:
+    """`quorum` is ControllerServer.quorum's. What the controller has written has committed: there is no other voter."""
+    end, now_ms = quorum["log_end_offset"], quorum["now_ms"]
+    partition = Partition(
+        error_message=None,
+        leader_id=CONTROLLER_ID,
+        leader_epoch=quorum["controller_epoch"],
+        high_watermark=end,
+        current_voters=[_replica(CONTROLLER_ID, end, now_ms, now_ms)],
+        observers=[_replica(*each) for each in quorum["brokers"]],
+    )
+    listener = Listener(name="CONTROLLER", host=quorum["host"], port=quorum["port"])
+    return DescribeQuorumResponse(
+        error_message=None,
+        topics=[Topic(topic_name=METADATA_TOPIC, partitions=[partition])],
+        nodes=[Node(node_id=CONTROLLER_ID, listeners=[listener])],
+    )
+
+
+def _replica(node: int, end: int, heard_ms: int, caught_up_ms: int) -> Replica:
+    return Replica(
+        replica_id=node, log_end_offset=end, last_fetch_timestamp=heard_ms, last_caught_up_timestamp=caught_up_ms
+    )
+
+
+def _unknown(m: DescribeQuorumRequest) -> DescribeQuorumResponse:
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    text = f"a quorum is known of {METADATA_TOPIC}, partition 0, and asked for alone"
+    return DescribeQuorumResponse(
+        error_message=None,
+        topics=[
+            Topic(
+                topic_name=topic.topic_name,
+                partitions=[
+                    Partition(partition_index=p.partition_index, error_code=code, error_message=text)
+                    for p in topic.partitions
+                ],
+            )
+            for topic in m.topics
+        ],
+    )
+
+
+def failed(message: ApiMessage, version: int, code: ErrorCode, text: str | None = None) -> DescribeQuorumResponse:
+    """The whole request refused."""
+    return DescribeQuorumResponse(error_code=code, error_message=text)

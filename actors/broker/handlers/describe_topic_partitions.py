@@ -1,0 +1,84 @@
+"""DescribeTopicPartitions: topics in pages, with the replicas that are eligible to lead (KIP-966)."""
+
+from __future__ import annotations
+
+from actors.broker.context import BrokerContext, Request
+from actors.wire.errors import ErrorCode
+from actors.wire.messages import ApiMessage, DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse
+from actors.wire.operations import TOPIC_OPERATIONS
+from placement.metadata import NO_LEADER, PartitionInfo, TopicInfo, topic_name_error
+
+API = DescribeTopicPartitionsRequest
+VERSIONS = (0, 0)
+
+PAGE = 2000  # Kafka's max.request.partition.size.limit
+Topic = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
+Partition = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition
+Cursor = DescribeTopicPartitionsResponse.Cursor
+
+
+def handle(context: BrokerContext, request: Request) -> DescribeTopicPartitionsResponse:
+    """Answered at once, by name; no topic named means all. `next_cursor` is where the next page begins."""
+    m: DescribeTopicPartitionsRequest = request.message
+    known = context.metadata.topics
+    cursor = m.cursor
+    first = cursor.topic_name if cursor else ""
+    asked = {topic.name for topic in m.topics} or set(known)
+    if cursor and (cursor.partition_index < 0 or (m.topics and first not in asked)):
+        return failed(m, request.version, ErrorCode.INVALID_REQUEST)
+    alive = {broker.id for broker in context.metadata.alive()}
+    room = max(1, min(m.response_partition_limit, PAGE))
+    topics: list[Topic] = []
+    for name in sorted(name for name in asked if name >= first):
+        if room <= 0:
+            return DescribeTopicPartitionsResponse(topics=topics, next_cursor=Cursor(topic_name=name))
+        topic = known.get(name)
+        if topic is None:
+            topics.append(_missing(name))
+            continue
+        begin = cursor.partition_index if cursor and name == first else 0
+        end = min(begin + room, len(topic.partitions))
+        topics.append(_described(topic, begin, end, alive))
+        room -= end - begin
+        if end < len(topic.partitions):
+            here = Cursor(topic_name=name, partition_index=end)
+            return DescribeTopicPartitionsResponse(topics=topics, next_cursor=here)
+    return DescribeTopicPartitionsResponse(topics=topics)
+
+
+def _described(topic: TopicInfo, begin: int, end: int, alive: set[int]) -> Topic:
+    partitions = [_partition(index, topic.partitions[index], alive) for index in range(begin, end)]
+    return Topic(
+        name=topic.name,
+        topic_id=topic.id,
+        is_internal=topic.internal,
+        partitions=partitions,
+        topic_authorized_operations=TOPIC_OPERATIONS,
+    )
+
+
+def _partition(index: int, p: PartitionInfo, alive: set[int]) -> Partition:
+    led = p.leader in alive
+    return Partition(
+        error_code=ErrorCode.NONE if led else ErrorCode.LEADER_NOT_AVAILABLE,
+        partition_index=index,
+        leader_id=p.leader if led else NO_LEADER,
+        leader_epoch=p.leader_epoch,
+        replica_nodes=list(p.replicas),
+        isr_nodes=list(p.isr),
+        eligible_leader_replicas=list(p.elr),
+        last_known_elr=[],
+        offline_replicas=[replica for replica in p.replicas if replica not in alive],
+    )
+
+
+def _missing(name: str, code: ErrorCode = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) -> Topic:
+    return Topic(error_code=ErrorCode.INVALID_TOPIC_EXCEPTION if topic_name_error(name) else code, name=name)
+
+
+def failed(
+    message: ApiMessage, version: int, code: ErrorCode, text: str | None = None
+) -> DescribeTopicPartitionsResponse:
+    """The whole request refused: each topic it names, for the answer has no code of its own."""
+    assert isinstance(message, DescribeTopicPartitionsRequest)
+    return DescribeTopicPartitionsResponse(topics=[Topic(error_code=code, name=t.name) for t in message.topics])

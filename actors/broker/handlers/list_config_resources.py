@@ -1,0 +1,56 @@
+"""ListConfigResources: what has settings of its own to describe (KIP-714, KIP-1142)."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from actors.broker.context import BrokerContext, Request
+from actors.wire.errors import ErrorCode
+from actors.wire.messages import ApiMessage, ListConfigResourcesRequest, ListConfigResourcesResponse
+
+API = ListConfigResourcesRequest
+VERSIONS = (0, 1)
+
+Resource = ListConfigResourcesResponse.ConfigResource
+_TYPES_FROM = 1  # version 0 was ListClientMetricsResources
+
+
+class ResourceType(IntEnum):
+    """Kafka's numbers of what may have settings."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+def handle(context: BrokerContext, request: Request) -> ListConfigResourcesResponse:
+    """Answered at once, from the last image. No type named means all of them."""
+    m: ListConfigResourcesRequest = request.message
+    types = m.resource_types if request.version >= _TYPES_FROM else [ResourceType.CLIENT_METRICS]
+    if not set(types) <= set(ResourceType):
+        return failed(m, request.version, ErrorCode.UNSUPPORTED_VERSION)
+    return ListConfigResourcesResponse(
+        config_resources=[
+            Resource(resource_name=name, resource_type=kind)
+            for kind in ResourceType
+            if not types or kind in types
+            for name in _names(context, kind)
+        ]
+    )
+
+
+def _names(context: BrokerContext, kind: ResourceType) -> list[str]:
+    match kind:
+        case ResourceType.TOPIC:
+            return sorted(context.metadata.topics)
+        case ResourceType.BROKER:
+            return [str(broker.id) for broker in context.metadata.alive()]
+        case _:
+            return []
+
+
+def failed(message: ApiMessage, version: int, code: ErrorCode, text: str | None = None) -> ListConfigResourcesResponse:
+    """The whole request refused."""
+    return ListConfigResourcesResponse(error_code=code)

@@ -1,0 +1,96 @@
+"""What stands in ApiVersions and is refused: the group protocols that these brokers do not speak.
+
+Kafka does the same while they are off, and clients say so at once. One that does not find the API at all may be silent:
+librdkafka's consumer waits for it to appear.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from actors.broker.context import BrokerContext, Request
+from actors.wire.errors import ErrorCode
+from actors.wire.messages import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsResponse,
+    ApiMessage,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    DeleteShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsResponse,
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsResponse,
+    ShareAcknowledgeRequest,
+    ShareAcknowledgeResponse,
+    ShareFetchRequest,
+    ShareFetchResponse,
+    ShareGroupDescribeRequest,
+    ShareGroupDescribeResponse,
+    ShareGroupHeartbeatRequest,
+    ShareGroupHeartbeatResponse,
+)
+
+CONSUMER = "the consumer group protocol (KIP-848) is not served: set group.protocol=classic"
+SHARE = "share groups (KIP-932) are not served"
+
+Refusal = Callable[[Any, ErrorCode, str | None], ApiMessage]
+
+
+class NotServed:
+    """One API; the registry takes it for a handler's module."""
+
+    def __init__(self, request: type[ApiMessage], versions: tuple[int, int], why: str, refusal: Refusal) -> None:
+        self.API = request
+        self.VERSIONS = versions
+        self._why = why
+        self._refusal = refusal
+
+    def handle(self, context: BrokerContext, request: Request) -> ApiMessage:
+        """The refusal."""
+        return self._refusal(request.message, ErrorCode.UNSUPPORTED_VERSION, self._why)
+
+    def failed(self, message: ApiMessage, version: int, code: ErrorCode, text: str | None = None) -> ApiMessage:
+        """The whole request refused."""
+        return self._refusal(message, code, text)
+
+
+def _whole(response: Callable[..., ApiMessage]) -> Refusal:
+    return lambda message, code, text: response(error_code=code, error_message=text)
+
+
+def _consumer_groups(message: ConsumerGroupDescribeRequest, code: ErrorCode, text: str | None) -> ApiMessage:
+    group = ConsumerGroupDescribeResponse.DescribedGroup
+    return ConsumerGroupDescribeResponse(
+        groups=[group(group_id=each, error_code=code, error_message=text) for each in message.group_ids]
+    )
+
+
+def _share_groups(message: ShareGroupDescribeRequest, code: ErrorCode, text: str | None) -> ApiMessage:
+    group = ShareGroupDescribeResponse.DescribedGroup
+    return ShareGroupDescribeResponse(
+        groups=[group(group_id=each, error_code=code, error_message=text) for each in message.group_ids]
+    )
+
+
+def _share_offsets(message: DescribeShareGroupOffsetsRequest, code: ErrorCode, text: str | None) -> ApiMessage:
+    group = DescribeShareGroupOffsetsResponse.DescribeShareGroupOffsetsResponseGroup
+    return DescribeShareGroupOffsetsResponse(
+        groups=[group(group_id=each.group_id, error_code=code, error_message=text) for each in message.groups]
+    )
+
+
+# The versions of Kafka 4.1.
+APIS = (
+    NotServed(ConsumerGroupHeartbeatRequest, (0, 1), CONSUMER, _whole(ConsumerGroupHeartbeatResponse)),
+    NotServed(ConsumerGroupDescribeRequest, (0, 1), CONSUMER, _consumer_groups),
+    NotServed(ShareGroupHeartbeatRequest, (1, 1), SHARE, _whole(ShareGroupHeartbeatResponse)),
+    NotServed(ShareGroupDescribeRequest, (1, 1), SHARE, _share_groups),
+    NotServed(ShareFetchRequest, (1, 1), SHARE, _whole(ShareFetchResponse)),
+    NotServed(ShareAcknowledgeRequest, (1, 1), SHARE, _whole(ShareAcknowledgeResponse)),
+    NotServed(DescribeShareGroupOffsetsRequest, (0, 0), SHARE, _share_offsets),
+    NotServed(AlterShareGroupOffsetsRequest, (0, 0), SHARE, _whole(AlterShareGroupOffsetsResponse)),
+    NotServed(DeleteShareGroupOffsetsRequest, (0, 0), SHARE, _whole(DeleteShareGroupOffsetsResponse)),
+)

@@ -1,0 +1,50 @@
+"""Where a broker listens: at the port somebody has chosen, or at any free one, which it keeps while it can.
+
+A free port comes from the range that outgoing connections are given theirs from. While a broker is down, one of those
+may take it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import os
+from collections.abc import Callable
+
+from actors.errors import CoterieError
+
+log = logging.getLogger(__name__)
+
+_GRACE_SECONDS = 2.0  # for a predecessor that is ending, and a connection that is short
+_RETRY_SECONDS = 0.05
+
+
+class PortTakenError(CoterieError, OSError):
+    """Nobody can listen at a port that was chosen; the text says which, why, and what chose it."""
+
+
+async def listen(
+    accept: Callable[[], asyncio.BaseProtocol], host: str, port: int, chosen_by: str, *, backlog: int
+) -> asyncio.Server:
+    """Listen at a port that `chosen_by` says, or at any other if nothing does. Raises PortTakenError."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + _GRACE_SECONDS
+    while True:
+        try:
+            return await loop.create_server(accept, host, port, backlog=backlog, reuse_address=True)
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE and loop.time() < deadline:
+                await asyncio.sleep(_RETRY_SECONDS)
+            elif error.errno == errno.EADDRINUSE and port and not chosen_by:
+                log.warning("port %d of before is taken: listening at another", port)
+                port = 0
+            else:
+                raise PortTakenError(error.errno, taken(host, port, chosen_by, error)) from error
+
+
+def taken(host: str, port: int, chosen_by: str, error: OSError) -> str:
+    """That nobody can listen there."""
+    reason = os.strerror(error.errno) if error.errno else str(error)
+    chosen = f", which {chosen_by} chose" if chosen_by else ""
+    return f"cannot listen on {host}:{port}{chosen} ({reason}): choose another port, or 0 for any free one"

@@ -1,0 +1,216 @@
+"""A broker's place in the cluster: it joins, registers, keeps its lease, finds a controller again, and leaves."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable
+from typing import Any
+
+from actors.broker.context import BrokerContext
+from actors.broker.controller_link import ControllerLink
+from actors.broker.front_door import FrontDoor
+from actors.broker.images import Images
+from actors.broker.replication import ReplicaManager
+from actors.broker.spec import BrokerSpec, StartError
+from actors.links.control import ControlProtocol
+from placement.metadata import ClusterMetadata
+
+log = logging.getLogger(__name__)
+
+_RECONNECT_SECONDS = 0.1
+_ANY_HOST = ("0.0.0.0", "::", "")
+_JOIN_SECONDS = 20.0
+_HAND_OVER_SECONDS = 10.0
+_LEFT_SECONDS = 30.0  # after it has handed over, a broker that nobody stops counts as a replica again
+
+
+class Contact:
+    """The connection to the controller that is in use, and how to get another.
+
+    `find_controller` returns (host, port, secret) and may block: it runs in an executor.
+    """
+
+    def __init__(self, find_controller: Callable[[], tuple[str, int, bytes]], loop: asyncio.AbstractEventLoop) -> None:
+        self._find_controller = find_controller
+        self._loop = loop
+        self.link = ControllerLink(loop, b"")  # to nobody, until a controller has been found
+
+    async def join_first(self, broker_id: int) -> dict[str, Any]:
+        """Join at a broker's start, when the controller may still be starting. Raises StartError."""
+        deadline = self._loop.time() + _JOIN_SECONDS
+        while True:
+            try:
+                return await self.join()
+            except (TimeoutError, OSError) as error:
+                if self._loop.time() > deadline:
+                    raise StartError(f"broker {broker_id} cannot reach the controller: {error}") from error
+                await asyncio.sleep(_RECONNECT_SECONDS)
+
+    async def join(self) -> dict[str, Any]:
+        """Find the controller and connect to it; what the cluster is. Raises OSError, TimeoutError."""
+        host, port, secret = await self._loop.run_in_executor(None, self._find_controller)
+        older, link = self.link, ControllerLink(self._loop, secret)
+        # The lease and the epoch are the broker's, not the connection's.
+        link.last_confirmed, link.epoch = older.last_confirmed, older.epoch
+        older.close()
+        self.link = link
+        await link.connect(host, port)
+        return await link.ask({"type": "join"})
+
+
+class Registration:
+    """That the controller counts on this broker. Without a controller it serves on while its lease lasts."""
+
+    def __init__(
+        self,
+        spec: BrokerSpec,
+        contact: Contact,
+        context: BrokerContext,
+        images: Images,
+        replicas: ReplicaManager,
+        front_door: FrontDoor,
+        tick_seconds: float,
+    ) -> None:
+        self._spec = spec
+        self._contact = contact
+        self._context = context
+        self._images = images
+        self._replicas = replicas
+        self._front_door = front_door
+        self._tick_seconds = tick_seconds
+        self._lease_seconds = context.config.integer("broker.session.timeout.ms") / 1000
+        self._replica_port = 0  # nobody can push to us before we listen
+        self._registered = False
+        self._stopping = False
+        self._rejoining: asyncio.Task[None] | None = None
+        self._silent: ControlProtocol | None = None  # to a controller that says nothing any more
+
+    @property
+    def link(self) -> ControllerLink:
+        """The connection to the controller that is in use."""
+        return self._contact.link
+
+    @property
+    def rejoining(self) -> bool:
+        """Whether the controller is being looked for, or does not know us yet."""
+        return self._rejoining is not None
+
+    # --- registering ---
+
+    async def start(self, replica_port: int) -> None:
+        """Register for the first time; `replica_port` is where other brokers push. Raises OSError, TimeoutError."""
+        self._replica_port = replica_port
+        await self._register()
+        self._context.data_dir.note_boot()
+        if not self.link.connected:  # lost again before this was noted
+            self.on_controller_lost(self.link)
+
+    async def _register(self) -> None:
+        hello = {
+            "type": "hello",
+            "broker_id": self._spec.broker_id,
+            "epoch": self.link.epoch,
+            "host": self._spec.advertised_host,
+            "port": self._spec.advertised_port or self._front_door.port,
+            "rack": self._context.config.text("broker.rack"),
+            "replica_host": self._replica_host(),
+            "replica_port": self._replica_port,
+            "intact": self._registered or self._context.data_dir.intact,  # a process does not lose what it wrote
+            "pid": os.getpid(),
+        }
+        await self.link.register(hello, self)
+        self._registered = True
+        # The answer comes after the image: without that, we might take ourselves for the leader of what we led once.
+        self.heartbeat()
+
+    def _replica_host(self) -> str:
+        """Where other brokers reach us: clients may be told an address that is for them alone."""
+        host = self._spec.bind_host
+        return self._spec.advertised_host if host in _ANY_HOST else host
+
+    # --- what the controller link calls (controller_link.Broker) ---
+
+    def on_image(self, metadata: ClusterMetadata) -> int:
+        """Take over an image; the version that is in force now."""
+        self._images.apply(metadata)
+        return self._context.metadata.version
+
+    def on_controller_lost(self, link: ControllerLink) -> None:
+        """Go on serving while the lease lasts, and find the controller again."""
+        if link is self.link and self._registered and not self.rejoining and not self._stopping:
+            log.warning("the connection to the controller was lost")
+            self._rejoining = self._context.loop.create_task(self._rejoin())
+
+    async def _rejoin(self) -> None:
+        while not self._stopping:
+            try:
+                await self._contact.join()
+                self._context.controller = self.link
+                await self._register()
+            except Exception as error:
+                log.info("the controller cannot be reached yet: %s", error)
+                await asyncio.sleep(_RECONNECT_SECONDS)
+                continue
+            if self.link.connected:
+                self._rejoining = None
+                self._hang_up_silent()
+                self._replicas.follow_again()  # whoever was to stop us after we had handed over may be gone
+                return
+
+    # --- the lease ---
+
+    def tick(self) -> None:
+        """Ask for the lease, or give up a controller that has not answered for as long as one lasts."""
+        if self.rejoining:
+            return
+        if self.link.unanswered * self._tick_seconds > self._lease_seconds:
+            log.warning("the controller has not answered for a lease: it is looked for")
+            self._silent = self.link.give_up()  # now other brokers can confirm us
+        else:
+            self.heartbeat()
+
+    def heartbeat(self) -> None:
+        """Show that we live."""
+        self.link.heartbeat(self._front_door.load())
+
+    # --- leaving ---
+
+    async def hand_over(self) -> None:
+        """Before a stop: others lead what we lead, and nobody waits for us. Raises OSError, TimeoutError.
+
+        When it fails, we stay what we were.
+        """
+        self._replicas.stop_following()  # first: a leader that still hears of us proposes us again
+        try:
+            await self._leave()
+        except BaseException:
+            self._replicas.follow_again()
+            raise
+        self._context.loop.call_later(_LEFT_SECONDS, self._replicas.follow_again)
+
+    async def _leave(self) -> None:
+        left: asyncio.Future[str | None] = self._context.loop.create_future()
+        self.link.call(
+            "broker_leaving",
+            {"broker_id": self._spec.broker_id},
+            lambda result, error: None if left.done() else left.set_result(error),
+        )
+        error = await asyncio.wait_for(left, _HAND_OVER_SECONDS)
+        if error is not None:
+            raise ConnectionError(f"broker {self._spec.broker_id} could not hand over what it leads: {error}")
+
+    def stop_looking(self) -> None:
+        """Look for no controller any more: this broker is about to end."""
+        self._stopping = True
+
+    def close(self) -> None:
+        """Hang up: the end of this connection is the end of this process."""
+        self.link.close()
+        self._hang_up_silent()
+
+    def _hang_up_silent(self) -> None:
+        if self._silent is not None:
+            self._silent.close()
+            self._silent = None

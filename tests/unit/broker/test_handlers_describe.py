@@ -1,0 +1,383 @@
+"""What tools ask for: log directories, producers, the quorum, topics in pages, features, and what is not there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actors.broker.handlers import describe_log_dirs
+from actors.broker.handlers.describe_quorum import CONTROLLER_ID, METADATA_TOPIC
+from actors.broker.handlers.features import FEATURES
+from actors.broker.handlers.registry import HANDLERS, error_response
+from actors.wire.errors import ErrorCode
+from actors.wire.messages import (
+    AlterReplicaLogDirsRequest,
+    ApiVersionsRequest,
+    DescribeAclsRequest,
+    DescribeClientQuotasRequest,
+    DescribeLogDirsRequest,
+    DescribeProducersRequest,
+    DescribeQuorumRequest,
+    DescribeTopicPartitionsRequest,
+    DescribeUserScramCredentialsRequest,
+    GetTelemetrySubscriptionsRequest,
+    ListConfigResourcesRequest,
+    ListTransactionsRequest,
+    UpdateFeaturesRequest,
+    request_class,
+    response_class,
+)
+from actors.wire.operations import TOPIC_OPERATIONS
+from placement.metadata import broker_record
+from tests.support.handler_helpers import NOW_MS, Broker, led_by
+from tests.support.log_helpers import values
+
+NEW_APIS = (29, 34, 35, 48, 50, 55, 57, 61, 66, 71, 74, 75)
+
+
+def written(broker: Broker, topic: str, *items: bytes, **options: Any) -> int:
+    """Append a batch to partition 0; its size in bytes."""
+    data = values(*items, **options)
+    log = broker.context.log(topic, 0)
+    log.append_as_leader(data, 0, NOW_MS)
+    broker.context.appended(topic, 0, log, broker.metadata.topics[topic].partitions[0])
+    return len(data)
+
+
+@pytest.mark.parametrize("api_key", NEW_APIS)
+def test_whole_requests_are_refused_in_every_version(api_key: int) -> None:
+    handler = HANDLERS[api_key]
+    for version in range(handler.first, handler.last + 1):
+        refusal = error_response(request_class(api_key)(), version)
+        assert response_class(api_key).decode(refusal.encode(version), version) is not None
+
+
+# --- DescribeLogDirs, AlterReplicaLogDirs ---
+
+
+def log_dirs(broker: Broker, version: int = 4, topics: Any = None) -> Any:
+    (result,) = broker.ask(DescribeLogDirsRequest(topics=topics), version).results
+    return result
+
+
+@pytest.mark.parametrize("version", range(1, 5))
+def test_a_log_dir_says_how_large_its_logs_are(tmp_path: Path, version: int) -> None:
+    broker = Broker(tmp_path, brokers=2)
+    broker.topic("t", led_by(0), led_by(1), led_by(0))
+    broker.topic("u", led_by(1, 0))
+    size = written(broker, "t", b"one", b"two") + written(broker, "t", b"three")
+    result = log_dirs(broker, version)
+    found = {(t.name, p.partition_index): p.partition_size for t in result.topics for p in t.partitions}
+    assert (result.error_code, result.log_dir) == (0, str(tmp_path / "data"))
+    assert found == {("t", 0): size, ("t", 2): 0, ("u", 0): 0}
+    if version >= 4:
+        assert result.total_bytes >= result.usable_bytes > 0
+
+
+def test_a_log_dir_describes_only_the_partitions_asked_for(tmp_path: Path) -> None:
+    broker = Broker(tmp_path)
+    broker.topic("t", led_by(0), led_by(0))
+    broker.topic("u")
+    asked = DescribeLogDirsRequest.DescribableLogDirTopic
+    result = log_dirs(broker, topics=[asked(topic="t", partitions=[1, 7]), asked(topic="gone", partitions=[0])])
+    assert [(t.name, [p.partition_index for p in t.partitions]) for t in result.topics] == [("t", [1])]
+    assert log_dirs(broker, topics=[]).topics == []
+
+
+def test_a_log_of_an_earlier_topic_of_that_name_is_not_counted(tmp_path: Path) -> None:
+    broker = Broker(tmp_path)
+    broker.topic("t")
+    written(broker, "t", b"of the first")
+    broker.metadata.apply(["delete_topic", "t"])
+    broker.topic("t", topic_id=77)
+    assert log_dirs(broker).topics[0].partitions[0].partition_size == 0
+
+
+def test_a_followers_lag_is_what_replication_says(tmp_path: Path) -> None:
+    broker = Broker(tmp_path, brokers=2)
+    topic = broker.topic("t", led_by(1, 0))
+    broker.data_dir.create("t", 0, topic.id, broker.context.topic_log_config("t"), now_ms=NOW_MS)
+    broker.replication.lags["t", 0] = 7
+    assert log_dirs(broker).topics[0].partitions[0].offset_lag == 7
+
+
+def test_a_log_the_disk_does_not_show_is_left_out(tmp_path: Path) -> None:
+    broker = Broker(tmp_path)
+    broker.topic("t", led_by(0), led_by(0))
+    broker.data_dir.not_opened.add(("t", 0))
+    assert [p.partition_index for p in log_dirs(broker).topics[0].partitions] == [1]
+
+
+def test_a_disk_that_does_not_answer_is_its_directorys_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(path: str) -> None:
+        raise OSError(5, "Input/output error")
+
+    broker = Broker(tmp_path)
+    broker.topic("t")
+    monkeypatch.setattr(describe_log_dirs.shutil, "disk_usage", gone)
+    result = log_dirs(broker)
+    assert (result.error_code, result.topics) == (ErrorCode.KAFKA_STORAGE_ERROR, [])
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_replica_is_not_moved_to_another_directory(tmp_path: Path, version: int) -> None:
+    broker = Broker(tmp_path, brokers=2)
+    broker.topic("t", led_by(0), led_by(1))
+    cls = AlterReplicaLogDirsRequest
+    dirs = [
+        cls.AlterReplicaLogDir(path=path, topics=[cls.AlterReplicaLogDirTopic(name="t", partitions=[0, 1, 2])])
+        for path in (str(tmp_path / "data"), "/elsewhere")
+    ]
+    (topic,) = broker.ask(cls(dirs=dirs), version).results
+    codes = [(p.partition_index, p.error_code) for p in topic.partitions]
+    absent, nowhere = ErrorCode.REPLICA_NOT_AVAILABLE, ErrorCode.LOG_DIR_NOT_FOUND
+    assert codes == [(0, 0), (1, absent), (2, absent), (0, nowhere), (1, nowhere), (2, nowhere)]
+
+
+# --- DescribeProducers, ListTransactions ---
+
+
+def producers(broker: Broker, topic: str, *indexes: int) -> Any:
+    asked = DescribeProducersRequest.TopicRequest(name=topic, partition_indexes=list(indexes))
+    (answer,) = broker.ask(DescribeProducersRequest(topics=[asked]), 0).topics
+    return answer.partitions
+
+
+def test_the_idempotent_producers_of_a_log_are_described(tmp_path: Path) -> None:
+    broker = Broker(tmp_path)
+    broker.topic("t")
+    written(broker, "t", b"of nobody")
+    written(broker, "t", b"a", b"b", producer_id=9, producer_epoch=2, base_sequence=0, timestamp_ms=NOW_MS - 5)
+    written(broker, "t", b"c", producer_id=9, producer_epoch=2, base_sequence=2, timestamp_ms=NOW_MS - 3)
+    written(broker, "t", b"d", producer_id=4, producer_epoch=0, base_sequence=0, timestamp_ms=NOW_MS - 1)
+    (partition,) = producers(broker, "t", 0)
+    found = [
+        (p.producer_id, p.producer_epoch, p.last_sequence, p.last_timestamp, p.coordinator_epoch)
+        for p in partition.active_producers
+    ]
+    assert (partition.error_code, partition.error_message) == (0, None)
+    assert found == [(4, 0, 0, NOW_MS - 1, -1), (9, 2, 2, NOW_MS - 3, -1)]
+    assert {p.current_txn_start_offset for p in partition.active_producers} == {-1}
+
+
+def test_producers_are_described_by_whoever_has_a_replica(tmp_path: Path) -> None:
+    broker = Broker(tmp_path, brokers=2)
+    broker.topic("t", led_by(1, 0), led_by(1))
+    followed, elsewhere, nowhere = producers(broker, "t", 0, 1, 2)
+    assert (followed.error_code, followed.active_producers) == (0, [])
+    assert elsewhere.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert nowhere.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert producers(broker, "a/b", 0)[0].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    broker.data_dir.not_opened.add(("t", 0))
+    assert producers(broker, "t", 0)[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_there_are_no_transactions_to_list(tmp_path: Path, version: int) -> None:
+    answer = Broker(tmp_path).ask(ListTransactionsRequest(state_filters=["Ongoing", "ongoing"]), version)
+    assert (answer.error_code, answer.transaction_states, answer.unknown_state_filters) == (0, [], ["ongoing"])
+
+
+# --- DescribeQuorum ---
+
+
+def quorum_request(topic: str = METADATA_TOPIC, *indexes: int) -> DescribeQuorumRequest:
+    partitions = [DescribeQuorumRequest.PartitionData(partition_index=i) for i in indexes or (0,)]
+    return DescribeQuorumRequest(topics=[DescribeQuorumRequest.TopicData(topic_name=topic, partitions=partitions)])
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_the_controller_is_the_quorums_one_voter(tmp_path: Path, version: int) -> None:
+    broker = Broker(tmp_path)
+    broker.controller.prompt = False
+    pending = broker.send(quorum_request(), version)
+    ((operation, _, done),) = broker.controller.calls
+    quorum = {"controller_epoch": 3, "log_end_offset": 41, "now_ms": 1000, "host": "h", "port": 50_000}
+    done({**quorum, "brokers": [[0, 41, 990, 990], [2, 38, 980, 600]]}, None)
+    answer = pending.response
+    ((topic,), partition) = answer.topics, answer.topics[0].partitions[0]
+    assert (operation, answer.error_code, topic.topic_name) == ("describe_quorum", 0, METADATA_TOPIC)
+    assert (partition.leader_id, partition.leader_epoch, partition.high_watermark) == (CONTROLLER_ID, 3, 41)
+    assert [(v.replica_id, v.log_end_offset) for v in partition.current_voters] == [(CONTROLLER_ID, 41)]
+    assert [(o.replica_id, o.log_end_offset) for o in partition.observers] == [(0, 41), (2, 38)]
+    if version >= 1:
+        assert [o.last_caught_up_timestamp for o in partition.observers] == [990, 600]
+    if version >= 2:
+        ((node,), listener) = answer.nodes, answer.nodes[0].listeners[0]
+        assert (node.node_id, listener.name, listener.host, listener.port) == (CONTROLLER_ID, "CONTROLLER", "h", 50_000)
+
+
+def test_a_quorum_that_the_controller_does_not_describe_has_timed_out(tmp_path: Path) -> None:
+    broker = Broker(tmp_path)
+    broker.controller.prompt = False
+    pending = broker.send(quorum_request(), 2)
+    broker.controller.fail("gone")
+    assert pending.response.error_code == ErrorCode.REQUEST_TIMED_OUT
+
+
+@pytest.mark.parametrize("asked", [("orders", 0), (METADATA_TOPIC, 1), (METADATA_TOPIC, 0, 1)])
+def test_no_other_quorum_is_known(tmp_path: Path, asked: tuple[Any, ...]) -> None:
+    (topic,) = Broker(tmp_path).ask(quorum_request(*asked), 2).topics
+    assert {p.error_code for p in topic.partitions} == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+
+
+# --- DescribeTopicPartitions ---
+
+
+def page(broker: Broker, *names: str, limit: int = 2000, cursor: tuple[str, int] | None = None) -> Any:
+    cls = DescribeTopicPartitionsRequest
+    request = cls(topics=[cls.TopicRequest(name=name) for name in names], response_partition_limit=limit)
+    if cursor is not None:
+        request.cursor = cls.Cursor(topic_name=cursor[0], partition_index=cursor[1])
+    return broker.ask(request, 0)
+
+
+def places(answer: Any) -> list[tuple[str, int]]:
+    return [(t.name, p.partition_index) for t in answer.topics for p in t.partitions]
+
+
+def test_a_partition_is_described_with_its_eligible_leaders(tmp_path: Path) -> None:
+    broker = Broker(tmp_path, brokers=3)
+    topic = broker.topic("t", replace(led_by(0, 1, 2), elr=(1,), leader_epoch=4))
+    broker.metadata.apply(broker_record(replace(broker.metadata.brokers[2], alive=False)))
+    (found,) = page(broker, "t").topics
+    (partition,) = found.partitions
+    assert (found.error_code, found.topic_id, found.is_internal) == (0, topic.id, False)
+    assert (partition.leader_id, partition.leader_epoch, partition.replica_nodes) == (0, 4, [0, 1, 2])
+    assert (partition.isr_nodes, partition.eligible_leader_replicas, partition.last_known_elr) == ([0], [1], [])
+    assert partition.offline_replicas == [2]
+    assert found.topic_authorized_operations == TOPIC_OPERATIONS
+
+
+def test_topics_come_in_pages_that_go_on_where_the_last_one_ended(tmp_path: Path) -> None:
+    broker = Broker(tmp_path)
+    for name, count in (("c", 1), ("a", 3), ("b", 2)):
+        broker.topic(name, *[led_by(0)] * count)
+    seen: list[tuple[str, int]] = []
+    cursor: tuple[str, int] | None = None
+    for _ in range(4):
+        answer = page(broker, limit=2, cursor=cursor)
+        assert len(places(answer)) <= 2
+        seen += places(answer)
+        if answer.next_cursor is None:
+            break
+        cursor = (answer.next_cursor.topic_name, answer.next_cursor.partition_index)
+    assert answer.next_cursor is None
+    assert seen == [("a", 0), ("a", 1), ("a", 2), ("b", 0), ("b", 1), ("c", 0)]
+
+
+def test_a_page_begins_after_a_topic_that_has_gone(tmp_path: Path) -> None:
+    broker = Broker(tmp_path)
+    broker.topic("a")
+    broker.topic("c")
+    assert places(page(broker, cursor=("b", 5))) == [("c", 0)]
+
+
+def test_topics_that_are_not_there_are_named(tmp_path: Path) -> None:
+    broker = Broker(tmp_path)
+    broker.topic("t")
+    codes = {t.name: t.error_code for t in page(broker, "t", "gone", "a/b").topics}
+    unknown, invalid = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert codes == {"t": 0, "gone": unknown, "a/b": invalid}
+
+
+@pytest.mark.parametrize("cursor", [("t", -1), ("u", 0)])
+def test_an_illegal_cursor_is_refused(tmp_path: Path, cursor: tuple[str, int]) -> None:
+    broker = Broker(tmp_path)
+    broker.topic("t")
+    assert [t.error_code for t in page(broker, "t", cursor=cursor).topics] == [ErrorCode.INVALID_REQUEST]
+
+
+# --- ListConfigResources ---
+
+
+def resources(broker: Broker, version: int, *types: int) -> list[tuple[int, str]]:
+    answer = broker.ask(ListConfigResourcesRequest(resource_types=list(types)), version)
+    assert answer.error_code == 0
+    return [(r.resource_type, r.resource_name) for r in answer.config_resources]
+
+
+def test_topics_and_brokers_have_settings(tmp_path: Path) -> None:
+    broker = Broker(tmp_path, brokers=2)
+    broker.topic("b")
+    broker.topic("a")
+    assert resources(broker, 1) == [(2, "a"), (2, "b"), (4, "0"), (4, "1")]
+    assert resources(broker, 1, 4) == [(4, "0"), (4, "1")]
+    assert resources(broker, 1, 8, 16) == []
+    assert resources(broker, 0) == []
+    refused = broker.ask(ListConfigResourcesRequest(resource_types=[2, 3]), 1)
+    assert (refused.error_code, refused.config_resources) == (ErrorCode.UNSUPPORTED_VERSION, [])
+
+
+# --- features ---
+
+
+@pytest.mark.parametrize("version", [3, 4])
+def test_features_are_listed_as_far_as_a_client_can_read_them(tmp_path: Path, version: int) -> None:
+    broker = Broker(tmp_path)
+    answer = broker.ask(ApiVersionsRequest(client_software_name="x", client_software_version="1"), version)
+    supported = {f.name: (f.min_version, f.max_version) for f in answer.supported_features}
+    finalized = {f.name: (f.min_version_level, f.max_version_level) for f in answer.finalized_features}
+    assert supported["metadata.version"] == (27, 27)
+    assert supported.get("transaction.version") == ((0, 0) if version == 4 else None)
+    assert finalized == {"eligible.leader.replicas.version": (1, 1), "metadata.version": (27, 27)}
+    assert answer.finalized_features_epoch == broker.metadata.version
+
+
+def updates(*levels: tuple[str, int]) -> UpdateFeaturesRequest:
+    return UpdateFeaturesRequest(
+        feature_updates=[
+            UpdateFeaturesRequest.FeatureUpdateKey(feature=name, max_version_level=level) for name, level in levels
+        ]
+    )
+
+
+def test_features_that_stay_are_updated(tmp_path: Path) -> None:
+    answer = Broker(tmp_path).ask(updates(*((name, f.level) for name, f in FEATURES.items())), 2)
+    assert (answer.error_code, answer.error_message) == (0, None)
+
+
+@pytest.mark.parametrize(("name", "level"), [("metadata.version", 26), ("transaction.version", 2), ("mine", 1)])
+def test_no_feature_can_be_changed(tmp_path: Path, name: str, level: int) -> None:
+    asked = updates(("metadata.version", 27), (name, level))
+    answer = Broker(tmp_path).ask(asked, 2)
+    assert answer.error_code == ErrorCode.INVALID_UPDATE_VERSION
+    assert name in answer.error_message
+    for version in (0, 1):
+        older = Broker(tmp_path / str(version)).ask(asked, version)
+        assert older.error_code == 0
+        assert [r.error_code for r in older.results] == [0, ErrorCode.INVALID_UPDATE_VERSION]
+
+
+# --- what is not there ---
+
+
+@pytest.mark.parametrize("version", range(1, 4))
+def test_acls_are_disabled(tmp_path: Path, version: int) -> None:
+    answer = Broker(tmp_path).ask(DescribeAclsRequest(), version)
+    assert (answer.error_code, answer.resources) == (ErrorCode.SECURITY_DISABLED, [])
+
+
+def test_scram_credentials_are_refused(tmp_path: Path) -> None:
+    answer = Broker(tmp_path).ask(DescribeUserScramCredentialsRequest(users=None), 0)
+    assert (answer.error_code, answer.results) == (ErrorCode.SECURITY_DISABLED, [])
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_there_are_no_quotas(tmp_path: Path, version: int) -> None:
+    answer = Broker(tmp_path).ask(DescribeClientQuotasRequest(components=[], strict=False), version)
+    assert (answer.error_code, answer.error_message, answer.entries) == (0, None, [])
+
+
+def test_a_client_has_no_metrics_to_push_and_keeps_its_id(tmp_path: Path) -> None:
+    broker = Broker(tmp_path)
+    new, other = (broker.ask(GetTelemetrySubscriptionsRequest(), 0) for _ in range(2))
+    assert (new.error_code, new.requested_metrics) == (0, [])
+    assert new.push_interval_ms > 0
+    assert any(new.client_instance_id)
+    assert new.client_instance_id != other.client_instance_id
+    again = broker.ask(GetTelemetrySubscriptionsRequest(client_instance_id=new.client_instance_id), 0)
+    assert again.client_instance_id == new.client_instance_id

@@ -1,0 +1,30 @@
+"""What release of Kafka clients take us for, who infer it from the ranges of ApiVersions."""
+
+from __future__ import annotations
+
+import warnings
+
+from actors.broker.handlers.api_versions import ADVERTISED
+from actors.broker.handlers.registry import HANDLERS
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from kafka.protocol.broker_version_data import BROKER_API_VERSIONS, BrokerVersionData
+
+RELEASE = (4, 1)
+# Kafka 4.2's, with topic ids: no client is known to infer a release from them.
+BEYOND = {8: 10, 9: 10}
+
+
+def test_kafka_python_takes_us_for_the_release_whose_protocol_is_served() -> None:
+    assert BrokerVersionData(api_versions=dict(ADVERTISED)).broker_version == RELEASE
+
+
+def test_no_range_ends_beyond_that_releases() -> None:
+    assert ADVERTISED.keys() > HANDLERS.keys()
+    theirs = BROKER_API_VERSIONS[RELEASE]
+    telemetry = {71: 0}  # Kafka serves it where a plugin collects metrics
+    beyond = {
+        key: last for key, (_, last) in ADVERTISED.items() if last > theirs.get(key, (0, telemetry.get(key, -1)))[1]
+    }
+    assert beyond == BEYOND
