@@ -20,13 +20,13 @@ from typing import Any, TypeVar
 
 import ray
 
-from actors.broker.server import BrokerSpec
+from actors.broker.spec import BrokerSpec
 from actors.controller.launcher import START_SECONDS, RayLauncher
 from actors.controller.metadata_log import MetadataLog
 from actors.controller.server import ControllerServer
 from actors.log.files import write_atomically
 from actors.runtime.process import LoopThread, check_code_version, log_to
-from actors.settings import BrokerConfig
+from actors.settings import PLAINTEXT, BrokerConfig
 from placement.nodes import alive_nodes, place_brokers
 
 T = TypeVar("T")
@@ -80,15 +80,21 @@ class Listeners:
     def of(cls, config: BrokerConfig) -> Listeners:
         def address(key: str) -> tuple[str | None, int | None]:
             values = config.items_of(key) if key in config.explicit else ()
-            if not values:
+            ours = next((value for value in values if value.startswith(PLAINTEXT)), None)
+            if ours is None:
                 return None, None
-            host, _, port = values[0].removeprefix("PLAINTEXT://").rpartition(":")
+            host, _, port = ours.removeprefix(PLAINTEXT).rpartition(":")
             return host.strip("[]"), int(port)
 
         bind_host, bind_port = address("listeners")
         advertised_host, advertised_port = address("advertised.listeners")
         # An empty host means every interface.
         return cls("0.0.0.0" if bind_host == "" else bind_host, bind_port, advertised_host or None, advertised_port)
+
+
+def port_setting(port: int, listeners: Listeners) -> str:
+    """What says the first broker's port, as a user writes it; the others have the ports after it."""
+    return "listeners" if listeners.bind_port == port else f"--port {port}"
 
 
 # No method of an actor class may be a coroutine: Ray would then run all of them on one loop, one at a time.
@@ -117,7 +123,8 @@ class Controller:
         self._secret = bytes.fromhex(Path(spec.secret_file).read_text())
         self._adding = threading.Lock()
         self._thread = LoopThread("coterie-controller")
-        self._launcher = RayLauncher(spec.namespace, spec.log_dir, spec.version)
+        node_id = ray.get_runtime_context().get_node_id()
+        self._launcher = RayLauncher(spec.namespace, spec.log_dir, spec.version, node_id)
         metadata_log = MetadataLog(Path(spec.data_dir) / "controller" / "metadata.log")
         config = BrokerConfig.from_mapping(spec.config)
         self._server = ControllerServer(metadata_log, config, self._secret, self._launcher, self._thread.loop)
@@ -153,6 +160,7 @@ class Controller:
             known = {}  # a cluster on one machine: addresses of Ray's do not matter
         nodes = place_brokers(alive_nodes(), known, max(count, len(homes)), may_be_away=may_be_away)
         listeners = Listeners.of(BrokerConfig.from_mapping(spec.config))
+        chosen_by = port_setting(spec.port, listeners) if spec.port else ""
         for broker_id, node in nodes.items():
             if only is not None and broker_id not in only:
                 continue
@@ -168,6 +176,7 @@ class Controller:
                     data_dir=str(Path(spec.data_dir) / f"broker-{broker_id}"),
                     socket_path=str(Path(spec.socket_dir) / f"{broker_id}.sock"),
                     config=spec.config,
+                    port_chosen_by=chosen_by,
                 ),
                 node,
             )

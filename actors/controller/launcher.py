@@ -16,8 +16,9 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from actors.broker.actor import Broker
-from actors.broker.server import BrokerSpec
+from actors.broker.spec import BrokerSpec
 from actors.offsets_partition.actor import OffsetsPartition
+from actors.runtime.liveness import Sight, look
 from actors.runtime.process import last_line
 from placement.nodes import Node, alive_nodes, successor
 
@@ -43,8 +44,9 @@ class RayLauncher:
     own callbacks: those run where Ray takes in its answers, and two of them would wait for each other.
     """
 
-    def __init__(self, namespace: str, log_dir: str, version: str) -> None:
+    def __init__(self, namespace: str, log_dir: str, version: str, node_id: str) -> None:
         self._namespace = namespace
+        self._node_id = node_id  # the controller's own
         self._log_dir = log_dir
         self._version = version
         self._brokers: dict[int, Any] = {}
@@ -176,6 +178,11 @@ class RayLauncher:
         actor = self._brokers.pop(broker_id, None)
         if actor is not None:
             self._work.put(partial(ray.kill, actor))
+
+    def look_at(self, broker_id: int, pid: int) -> Sight | None:
+        """What a broker's process does; None if it runs on another Ray node than this one."""
+        placed = self._specs.get(broker_id)
+        return look(pid) if placed is not None and placed[1].node_id == self._node_id else None
 
     def start_shards(self, broker_id: int, count: int) -> None:
         """See to it that `count` shard processes are on their way to a broker, a few at a time."""

@@ -13,6 +13,7 @@ from typing import Any
 import msgpack
 from crc32c import crc32c
 
+from actors.errors import CoterieError
 from actors.log.files import FileWriter, fsync_directory
 from placement.metadata import ClusterMetadata
 
@@ -24,7 +25,7 @@ _LOCK_POLL_SECONDS = 0.05
 FORMAT_VERSION = 1
 
 
-class MetadataLogError(Exception):
+class MetadataLogError(CoterieError):
     """The log cannot be used; the text says which file and why."""
 
 

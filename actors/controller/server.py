@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from actors.controller.decisions import topics as administration
+from actors.controller.decisions import topics
 from actors.controller.decisions.elections import (
     all_stopped,
     broker_lost,
@@ -25,12 +25,14 @@ from actors.controller.decisions.elections import (
 )
 from actors.controller.metadata_log import MetadataLog
 from actors.links.control import ControlProtocol
+from actors.runtime.liveness import Sight, Silence
 from actors.settings import BrokerConfig
 from placement.metadata import BrokerInfo, broker_record
 
 log = logging.getLogger(__name__)
 
 _RETRY_SECONDS = 0.5  # before a start that failed is tried again
+_LEASES_FOR_A_DISK = 2  # so long may a silent broker wait for one
 _ANSWERED_AT_ONCE = ("producer_ids", "alter_partitions")  # nobody else need know of it first
 _ACK_WAIT_SECONDS = 1.0  # a change is answered when all living brokers know it, or after this
 
@@ -45,6 +47,9 @@ class Launcher(Protocol):
     def start_shards(self, broker_id: int, count: int) -> None:
         """Have at least `count` more shard processes on their way to a broker."""
 
+    def look_at(self, broker_id: int, pid: int) -> Sight | None:
+        """What a broker's process does; None if it runs on another machine than the controller."""
+
 
 @dataclass(eq=False, slots=True)
 class Session:
@@ -56,6 +61,8 @@ class Session:
     pid: int = 0
     acked_version: int = -1
     last_heard: float = 0.0
+    silence: Silence | None = None
+    caught_up: float | None = None  # when it last had all of the metadata
     load: dict[str, Any] = field(default_factory=dict)
 
 
@@ -92,6 +99,7 @@ class ControllerServer:
         self._starts: dict[int, list[float]] = {}
         self._starting: set[int] = set()  # on their way: neither here nor lost
         self._server: asyncio.AbstractServer | None = None
+        self.address: tuple[str, int] = ("", 0)
         self.stopping = False
         records: list[list[Any]] = [["controller_epoch", self.metadata.controller_epoch + 1]]
         if not self.metadata.cluster_id:
@@ -109,10 +117,10 @@ class ControllerServer:
             host,
             0,
         )
-        port: int = self._server.sockets[0].getsockname()[1]
+        self.address = (host, self._server.sockets[0].getsockname()[1])
         self._started = self._balanced = self._loop.time()
         self._tick_later()
-        return port
+        return self.address[1]
 
     def expect(self, broker_ids: list[int]) -> None:
         """These brokers belong to the cluster: one that does not register within a lease is started again."""
@@ -139,7 +147,7 @@ class ControllerServer:
 
     def _on_message(self, protocol: ControlProtocol, message: dict[str, Any]) -> None:
         session = self._sessions[protocol]
-        session.last_heard = self._loop.time()
+        session.last_heard, session.silence = self._loop.time(), None
         match message["type"]:
             case "heartbeat":
                 session.load = message["load"]
@@ -156,6 +164,8 @@ class ControllerServer:
                 protocol.send({"type": "joined", "cluster_id": self.metadata.cluster_id, "image": image})
             case "hello":
                 self._register(session, message)
+        if session.acked_version >= self.metadata.version:
+            session.caught_up = session.last_heard
 
     def _register(self, session: Session, hello: dict[str, Any]) -> None:
         metadata = self.metadata
@@ -226,7 +236,7 @@ class ControllerServer:
             log.warning("this controller stood still for %.1f s: brokers have another lease", now - self._tick_due)
             self._started = now
             for session in self._sessions.values():
-                session.last_heard = now
+                session.last_heard, session.silence = now, None
         try:
             self._look_after_brokers(now)
         except OSError as error:
@@ -237,7 +247,7 @@ class ControllerServer:
 
     def _look_after_brokers(self, now: float) -> None:
         for session in list(self._brokers.values()):
-            if now - session.last_heard > self._lease:
+            if self._is_dead(session, now):
                 log.warning("broker %d silent for %.1f s: killed", session.broker_id, now - session.last_heard)
                 session.protocol.close()
         if self.stopping:
@@ -250,6 +260,20 @@ class ControllerServer:
                 log.warning("broker %d has not registered within a lease", broker_id)
                 self._broker_lost(broker_id)
         self._balance(now)
+
+    def _is_dead(self, session: Session, now: float) -> bool:
+        """Whether a broker is silent for a lease, and not for want of CPU.
+
+        To wait for one is safe: nobody else is elected meanwhile, and its own lease has run out by its own clock.
+        """
+        if session.silence is None:
+            session.silence = Silence()
+        return session.silence.is_death(
+            now - session.last_heard,
+            self._lease,
+            lambda: self._launcher.look_at(session.broker_id, session.pid),
+            disk_s=_LEASES_FOR_A_DISK * self._lease,
+        )
 
     def _balance(self, now: float) -> None:
         config = self.config
@@ -295,9 +319,9 @@ class ControllerServer:
 
     def _operate(self, operation: str, arguments: dict[str, Any]) -> tuple[Any, list[list[Any]]]:
         now_ms = time.time_ns() // 1_000_000
-        return administration.operate(
-            self.metadata, self.config, operation, arguments, lambda: secrets.token_bytes(16), now_ms
-        )
+        if operation == "describe_quorum":
+            return self.quorum(now_ms), []
+        return topics.operate(self.metadata, self.config, operation, arguments, lambda: secrets.token_bytes(16), now_ms)
 
     def _release_acked(self) -> None:
         version = min((s.acked_version for s in self._brokers.values()), default=1 << 62)
@@ -331,6 +355,24 @@ class ControllerServer:
                 }
                 for _, b in sorted(self.metadata.brokers.items())
             ],
+        }
+
+    def quorum(self, now_ms: int) -> dict[str, Any]:
+        """Where the metadata log ends and, of each broker here, [id, what it has, when heard of, when caught up]."""
+        now, version = self._loop.time(), self.metadata.version
+
+        def row(broker_id: int, session: Session) -> list[int]:
+            caught_up = session.last_heard if session.acked_version >= version else session.caught_up
+            times = [-1 if at is None else now_ms - round((now - at) * 1000) for at in (session.last_heard, caught_up)]
+            return [broker_id, session.acked_version, *times]
+
+        return {
+            "controller_epoch": self.metadata.controller_epoch,
+            "log_end_offset": version,
+            "now_ms": now_ms,
+            "host": self.address[0],
+            "port": self.address[1],
+            "brokers": [row(broker_id, session) for broker_id, session in sorted(self._brokers.items())],
         }
 
     def ready(self, these: Sequence[int] | None = None) -> bool:

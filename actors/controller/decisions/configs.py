@@ -5,30 +5,44 @@ Rules over the metadata and the tables of actors.settings; nothing is applied he
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
 from enum import IntEnum
 from typing import Any
 
+from actors.errors import CoterieError
 from actors.settings import (
-    SETTINGS,
-    TOPIC_SETTINGS,
     BrokerConfig,
     Setting,
     SettingError,
     SettingType,
+    broker_setting,
     parse_topic_configs,
+    topic_setting,
     topic_value,
 )
 from actors.wire.errors import ErrorCode
 from placement.metadata import OFFSETS_TOPIC, ClusterMetadata
 
+log = logging.getLogger(__name__)
+
 
 class ResourceType(IntEnum):
-    """What can have settings here, with Kafka's codes."""
+    """What has settings, with Kafka's codes; only those of topics and brokers can be changed here."""
 
     TOPIC = 2
     BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+_FIXED = {
+    ResourceType.BROKER_LOGGER: "broker loggers (8) are neither shown nor changed through the protocol",
+    ResourceType.CLIENT_METRICS: "clients' metrics are not collected, so there are no subscriptions to change",
+    ResourceType.GROUP: "Kafka's settings of groups are about protocols that are not served, and cannot be changed",
+}
 
 
 class Operation(IntEnum):
@@ -40,12 +54,20 @@ class Operation(IntEnum):
     SUBTRACT = 3
 
 
-class RefusedError(Exception):
+class RefusedError(CoterieError):
     """Part of a request is refused: the code a client is told, and why."""
 
     def __init__(self, code: ErrorCode, message: str) -> None:
         super().__init__(message)
         self.code = code
+
+
+def refusal_for(error: Exception) -> RefusedError:
+    """What one item of a call is answered. A bug is logged, and costs the other items nothing."""
+    if isinstance(error, RefusedError):
+        return error
+    log.error("one item of a call failed", exc_info=error)
+    return RefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the controller failed at this: {type(error).__name__}")
 
 
 def check_topic_configs(topic: str, configs: Mapping[str, str | None]) -> None:
@@ -78,7 +100,8 @@ def alter_configs(
             if times[key] > 1:
                 raise RefusedError(ErrorCode.INVALID_REQUEST, f"resource {key[1]!r} is named more than once")
             record = _change(metadata, config, resource)
-        except RefusedError as refusal:
+        except Exception as error:
+            refusal = refusal_for(error)
             result |= {"error_code": int(refusal.code), "error_message": str(refusal)}
             continue
         if not arguments.get("validate_only"):
@@ -93,9 +116,8 @@ def _change(metadata: ClusterMetadata, config: BrokerConfig, resource: Mapping[s
         case ResourceType.BROKER:
             return _change_broker(metadata, config, resource)
         case other:
-            raise RefusedError(
-                ErrorCode.INVALID_REQUEST, f"resource type {other} has no settings here: topic (2), broker (4)"
-            )
+            text = _FIXED.get(other, f"resource type {other} has no settings here: topic (2), broker (4)")
+            raise RefusedError(ErrorCode.INVALID_REQUEST, text)
 
 
 def _change_topic(metadata: ClusterMetadata, config: BrokerConfig, resource: Mapping[str, Any]) -> list[Any]:
@@ -108,25 +130,24 @@ def _change_topic(metadata: ClusterMetadata, config: BrokerConfig, resource: Map
     def value_of(key: str) -> Any:
         return topic_value(key, present, config)
 
-    settings = {key: entry.setting for key, entry in TOPIC_SETTINGS.items()}
-    changed = _changed(present, resource, settings, value_of)
+    changed = _changed(present, resource, lambda key: topic_setting(key).setting, value_of)
     check_topic_configs(name, changed)
     return ["topic_configs", name, changed]
 
 
 def _change_broker(metadata: ClusterMetadata, config: BrokerConfig, resource: Mapping[str, Any]) -> list[Any]:
     name = resource["name"]
-    if name and not (name.isascii() and name.isdigit() and int(name) in metadata.brokers):
+    if name and name not in map(str, metadata.brokers):
         raise RefusedError(
             ErrorCode.INVALID_REQUEST, f"there is no broker {name!r}; an empty name stands for all brokers"
         )
     present = dict(metadata.broker_configs.get(name, {}))
     for key, *_ in resource["operations"]:
-        if key in SETTINGS and not SETTINGS[key].dynamic:
+        if not _known(broker_setting, key).dynamic:
             raise RefusedError(
                 ErrorCode.INVALID_REQUEST, f"{key} is read-only while the broker runs: set it and restart"
             )
-    changed = _changed(present, resource, dict(SETTINGS), config.__getitem__)
+    changed = _changed(present, resource, broker_setting, config.__getitem__)
     try:
         config.with_dynamic({**metadata.broker_configs.get("", {}), **changed})
     except SettingError as error:
@@ -137,7 +158,7 @@ def _change_broker(metadata: ClusterMetadata, config: BrokerConfig, resource: Ma
 def _changed(
     present: Mapping[str, str],
     resource: Mapping[str, Any],
-    settings: Mapping[str, Setting],
+    setting_of: Callable[[str], Setting],
     value_of: Callable[[str], Any],
 ) -> dict[str, str]:
     """The settings after the operations of one resource, not yet checked."""
@@ -152,18 +173,27 @@ def _changed(
             case Operation.SET | Operation.APPEND | Operation.SUBTRACT if value is None:
                 raise RefusedError(ErrorCode.INVALID_REQUEST, f"{key} needs a value")
             case Operation.SET:
-                changed[key] = value
+                # No secret has a use here yet: that it was set is kept, what it is never reaches the disk.
+                changed[key] = "" if _known(setting_of, key).sensitive else value
             case Operation.APPEND | Operation.SUBTRACT:
-                changed[key] = _list_change(settings.get(key), key, operation, value, value_of)
+                changed[key] = _list_change(_known(setting_of, key), operation, value, value_of)
             case other:
                 raise RefusedError(ErrorCode.INVALID_REQUEST, f"unknown operation {other} on {key}")
     return changed
 
 
-def _list_change(setting: Setting | None, key: str, operation: int, value: str, value_of: Callable[[str], Any]) -> str:
-    if setting is None or setting.type is not SettingType.LIST:
-        raise RefusedError(ErrorCode.INVALID_CONFIG, f"{key} is no list: values can be set, not appended or subtracted")
-    items = list(value_of(key) or ())
+def _known(setting_of: Callable[[str], Setting], key: str) -> Setting:
+    try:
+        return setting_of(key)
+    except SettingError as error:
+        raise RefusedError(ErrorCode.INVALID_CONFIG, str(error)) from None
+
+
+def _list_change(setting: Setting, operation: int, value: str, value_of: Callable[[str], Any]) -> str:
+    if setting.type is not SettingType.LIST:
+        text = f"{setting.name} is no list: values can be set, not appended or subtracted"
+        raise RefusedError(ErrorCode.INVALID_CONFIG, text)
+    items = list(value_of(setting.name) or ())
     for item in filter(None, map(str.strip, value.split(","))):
         if operation == Operation.SUBTRACT:
             items = [other for other in items if other != item]

@@ -1,6 +1,6 @@
 """Who leads a partition and who is in sync: what the controller decides when brokers come, go, or report.
 
-Rules over the cluster's metadata, as in administration.py: they return records, and nothing is applied here.
+Rules over the cluster's metadata, as in topics.py: they return records, and nothing is applied here.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeAlias
 
+from actors.controller.decisions.configs import refusal_for
 from actors.settings import BrokerConfig, topic_value
 from actors.wire.errors import ErrorCode
 from placement.metadata import (
@@ -221,15 +222,28 @@ def alter_partitions(
         elif name is None or partition is None:
             code = ErrorCode.UNKNOWN_TOPIC_ID
         else:
-            code = _judge(metadata, partition, arguments["broker_id"], asked)
-            if code is ErrorCode.NONE:
-                members = {broker for broker, _ in asked["isr"]}
-                isr = tuple(replica for replica in partition.replicas if replica in members)
-                needed = min_insync(metadata, config, name)
-                after = completed(with_isr(partition, isr, needed), _alive(metadata), needed)
-                records.append(partition_record(name, asked["index"], after))
+            try:
+                code = _judge(metadata, partition, arguments["broker_id"], asked)
+                if code is ErrorCode.NONE:
+                    after = _recorded(metadata, config, name, partition, asked)
+                    records.append(partition_record(name, asked["index"], after))
+            except Exception as error:
+                code = refusal_for(error).code
         results.append({"topic_id": asked["topic_id"], "index": asked["index"], "error_code": int(code)})
     return results, records
+
+
+def _recorded(
+    metadata: ClusterMetadata,
+    config: BrokerConfig | None,
+    topic: str,
+    partition: PartitionInfo,
+    asked: Mapping[str, Any],
+) -> PartitionInfo:
+    members = {broker for broker, _ in asked["isr"]}
+    isr = tuple(replica for replica in partition.replicas if replica in members)
+    needed = min_insync(metadata, config, topic)
+    return completed(with_isr(partition, isr, needed), _alive(metadata), needed)
 
 
 def replica_torn(

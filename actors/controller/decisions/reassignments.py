@@ -1,6 +1,6 @@
 """Moving partitions to other brokers (KIP-455) and leadership on demand (KIP-460): what the controller decides.
 
-Rules over the cluster's metadata, as in administration.py: they return results and records, and apply nothing.
+Rules over the cluster's metadata, as in topics.py: they return results and records, and apply nothing.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from actors.controller.decisions.configs import RefusedError
+from actors.controller.decisions.configs import RefusedError, refusal_for
 from actors.controller.decisions.elections import Decision, Record, min_insync, preferred
 from actors.settings import BrokerConfig
 from actors.wire.errors import ErrorCode
@@ -43,19 +43,19 @@ def alter_reassignments(metadata: ClusterMetadata, config: BrokerConfig, argumen
     records: list[Record] = []
     alive = frozenset(broker.id for broker in metadata.alive())
     for topic, index, target in arguments["partitions"]:
-        needed = min_insync(metadata, config, topic)
         try:
             before = _partition(metadata, topic, index)
+            needed = min_insync(metadata, config, topic)
             if target is None:
                 after = _cancelled(before, topic, index, alive)
             else:
                 _check_target(metadata, before, target, allow_factor_change=arguments["allow_factor_change"])
                 after = _begun(before, tuple(target))
             _check_holders(before, after, needed)
-        except RefusedError as refusal:
-            results.append(_row(topic, index, refusal))
+            after = completed(after, alive, needed)
+        except Exception as error:
+            results.append(_row(topic, index, refusal_for(error)))
             continue
-        after = completed(after, alive, needed)
         if after != before:
             records.append(partition_record(topic, index, after))
         results.append(_row(topic, index))
@@ -71,10 +71,13 @@ def _check_target(
         why = "is empty or names a broker twice"
     elif unknown:
         why = f"names unknown broker {unknown[0]}"
-    elif not allow_factor_change and len(target) != len(partition.replicas) - len(partition.adding):
-        why = "changes the replication factor, which was not allowed"
     if why is not None:
         raise RefusedError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"replica assignment {list(target)} {why}")
+    factor = len(without(partition.replicas, partition.removing))  # what it is, or is about to be
+    if not allow_factor_change and len(target) != factor:
+        raise RefusedError(
+            ErrorCode.INVALID_REPLICATION_FACTOR, f"{list(target)} changes the replication factor, which is {factor}"
+        )
 
 
 def _begun(partition: PartitionInfo, target: tuple[int, ...]) -> PartitionInfo:
@@ -127,7 +130,8 @@ def elect_leaders(metadata: ClusterMetadata, config: BrokerConfig, arguments: Ma
         try:
             before = _partition(metadata, topic, index)
             after = _elected(before, alive, arguments["type"], min_insync(metadata, config, topic))
-        except RefusedError as refusal:
+        except Exception as error:
+            refusal = refusal_for(error)
             if asked is not None or refusal.code is not ErrorCode.ELECTION_NOT_NEEDED:
                 results.append(_row(topic, index, refusal))
             continue

@@ -2,7 +2,7 @@
 
 An operation takes the metadata and a call's arguments (a dict, as it travels) and returns the call's result and the
 records to log. Nothing is applied here; there is no Ray, socket, clock or randomness. Settings of topics and brokers
-are config_changes.py's, who leads and who is in sync is elections.py's.
+are configs.py's, who leads and who is in sync is elections.py's.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from actors.controller.decisions.configs import RefusedError, alter_configs, check_topic_configs
+from actors.controller.decisions.configs import RefusedError, alter_configs, check_topic_configs, refusal_for
 from actors.controller.decisions.elections import (
     alter_partitions,
     broker_leaving,
@@ -96,8 +96,8 @@ def create_topics(
             taken.add(made)
             if taken.made_partitions > MAX_NEW_PARTITIONS:
                 raise RefusedError(ErrorCode.POLICY_VIOLATION, _too_many(taken.made_partitions))
-        except RefusedError as refusal:
-            results.append(_created(topic["name"], refusal=refusal))
+        except Exception as error:
+            results.append(_created(topic["name"], refusal=refusal_for(error)))
             continue
         if not arguments.get("validate_only"):
             made = replace(made, id=_unused_id(metadata, new_id))
@@ -262,9 +262,9 @@ def delete_topics(
         try:
             topic = _named(metadata, name, topic_id)
             _check_deletable(topic, config, gone)
-        except RefusedError as refusal:
+        except Exception as error:
             known = metadata.names.get(topic_id) if topic_id else name
-            results.append(_deleted(known, topic_id or _NO_ID, refusal))
+            results.append(_deleted(known, topic_id or _NO_ID, refusal_for(error)))
             continue
         gone.add(topic.name)
         records.append(["delete_topic", topic.name])
@@ -320,7 +320,8 @@ def create_partitions(
                 raise RefusedError(ErrorCode.INVALID_REQUEST, f"topic {name!r} is named more than once")
             topic = _named(metadata, name, None)
             added = _added_partitions(metadata, topic, asked["count"], asked.get("assignments"))
-        except RefusedError as refusal:
+        except Exception as error:
+            refusal = refusal_for(error)
             result |= {"error_code": int(refusal.code), "error_message": str(refusal)}
             continue
         if not arguments.get("validate_only"):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from actors.controller.decisions import topics as administration
+from actors.controller.decisions import topics
 from actors.settings import BrokerConfig
 from actors.wire.errors import ErrorCode
 from placement.metadata import (
@@ -36,7 +36,7 @@ class Cluster:
         self.metadata.apply(topic_record(TopicInfo("t", TOPIC_ID, (partition,))))
 
     def do(self, operation: str, **arguments: Any) -> Any:
-        result, records = administration.operate(self.metadata, self.config, operation, arguments, lambda: b"", 0)
+        result, records = topics.operate(self.metadata, self.config, operation, arguments, lambda: b"", 0)
         for record in records:
             self.metadata.apply(record)
         return result
@@ -155,9 +155,16 @@ def test_what_cannot_be_is_refused(replicas: list[int]) -> None:
 
 def test_the_factor_stays_unless_its_change_is_allowed() -> None:
     cluster = Cluster(PartitionInfo(0, 3, (0, 1), (0, 1)))
-    assert cluster.reassign([0, 1, 2], factor=False) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert cluster.reassign([0, 1, 2], factor=False) == ErrorCode.INVALID_REPLICATION_FACTOR
     assert cluster.reassign([2, 3], factor=False) == 0
     assert cluster.reassign([2, 4], factor=False) == 0
+
+
+def test_while_a_partition_moves_the_factor_is_the_one_it_moves_to() -> None:
+    cluster = Cluster(PartitionInfo(0, 3, (0, 1), (0, 1)))
+    assert cluster.reassign([2, 3, 4]) == 0
+    assert cluster.reassign([2, 3], factor=False) == ErrorCode.INVALID_REPLICATION_FACTOR
+    assert cluster.reassign([0, 1, 2], factor=False) == 0
 
 
 def test_the_first_replica_is_elected_when_asked_for() -> None:
