@@ -11,7 +11,7 @@ from typing import Any
 
 from actors.client.errors import ConfigurationError
 from actors.client.group.assignors import BUILT_IN, Assignor
-from actors.client.net.network import parse_bootstrap
+from actors.client.net.network import NetworkSettings, parse_bootstrap
 
 _INT_MAX = 2**31 - 1
 _INSTANCE_ID = re.compile(r"[a-zA-Z0-9._-]{1,249}")
@@ -231,3 +231,19 @@ def make_assignors(strategies: list[Any] | tuple[Any, ...]) -> tuple[Assignor, .
             entry = BUILT_IN[entry]
         made.append(entry() if isinstance(entry, type) else entry)
     return tuple(made)
+
+
+def network_settings(config: Mapping[str, Any]) -> NetworkSettings:
+    """The network's part of a client's settings."""
+    return NetworkSettings(
+        bootstrap=parse_bootstrap(config["bootstrap_servers"]),
+        client_id=config["client_id"],
+        request_timeout_ms=config["request_timeout_ms"],
+        connect_timeout_ms=config["socket_connection_setup_timeout_ms"],
+        reconnect_backoff_ms=config["reconnect_backoff_ms"],
+        reconnect_backoff_max_ms=config["reconnect_backoff_max_ms"],
+        retry_backoff_ms=config["retry_backoff_ms"],
+        retry_backoff_max_ms=config["retry_backoff_max_ms"],
+        metadata_max_age_ms=config["metadata_max_age_ms"],
+        allow_auto_create_topics=config["allow_auto_create_topics"],
+    )

@@ -10,10 +10,11 @@ from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from actors.client.records import TopicPartition
+from actors.errors import CoterieError
 from actors.wire.errors import ErrorCode
 
 
-class KafkaError(Exception):
+class KafkaError(CoterieError):
     """The root. `code` is Kafka's error code where there is one, else None."""
 
     code: ClassVar[int | None] = None
@@ -61,6 +62,10 @@ class WakeupError(KafkaError):
     """`wakeup()` was called from another thread."""
 
     hint = "woken up by wakeup()"
+
+
+class CallbackError(KafkaError):
+    """The program's rebalance listener or assignor raised; what it raised is the `__cause__`."""
 
 
 class SerializationError(KafkaError):

@@ -1,0 +1,1 @@
+"""The administrative client: topics, settings, groups, replicas."""

@@ -7,8 +7,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, 
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from actors.client.config import ADMIN_SETTINGS, resolve
-from actors.client.consumer.core import network_settings
+from actors.client.config import ADMIN_SETTINGS, network_settings, resolve
 from actors.client.errors import (
     ClosedError,
     KafkaError,

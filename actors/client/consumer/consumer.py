@@ -1,7 +1,7 @@
 """`Consumer`: reads topics, alone or as a member of a group. Names and defaults are kafka-python's and Kafka's.
 
 The user's thread runs the rebalance callbacks and takes records; heartbeats and sockets have a thread of their own.
-The parts: `consumer_core` (threads, group, commits), here the public methods.
+The parts: `core` (threads, group, commits), here the public methods.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
-from actors.client.config import consumer_config, make_assignors
+from actors.client.config import consumer_config, make_assignors, network_settings
 from actors.client.consumer.decode import deserializer
 from actors.client.consumer.drain import Drain, by_topic
 from actors.client.consumer.fetcher import Fetcher, FetchSettings
@@ -27,20 +27,13 @@ from actors.client.errors import (
     KafkaTimeoutError,
     WakeupError,
 )
+from actors.client.group.callbacks import named, wrapped
 from actors.client.group.driver import Driver
-from actors.client.group.effects import (
-    Action,
-    Apply,
-    CommitBeforeJoin,
-    CommitOutcome,
-    Event,
-    Fail,
-    RunListener,
-)
+from actors.client.group.effects import Action, Apply, CommitBeforeJoin, CommitOutcome, Event, Fail, RunListener
 from actors.client.group.membership import Membership, MembershipConfig
 from actors.client.net.leaders import list_offsets
 from actors.client.net.metadata import ClusterMetadata, TopicInfo, metadata_request
-from actors.client.net.network import Network, NetworkSettings, jitter, now_ms, parse_bootstrap
+from actors.client.net.network import Network, jitter, now_ms
 from actors.client.records import ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
 log = logging.getLogger(__name__)
@@ -48,22 +41,6 @@ T = TypeVar("T")
 
 _RESET = {"earliest": EARLIEST, "latest": LATEST, "none": None}
 _FOREVER_MS = 1 << 40
-
-
-def network_settings(config: Mapping[str, Any]) -> NetworkSettings:
-    """The network's part of a client's settings."""
-    return NetworkSettings(
-        bootstrap=parse_bootstrap(config["bootstrap_servers"]),
-        client_id=config["client_id"],
-        request_timeout_ms=config["request_timeout_ms"],
-        connect_timeout_ms=config["socket_connection_setup_timeout_ms"],
-        reconnect_backoff_ms=config["reconnect_backoff_ms"],
-        reconnect_backoff_max_ms=config["reconnect_backoff_max_ms"],
-        retry_backoff_ms=config["retry_backoff_ms"],
-        retry_backoff_max_ms=config["retry_backoff_max_ms"],
-        metadata_max_age_ms=config["metadata_max_age_ms"],
-        allow_auto_create_topics=config["allow_auto_create_topics"],
-    )
 
 
 class ConsumerCore:
@@ -304,7 +281,7 @@ class ConsumerCore:
             getattr(self._listener, action.event.value, self._listener.on_partitions_revoked)(list(action.partitions))
         except Exception as error:
             log.warning("the rebalance listener failed in %s: %r", action.event.value, error)
-            return error
+            return wrapped(error, f"{action.event.value} of {named(action.partitions)}")
         return None
 
     def _set_assignment(self, partitions: Iterable[TopicPartition]) -> None:
@@ -542,6 +519,8 @@ class ConsumerCore:
 
     def _metrics(self) -> dict[str, Any]:
         stats = self._member.stats
+        with self._changed:  # the loop's thread records
+            times = stats.times.describe(now_ms())
         states = list(self._positions.states.values())
         lags = [s.high_watermark - s.position for s in states if s.position is not None and s.high_watermark >= 0]
         return {
@@ -550,6 +529,7 @@ class ConsumerCore:
             "rebalances": stats.rebalances,
             "failed_rebalances": stats.rebalances_failed,
             "last_rebalance_ms": stats.last_rebalance_ms,
+            **times,
             "heartbeats": stats.heartbeats,
             "failed_heartbeats": stats.heartbeats_failed,
             "poll_timeouts": stats.poll_timeouts,
@@ -567,15 +547,20 @@ class ConsumerCore:
         first: BaseException | None = None
         with self._using():
             self._wakeup = False
+            steps: list[Callable[[], None]] = [
+                self._finish_iterated,
+                lambda: self._leave("the consumer was closed"),
+                lambda: self._await_goodbye(deadline),
+                self._run_commit_callbacks,
+            ]
+            if autocommit and self.config["enable_auto_commit"] and self._positions.states:
+                steps.insert(1, lambda: self._last_commit(deadline))
             try:
-                self._finish_iterated()
-                if autocommit and self.config["enable_auto_commit"] and self._positions.states:
-                    self._last_commit(deadline)
-                self._leave("the consumer was closed")
-                self._await_goodbye(deadline)
-                self._run_commit_callbacks()
-            except Exception as error:
-                first = error
+                for step in steps:  # each is owed: what a listener raises must not keep us in the group
+                    try:
+                        step()
+                    except Exception as error:
+                        first = first or error
             finally:
                 self._closed = True
                 self._network.close()

@@ -17,9 +17,8 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from actors.client.config import consumer_config
+from actors.client.config import consumer_config, network_settings
 from actors.client.consumer.columnar import HEADERS, ArrowColumns, Whole, read_columns
-from actors.client.consumer.core import network_settings
 from actors.client.consumer.decode import next_batch
 from actors.client.consumer.positions import EARLIEST, LATEST, Chunk
 from actors.client.errors import (

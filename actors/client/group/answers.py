@@ -16,30 +16,27 @@ from actors.client.errors import (
     UnsupportedVersionError,
     error_for,
 )
-from actors.client.group.assignors import Assignor
-from actors.client.group.assignors.protocol import Subscription
-from actors.client.group.effects import Drop, Effect, Generation, MemberState, MetadataView, Send, To, WantMetadata
+from actors.client.group import member_requests as requests
+from actors.client.group.callbacks import wrapped
+from actors.client.group.effects import Drop, Effect, Generation, MemberState, Send, To, WantMetadata
 from actors.client.group.leader_assignment import Snapshot, divide, group_topics, pack, read_members, snapshot
 from actors.client.group.liveness import Liveness
 from actors.client.group.lookup import CoordinatorLookup
+from actors.client.group.member_requests import PROTOCOL_TYPE
 from actors.client.group.member_types import Join, Kind, MembershipConfig, Pending, Stats
 from actors.client.net.backoff import Backoff, Jitter
+from actors.client.net.metadata import MetadataView
 from actors.client.records import Node, TopicPartition
 from actors.wire.errors import ErrorCode as Code
 from actors.wire.messages import (
     ApiMessage,
     FindCoordinatorResponse,
-    HeartbeatRequest,
     HeartbeatResponse,
-    JoinGroupRequest,
     JoinGroupResponse,
-    LeaveGroupRequest,
     SyncGroupRequest,
     SyncGroupResponse,
 )
 
-PROTOCOL_TYPE = "consumer"
-REASON_LIMIT = 255
 JOIN_GRACE_MS = 5000
 
 
@@ -62,6 +59,7 @@ class AnswerTables:
         self.group_topics: frozenset[str] = frozenset()
         self.assigned_on: Snapshot | None = None
         self.view = MetadataView()
+        self._outdated = -1  # a leader divides on metadata newer than this version
         self.stats = Stats()
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, jitter)
         self.lookup = CoordinatorLookup(config.group_id, self._backoff)
@@ -127,63 +125,33 @@ class AnswerTables:
 
     def _send_join(self, now_ms: int) -> None:
         config = self.config
+        try:
+            protocols = [
+                requests.offer(config, assignor, self.generation, self.topics, self.owned)
+                for assignor in config.assignors
+            ]
+        except Exception as error:
+            self._join_failed(now_ms, error=wrapped(error, "the user data of an assignor"))
+            return
         if self.stats.rebalance_started_ms is None:
             self.stats.rebalance_started_ms = now_ms
         self.stats.joins_sent += 1
         self.join = Join()
         self.state = MemberState.PREPARING_REBALANCE
         self.joined_topics = self.topics
-        request = JoinGroupRequest(
-            group_id=config.group_id,
-            session_timeout_ms=config.session_timeout_ms,
-            rebalance_timeout_ms=config.max_poll_interval_ms,
-            member_id=self.generation.member_id,
-            group_instance_id=config.group_instance_id,
-            protocol_type=PROTOCOL_TYPE,
-            protocols=[self._offer(assignor) for assignor in config.assignors],
-            reason=self.rejoin_reason[:REASON_LIMIT] or None,
-        )
+        request = requests.join(config, self.generation, protocols, self.rejoin_reason)
         timeout_ms = max(config.request_timeout_ms, config.max_poll_interval_ms + JOIN_GRACE_MS)
         self._to_coordinator(Kind.JOIN, request, now_ms, timeout_ms=timeout_ms)
 
-    def _offer(self, assignor: Assignor) -> JoinGroupRequest.JoinGroupRequestProtocol:
-        subscription = Subscription(
-            tuple(self.topics),
-            assignor.user_data(self.topics),
-            tuple(sorted(self.owned)),
-            self.generation.id,
-            self.config.client_rack,
-        )
-        return JoinGroupRequest.JoinGroupRequestProtocol(name=assignor.name, metadata=subscription.encode())
-
-    def _heartbeat_request(self) -> HeartbeatRequest:
-        return HeartbeatRequest(
-            group_id=self.config.group_id,
-            generation_id=self.generation.id,
-            member_id=self.generation.member_id,
-            group_instance_id=self.config.group_instance_id,
-        )
-
     def _send_sync(self, assignments: list[SyncGroupRequest.SyncGroupRequestAssignment], now_ms: int) -> None:
-        request = SyncGroupRequest(
-            group_id=self.config.group_id,
-            generation_id=self.generation.id,
-            member_id=self.generation.member_id,
-            group_instance_id=self.config.group_instance_id,
-            protocol_type=PROTOCOL_TYPE,
-            protocol_name=self.generation.protocol,
-            assignments=assignments,
-        )
-        self._to_coordinator(Kind.SYNC, request, now_ms)
+        self._to_coordinator(Kind.SYNC, requests.sync(self.config, self.generation, assignments), now_ms)
 
     def leave(self, now_ms: int, reason: str) -> None:
         """Leave the group: dynamic members say so, static ones only stop. One attempt; the state is reset anyway."""
         member_id = self.generation.member_id
         dynamic = self.config.group_instance_id is None
         if dynamic and self.coordinator and self.state is not MemberState.UNJOINED and member_id:
-            me = LeaveGroupRequest.MemberIdentity(member_id=member_id, reason=reason[:REASON_LIMIT])
-            request = LeaveGroupRequest(group_id=self.config.group_id, member_id=member_id, members=[me])
-            self._to_coordinator(Kind.LEAVE, request, now_ms)
+            self._to_coordinator(Kind.LEAVE, requests.leave(self.config, self.generation, reason), now_ms)
         self._abandon_join()
         self._reset(keep_member_id=False)
 
@@ -249,6 +217,7 @@ class AnswerTables:
         unchanged = pending.generation == self.generation
         match response.error_code:
             case Code.NONE:
+                self.stats.times.join.record(now_ms - pending.sent_ms, now_ms)
                 self._joined(response, now_ms)
             case Code.COORDINATOR_LOAD_IN_PROGRESS:
                 self._join_failed(now_ms)
@@ -308,18 +277,22 @@ class AnswerTables:
     def _lead(self, response: JoinGroupResponse, now_ms: int) -> None:
         """Divide as soon as the metadata of all the group's topics is there."""
         assert self.join is not None
-        self.join.waiting = response
+        first, self.join.waiting = self.join.waiting is None, response
         try:
             members = read_members(response.members)
             topics = group_topics(members) | self.topics
-            if not self.view.covers(topics):
+            if first and not topics <= self.topics:
+                # Nobody has told us of changes to what only others want (Kafka asks anew each time, too).
+                self._outdated = self.view.version
+            if self.view.version <= self._outdated or not self.view.covers(topics):
                 self._effects.append(WantMetadata())
                 return
             assignor = self.config.assignor(response.protocol_name)
             given = {} if response.skip_assignment else divide(assignor, self.config.protocol, members, self.view)
         except Exception as error:
             # Whatever an assignor raises belongs to the user, not to the thread that ran it.
-            self._join_failed(now_ms, error=error)
+            doing = f"dividing partitions with the assignor {response.protocol_name!r}"
+            self._join_failed(now_ms, error=wrapped(error, doing))
             return
         self.join.waiting = None
         self.group_topics = topics | {tp.topic for partitions in given.values() for tp in partitions}
@@ -371,19 +344,14 @@ class AnswerTables:
             self.rejoin_reason = ""
             self.join.assignment = response.assignment
             self.live.confirmed(pending.sent_ms, now_ms)
-            self._count_rebalance(now_ms)
-
-    def _count_rebalance(self, now_ms: int) -> None:
-        stats = self.stats
-        stats.rebalances += 1
-        if stats.rebalance_started_ms is not None:
-            stats.last_rebalance_ms = now_ms - stats.rebalance_started_ms
-            stats.rebalance_started_ms = None
+            self.stats.times.sync.record(now_ms - pending.sent_ms, now_ms)
+            self.stats.rebalanced(now_ms)
 
     # --- Heartbeat ------------------------------------------------------------------------------------------------
 
     def _on_heartbeat(self, pending: Pending, response: HeartbeatResponse, now_ms: int) -> None:
         self._heartbeat_in_flight = False
+        self.stats.times.heartbeat.record(now_ms - pending.sent_ms, now_ms)
         unchanged = pending.generation == self.generation
         match response.error_code:
             case Code.NONE:

@@ -5,8 +5,7 @@ Plain values; the machine makes them, the shell (or a simulator) carries them ou
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 
 from actors.client.records import Node, TopicPartition
@@ -35,20 +34,6 @@ class Generation:
     id: int = -1
     member_id: str = ""
     protocol: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class MetadataView:
-    """What is known of topics. `asked` names the topics that were asked for; None means all there are."""
-
-    version: int = 0
-    partitions: Mapping[str, int] = field(default_factory=dict)
-    racks: Mapping[TopicPartition, frozenset[str]] = field(default_factory=dict)
-    internal: frozenset[str] = frozenset()
-    asked: frozenset[str] | None = frozenset()
-
-    def covers(self, topics: frozenset[str]) -> bool:
-        return self.asked is None or topics <= self.asked
 
 
 # --- effects ------------------------------------------------------------------------------------------------------

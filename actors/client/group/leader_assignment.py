@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from actors.client.errors import IllegalStateError
 from actors.client.group.assignors import Assignor, ClusterView, GroupMember, RebalanceProtocol
 from actors.client.group.assignors.protocol import Assignment, Subscription
-from actors.client.group.effects import MetadataView
+from actors.client.net.metadata import MetadataView
 from actors.client.records import TopicPartition
 from actors.wire.messages import JoinGroupResponse, SyncGroupRequest
 

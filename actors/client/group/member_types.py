@@ -9,6 +9,7 @@ from enum import Enum
 from actors.client.errors import IllegalStateError
 from actors.client.group.assignors import Assignor, RebalanceProtocol
 from actors.client.group.effects import Generation
+from actors.client.group.sensors import Sensors
 from actors.client.records import Node
 from actors.wire.messages import JoinGroupResponse
 
@@ -84,7 +85,7 @@ class Join:
 
 @dataclass(slots=True)
 class Stats:
-    """Counters of one member's life."""
+    """Counters of one member's life, and how long things took of late."""
 
     joins_sent: int = 0
     heartbeats: int = 0
@@ -95,3 +96,12 @@ class Stats:
     poll_timeouts: int = 0
     memberships_lost: int = 0
     rebalance_started_ms: int | None = field(default=None, repr=False)
+    times: Sensors = field(default_factory=Sensors, repr=False)
+
+    def rebalanced(self, now_ms: int) -> None:
+        """A round is won. The retries before it count, as in Kafka."""
+        self.rebalances += 1
+        if self.rebalance_started_ms is not None:
+            self.last_rebalance_ms = now_ms - self.rebalance_started_ms
+            self.times.rebalance.record(self.last_rebalance_ms, now_ms)
+            self.rebalance_started_ms = None

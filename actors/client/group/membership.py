@@ -24,6 +24,7 @@ from actors.client.errors import IllegalStateError, KafkaError, WakeupError
 from actors.client.group.answers import AnswerTables
 from actors.client.group.assignors import RebalanceProtocol
 from actors.client.group.assignors.protocol import Assignment
+from actors.client.group.callbacks import wrapped
 from actors.client.group.effects import (
     Action,
     Apply,
@@ -32,13 +33,14 @@ from actors.client.group.effects import (
     Event,
     Fail,
     MemberState,
-    MetadataView,
     RunListener,
     WantMetadata,
 )
 from actors.client.group.leader_assignment import snapshot
+from actors.client.group.member_requests import heartbeat
 from actors.client.group.member_types import Join, Kind, MembershipConfig, Pending, Stats
 from actors.client.net.backoff import Jitter
+from actors.client.net.metadata import MetadataView
 from actors.client.records import TopicPartition
 from actors.wire.messages import ApiMessage
 
@@ -75,6 +77,7 @@ class Membership(AnswerTables):
         self._subscribed = True
         self._pattern = None
         self.topics = frozenset(topics)
+        self._outdated = self.view.version
         self._effects.append(WantMetadata())
 
     def subscribe_pattern(self, matches: Callable[[str], bool]) -> None:
@@ -389,7 +392,8 @@ class Membership(AnswerTables):
         try:
             tell()
         except Exception as error:
-            self._listener_error = self._listener_error or error
+            failure = wrapped(error, f"on_assignment of the assignor {self.generation.protocol!r}")
+            self._listener_error = self._listener_error or failure
 
     def _read_assignment(self, data: bytes) -> tuple[TopicPartition, ...]:
         if len(data) < 2:
@@ -424,12 +428,12 @@ class Membership(AnswerTables):
         self._heartbeat_in_flight = True
         self.stats.heartbeats += 1
         self.live.next_heartbeat_ms = now_ms + self.config.heartbeat_interval_ms
-        self._to_coordinator(Kind.HEARTBEAT, self._heartbeat_request(), now_ms)
+        self._to_coordinator(Kind.HEARTBEAT, heartbeat(self.config, self.generation), now_ms)
 
     def _send_aside(self, now_ms: int) -> None:
         self._aside_in_flight = True
         self.live.next_heartbeat_ms = now_ms + self.config.heartbeat_interval_ms
-        self._to_coordinator(Kind.ASIDE, self._heartbeat_request(), now_ms)
+        self._to_coordinator(Kind.ASIDE, heartbeat(self.config, self.generation), now_ms)
 
     def pending(self) -> dict[int, Pending]:
         """What is in flight, by id."""

@@ -6,9 +6,22 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from actors.client.errors import is_retriable
-from actors.client.group.effects import MetadataView
 from actors.client.records import Node, TopicPartition
 from actors.wire.messages import MetadataRequest, MetadataResponse
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataView:
+    """What is known of topics. `asked` names the topics that were asked for; None means all there are."""
+
+    version: int = 0
+    partitions: Mapping[str, int] = field(default_factory=dict)
+    racks: Mapping[TopicPartition, frozenset[str]] = field(default_factory=dict)
+    internal: frozenset[str] = frozenset()
+    asked: frozenset[str] | None = frozenset()
+
+    def covers(self, topics: frozenset[str]) -> bool:
+        return self.asked is None or topics <= self.asked
 
 
 @dataclass(frozen=True, slots=True)

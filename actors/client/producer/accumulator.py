@@ -9,14 +9,14 @@ import struct
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import crc32c
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
-from actors.client.errors import KafkaTimeoutError
+from actors.client.errors import KafkaError, KafkaTimeoutError
 from actors.client.records import BatchMetadata, RecordMetadata, TopicPartition
 from actors.log.batch import HEADER_BYTES
 
@@ -59,6 +59,7 @@ class Batch:
         "error",
         "identity",
         "order",
+        "record_errors",
         "sequence",
         "size",
         "timestamp_ms",
@@ -78,6 +79,7 @@ class Batch:
         self.base_offset = -1
         self.timestamp_ms = -1
         self.error: BaseException | None = None
+        self.record_errors: Mapping[int, BaseException] = {}
         self.callbacks: list[Callable[[Batch], None]] = []
         self._done: threading.Event | None = None
         self._builder: Any = DefaultRecordBatchBuilder(2, codec, 0, -1, -1, -1, _MAX_BUILD_BYTES)
@@ -131,6 +133,12 @@ class Batch:
     def fail(self, error: BaseException) -> None:
         self.error = error
         self._finished()
+
+    def error_of(self, number: int) -> BaseException | None:
+        """What became of one record: of a batch with bad records the others are told that it was not for them."""
+        if self.error is None or not self.record_errors or number in self.record_errors:
+            return self.record_errors.get(number, self.error)
+        return KafkaError(f"not written, because of other records of its batch: {self.error}")
 
     def _finished(self) -> None:
         self._builder = None
@@ -202,7 +210,7 @@ class FutureRecordMetadata:
 
     @property
     def exception(self) -> BaseException | None:
-        return self._batch.error
+        return self._batch.error_of(self._number)
 
     def succeeded(self) -> bool:
         return self.is_done and self._batch.error is None
@@ -221,8 +229,8 @@ class FutureRecordMetadata:
         """Wait for the outcome (seconds; None = as long as it takes). Raises what went wrong, or KafkaTimeoutError."""
         if not self._batch.wait(timeout):
             raise KafkaTimeoutError(f"not delivered within {timeout} s; delivery_timeout_ms says how long it is tried")
-        if self._batch.error is not None:
-            raise self._batch.error
+        if (error := self.exception) is not None:
+            raise error
         return self.value
 
     def add_callback(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> FutureRecordMetadata:
@@ -232,7 +240,7 @@ class FutureRecordMetadata:
 
     def add_errback(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> FutureRecordMetadata:
         """`function(*args, error)` after failure, in the producer's thread."""
-        self._when_done(lambda batch: function(*args, batch.error, **kwargs) if batch.error else None)
+        self._when_done(lambda batch: function(*args, self.exception, **kwargs) if batch.error else None)
         return self
 
     def _when_done(self, callback: Callable[[Batch], Any]) -> None:

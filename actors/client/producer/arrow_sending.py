@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -16,11 +17,9 @@ from actors.client.net.network import now_ms
 from actors.client.producer.accumulator import Batch, FutureBatchMetadata, codec_of, wall_ms
 from actors.client.producer.bulk import Ints, Rows, Sealed, rows_of, seal
 from actors.client.producer.partitioning import partitions_for_keys
+from actors.client.producer.sender import Sender
 from actors.client.records import TopicPartition
 from actors.log.batch import HEADER_BYTES
-
-if TYPE_CHECKING:
-    from actors.client.producer.producer import Producer
 
 Partitions = npt.NDArray[np.int32]
 
@@ -31,9 +30,23 @@ _STEP_BYTES: Final = 4 << 20
 class ArrowSending:
     """Works in the thread of whoever calls `Producer.send_arrow`."""
 
-    def __init__(self, producer: Producer) -> None:
-        self._producer = producer
-        self._config = producer.config
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        sender: Sender,
+        sticky: dict[str, tuple[int, int]],
+        find_topic: Callable[[str, int], TopicInfo],
+        wait_for_room: Callable[[int, int], None],
+    ) -> None:
+        """`sticky` is shared with `Producer.send`: a topic's partition for rows without a key, and its bytes so far.
+
+        `find_topic(topic, deadline)` and `wait_for_room(bytes, deadline)` wait, and raise when the deadline is over.
+        """
+        self._config = config
+        self._sender = sender
+        self._sticky = sticky
+        self._find_topic = find_topic
+        self._wait_for_room = wait_for_room
         self._codec = codec_of(self._config["compression_type"])
         self._limit = min(self._config[name] for name in ("batch_size", "max_request_size", "buffer_memory"))
 
@@ -47,7 +60,7 @@ class ArrowSending:
         sizes = rows.sizes()
         self._refuse_too_large(sizes)
         deadline = now_ms() + self._config["max_block_ms"]
-        info = self._producer._topic(topic, deadline)
+        info = self._find_topic(topic, deadline)
         asked = self._asked(batch, partition, topic, info)
         futures: list[FutureBatchMetadata] = []
         for begin, end in _steps(sizes, min(_STEP_BYTES, max(1, self._config["buffer_memory"] // 4))):
@@ -66,14 +79,14 @@ class ArrowSending:
 
     def _queue(self, topic: str, made: list[Sealed]) -> list[FutureBatchMetadata]:
         """Put batches in line as there is room for them."""
-        sender = self._producer._sender
+        sender = self._sender
         futures = []
         now = now_ms()
         for each in made:
             batch = Batch.sealed(TopicPartition(topic, each.partition), each.data, each.count, now)
             with sender.room:
                 if sender.buffered + batch.size > self._config["buffer_memory"]:
-                    self._producer._wait_for_room(batch.size, now_ms() + self._config["max_block_ms"])
+                    self._wait_for_room(batch.size, now_ms() + self._config["max_block_ms"])
                     batch.created_ms = now_ms()
                 sender.add_sealed(batch)
             futures.append(FutureBatchMetadata(batch, wall_ms()))
@@ -130,7 +143,7 @@ class ArrowSending:
 
     def _spread(self, topic: str, info: TopicInfo, sizes: Ints) -> Partitions:
         """Rows without a key: as many to one partition as a batch takes, then to another (KIP-480)."""
-        sticky = self._producer._sticky
+        sticky = self._sticky
         number, used = sticky.get(topic, (-1, 0))
         limit = self._limit - HEADER_BYTES
         total = np.cumsum(sizes)

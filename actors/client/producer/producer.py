@@ -9,8 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from actors.client.config import producer_config
-from actors.client.consumer.core import network_settings
+from actors.client.config import network_settings, producer_config
 from actors.client.errors import (
     BufferExhaustedError,
     ClosedError,
@@ -47,7 +46,7 @@ class Producer:
         self._closed = False
         self._network = Network(network_settings(self.config), wanted=self._wanted_topics, create_only_held=True)
         self._sender = Sender(self._network, self.config)
-        self._arrow = ArrowSending(self)
+        self._arrow = ArrowSending(self.config, self._sender, self._sticky, self._topic, self._wait_for_room)
         self._known = threading.Condition()
         self._network.on_metadata = self._on_metadata
         self._network.start()

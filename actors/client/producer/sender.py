@@ -261,6 +261,7 @@ class Sender:
             self._delivered(batch, answer.base_offset, answer.log_append_time_ms)
         else:
             where = f"producing to {batch.tp.topic}-{batch.tp.partition}"
+            batch.record_errors = _record_errors(answer, where)
             self._judge(batch, error_for(answer.error_code, where, answer.error_message), answer.error_code)
 
     def _delivered(self, batch: Batch, base_offset: int, timestamp_ms: int) -> None:
@@ -310,3 +311,13 @@ class Sender:
         with self.room:
             self.buffered -= size
             self.room.notify_all()
+
+
+def _record_errors(answer: Any, where: str) -> dict[int, KafkaError]:
+    """What the broker says of single records (KIP-467).
+
+    The only code there is is the batch's; as in Kafka's producer it is that of a record which alone is refused.
+    """
+    named = answer.record_errors
+    code = answer.error_code if len(named) == 1 else Code.INVALID_RECORD
+    return {e.batch_index: error_for(code, where, e.batch_index_error_message or answer.error_message) for e in named}
