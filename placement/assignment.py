@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from actors.errors import CoterieError
 
-class NotEnoughBrokersError(ValueError):
+
+class NotEnoughBrokersError(CoterieError, ValueError):
     """More replicas were asked for than there are brokers."""
 
 

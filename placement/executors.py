@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from actors.errors import CoterieError
+
 
 @dataclass(frozen=True, slots=True)
 class Room:
@@ -17,7 +19,7 @@ class Room:
     brokers: int = 0
 
 
-class NoRoomError(RuntimeError):
+class NoRoomError(CoterieError, RuntimeError):
     """The executors do not fit; the text is one line, says what was asked for and what there is."""
 
 

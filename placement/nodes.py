@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 import ray
 
+from actors.errors import CoterieError
+
 RACK_LABELS = ("coterie.io/rack", "ray.io/availability-zone")
 """Labels of a Ray node that say its rack; the first one it has counts. The second is Ray's own."""
 
@@ -22,7 +24,7 @@ class Node:
     rack: str | None = None
 
 
-class PlacementError(RuntimeError):
+class PlacementError(CoterieError, RuntimeError):
     """Brokers cannot be placed; the text says why."""
 
 

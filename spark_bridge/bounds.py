@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from actors.client.records import TopicPartition
+from actors.errors import CoterieError
 
 if TYPE_CHECKING:
     from actors.client import Admin
@@ -18,7 +19,7 @@ LATEST: Final = -1
 Partition = tuple[str, int]
 
 
-class BoundError(ValueError):
+class BoundError(CoterieError, ValueError):
     """A bound that does not fit the partitions there are; the message names its option."""
 
 

@@ -11,13 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from actors.errors import CoterieError
+
 WANTED: Final = 17  # Spark 3.5 does not run on what came after, and RayDP's flags are for this one
 _TIMEOUT_S: Final = 20
 _VERSION: Final = re.compile(r'version "([^"]+)"')
 _HOME: Final = re.compile(r"^\s*java\.home = (.+?)\s*$", re.MULTILINE)
 
 
-class JavaError(RuntimeError):
+class JavaError(CoterieError, RuntimeError):
     """There is no Java Spark can run on; the message is one line, says what was found and what to do."""
 
 

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any, Final
 
 from actors.client.config import ADMIN_SETTINGS, CONSUMER_SETTINGS, PRODUCER_SETTINGS, Setting, problem_of
+from actors.errors import CoterieError
 from spark_bridge.bounds import EARLIEST, LATEST, Bound, Partition
 
 BATCH_TIMEOUT_MS: Final = 3_600_000
@@ -51,7 +52,7 @@ _OF_MEMBERS: Final = ("group_instance_id", "session_timeout_ms", "heartbeat_inte
 _TRANSPORT: Final = "kafka.security.protocol"
 
 
-class OptionError(ValueError):
+class OptionError(CoterieError, ValueError):
     """An option that does not exist, or a value it cannot have; the message is one line and names both."""
 
 

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from actors.errors import CoterieError
+
 # Spark's own launcher has this list for Java 17, but RayDP starts its JVMs without it. java.sql is for from_spark.
 _OPENED: Final = (
     "java.base/java.lang",
@@ -51,7 +53,7 @@ _UNITS: Final = {"": 1 << 20, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, 
 _LEAST_MEMORY: Final = 450 << 20  # 1.5 times what Spark reserves; below, its executors refuse to start
 
 
-class SessionError(RuntimeError):
+class SessionError(CoterieError, RuntimeError):
     """There can be no Spark session; the text is one line, names what is wrong and says what to do."""
 
 

@@ -15,6 +15,7 @@ from actors.client import Admin, Producer
 from actors.client.config import ADMIN_SETTINGS
 from actors.client.errors import KafkaError, UnknownTopicOrPartitionError
 from actors.client.records import TopicPartition
+from actors.errors import CoterieError
 from spark_bridge.options import OptionError, sink_options
 from spark_bridge.read import merged
 from spark_bridge.worker import begin_task
@@ -31,7 +32,7 @@ _COLUMNS: Final = ("key", "value", "topic", "partition", "headers")
 _WRITTEN: Final = "topic string, partition int, records long"
 
 
-class ColumnError(ValueError):
+class ColumnError(CoterieError, ValueError):
     """A DataFrame that cannot be written: a column is missing or has the wrong type; the message is one line."""
 
 

@@ -1,0 +1,147 @@
+"""Coterie: Kafka's consumer groups on Ray. What programs use, by one name.
+
+    import coterie
+
+    with coterie.Cluster.start(brokers=3) as cluster:
+        with coterie.Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
+            admin.create_topics([coterie.NewTopic("orders", partitions=12)])
+
+A name is imported when it is first used (PEP 562): a program that only produces imports neither Ray nor Spark.
+`coterie.spark` is the package for Spark jobs, `coterie.errors` has all errors of the clients.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import spark_bridge as spark
+    from actors import __version__
+    from actors.client import (
+        Admin,
+        BatchMetadata,
+        Consumer,
+        ConsumerGroupMetadata,
+        ConsumerRebalanceListener,
+        ConsumerRecord,
+        OffsetAndMetadata,
+        OffsetAndTimestamp,
+        Producer,
+        RecordMetadata,
+        TopicPartition,
+        errors,
+    )
+    from actors.client.admin.types import ConfigResource, ConfigResourceType, NewTopic
+    from actors.client.consumer.ranges import OffsetRange, RangeReader
+    from actors.client.errors import KafkaError
+    from actors.cluster import Cluster, ClusterError
+    from actors.errors import CoterieError
+    from actors.members.pool import ConsumerPool, MemberStatus, PoolError
+    from actors.members.ray_data import GroupRead, read_group
+    from spark_bridge import (
+        Batch,
+        BatchRange,
+        GroupQuery,
+        GroupStream,
+        OnceFiles,
+        OnceTable,
+        lag,
+        offsets_history,
+        read_topic,
+        summarise_groups,
+        write_topic,
+    )
+
+__all__ = [
+    "Admin",
+    "Batch",
+    "BatchMetadata",
+    "BatchRange",
+    "Cluster",
+    "ClusterError",
+    "ConfigResource",
+    "ConfigResourceType",
+    "Consumer",
+    "ConsumerGroupMetadata",
+    "ConsumerPool",
+    "ConsumerRebalanceListener",
+    "ConsumerRecord",
+    "CoterieError",
+    "GroupQuery",
+    "GroupRead",
+    "GroupStream",
+    "KafkaError",
+    "MemberStatus",
+    "NewTopic",
+    "OffsetAndMetadata",
+    "OffsetAndTimestamp",
+    "OffsetRange",
+    "OnceFiles",
+    "OnceTable",
+    "PoolError",
+    "Producer",
+    "RangeReader",
+    "RecordMetadata",
+    "TopicPartition",
+    "__version__",
+    "errors",
+    "lag",
+    "offsets_history",
+    "read_group",
+    "read_topic",
+    "spark",
+    "summarise_groups",
+    "write_topic",
+]
+
+_HOMES = {
+    "actors": ["__version__"],
+    "actors.client": [
+        "Admin",
+        "BatchMetadata",
+        "Consumer",
+        "ConsumerGroupMetadata",
+        "ConsumerRebalanceListener",
+        "ConsumerRecord",
+        "OffsetAndMetadata",
+        "OffsetAndTimestamp",
+        "Producer",
+        "RecordMetadata",
+        "TopicPartition",
+    ],
+    "actors.client.admin.types": ["ConfigResource", "ConfigResourceType", "NewTopic"],
+    "actors.client.consumer.ranges": ["OffsetRange", "RangeReader"],
+    "actors.client.errors": ["KafkaError"],
+    "actors.cluster": ["Cluster", "ClusterError"],
+    "actors.errors": ["CoterieError"],
+    "actors.members.pool": ["ConsumerPool", "MemberStatus", "PoolError"],
+    "actors.members.ray_data": ["GroupRead", "read_group"],
+    "spark_bridge": [
+        "Batch",
+        "BatchRange",
+        "GroupQuery",
+        "GroupStream",
+        "OnceFiles",
+        "OnceTable",
+        "lag",
+        "offsets_history",
+        "read_topic",
+        "summarise_groups",
+        "write_topic",
+    ],
+}
+_MODULES = {"errors": "actors.client.errors", "spark": "spark_bridge"}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(_MODULES[name])
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOME_OF[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__
