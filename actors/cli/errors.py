@@ -10,12 +10,14 @@ from typing import Any, Final
 
 import click
 
+from actors.errors import CoterieError
+
 INTERRUPTED: Final = 130  # 128 + SIGINT, as shells have it
 BROKEN_PIPE: Final = 141  # 128 + SIGPIPE
 DEBUG_VARIABLE: Final = "COTERIE_DEBUG"
 
 
-class CliError(click.ClickException):
+class CliError(CoterieError, click.ClickException):
     """Something the user can mend; the message is one line and says how."""
 
 

@@ -18,6 +18,7 @@ OFFSET_COLUMNS: Final = (
 VERBOSE_OFFSET_COLUMNS: Final = (*OFFSET_COLUMNS[:3], "leader_epoch", *OFFSET_COLUMNS[3:], "metadata")
 MEMBER_COLUMNS: Final = ("group", "consumer_id", "host", "client_id", "#partitions")
 STATE_COLUMNS: Final = ("group", "coordinator", "assignment_strategy", "state", "#members")
+FOREIGN_COLUMNS: Final = ("group", "protocol_type", "state", "consumer_id", "host", "client_id")
 REBALANCING: Final = ("PreparingRebalance", "CompletingRebalance")
 ACTIVE_STATES: Final = ("Stable", *REBALANCING)
 
@@ -27,7 +28,8 @@ def offset_rows(
 ) -> Rows:
     """One row a partition: those that members hold first, then what is committed and held by nobody.
 
-    While a group rebalances, members that hold nothing yet have a row, too.
+    While a group rebalances, or where there is nothing else to show, members that hold nothing have a row, too. Those
+    of a foreign group are in `foreign_rows`.
     """
     held = [(partition, member) for member in group.members for partition in member.assignment]
     held.sort(key=lambda pair: pair[0])
@@ -37,9 +39,30 @@ def offset_rows(
         *held,
         *((partition, None) for partition in free),
     ]
-    waiting = [member for member in group.members if not member.assignment] if group.state in REBALANCING else []
     rows = [_offset_row(group, partition, member, committed.get(partition), ends) for partition, member in pairs]
-    return rows + [_offset_row(group, None, member, None, ends) for member in waiting]
+    if is_foreign(group) or (rows and group.state not in REBALANCING):
+        return rows
+    return rows + [_offset_row(group, None, member, None, ends) for member in group.members if not member.assignment]
+
+
+def is_foreign(group: GroupDescription) -> bool:
+    """Whether its members are no consumers, as Connect's workers: what they hold is theirs to read."""
+    return group.protocol_type not in ("", "consumer")
+
+
+def foreign_rows(group: GroupDescription) -> Rows:
+    """What can be told of a foreign group: one row a member, or one of the group where it has none."""
+    return [
+        {
+            "group": group.group_id,
+            "protocol_type": group.protocol_type,
+            "state": group.state,
+            "consumer_id": member.member_id if member else None,
+            "host": member.client_host if member else None,
+            "client_id": member.client_id if member else None,
+        }
+        for member in group.members or (None,)
+    ]
 
 
 def member_rows(group: GroupDescription) -> Rows:
@@ -47,11 +70,12 @@ def member_rows(group: GroupDescription) -> Rows:
     return [
         {
             "group": group.group_id,
+            "protocol_type": group.protocol_type,
             "consumer_id": member.member_id,
             "group_instance_id": member.group_instance_id,
             "host": member.client_host,
             "client_id": member.client_id,
-            "#partitions": len(member.assignment),
+            "#partitions": None if is_foreign(group) else len(member.assignment),
             "assignment": _assignment(member.assignment),
         }
         for member in group.members
@@ -59,16 +83,26 @@ def member_rows(group: GroupDescription) -> Rows:
 
 
 def member_columns(groups: Sequence[GroupDescription], *, verbose: bool) -> tuple[str, ...]:
-    """Kafka shows instance ids only where there are some."""
+    """Kafka shows instance ids only where there are some; we do so with types of groups."""
     static = any(member.group_instance_id for group in groups for member in group.members)
-    columns = [*MEMBER_COLUMNS[:2], *(["group_instance_id"] if static else []), *MEMBER_COLUMNS[2:]]
-    return (*columns, *(["assignment"] if verbose else []))
+    columns = ["consumer_id", *(["group_instance_id"] if static else []), *MEMBER_COLUMNS[2:]]
+    return ("group", *_type_column(groups), *columns, *(["assignment"] if verbose else []))
+
+
+def state_columns(groups: Sequence[GroupDescription]) -> tuple[str, ...]:
+    """Kafka's, and the type of groups where one is not of consumers."""
+    return (*STATE_COLUMNS[:1], *_type_column(groups), *STATE_COLUMNS[1:])
+
+
+def _type_column(groups: Sequence[GroupDescription]) -> tuple[str, ...]:
+    return ("protocol_type",) if any(map(is_foreign, groups)) else ()
 
 
 def state_row(group: GroupDescription) -> dict[str, Any]:
     """The row of a group's own state."""
     return {
         "group": group.group_id,
+        "protocol_type": group.protocol_type,
         "coordinator": f"{group.coordinator.host}:{group.coordinator.port} ({group.coordinator.id})",
         "assignment_strategy": group.protocol or None,
         "state": group.state,
@@ -78,10 +112,11 @@ def state_row(group: GroupDescription) -> dict[str, Any]:
 
 def remarks(group: GroupDescription) -> Iterator[str]:
     """What Kafka's tool says about a group beside its table."""
+    name = f"{'Group' if is_foreign(group) else 'Consumer group'} '{group.group_id}'"
     if group.state == "Empty":
-        yield f"Consumer group '{group.group_id}' has no active members."
+        yield f"{name} has no active members."
     elif group.state in REBALANCING:
-        yield f"Warning: Consumer group '{group.group_id}' is rebalancing."
+        yield f"Warning: {name} is rebalancing."
 
 
 def _offset_row(

@@ -10,14 +10,17 @@ import click
 from actors.cli import calls, options, output
 from actors.cli.errors import CliError
 from actors.cli.group_rows import (
+    FOREIGN_COLUMNS,
     OFFSET_COLUMNS,
-    STATE_COLUMNS,
     VERBOSE_OFFSET_COLUMNS,
     Rows,
+    foreign_rows,
+    is_foreign,
     member_columns,
     member_rows,
     offset_rows,
     remarks,
+    state_columns,
     state_row,
 )
 from actors.cli.reset import parse_topics
@@ -85,17 +88,19 @@ def describe(
     with calls.connect(bootstrap_server, timeout_ms) as admin:
         found = described(admin, chosen(admin, group_arguments, group_options, all_groups))
         rows = [_VIEWS[view](admin, group) for group in found]
+    foreign = [foreign_rows(group) if view == "offsets" and is_foreign(group) else [] for group in found]
     if output_format == "json":
-        output.emit_json([row for each in rows for row in each])
+        output.emit_json([row for pair in zip(foreign, rows, strict=True) for table in pair for row in table])
         return
     columns = {
         "offsets": VERBOSE_OFFSET_COLUMNS if verbose else OFFSET_COLUMNS,
         "members": member_columns(found, verbose=verbose),
-        "state": STATE_COLUMNS,
+        "state": state_columns(found),
     }[view]
-    for group, table in zip(found, rows, strict=True):
+    for group, members, table in zip(found, foreign, rows, strict=True):
         for remark in remarks(group):
             output.note(remark)
+        output.emit(members, FOREIGN_COLUMNS, output_format)
         output.emit(table, columns, output_format)
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from actors.cli.group_rows import (
     OFFSET_COLUMNS,
+    foreign_rows,
     member_columns,
     member_rows,
     offset_rows,
     remarks,
+    state_columns,
     state_row,
 )
 from actors.client import OffsetAndMetadata, TopicPartition
@@ -63,7 +65,39 @@ def test_a_group_that_rebalances_shows_its_members_and_what_it_had_committed() -
         (None, None, None, "m-1"),
     ]
     stable = GroupDescription("g", "Stable", "consumer", "range", (idle,), BROKER)
-    assert offset_rows(stable, {}, {}) == []
+    assert len(offset_rows(stable, {TopicPartition("t", 0): OffsetAndMetadata(4)}, {})) == 1
+
+
+def test_a_stable_group_that_holds_nothing_shows_its_members() -> None:
+    stable = GroupDescription("g", "Stable", "consumer", "range", (member("m-1", None),), BROKER)
+    assert [(row["topic"], row["consumer_id"]) for row in offset_rows(stable, {}, {})] == [(None, "m-1")]
+
+
+CONNECT = GroupDescription("w", "Stable", "connect", "sessioned", (member("w-1", None), member("w-2", None)), BROKER)
+
+
+def test_members_of_a_group_that_is_no_consumers_are_shown_with_its_type_and_state() -> None:
+    assert [(row["protocol_type"], row["state"], row["consumer_id"]) for row in foreign_rows(CONNECT)] == [
+        ("connect", "Stable", "w-1"),
+        ("connect", "Stable", "w-2"),
+    ]
+    empty = GroupDescription("w", "Empty", "connect", "", (), BROKER)
+    assert [(row["state"], row["consumer_id"]) for row in foreign_rows(empty)] == [("Empty", None)]
+    assert list(remarks(empty)) == ["Group 'w' has no active members."]
+
+
+def test_what_a_group_that_is_no_consumers_has_committed_is_shown_without_its_members() -> None:
+    assert offset_rows(CONNECT, {}, {}) == []
+    rows = offset_rows(CONNECT, {TopicPartition("t", 0): OffsetAndMetadata(4)}, {TopicPartition("t", 0): 9})
+    assert [(row["topic"], row["lag"], row["consumer_id"]) for row in rows] == [("t", 5, None)]
+
+
+def test_types_have_a_column_only_where_a_group_is_no_consumers() -> None:
+    assert "protocol_type" not in (*member_columns([STABLE, EMPTY], verbose=True), *state_columns([STABLE]))
+    assert member_columns([STABLE, CONNECT], verbose=False)[:2] == ("group", "protocol_type")
+    assert state_columns([CONNECT])[:2] == ("group", "protocol_type")
+    assert state_row(CONNECT)["protocol_type"] == "connect"
+    assert {row["#partitions"] for row in member_rows(CONNECT)} == {None}, "only its members can tell"
 
 
 def test_members_show_what_they_hold() -> None:
@@ -83,6 +117,7 @@ def test_instance_ids_have_a_column_only_where_there_are_some() -> None:
 def test_state_names_coordinator_assignor_and_size() -> None:
     assert state_row(STABLE) == {
         "group": "g",
+        "protocol_type": "consumer",
         "coordinator": "127.0.0.1:9092 (0)",
         "assignment_strategy": "range",
         "state": "Stable",
