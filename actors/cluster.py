@@ -24,11 +24,12 @@ from typing import Any, Self
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from actors.controller.actor import Controller, ControllerSpec, Listeners
+from actors.broker.listening import taken
+from actors.controller.actor import Controller, ControllerSpec, Listeners, port_setting
 from actors.runtime import ray_runtime
 from actors.runtime.process import code_version, last_line
 from actors.runtime.ray_runtime import ClusterError, write_private
-from actors.settings import BrokerConfig
+from actors.settings import SETTINGS, BrokerConfig, broker_setting
 
 __all__ = ["Cluster", "ClusterError"]
 
@@ -98,7 +99,7 @@ class Cluster:
         listening = listeners.bind_host or bind
         if listening is not None:
             _warn_if_open(listening)
-            _check_ports(listening if bind is not None else None, port, brokers, folder)
+            _check_ports(listening if bind is not None else None, port, brokers, folder, port_setting(port, listeners))
         _prepare_folder(folder)
         owns_ray = _connect(folder, ray_address)
         try:
@@ -308,12 +309,18 @@ def _end_actors(name: str) -> int:
 
 def _effective_config(settings: dict[str, str], brokers: int) -> tuple[dict[str, str], list[str]]:
     config = BrokerConfig.from_mapping(settings)
+    settings = {
+        name: "" if broker_setting(name).sensitive else text for name, text in settings.items()
+    }  # of no use yet
+    idle = sorted(config.explicit - SETTINGS.keys())
+    notes = [f"accepted, but without effect here: {', '.join(idle)}"] if idle else []
     factor = "offsets.topic.replication.factor"
     if factor not in config.explicit and brokers < config.integer(factor):
         # A small cluster gets what it can hold, rather than no coordinator at all.
         wanted = config.integer(factor)
-        return {**settings, factor: str(brokers)}, [f"{factor}={brokers} (not {wanted}): there are {brokers} broker(s)"]
-    return settings, []
+        settings = {**settings, factor: str(brokers)}
+        notes.append(f"{factor}={brokers} (not {wanted}): there are {brokers} broker(s)")
+    return settings, notes
 
 
 def _embedded_address(folder: Path) -> str:
@@ -342,7 +349,7 @@ def _chosen_port(port: int | None, listeners: Listeners) -> int:
     return listeners.bind_port
 
 
-def _check_ports(host: str | None, port: int, brokers: int, folder: Path) -> None:
+def _check_ports(host: str | None, port: int, brokers: int, folder: Path, chosen_by: str) -> None:
     """Whether the ports are possible and, at a host of this machine, free.
 
     Those of a cluster that was killed a moment ago are waited for: its processes outlive it by about two seconds.
@@ -355,10 +362,7 @@ def _check_ports(host: str | None, port: int, brokers: int, folder: Path) -> Non
     for number in range(port, port + brokers):
         while (error := _port_taken(host, number)) is not None:
             if not _is_held(folder) or time.monotonic() > deadline:
-                raise ClusterError(
-                    f"cannot listen on {host}:{number} ({os.strerror(error.errno or 0)}): choose another --port, "
-                    "or 0 for any free ones"
-                ) from error
+                raise ClusterError(taken(host, number, chosen_by, error)) from error
             time.sleep(0.05)
 
 

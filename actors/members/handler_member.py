@@ -23,6 +23,7 @@ from actors.client.consumer.decode import Deserializer, deserializer
 from actors.client.consumer.drain import by_topic
 from actors.client.errors import CommitFailedError, KafkaTimeoutError, RebalanceInProgressError, RetriableError
 from actors.client.records import OffsetAndMetadata
+from actors.errors import CoterieError
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +52,7 @@ class MemberSpec:
     options: dict[str, Any] = field(default_factory=dict)
 
 
-class HandlerFailedError(Exception):
+class HandlerFailedError(CoterieError):
     """The handler raised, again and again, for one record."""
 
     def __init__(self, topic: str, partition: int, offset: int, cause: BaseException) -> None:

@@ -31,6 +31,7 @@ import ray
 
 from actors.client import Admin
 from actors.client.errors import KafkaError
+from actors.errors import CoterieError
 from actors.members.handler_member import DESERIALIZERS, MAX_BATCH_RECORDS, BatchFormat, MemberLoop, MemberSpec
 from actors.runtime.process import check_code_version, code_version, last_line
 
@@ -45,7 +46,7 @@ _FAILED = ("Failing", "Failed")
 _STARTS_MAX = 4  # in a row that fail, until the slot is given up
 
 
-class PoolError(RuntimeError):
+class PoolError(CoterieError, RuntimeError):
     """A pool cannot go on; the text says which member failed and why."""
 
 
