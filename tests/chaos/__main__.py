@@ -10,6 +10,8 @@ from pathlib import Path
 from rich.console import Console
 
 from tests.chaos.run import Plan, report, run, temporary_folder
+from tests.chaos.starve import Hunger, starve
+from tests.chaos.starve import report as report_survival
 
 
 def main() -> int:
@@ -20,7 +22,10 @@ def main() -> int:
     parser.add_argument("--groups", type=int, default=50, help="groups that commit (50)")
     parser.add_argument("--folder", type=Path, help="keep data and history.jsonl here (a temporary one)")
     parser.add_argument("--faults", nargs="*", default=(), help="exactly these, by a part of their names")
+    parser.add_argument("--starve", action="store_true", help="take all CPU from it instead of killing processes")
     given = parser.parse_args()
+    if given.starve:
+        return _starve(given.minutes)
     seed = random.randrange(1 << 30) if given.seed is None else given.seed
     console = Console()
     console.print(f"python -m tests.chaos --minutes {given.minutes:g} --seed {seed} --groups {given.groups}")
@@ -37,6 +42,16 @@ def main() -> int:
     with temporary_folder() as folder:
         good = go(folder)
         if not good:
+            sys.exit(f"the history is in {folder}")
+    return 0
+
+
+def _starve(minutes: float) -> int:
+    console = Console()
+    with temporary_folder() as folder:
+        survival = starve(Hunger(60 * minutes), folder, lambda text: console.print(text, highlight=False))
+        report_survival(console, survival)
+        if survival.killed or survival.expelled:
             sys.exit(f"the history is in {folder}")
     return 0
 

@@ -232,22 +232,31 @@ _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
 <modelVersion>4.0.0</modelVersion>
 <groupId>coterie.tests</groupId><artifactId>kafka-peer</artifactId><version>1</version><packaging>pom</packaging>
 <dependencies><dependency>
-<groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{version}</version>
+<groupId>org.apache.kafka</groupId><artifactId>{artifact}</artifactId><version>{version}</version>
 </dependency></dependencies></project>
 """
 
 
 def kafka_jars() -> Path:
     """The folder of Apache Kafka's jars, fetched once through Maven."""
+    return _jars("kafka_2.13", "kafka")
+
+
+def kafka_tools_jars() -> Path:
+    """The folder of the jar with Kafka's command line tools; what it needs besides is in `kafka_jars`."""
+    return _jars("kafka-tools", "kafka-tools", "-DexcludeTransitive=true")
+
+
+def _jars(artifact: str, name: str, *options: str) -> Path:
     if shutil.which("java") is None:
         raise UnavailableError("java is not installed")
-    libs = cache_dir() / f"kafka-{KAFKA_VERSION}"
+    libs = cache_dir() / f"{name}-{KAFKA_VERSION}"
     if not libs.exists():
-        work = cache_dir() / f"kafka-{KAFKA_VERSION}.{os.getpid()}"
+        work = cache_dir() / f"{name}-{KAFKA_VERSION}.{os.getpid()}"
         work.mkdir(exist_ok=True)
         try:
-            (work / "pom.xml").write_text(_POM.format(version=KAFKA_VERSION))
-            _build(["mvn", "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=libs"], work)
+            (work / "pom.xml").write_text(_POM.format(artifact=artifact, version=KAFKA_VERSION))
+            _build(["mvn", "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=libs", *options], work)
             with contextlib.suppress(OSError):  # another run was faster
                 (work / "libs").rename(libs)
         finally:

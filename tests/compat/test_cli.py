@@ -204,6 +204,8 @@ def test_group_and_its_offsets_are_deleted(kafka: Peer, name: str) -> None:
     deleted = rows(kafka, "groups", "delete-offsets", name, "--topic", f"{name}:0")
     assert [(row["partition"], row["status"]) for row in deleted] == [(0, "Successful")]
     assert set(offsets(kafka, name)) == {1}
+    coterie(kafka, "groups", "delete-offsets", name, "--topic", name)
+    assert rows(kafka, "groups", "describe", name, "--state")[0]["state"] == "Empty", "it needs no offsets to live"
     coterie(kafka, "groups", "delete", name)
     gone = coterie(kafka, "groups", "describe", name, code=1)
     assert gone.stderr == f"coterie: Consumer group '{name}' does not exist.\n"
@@ -278,8 +280,9 @@ def test_what_is_where_it_should_be_is_not_moved(kafka: Peer, name: str) -> None
         assert admin.list_partition_reassignments() == {}
         assert admin.elect_preferred_leaders([place]) == {place: None}
         assert admin.alter_partition_reassignments({place: before["replicas"]}) == {place: None}
-        unknown = TopicPartition(name, 7)
-        errors = admin.alter_partition_reassignments({place: None, unknown: [0]}, raise_errors=False)
+        unknown, nowhere = TopicPartition(name, 7), TopicPartition(f"no-{name}", 0)
+        asked = {place: None, unknown: [0], nowhere: [0]}
+        errors = admin.alter_partition_reassignments(asked, raise_errors=False)
         assert "NO_REASSIGNMENT_IN_PROGRESS (85)" in str(errors[place])
-        assert "UNKNOWN_TOPIC_OR_PARTITION (3)" in str(errors[unknown])
+        assert all("UNKNOWN_TOPIC_OR_PARTITION (3)" in str(errors[each]) for each in (unknown, nowhere))
     assert partitions(kafka, name) == [before]

@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 
 from actors.broker.controller_link import ControllerLink
-from actors.broker.server import BrokerServer, BrokerSpec, StartError
+from actors.broker.registration import Registration
+from actors.broker.server import BrokerServer
+from actors.broker.spec import BrokerSpec, StartError
 from actors.controller.metadata_log import MetadataLog
 from actors.controller.server import ControllerServer
 from actors.links.control import ControlProtocol
@@ -38,6 +40,8 @@ class NoProcesses:
     def kill_broker(self, broker_id: int) -> None: ...
 
     def start_shards(self, broker_id: int, count: int) -> None: ...
+
+    def look_at(self, broker_id: int, pid: int) -> None: ...
 
 
 class World:
@@ -80,7 +84,7 @@ class World:
             socket_path=str(self.path / "sockets" / "0"),
             config=self.settings,
         )
-        self.server = BrokerServer(spec, self.find_controller)
+        self.server = await BrokerServer.open(spec, self.find_controller)
         await self.server.start()
         return self.server
 
@@ -154,10 +158,10 @@ def test_a_started_broker_is_registered_and_answers(tmp_path: Path) -> None:
 @pytest.mark.conformance("A-06", "A-07")
 def test_lookups_of_many_clients_make_the_offsets_topic_once(tmp_path: Path) -> None:
     async def test() -> None:
-        async with world(tmp_path, offsets_topic_replication_factor="1") as w:
+        async with world(tmp_path, offsets_topic_replication_factor="1", coterie_shard_wait_ms="0") as w:
             lookup = (messages.FindCoordinatorRequest(key="g", key_type=0), 2)
             clients = [await w.client() for _ in range(3)]
-            link, held = w.server.controller, list[Any]()
+            link, held = w.server.registration.link, list[Any]()
             send = link.send
             link.send = held.append  # type: ignore[method-assign]  # nothing is made before all have asked
             for client in clients:
@@ -170,7 +174,7 @@ def test_lookups_of_many_clients_make_the_offsets_topic_once(tmp_path: Path) -> 
             made = w.metadata.topics["__consumer_offsets"].id
             clients[0].send(lookup)
             answer = await clients[0].answer()
-            assert (answer.error_code, answer.node_id, answer.port) == (0, 0, w.server.port)
+            assert answer.error_message.endswith("is being started"), "here are no processes"
             assert w.metadata.topics["__consumer_offsets"].id == made
 
     run(test())
@@ -207,11 +211,11 @@ def test_connections_beyond_the_limit_are_refused_and_a_place_that_is_free_is_gi
             third = await w.client()
             assert await third.closed()
             first.writer.close()
-            await until(lambda: len(w.server._connections) == 1)
+            await until(lambda: len(w.server.front_door._connections) == 1)
             fourth = await w.client()
             fourth.send(VERSIONS)
             assert (await fourth.answer()).error_code == 0
-            assert sum(w.server._per_address.values()) == 2
+            assert sum(w.server.front_door._per_address.values()) == 2
 
     run(test())
 
@@ -222,7 +226,7 @@ def test_the_system_looks_whether_a_silent_client_is_still_there(tmp_path: Path)
             client = await w.client()
             client.send(VERSIONS)
             await client.answer()
-            (connection,) = w.server._connections
+            (connection,) = w.server.front_door._connections
             assert connection.transport is not None
             sock = connection.transport.get_extra_info("socket")
             assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
@@ -243,13 +247,62 @@ def test_an_idle_connection_is_closed_one_that_waits_for_its_answer_is_not(tmp_p
             fetch = messages.FetchRequest(max_wait_ms=120_000, min_bytes=1, max_bytes=1000, topics=[topic])
             waiting.send((fetch, 11))
             await until(lambda: w.server.context.parked_fetches, what="the fetch")
-            for connection in w.server._connections:
+            for connection in w.server.front_door._connections:
                 connection.last_active -= 61  # nobody has said anything for so long
             assert await idle.closed()
             other = await w.client()
             other.send(delete("t"))
             await other.answer()
             assert (await waiting.answer()).error_code == 0
+
+    run(test())
+
+
+def test_a_client_that_came_before_the_broker_was_registered_is_not_taken_for_idle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Members that only beat, and reached a broker as it started, were hung up on without a word."""
+    early: list[Client] = []
+    register = Registration._register
+
+    async def slow(registration: Registration) -> None:
+        client = Client(*await asyncio.open_connection("127.0.0.1", registration._front_door.port))
+        early.append(client)
+        client.send(VERSIONS)
+        await client.answer()
+        await register(registration)
+
+    monkeypatch.setattr(Registration, "_register", slow)
+
+    async def test() -> None:
+        # Long enough for any start, and shorter than what a clock shows that counts from the machine's own.
+        idle_ms = max(int(asyncio.get_running_loop().time() * 1000) // 2, 1)
+        async with world(tmp_path, connections_max_idle_ms=str(idle_ms)) as w:
+            begun = w.server.front_door._last_tick
+            await until(lambda: w.server.front_door._last_tick > begun, what="a tick")
+            early[0].send(VERSIONS)
+            assert (await early[0].answer()).error_code == 0
+
+    run(test())
+
+
+def test_a_broker_that_stood_still_takes_no_client_for_idle_before_it_has_listened(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test() -> None:
+        async with world(tmp_path, connections_max_idle_ms="60000") as w:
+            client = await w.client()
+            client.send(VERSIONS)
+            await client.answer()
+            (connection,) = w.server.front_door._connections
+            connection.last_active -= 100
+            w.server.front_door._last_tick -= 100  # as after SIGSTOP
+            client.send(VERSIONS)  # what it said meanwhile
+            w.server._tick()
+            assert (await client.answer()).error_code == 0
+            connection.last_active -= 100
+            assert await client.closed()
+            assert "idle for more than connections.max.idle.ms=60000" in caplog.text
 
     run(test())
 
@@ -297,16 +350,16 @@ def test_a_broker_outlives_its_controller_and_registers_with_the_next_one_as_it_
             client = await w.client()
             client.send(create("before"))
             assert (await client.answer()).topics[0].error_code == 0
-            epochs = (w.server.controller.epoch, w.metadata.partition("before", 0).leader_epoch)
+            epochs = (w.server.registration.link.epoch, w.metadata.partition("before", 0).leader_epoch)
             w.stop_controller()
-            await until(lambda: not w.server.controller.connected)
+            await until(lambda: not w.server.registration.link.connected)
             client.send(VERSIONS)
             assert (await client.answer()).error_code == 0, "clients are served meanwhile"
             client.send(create("nobody decides"))
             assert (await client.answer()).topics[0].error_code in (7, 17)
             await w.start_controller()
             await until(lambda: w.controller is not None and w.controller.ready(), what="registered again")
-            assert (w.server.controller.epoch, w.metadata.partition("before", 0).leader_epoch) == epochs
+            assert (w.server.registration.link.epoch, w.metadata.partition("before", 0).leader_epoch) == epochs
             client.send(create("after"))
             assert (await client.answer()).topics[0].error_code == 0
             assert w.server.context.metadata.controller_epoch == 2
@@ -320,13 +373,13 @@ def test_a_controller_that_dies_again_and_again_leaves_one_connection_not_severa
             for round_ in range(4):
                 w.stop_controller()
                 if round_ % 2:
-                    await until(lambda: not w.server.controller.connected)
+                    await until(lambda: not w.server.registration.link.connected)
                 controller = await w.start_controller()
                 await until(controller.ready, what="registered again")
             await asyncio.sleep(0.3)
             assert len(controller._sessions) == 1
             assert controller.ready()
-            assert w.server.controller.epoch == 0
+            assert w.server.registration.link.epoch == 0
             assert w.launcher.started == []
 
     run(test())
@@ -334,7 +387,7 @@ def test_a_controller_that_dies_again_and_again_leaves_one_connection_not_severa
 
 def test_nothing_is_said_to_the_controller_among_the_proofs(tmp_path: Path) -> None:
     async def test() -> None:
-        async with world(tmp_path) as w:
+        async with world(tmp_path):
             held: list[tuple[Slow, bytes]] = []
 
             class Slow(ControlProtocol):
@@ -353,7 +406,7 @@ def test_nothing_is_said_to_the_controller_among_the_proofs(tmp_path: Path) -> N
                 "127.0.0.1",
                 0,
             )
-            link = ControllerLink(w.server, SECRET)
+            link = ControllerLink(asyncio.get_running_loop(), SECRET)
             joining = asyncio.ensure_future(link.connect("127.0.0.1", server.sockets[0].getsockname()[1]))
             await until(lambda: held)
             for _ in range(20):
@@ -385,16 +438,16 @@ def test_a_welcome_is_no_lease_only_what_comes_after_the_image_is(
     async def test() -> None:
         async with world(tmp_path) as w:
             w.stop_controller()
-            await until(lambda: not w.server.controller.connected)
-            confirmed = w.server.controller.last_confirmed
+            await until(lambda: not w.server.registration.link.connected)
+            confirmed = w.server.registration.link.last_confirmed
             with monkeypatch.context() as patch:
                 patch.setattr(ControllerServer, "_on_message", without_heartbeats)
                 controller = await w.start_controller()
-                await until(lambda: controller.ready() and not w.server._rejoining, what="registered again")
-                assert w.server.controller.last_confirmed == confirmed
+                await until(lambda: controller.ready() and not w.server.registration.rejoining, what="registered again")
+                assert w.server.registration.link.last_confirmed == confirmed
                 w.stop_controller()
             await w.start_controller()
-            await until(lambda: w.server.controller.last_confirmed > confirmed, what="a lease")
+            await until(lambda: w.server.registration.link.last_confirmed > confirmed, what="a lease")
 
     run(test())
 
@@ -429,7 +482,7 @@ def test_an_image_of_a_former_controller_is_ignored(tmp_path: Path) -> None:
             stale = type(present).from_wire(present.to_wire())
             stale.controller_epoch -= 1
             stale.version += 100
-            w.server.apply_image(stale)
+            w.server.images.apply(stale)
             assert w.server.context.metadata is present
 
     run(test())
@@ -441,7 +494,7 @@ def delete(name: str) -> tuple[ApiMessage, int]:
 
 def test_the_logs_of_a_large_topic_are_dropped_some_in_a_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Thousands of folders renamed and flushed in one turn held up every client."""
-    monkeypatch.setattr("actors.broker.server._DROPS_A_TURN", 5)
+    monkeypatch.setattr("actors.broker.images._DROPS_A_TURN", 5)
 
     async def test() -> None:
         async with world(tmp_path) as w:
@@ -474,7 +527,7 @@ def test_the_logs_of_a_large_topic_are_dropped_some_in_a_turn(tmp_path: Path, mo
 
 
 def test_a_new_topic_finds_its_place_free_of_the_deleted_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("actors.broker.server._DROPS_A_TURN", 1)
+    monkeypatch.setattr("actors.broker.images._DROPS_A_TURN", 1)
 
     async def test() -> None:
         async with world(tmp_path) as w:
@@ -511,7 +564,7 @@ def test_an_image_that_raises_the_epochs_of_many_partitions_writes_no_file(
 
             with monkeypatch.context() as patch:
                 patch.setattr("actors.log.epochs.write_atomically", refuse)
-                w.server.apply_image(image)
+                w.server.images.apply(image)
             assert [each.leader_epoch for each in logs] == [7] * 20
 
     run(test())
@@ -577,7 +630,6 @@ def test_a_directory_the_cluster_knows_and_that_is_gone_is_not_made_anew(tmp_pat
                 await w.start_broker()
             assert not (tmp_path / "broker-0").exists()
         finally:
-            w.server.controller.close()
             w.stop_controller()
 
     run(test())
@@ -593,15 +645,39 @@ def test_clients_are_told_a_brokers_rack(tmp_path: Path) -> None:
     run(test())
 
 
-def test_a_port_that_is_taken_is_said_to_be(tmp_path: Path) -> None:
+async def beside(w: World, port: int, chosen_by: str) -> BrokerServer:
+    folder = w.path
+    spec = BrokerSpec(1, "127.0.0.1", "127.0.0.1", port, 0, str(folder / "b1"), str(folder / "s1"), {}, chosen_by)
+    return await BrokerServer.open(spec, w.find_controller)
+
+
+@pytest.mark.parametrize("chosen_by", ["--port 9092", "listeners"])
+def test_a_port_that_is_taken_is_said_to_be_with_the_setting_that_chose_it(tmp_path: Path, chosen_by: str) -> None:
     async def test() -> None:
         async with world(tmp_path) as w:
-            spec = BrokerSpec(
-                1, "127.0.0.1", "127.0.0.1", w.server.port, 0, str(tmp_path / "b1"), str(tmp_path / "s1"), {}
-            )
-            second = BrokerServer(spec, w.find_controller)
-            with pytest.raises(StartError, match=rf"127\.0\.0\.1:{w.server.port}.*--port"):
+            second = await beside(w, w.server.port, chosen_by)
+            said = rf"broker 1 cannot listen on 127\.0\.0\.1:{w.server.port}, which {chosen_by} chose \(Address already"
+            with pytest.raises(StartError, match=said):
                 await second.start()
-            second.controller.close()
+            second.registration.close()
+
+    run(test())
+
+
+def test_a_broker_whose_free_port_an_outgoing_connection_took_while_it_was_down_takes_another(tmp_path: Path) -> None:
+    """It was started again and again at the port it once had."""
+
+    async def test() -> None:
+        async with world(tmp_path) as w:
+            somebodys = socket.create_connection(("127.0.0.1", w.server.port))
+            port = somebodys.getsockname()[1]
+            second = await beside(w, port, chosen_by="")
+            await second.start()
+            try:
+                assert second.port not in (0, port)
+                assert [(b.id, b.port) for b in w.metadata.alive()] == [(0, w.server.port), (1, second.port)]
+            finally:
+                await second.stop()
+                somebodys.close()
 
     run(test())

@@ -73,6 +73,33 @@ def test_describe_shows_offsets_and_lag(cluster: FakeAdmin) -> None:
     ]
 
 
+WORKER = MemberDescription("w-1", None, "worker", "/127.0.0.1", (), (), b"x", b"y")
+
+
+def test_describe_of_a_connect_group_shows_its_members(cluster: FakeAdmin) -> None:
+    """Nothing was printed, with exit code 0."""
+    cluster.groups["sinks"] = GroupDescription("sinks", "Stable", "connect", "sessioned", (WORKER,), HOST)
+    cluster.offsets["sinks"] = {}
+    result = run("describe", "sinks")
+    assert result.exit_code == 0
+    assert result.stdout.splitlines() == [
+        "GROUP  PROTOCOL-TYPE  STATE   CONSUMER-ID  HOST        CLIENT-ID",
+        "sinks  connect        Stable  w-1          /127.0.0.1  worker",
+    ]
+    (row,) = json.loads(run("describe", "sinks", "--format", "json").stdout)
+    assert (row["protocol_type"], row["state"], row["consumer_id"]) == ("connect", "Stable", "w-1")
+    for view in ("--members", "--state"):
+        assert "connect" in run("describe", "sinks", view).stdout
+
+
+def test_describe_of_a_connect_group_shows_what_it_has_committed_as_well(cluster: FakeAdmin) -> None:
+    cluster.groups["sinks"] = GroupDescription("sinks", "Empty", "connect", "", (), HOST)
+    cluster.offsets["sinks"] = {A: OffsetAndMetadata(7)}
+    lines = [line.split() for line in run("describe", "sinks").stdout.splitlines()]
+    assert lines[1] == ["sinks", "connect", "Empty", "-", "-", "-"]
+    assert lines[3][:6] == ["sinks", "t", "0", "7", "20", "13"]
+
+
 def test_describe_of_an_empty_group_says_so_beside_the_table(cluster: FakeAdmin) -> None:
     result = run("describe", "--group", "idle", "--verbose")
     assert result.stderr == "Consumer group 'idle' has no active members.\n"

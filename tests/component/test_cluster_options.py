@@ -14,12 +14,11 @@ from pathlib import Path
 import pytest
 from ray.exceptions import GetTimeoutError, RayError
 
-from actors.broker.server import BrokerSpec
+from actors.broker.spec import BrokerSpec
 from actors.cli.output import working
 from actors.cluster import Cluster, ClusterError, _chosen_port, _socket_dir, _sweep_socket_dirs
 from actors.controller.actor import Listeners
 from actors.controller.launcher import RayLauncher
-from actors.runtime.ray_runtime import _token_hint
 from actors.settings import BrokerConfig
 from placement.nodes import Node
 
@@ -35,6 +34,7 @@ def listeners(**settings: str) -> Listeners:
         ({"listeners": "PLAINTEXT://10.0.0.5:9095"}, Listeners("10.0.0.5", 9095)),
         ({"listeners": "PLAINTEXT://:9095"}, Listeners("0.0.0.0", 9095)),
         ({"listeners": "PLAINTEXT://[::1]:9095"}, Listeners("::1", 9095)),
+        ({"listeners": "CONTROLLER://:9093,PLAINTEXT://:9095"}, Listeners("0.0.0.0", 9095)),
         (
             {"listeners": "PLAINTEXT://0.0.0.0:0", "advertised_listeners": "PLAINTEXT://kafka.example.com:19092"},
             Listeners("0.0.0.0", 0, "kafka.example.com", 19092),
@@ -58,17 +58,7 @@ def test_two_different_ports_are_refused_not_one_ignored() -> None:
         _chosen_port(9092, Listeners("h", 9095))
 
 
-# --- what Ray does not say ---
-
-
-def test_a_ray_that_answers_and_refuses_is_said_to_want_a_token(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
-        monkeypatch.delenv(name, raising=False)
-    assert _token_hint("version mismatch") == ""
-    assert "RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH" in _token_hint("Failed to connect to Ray cluster at h:1")
-    monkeypatch.setenv("RAY_AUTH_MODE", "token")
-    monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", "/old/ray-token")
-    assert "token in RAY_AUTH_TOKEN_PATH may be another" in _token_hint("Failed to connect to Ray cluster at h:1")
+# --- what a start shows ---
 
 
 class Terminal(io.StringIO):
@@ -197,7 +187,7 @@ def test_a_broker_takes_the_rack_of_the_node_it_comes_back_on_and_else_the_setti
     monkeypatch.setattr("actors.controller.launcher.alive_nodes", lambda: alive)
     monkeypatch.setattr(RayLauncher, "_await_broker", lambda launcher, broker_id, actor: None)
     config = {"broker.rack": "of all", "message.max.bytes": "1000"}
-    launcher = RayLauncher("coterie-c", str(tmp_path), "1")
+    launcher = RayLauncher("coterie-c", str(tmp_path), "1", "node")
     first, second, third = (Node(f"{i:056x}", "10.0.0.1", 1.0, rack) for i, rack in enumerate(("a", "b", None), 1))
     launcher.add(BrokerSpec(0, "10.0.0.1", "10.0.0.1", 0, 0, "", "", config), first)
     for node in (first, second, third):

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from actors.broker.server import BrokerSpec
+from actors.broker.spec import BrokerSpec
 from actors.controller import actor as module
 from actors.controller.actor import Controller, ControllerSpec
 from actors.controller.launcher import RayLauncher
@@ -98,7 +98,7 @@ def spec_in(folder: Path, brokers: int = 2) -> ControllerSpec:
 
 def launcher_in(folder: Path) -> tuple[RayLauncher, list[int]]:
     """A launcher with broker 0, and which starts it has said failed."""
-    launcher, failed = RayLauncher("coterie-c", str(folder), code_version()), list[int]()
+    launcher, failed = RayLauncher("coterie-c", str(folder), code_version(), "node"), list[int]()
     launcher.start_failed = failed.append
     launcher.add(BrokerSpec(0, "10.0.0.0", "10.0.0.0", 0, 0, "", "", {}), _NODES[0])
     return launcher, failed

@@ -14,6 +14,7 @@ from actors.controller import server as controller_server
 from actors.controller.decisions.elections import leadership_balanced
 from actors.controller.metadata_log import MetadataLog
 from actors.controller.server import ControllerServer
+from actors.runtime.liveness import Doing, Sight
 from actors.settings import BrokerConfig
 from placement.metadata import (
     NO_LEADER,
@@ -38,6 +39,7 @@ class Launcher:
         self.killed: list[int] = []
         self.shards: list[tuple[int, int]] = []
         self.times: list[float] = []
+        self.sights: dict[int, Sight] = {}
 
     def start_broker(self, broker_id: int) -> None:
         self.started.append(broker_id)
@@ -48,6 +50,10 @@ class Launcher:
 
     def start_shards(self, broker_id: int, count: int) -> None:
         self.shards.append((broker_id, count))
+
+    def look_at(self, broker_id: int, pid: int) -> Sight | None:
+        assert pid == 1000 + broker_id
+        return self.sights.get(broker_id)
 
 
 class Controller:
@@ -213,7 +219,6 @@ def test_the_end_of_a_connection_is_a_death_its_partitions_move_and_it_is_starte
     run(test())
 
 
-@pytest.mark.conformance("A-16")
 def test_a_broker_that_comes_back_leads_what_it_led_at_a_higher_epoch(tmp_path: Path) -> None:
     async def test() -> None:
         async with controller(tmp_path) as c:
@@ -372,6 +377,60 @@ def test_a_controller_that_stood_still_gives_no_broker_up_for_what_it_has_not_re
                 c.server._tick()
             await broker.lost.wait()
             await until(lambda: sorted(c.launcher.killed) == [0, 1])
+
+    run(test())
+
+
+def test_a_broker_that_gets_no_cpu_is_waited_for_and_nobody_else_leads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a starved machine brokers were killed for their silence, and starting others starved it more."""
+
+    async def test() -> None:
+        async with controller(tmp_path) as c:
+            c.server.expect([0, 1])
+            starved, other = await FakeBroker(0).register(c.port), await FakeBroker(1).register(c.port)
+            await create(starved, "t", partitions=2, factor=2)
+            before = [c.leader("t", index) for index in (0, 1)]
+            clock = Clock(asyncio.get_running_loop())
+            monkeypatch.setattr(c.server, "_loop", clock)
+
+            async def ticks(count: int) -> None:
+                for _ in range(count):
+                    clock.ahead += 15.0
+                    beats = len(other.of("heartbeat"))
+                    other.send(type="heartbeat", sent=0.0, load={})
+                    await other.hear("heartbeat", beats + 1)
+                    c.server._tick()
+
+            c.launcher.sights[0] = Sight(Doing.RUNNABLE, 0.2)
+            await ticks(40)  # ten leases
+            assert c.launcher.killed == []
+            assert [c.leader("t", index) for index in (0, 1)] == before
+            c.launcher.sights[0] = Sight(Doing.NOTHING, 0.2)  # now it is stopped
+            await ticks(4)
+            await starved.lost.wait()
+            await until(lambda: c.launcher.killed == [0])
+            assert {c.leader("t", index).leader for index in (0, 1)} == {1}
+
+    run(test())
+
+
+@pytest.mark.parametrize("doing", [Doing.NOTHING, Doing.RUNNABLE])
+def test_a_broker_that_is_asleep_or_busy_without_a_word_is_given_up_after_its_lease(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, doing: Doing
+) -> None:
+    async def test() -> None:
+        async with controller(tmp_path) as c:
+            c.server.expect([0])
+            await FakeBroker(0).register(c.port)
+            clock = Clock(asyncio.get_running_loop())
+            monkeypatch.setattr(c.server, "_loop", clock)
+            for tick in range(5):
+                c.launcher.sights[0] = Sight(doing, 15.0 * tick)
+                clock.ahead += 15.1
+                c.server._tick()
+            await until(lambda: c.launcher.killed == [0])
 
     run(test())
 

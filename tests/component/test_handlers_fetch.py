@@ -150,7 +150,7 @@ def test_anyone_reads_the_offsets_topic_without_a_shard(tmp_path: Path) -> None:
     log.append_as_leader(values(b"v"), 0, broker.now_ms)
     broker.context.appended(OFFSETS_TOPIC, 0, log, info.partitions[0])
     assert read(broker.ask(request(broker, (OFFSETS_TOPIC, 0, 0)), 11)) == [[b"v"]]
-    assert broker.shards.ensured == []
+    assert broker.shards.awaited == []
 
 
 # --- sessions ---

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from actors.controller.decisions.topics import broker_lost, broker_registered
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import FindCoordinatorRequest
 from placement.hashing import partition_for_group
@@ -122,6 +123,20 @@ def test_a_lookup_after_leadership_moved_names_the_new_leader(tmp_path: Path) ->
     assert found(broker, "g") == (0, 1, "host1", 9093)
 
 
+@pytest.mark.conformance("A-16")
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_lookup_after_the_leaders_death_names_who_was_elected(tmp_path: Path, version: int) -> None:
+    broker = Broker(tmp_path, brokers=3)
+    broker.topic(OFFSETS_TOPIC, led_by(1, 2, 0, isr=(1, 0)))
+    assert found(broker, "g", version) == (0, 1, "host1", 9093)
+    for record in broker_lost(broker.metadata, 1):
+        broker.metadata.apply(record)
+    assert found(broker, "g", version) == (0, 0, "host0", 9092)
+    for record in (*broker_lost(broker.metadata, 0), *broker_registered(broker.metadata, 1)):
+        broker.metadata.apply(record)
+    assert found(broker, "g", version)[:2] == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1), "neither was in sync"
+
+
 @pytest.mark.parametrize("version", range(1, 7))
 def test_transactional_producers_are_told_at_once_and_for_good(tmp_path: Path, version: int) -> None:
     broker = Broker(tmp_path)
@@ -132,6 +147,7 @@ def test_transactional_producers_are_told_at_once_and_for_good(tmp_path: Path, v
     assert answer.error_message == "transactions are not supported yet"
 
 
+@pytest.mark.conformance("A-14")
 def test_a_batch_is_answered_key_by_key(tmp_path: Path) -> None:
     broker = Broker(tmp_path, brokers=2)
     broker.topic(OFFSETS_TOPIC, led_by(0), led_by(1), led_by(-1, 1))
@@ -147,26 +163,101 @@ def test_a_lookup_of_a_group_led_here_starts_its_shard(tmp_path: Path) -> None:
     broker.topic(OFFSETS_TOPIC, *[led_by(i % 2) for i in range(50)])
     found(broker, "consume_group")  # partition 34
     found(broker, "a")  # partition 47, led by broker 1
-    assert broker.shards.ensured == [34]
+    assert broker.shards.awaited == [34]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_lookup_is_answered_once_the_groups_shard_serves(tmp_path: Path, version: int) -> None:
+    """Found at once, the group's first join met a shard that was being started, and was refused."""
+    broker = Broker(tmp_path)
+    broker.topic(OFFSETS_TOPIC, led_by(0))
+    broker.shards.starting = {0}
+    pending = broker.send(lookup("g", version), version)
+    assert not pending.answered
+    broker.shards.settle(0)
+    answer = pending.response
+    if version >= 4:
+        (answer,) = answer.coordinators
+    assert (answer.error_code, answer.node_id, answer.port) == (0, 0, 9092)
+
+
+@pytest.mark.parametrize("code", [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE])
+def test_a_lookup_whose_shard_does_not_come_is_told_to_ask_again(tmp_path: Path, code: ErrorCode) -> None:
+    broker = Broker(tmp_path)
+    broker.topic(OFFSETS_TOPIC, led_by(0))
+    broker.shards.starting = {0}
+    pending = broker.send(lookup("g", 3), 3)
+    broker.shards.settle(0, code)
+    assert (pending.response.error_code, pending.response.node_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
+
+
+def test_a_lookup_that_waited_for_a_shard_that_moves_away_names_its_new_leader(tmp_path: Path) -> None:
+    broker = Broker(tmp_path, brokers=2)
+    broker.topic(OFFSETS_TOPIC, led_by(0, 1, isr=(0, 1)))
+    broker.shards.starting = {0}
+    pending = broker.send(lookup("g", 3), 3)
+    broker.metadata.apply(partition_record(OFFSETS_TOPIC, 0, led_by(1, 0, epoch=1)))
+    broker.shards.settle(0, ErrorCode.NOT_COORDINATOR)
+    assert (pending.response.error_code, pending.response.node_id) == (0, 1)
+
+
+def test_a_batch_waits_for_all_its_shards_and_is_answered_key_by_key(tmp_path: Path) -> None:
+    broker = Broker(tmp_path, brokers=2)
+    broker.topic(OFFSETS_TOPIC, led_by(0), led_by(1), led_by(0))
+    groups = [next(g for g in (f"g{n}" for n in range(99)) if partition_for_group(g, 3) == index) for index in range(3)]
+    broker.shards.starting = {0, 2}
+    pending = broker.send(FindCoordinatorRequest(coordinator_keys=[*groups, groups[0]]), 4)
+    assert broker.shards.awaited == [0, 2], "each shard once"
+    broker.shards.settle(2)
+    assert not pending.answered
+    broker.shards.settle(0, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    late = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert [(c.key, c.error_code) for c in pending.response.coordinators] == [
+        (groups[0], late),
+        (groups[1], 0),
+        (groups[2], 0),
+        (groups[0], late),
+    ]
+
+
+class Permissions:
+    """Who may not be described, for want of ACLs; remembers which groups it was asked about."""
+
+    def __init__(self, *forbidden: str) -> None:
+        self.forbidden = forbidden
+        self.asked: list[str] = []
+
+    def __call__(self, group_id: str) -> bool:
+        self.asked.append(group_id)
+        return group_id not in self.forbidden
 
 
 @pytest.mark.conformance("A-13")
 @pytest.mark.parametrize("version", VERSIONS)
 def test_who_may_not_describe_a_group_is_not_told_its_coordinator(tmp_path: Path, version: int) -> None:
     broker = Broker(tmp_path)
-    broker.context.may_describe_group = lambda group_id: False
-    assert found(broker, "g", version) == (ErrorCode.GROUP_AUTHORIZATION_FAILED, -1, "", -1)
+    broker.context.may_describe_group = permissions = Permissions("g")
+    refused = (ErrorCode.GROUP_AUTHORIZATION_FAILED, -1, "", -1)
+    assert found(broker, "g", version) == refused
     assert broker.controller.operations == []  # not even the topic is created for a stranger
+    broker.topic(OFFSETS_TOPIC, *[led_by(0)] * 50)
+    assert found(broker, "g", version) == refused
+    assert broker.shards.awaited == [], "nor is a process started"
+    assert found(broker, "h", version) == (0, 0, "host0", 9092)
+    assert permissions.asked == ["g", "g", "h"]
 
 
 @pytest.mark.conformance("A-14")
 def test_one_forbidden_group_of_three_does_not_spoil_the_others(tmp_path: Path) -> None:
-    broker = Broker(tmp_path)
-    broker.topic(OFFSETS_TOPIC, *[led_by(0)] * 50)
-    broker.context.may_describe_group = lambda group_id: group_id != "secret"
-    answer = broker.ask(FindCoordinatorRequest(coordinator_keys=["a", "secret", "b"], key_type=0), 4)
-    assert [(c.key, c.error_code) for c in answer.coordinators] == [
-        ("a", ErrorCode.NONE),
-        ("secret", ErrorCode.GROUP_AUTHORIZATION_FAILED),
-        ("b", ErrorCode.NONE),
+    broker = Broker(tmp_path, brokers=2)
+    broker.topic(OFFSETS_TOPIC, *[led_by(i % 2) for i in range(50)])
+    broker.context.may_describe_group = permissions = Permissions("secret")
+    groups = ["consume_group", "secret", "a"]  # partitions 34 and 47 are those of the first and the last
+    answer = broker.ask(FindCoordinatorRequest(coordinator_keys=groups, key_type=0), 4)
+    assert [(c.key, c.error_code, c.node_id, c.host, c.port) for c in answer.coordinators] == [
+        ("consume_group", ErrorCode.NONE, 0, "host0", 9092),
+        ("secret", ErrorCode.GROUP_AUTHORIZATION_FAILED, -1, "", -1),
+        ("a", ErrorCode.NONE, 1, "host1", 9093),
     ]
+    assert permissions.asked == groups
+    assert broker.shards.awaited == [34]

@@ -40,7 +40,7 @@ def listed(broker: Broker, timestamp: int, version: int, topic: str = "t", index
     return part
 
 
-@pytest.mark.parametrize("version", range(1, 12))
+@pytest.mark.parametrize("version", range(1, 11))
 @pytest.mark.parametrize(
     ("timestamp", "offset", "found", "since"),
     [
@@ -49,7 +49,6 @@ def listed(broker: Broker, timestamp: int, version: int, topic: str = "t", index
         (-3, 1, NOW_MS - 1000, 7),
         (-4, 0, -1, 8),
         (-5, -1, -1, 9),
-        (-6, -1, -1, 11),
         (0, 0, NOW_MS - 3000, 1),
         (NOW_MS - 2500, 1, NOW_MS - 1000, 1),
         (NOW_MS, -1, -1, 1),
@@ -69,7 +68,7 @@ def test_offsets_carry_their_leader_epoch(tmp_path: Path, timestamp: int, epoch:
 
 
 def test_an_unknown_special_time_is_unsupported(tmp_path: Path) -> None:
-    assert listed(filled(tmp_path), -7, 11).error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert listed(filled(tmp_path), -6, 10).error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ sys.exit(f"{sys.argv[1]} pulls in {heavy}" if heavy else 0)
     "package",
     [
         "actors.client",
+        "coterie",
         "actors.wire",
         "actors.log",
         "actors.coordinator",

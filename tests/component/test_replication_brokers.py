@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from actors.broker import housekeeping
-from actors.broker import server as broker_server
-from actors.broker.server import BrokerServer, BrokerSpec
+from actors.broker import housekeeping, registration
+from actors.broker.server import BrokerServer
+from actors.broker.spec import BrokerSpec
 from actors.client import Consumer, TopicPartition
 from actors.client.errors import FencedInstanceIdError
 from actors.controller.metadata_log import MetadataLog
@@ -52,6 +52,8 @@ class Launcher:
         for _ in range(count - self.world.starting.get(broker_id, 0)):
             self.world.start_shard(broker_id)
 
+    def look_at(self, broker_id: int, pid: int) -> None: ...
+
 
 class World:
     """A controller and its brokers."""
@@ -89,7 +91,7 @@ class World:
             socket_path=str(self.path / "s" / str(broker_id)),
             config=self.settings,
         )
-        server = BrokerServer(spec, lambda: ("127.0.0.1", self.port, SECRET))
+        server = await BrokerServer.open(spec, lambda: ("127.0.0.1", self.port, SECRET))
         await server.start()
         self.servers[broker_id] = server
         return server
@@ -111,16 +113,8 @@ class World:
     async def kill(self, broker_id: int) -> None:
         """As SIGKILL: nothing is closed, flushed or said."""
         server = self.servers.pop(broker_id)
-        server._stopping = True
-        for listener in (server._listener, server._relay_listener):
-            assert listener is not None
-            listener.close()
-        for connection in list(server._connections):
-            connection.close()
-        server._housekeeper.stop()
-        server.shards.close()
-        server.replicas.close()
-        server.controller.close()
+        server.stop_serving()
+        server.registration.close()
         server.context.data_dir.abandon()
         await until(lambda: not self.metadata.brokers[broker_id].alive)
 
@@ -592,8 +586,10 @@ def test_a_shard_that_waits_for_replicas_that_are_taken_away_serves(tmp_path: Pa
             await until(lambda: uncommitted(w, OFFSETS_TOPIC, index))
             server.shards.reload(index)
             assert await waiting == ErrorCode.NOT_COORDINATOR
-            links = server.shards._links
-            await until(lambda: index in links and links[index].load_offset == -1, what="all is read")
+            links = server.shards.partitions.links
+            await until(
+                lambda: index in links and not server.shards.loading.is_sending(links[index]), what="all is read"
+            )
             assert not links[index].active
             await reassign(w, OFFSETS_TOPIC, index, [server.spec.broker_id])
             await until(lambda: links[index].active, what="the shard serves")
@@ -640,10 +636,10 @@ def test_a_broker_that_cannot_hand_over_stays_what_it_was(
                 if fault == "full disk":
                     patch.setattr(w.controller.log, "append", full)
                 elif fault == "no connection":
-                    patch.setattr(server.controller, "_protocol", None)
+                    patch.setattr(server.registration.link, "_protocol", None)
                 else:
-                    patch.setattr(broker_server, "_HAND_OVER_SECONDS", 0.01)
-                    patch.setattr(server.controller, "send", lambda message: None)
+                    patch.setattr(registration, "_HAND_OVER_SECONDS", 0.01)
+                    patch.setattr(server.registration.link, "send", lambda message: None)
                 with pytest.raises(TimeoutError if fault == "no answer" else ConnectionError):
                     await server.hand_over()
             assert await w.produce("t", b"b") == 0, "it follows: all three are needed"
@@ -682,7 +678,7 @@ def test_a_broker_that_has_handed_over_and_is_not_stopped_follows_again(
         async with world(tmp_path) as w:
             await w.create("t")
             if fault == "nobody comes":
-                monkeypatch.setattr(broker_server, "_LEFT_SECONDS", 0.1)
+                monkeypatch.setattr(registration, "_LEFT_SECONDS", 0.1)
             follower = next(broker for broker in w.servers if broker != w.partition("t").leader)
             await w.servers[follower].hand_over()
             if fault == "the controller dies":
@@ -711,14 +707,17 @@ def test_a_controller_that_hangs_stops_no_leader_and_takes_nobody_for_dead(
             assert w.controller._server is not None
             w.controller._server.close()
             servers = list(w.servers.values())
-            await until(lambda: not any(s.controller.connected for s in servers), what="given up")
+            await until(lambda: not any(s.registration.link.connected for s in servers), what="given up")
             assert not any(transport.is_closing() for transport in hanging if transport)
             await until_async(lambda: w.produce("t", b"a"), ErrorCode.NONE)
             for transport in hanging:
                 assert transport is not None
                 transport.resume_reading()
             w.port = await w.controller.listen("127.0.0.1")
-            await until(lambda: all(s.controller.connected and not s._rejoining for s in servers), what="found again")
+            await until(
+                lambda: all(s.registration.link.connected and not s.registration.rejoining for s in servers),
+                what="found again",
+            )
             await until(lambda: len(w.controller._sessions) == 3, what="one connection each")
             await until_async(lambda: w.produce("t", b"b"), ErrorCode.NONE)
             assert w.partition("t") == before, "nobody has been taken for dead"

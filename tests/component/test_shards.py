@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgpack
@@ -20,6 +18,9 @@ import pytest
 
 from actors.broker.connection import Connection
 from actors.broker.context import BrokerContext
+from actors.broker.handlers import find_coordinator
+from actors.broker.shards import processes as module
+from actors.broker.shards.hub import ShardHub
 from actors.links.relay import Kind, RelayProtocol
 from actors.log.batch import build_batch, iter_key_values
 from actors.log.compaction import compact
@@ -29,8 +30,6 @@ from actors.log.errors import StorageError
 from actors.log.files import remove_files
 from actors.log.partition_log import Extent
 from actors.settings import BrokerConfig
-from actors.shards import hub as module
-from actors.shards.hub import ShardHub, _wants_cpu
 from actors.wire import messages
 from actors.wire.errors import ErrorCode
 from actors.wire.framing import decode_request_header, decode_response, encode_request, encode_response
@@ -206,6 +205,12 @@ class World:
         self.context.metadata.apply(partition_record(OFFSETS_TOPIC, partition, info))
         self.hub.note_topics()
 
+    def coordinator(self, group: str) -> tuple[int, int]:
+        """What a lookup is answered: error and broker."""
+        request: Any = SimpleNamespace(message=messages.FindCoordinatorRequest(key=group), version=2)
+        answer = find_coordinator.handle(self.context, request)
+        return answer.error_code, answer.node_id
+
     def write(self, partition: int, count: int) -> None:
         """Records that are in the log before any shard is."""
         log = self.context.log(OFFSETS_TOPIC, partition)
@@ -218,10 +223,16 @@ class World:
         pieces = (extent.read() for extent in log.extents(1 << 20, log.log_end_offset))
         return [key for piece in pieces for key, _ in iter_key_values(piece)]
 
+    def ensure(self, partition: int) -> bool:
+        """Whether the shard of a partition serves; starts it if it does not."""
+        told: list[ErrorCode] = []
+        self.hub.await_serving(partition, told.append)
+        return told == [ErrorCode.NONE]
+
     async def serving(self, partition: int = 1) -> FakeShard:
         """A shard that serves `partition`."""
         shard = await self.shard()
-        self.hub.ensure(partition)
+        self.ensure(partition)
         assert await shard.serve() == partition
         await until(lambda: partition in [s.partition for s in self.states("Active")])
         return shard
@@ -283,14 +294,14 @@ def test_a_spare_waits_until_a_partition_wants_it(tmp_path: Path) -> None:
         async with world(tmp_path) as w:
             shard = await w.spare()
             assert shard.heard == []
-            assert not w.hub.ensure(1)
+            assert not w.ensure(1)
             partition, epoch, payload = await shard.hear(Kind.BECOME)
             assert (partition, epoch) == (1, 5)
             told = msgpack.unpackb(payload)
             assert told["config"]["group_initial_rebalance_delay_ms"] == 3000
             assert [OFFSETS_TOPIC, b"o" * 16, PARTITIONS] in told["topics"]
             shard.protocol.send(Kind.ACTIVE, 1)
-            await until(lambda: w.hub.ensure(1))
+            await until(lambda: w.ensure(1))
 
     run(test())
 
@@ -298,8 +309,8 @@ def test_a_spare_waits_until_a_partition_wants_it(tmp_path: Path) -> None:
 def test_as_many_processes_are_asked_for_as_partitions_and_spares_want(tmp_path: Path) -> None:
     async def test() -> None:
         async with world(tmp_path, coterie_spare_shards="2") as w:
-            w.hub.ensure(0)
-            w.hub.ensure(1)
+            w.ensure(0)
+            w.ensure(1)
             assert w.asked[-1] == 4
             await w.shard()
             await until(lambda: w.asked[-1] == 3)
@@ -321,8 +332,8 @@ def test_a_partition_a_client_waits_for_comes_before_those_loaded_in_the_backgro
             w.write(0, 1)
             w.write(2, 1)
             w.hub.note_topics()  # as on a start: partitions with records are loaded in the background
-            w.hub.ensure(1)
-            w.hub.ensure(2)  # waits already, and is wanted now
+            w.ensure(1)
+            w.ensure(2)  # waits already, and is wanted now
             order = []
             for _ in range(3):
                 shard = await w.shard()
@@ -375,7 +386,7 @@ def test_the_log_is_loaded_in_pieces_of_which_few_are_on_their_way(tmp_path: Pat
         async with world(tmp_path) as w:
             w.write(1, 20)
             shard = await w.shard()
-            w.hub.ensure(1)
+            w.ensure(1)
             await shard.hear(Kind.LOAD, 4)
             await asyncio.sleep(0.05)
             assert len(shard.of(Kind.LOAD)) == 4, "the next piece waits to be asked for"
@@ -431,13 +442,13 @@ def test_a_piece_read_for_a_partition_given_up_meanwhile_reaches_no_other(
         async with world(tmp_path) as w:
             w.write(1, 1)
             shard = await w.shard()
-            w.hub.ensure(1)
+            w.ensure(1)
             await shard.hear(Kind.BECOME)
             w.hub.reload(1)
             await shard.hear(Kind.RESIGN)
             w.lead(1, leader=1, epoch=6)
             shard.hello()
-            w.hub.ensure(2)
+            w.ensure(2)
             assert (await shard.hear(Kind.BECOME, 2))[0] == 2
             go_on.set()
             await shard.hear(Kind.LOADED)
@@ -469,7 +480,7 @@ def test_a_compaction_between_finding_a_piece_and_reading_it_loses_no_record(
                 log.append_as_leader(batch(b"k%d" % i if 1 < i < 9 else b"again", b"%d" % i), 5, 0)
             log.advance_high_watermark(log.log_end_offset)
             shard = await w.shard()
-            w.hub.ensure(1)
+            w.ensure(1)
             await until(located.is_set)
             plan = log.plan_compaction(0, force=True)
             assert plan is not None
@@ -496,7 +507,7 @@ def test_a_piece_that_cannot_be_read_as_a_whole_is_not_loaded(tmp_path: Path) ->
             shard = await w.spare()
             file = w.context.log(OFFSETS_TOPIC, 1).segments.active.path
             os.truncate(file, file.stat().st_size - 1)
-            w.hub.ensure(1)
+            w.ensure(1)
             await shard.hear(Kind.RESIGN)
             assert len(shard.of(Kind.LOAD)) < 2
             assert shard.of(Kind.LOADED) == []
@@ -507,7 +518,10 @@ def test_a_piece_that_cannot_be_read_as_a_whole_is_not_loaded(tmp_path: Path) ->
 @pytest.mark.conformance("D-08")
 def test_what_clients_are_told_while_a_shard_loads(tmp_path: Path) -> None:
     async def test() -> None:
-        async with world(tmp_path) as w:
+        async with world(tmp_path, coterie_shard_wait_ms="0") as w:
+            shard = await w.shard()
+            w.ensure(1)
+            await shard.hear(Kind.BECOME)
             client = Client(w.hub)
             requests: list[tuple[ApiMessage, int]] = [
                 (Join(group_id=GROUP, session_timeout_ms=10_000, protocol_type="consumer"), 5),
@@ -552,7 +566,7 @@ def test_a_log_that_cannot_be_read_is_tried_again_by_the_next_request_not_in_a_c
             await until(lambda: len(w.states("Spare")) == 1)
             assert len(tries) == 1
             monkeypatch.undo()
-            assert not w.hub.ensure(1)
+            assert not w.ensure(1)
             await shard.hear(Kind.LOADED)
             assert not client.aborted
 
@@ -592,7 +606,7 @@ def test_answers_from_two_shards_leave_in_the_clients_order(tmp_path: Path) -> N
             client.send(heartbeat(group=OTHER), 3, OTHER, correlation_id=2)
             _, slot, frame = await two.hear(Kind.REQUEST)
             two.answer(slot, frame, messages.HeartbeatResponse(error_code=22))
-            await until(lambda: not w.hub._links[2].pending)
+            await until(lambda: not w.hub.partitions.links[2].pending)
             assert client.written == b"", "the first one has not been answered"
             _, slot, frame = await one.hear(Kind.REQUEST)
             one.answer(slot, frame, messages.HeartbeatResponse(error_code=25))
@@ -630,7 +644,7 @@ def test_a_client_that_goes_is_forgotten_by_the_shards_it_talked_to(tmp_path: Pa
             client.go()
             assert await one.hear(Kind.CLOSE) == (5, 0, b"")
             assert two.of(Kind.CLOSE) == []
-            assert w.hub._links[1].pending == {}
+            assert w.hub.partitions.links[1].pending == {}
             one.answer(slot, frame, messages.HeartbeatResponse())  # too late, and harmless
             other = Client(w.hub, 6)
             other.send(heartbeat(), 3)
@@ -644,11 +658,11 @@ def test_a_client_that_goes_is_forgotten_by_the_shards_it_talked_to(tmp_path: Pa
 
 def test_questions_of_the_brokers_own_are_answered_by_the_shard_or_for_it(tmp_path: Path) -> None:
     async def test() -> None:
-        async with world(tmp_path) as w:
+        async with world(tmp_path, coterie_shard_wait_ms="0") as w:
             answers: list[Any] = []
             question = messages.DescribeGroupsRequest(groups=[GROUP])
             w.hub.ask(1, question, 5, answers.append)
-            assert answers[0].groups[0].error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            assert answers[0].groups[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
             w.hub.ask(3, question, 5, answers.append)  # led elsewhere
             assert answers[1].groups[0].error_code == ErrorCode.NOT_COORDINATOR
             shard = await w.serving(1)
@@ -722,7 +736,7 @@ def test_a_silent_shard_is_killed_and_succeeded(tmp_path: Path, monkeypatch: pyt
         monkeypatch.setattr(module, "_kill", killed.append)
         async with world(tmp_path, coterie_shard_silence_ms="200") as w:
             silent = await w.shard(pid=123_456)
-            w.hub.ensure(1)
+            w.ensure(1)
             await silent.serve()
             await until(lambda: w.states("Active"))
             spare = await w.spare()
@@ -748,7 +762,7 @@ def test_a_shard_that_falls_silent_while_it_loads_is_killed_as_well_but_later(
             loading = await w.shard(pid=55)
             loop = asyncio.get_running_loop()
             begun = loop.time()
-            w.hub.ensure(1)
+            w.ensure(1)
             await loading.hear(Kind.BECOME)
             loading.pongs = False
             while not killed and loop.time() < begun + 60:
@@ -756,6 +770,54 @@ def test_a_shard_that_falls_silent_while_it_loads_is_killed_as_well_but_later(
                 await asyncio.sleep(0.03)
             assert killed == [55]
             assert loop.time() - begun >= 0.9
+
+    run(test())
+
+
+class Clock:
+    """The loop with a clock that the test puts forward."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self.ahead = 0.0
+
+    def time(self) -> float:
+        return self._loop.time() + self.ahead
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loop, name)
+
+
+def test_shards_that_are_silent_for_less_than_their_time_after_a_stall_of_the_broker_live(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their silence counted from what was last heard, before the broker was stopped; they were killed in a bunch."""
+
+    async def test() -> None:
+        killed: list[int] = []
+        monkeypatch.setattr(module, "_kill", killed.append)
+        async with world(tmp_path, coterie_shard_silence_ms="10000") as w:
+            clock: Any = Clock(asyncio.get_running_loop())
+            w.context.loop = clock
+            shards = [await w.shard(pid=-1 - n) for n in range(3)]
+            for partition in range(3):
+                w.ensure(partition)
+            for shard in shards:
+                await shard.serve()
+            await until(lambda: len(w.states("Active")) == 3)
+            w.hub.tick()
+            await until(lambda: all(row.figures for row in w.states("Active")))
+            for shard in shards:
+                shard.pongs = False
+            clock.ahead += 18.0  # the broker is stopped
+            for _ in range(3):
+                w.hub.tick()
+                clock.ahead += 2.0
+            assert killed == []
+            for _ in range(6):
+                w.hub.tick()
+                clock.ahead += 2.0
+            assert len(killed) == 1, "one at a time"
 
     run(test())
 
@@ -786,7 +848,7 @@ def test_an_append_is_answered_with_its_offsets_and_the_watermark(tmp_path: Path
         async with world(tmp_path) as w:
             w.write(1, 2)
             shard = await w.shard()
-            w.hub.ensure(1)
+            w.ensure(1)
             await shard.serve()
             shard.protocol.send(Kind.APPEND, 1, 40, batch(b"a"))
             shard.protocol.send(Kind.APPEND, 1, 41, batch(b"b"))
@@ -868,9 +930,11 @@ def test_a_shard_whose_partition_moves_away_resigns_and_its_clients_are_sent_on(
             client = Client(w.hub)
             client.send(heartbeat(), 3)
             await shard.hear(Kind.REQUEST)
+            assert w.coordinator(GROUP) == (0, 0)
             w.lead(1, leader=1, epoch=6)
             await shard.hear(Kind.RESIGN)
             assert client.answers((Heartbeat, 3))[0].error_code == ErrorCode.NOT_COORDINATOR
+            assert w.coordinator(GROUP) == (0, 1)
             client.send(heartbeat(), 3)
             assert [a.error_code for a in client.answers((Heartbeat, 3), (Heartbeat, 3))] == [16, 16]
             assert w.states("Spare") == [], "not before it has said so"
@@ -890,7 +954,7 @@ def test_what_a_resigning_shard_had_on_its_way_reaches_no_log(tmp_path: Path) ->
             shard.protocol.send(Kind.ACTIVE, 1)
             await shard.hear(Kind.RESIGN)
             shard.hello()
-            w.hub.ensure(1)
+            w.ensure(1)
             partition, epoch, _ = await shard.hear(Kind.BECOME, 2)
             assert (partition, epoch) == (1, 7)
             assert not w.states("Active")
@@ -952,7 +1016,7 @@ def test_clients_of_a_shard_whose_queue_is_full_are_not_read_until_it_drains(tmp
         async with world(tmp_path) as w:
             await w.serving(1)
             await w.serving(2)
-            link = w.hub._links[1]
+            link = w.hub.partitions.links[1]
             busy, other = Client(w.hub, 1), Client(w.hub, 2)
             link.protocol.pause_writing()  # as the transport does beyond 8 MiB
             busy.send(heartbeat(), 3)
@@ -971,7 +1035,7 @@ def test_the_death_of_a_full_shard_lets_its_clients_go_on(tmp_path: Path) -> Non
         async with world(tmp_path) as w:
             shard = await w.serving(1)
             client = Client(w.hub)
-            w.hub._links[1].protocol.pause_writing()
+            w.hub.partitions.links[1].protocol.pause_writing()
             client.send(heartbeat(), 3)
             assert not client.reading
             shard.protocol.close()
@@ -987,9 +1051,9 @@ def test_long_group_ids_are_hashed_each_time_not_remembered(tmp_path: Path) -> N
             for i in range(300):
                 name = f"{i}-" + "x" * 5000
                 assert w.hub.partition_of(name.encode()) == partition_for_group(name, PARTITIONS)
-            assert len(w.hub._groups) == 0
+            assert len(w.hub.groups) == 0
             w.hub.partition_of(b"short")
-            assert len(w.hub._groups) == 1
+            assert len(w.hub.groups) == 1
             with pytest.raises(ValueError, match="utf-8"):
                 w.hub.partition_of(b"\xff\xfe")
 
@@ -1007,18 +1071,3 @@ def test_closing_hangs_up_on_every_shard_and_asks_for_no_more(tmp_path: Path) ->
             assert len(w.asked) == asked
 
     run(test())
-
-
-def test_a_process_that_waits_for_a_cpu_is_told_from_one_that_hangs() -> None:
-    busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
-    try:
-        deadline = time.monotonic() + 20
-        while not _wants_cpu(busy.pid):
-            assert time.monotonic() < deadline
-        busy.send_signal(signal.SIGSTOP)
-        while _wants_cpu(busy.pid):
-            assert time.monotonic() < deadline
-    finally:
-        busy.kill()
-        busy.wait()
-    assert not _wants_cpu(busy.pid)

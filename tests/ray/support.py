@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import queue
 import random
@@ -22,6 +23,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from actors.cluster import Cluster
 from actors.wire.messages import MetadataRequest
+from placement.hashing import partition_for_group
 from tests.compat.raw import Raw
 
 T = TypeVar("T")
@@ -106,6 +108,12 @@ def free_port() -> int:
 
 
 # --- clients ---
+
+
+def group_beside(group: str) -> str:
+    """A name whose offsets stand in the same partition: whoever coordinates the one coordinates the other."""
+    names = (f"{group}-{number}" for number in itertools.count())
+    return next(name for name in names if partition_for_group(name, 50) == partition_for_group(group, 50))
 
 
 def await_topic(servers: str, name: str, partitions: int) -> None:

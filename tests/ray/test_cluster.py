@@ -25,6 +25,7 @@ from tests.ray.support import (
     committed,
     consumer,
     full_status,
+    group_beside,
     patient,
     produce,
     read_all,
@@ -277,23 +278,31 @@ def test_looking_after_a_silent_controller_takes_a_second_not_thirty(mortal: Clu
     wait_until(lambda: (mortal.check(), mortal._asked is None)[1])
 
 
+LONGEST_PAUSE_S = 4 * 4 + 2
+"""README.md says one to four seconds. A machine that is busy needs four times that, and stands still for two more."""
+
+
 @pytest.mark.parametrize("victim", ["shard", "broker"])
 def test_acknowledged_commits_survive_the_sigkill_of(victim: str, mortal: Cluster, name: str) -> None:
     servers = mortal.bootstrap_servers
     topic(servers, name, 1)
+    # What goes on committing covers up what was lost. This one has the same coordinator, and commits no more.
+    quiet = group_beside(name)
+    client = consumer(servers, quiet)
+    commit(client, name, 7)
+    client.close()
     with Traffic(servers, name, name) as traffic:
         partition = coordinator_of(mortal, name)
         before = shard_of(partition, name) if victim == "shard" else partition["pid"]
         at = traffic.acknowledged
         os.kill(before, signal.SIGKILL)
         wait_until(lambda: traffic.acknowledged > at + 10, what="commits after the kill")
-        at = traffic.acknowledged
-    assert traffic.acknowledged >= at
-    reader = consumer(servers, name)
-    assert committed(reader, name, 1) == [traffic.acknowledged]
-    reader.close()
-    assert traffic.longest_pause() < 60  # 3 s on a quiet machine
+    for group, offset in ((name, traffic.acknowledged), (quiet, 7)):
+        reader = consumer(servers, group)
+        assert committed(reader, name, 1) == [offset]
+        reader.close()
     print(f"{victim}: {traffic.longest_pause():.2f} s")  # noqa: T201
+    assert traffic.longest_pause() < LONGEST_PAUSE_S
     if victim == "broker":
 
         def again() -> dict[str, int] | None:

@@ -15,9 +15,11 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from actors.client import Admin
 from actors.cluster import Cluster
 from placement.hashing import partition_for_group
-from tests.ray.support import consumer, coterie, patient, read_all, topic, wait_until
+from tests.compat.raw import find_coordinator
+from tests.ray.support import consumer, coterie, group_beside, patient, read_all, topic, wait_until
 
 Start = Callable[..., Cluster]
 REPLICATED = {"factor": 3, "min_insync_replicas": "2"}
@@ -115,43 +117,88 @@ class Committer:
         self._thread.join()
 
 
+class Member:
+    """A subscribed consumer that reads in the background; knows what it read, and each change of its partitions."""
+
+    def __init__(self, servers: str, group: str, name: str) -> None:
+        self.values: set[bytes] = set()
+        self.changes: list[tuple[str, int]] = []
+        self.client = consumer(servers, group)
+        self._ended = threading.Event()
+        self.client.subscribe(
+            [name],
+            on_assign=lambda _, partitions: self.changes.append(("assigned", len(partitions))),
+            on_revoke=lambda _, partitions: self.changes.append(("revoked", len(partitions))),
+            on_lost=lambda _, partitions: self.changes.append(("lost", len(partitions))),
+        )
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._ended.is_set():
+            found = self.client.consume(500, 0.1)
+            self.values |= {message.value() for message in found if message.error() is None}
+
+    def end(self) -> None:
+        self._ended.set()
+        self._thread.join()
+
+
+def members_of(servers: str, group: str) -> dict[str, int]:
+    """How many partitions each member of a stable group has, by its id."""
+    with Admin(bootstrap_servers=servers) as admin:
+        (found,) = admin.describe_consumer_groups([group])
+    assert found.state == "Stable"
+    return {member.member_id: len(member.assignment) for member in found.members}
+
+
 def longest_gap(times: list[float], since: float) -> float:
     """The longest time between two of these that ends after `since`, in seconds."""
     return max(later - earlier for earlier, later in pairwise(times) if later > since)
 
 
-@pytest.mark.conformance("D-04")
+@pytest.mark.conformance("A-16", "D-04")
 def test_nothing_acknowledged_is_lost_when_a_leader_is_killed_under_load(three: Cluster, name: str) -> None:
     servers = three.bootstrap_servers
     topic(servers, name, 3, **REPLICATED)
-    client = consumer(servers, name)
-    client.subscribe([name])
-    wait_until(lambda: client.poll(0.1) or client.assignment(), what="an assignment")
+    group = group_beside(f"{name}-c")
+    member = Member(servers, group, name)
     writer, committer = Writer(servers, name), Committer(consumer(servers, f"{name}-c"), name)
     try:
-        wait_until(lambda: len(writer.acknowledged) > 200 and committer.last > 50, what="traffic")
+        wait_until(lambda: len(writer.acknowledged) > 200 and committer.last > 50, 120, "traffic")
+        wait_until(lambda: len(member.values) > 200, what="a member that reads")
+        before_kill = members_of(servers, group)
         index = partition_for_group(f"{name}-c", 50)
         victim = leader_of(three, "__consumer_offsets", index)
+        home = find_coordinator(servers, group)
         wait_until(lambda: whole(three, name, "__consumer_offsets"), what="all replicas in sync")
         epoch = three.status()["brokers"][victim]["epoch"]
         killed_at, before, commits = time.monotonic(), len(writer.acknowledged), committer.last
         os.kill(three.broker_pids()[victim], signal.SIGKILL)
         wait_until(lambda: leader_of(three, "__consumer_offsets", index) != victim, what="another leader")
         wait_until(lambda: committer.last > commits + 20 and committer.times[-1] > killed_at, what="commits again")
+        assert find_coordinator(servers, group) != home
         gap = longest_gap(committer.times, killed_at)
         sys.stdout.write(f"no commit was acknowledged for {gap:.3f} s\n")
         assert gap < 40  # under a second on a quiet machine
         wait_until(lambda: len(writer.acknowledged) > before + 200, what="records again")
         wait_until(lambda: three.status()["brokers"][victim]["epoch"] > epoch, what="the broker's return")
         wait_until(lambda: whole(three, name, "__consumer_offsets"), 60, "all replicas in sync again")
+        writer.end()
+        wait_until(lambda: member.values >= writer.acknowledged, what="the member to read on to the end")
     finally:
         writer.end()
         committer.end()
+        member.end()
     assert writer.failed == 0
     assert read_all(servers, name, len(writer.acknowledged)) >= writer.acknowledged
     (found,) = patient(lambda: consumer(servers, f"{name}-c").committed([TopicPartition(name, 0)], timeout=10))
     assert found.offset >= committer.last
-    client.close()
+    # It is in its generation still: nobody took anything from it, and what it commits in that name is taken.
+    patient(lambda: member.client.commit(asynchronous=False))
+    assert members_of(servers, group) == before_kill
+    assert member.changes == [("assigned", 3)]
+    member.client.close()
 
 
 def test_every_group_goes_on_at_once_when_the_broker_of_many_is_killed(three: Cluster, name: str) -> None:

@@ -21,6 +21,7 @@ def main() -> int:
     parser.add_argument("--most", type=int, default=2000, help="with --bugs: give up after this many seeds")
     parser.add_argument("--known", action="store_true", help="with --bugs: begin with the seed known to find each")
     parser.add_argument("--trace", action="store_true", help="with --seed: print what happens")
+    parser.add_argument("--starved", action="store_true", help="with --seed and --seeds: starve the processes first")
     parser.add_argument("--log", type=Path, help="with --seeds: append progress to this file")
     chosen = parser.parse_args()
     if os.environ.get("PYTHONHASHSEED") != "0":
@@ -37,8 +38,8 @@ def main() -> int:
         return _bugs(chosen.known, chosen.most, chosen.bug)
     if chosen.seeds:
         first, _, last = chosen.seeds.partition("-")
-        return _seeds(int(first), int(last or first), chosen.bug, chosen.log)
-    return _seed(chosen.seed or 0, chosen.bug, chosen.trace)
+        return _seeds(int(first), int(last or first), chosen.bug, chosen.log, chosen.starved)
+    return _seed(chosen.seed or 0, chosen.bug, chosen.trace, chosen.starved)
 
 
 def _write(text: str, log: Path | None = None) -> None:
@@ -49,25 +50,25 @@ def _write(text: str, log: Path | None = None) -> None:
             file.write(text + "\n")
 
 
-def _seed(seed: int, bug: str, trace: bool) -> int:
+def _seed(seed: int, bug: str, trace: bool, starved: bool) -> int:
     from tests.sim.bugs import planted
     from tests.sim.run import command, run
 
-    outcome = run(seed, trace=trace, bug=planted(bug))
+    outcome = run(seed, trace=trace, bug=planted(bug), starved=starved)
     _write(f"seed {seed} ({outcome.scenario}): trace {outcome.digest:08x}, {outcome.figures}")
     if outcome.failure:
         _write(f"{outcome.failure} -- {command(seed, bug)}")
     return 1 if outcome.failure else 0
 
 
-def _seeds(first: int, last: int, bug: str, log: Path | None) -> int:
+def _seeds(first: int, last: int, bug: str, log: Path | None, starved: bool) -> int:
     from tests.sim.bugs import planted
     from tests.sim.run import command, run
 
     changes = planted(bug)
     failed, began, totals = 0, time.monotonic(), Counter[str]()
     for seed in range(first, last + 1):
-        outcome = run(seed, bug=changes)
+        outcome = run(seed, bug=changes, starved=starved)
         totals.update({key: value for key, value in outcome.figures.items() if isinstance(value, int)})
         if outcome.failure:
             failed += 1

@@ -8,15 +8,18 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
-from actors.broker.server import BrokerServer, BrokerSpec
+from actors.broker.server import BrokerServer
+from actors.broker.spec import BrokerSpec
 from actors.controller.metadata_log import MetadataLog
 from actors.controller.server import ControllerServer
 from actors.log.partition_log import PartitionLog
 from actors.offsets_partition.process import ShardProcess
+from actors.runtime.liveness import Sight
 from actors.settings import BrokerConfig
 from placement.metadata import ClusterMetadata, PartitionInfo
 from tests.sim.disks import Disk
 from tests.sim.engine import MS, SECOND, Machine, Process, Simulation
+from tests.sim.processes import look
 
 BROKERS = (0, 1, 2)
 SECRET = b"the simulated cluster's"
@@ -69,9 +72,10 @@ class SimBroker:
             socket_path=self._socket,
             config=self.cluster.settings,
         )
-        server = BrokerServer(spec, self.cluster.find_controller)
-        process.on_kill.append(lambda: self._closed(server, self.cluster.controller_process))
+        process.on_kill.append(lambda: self._closed(self.cluster.controller_process))
         try:
+            server = await BrokerServer.open(spec, self.cluster.find_controller)
+            process.on_kill.append(server.context.data_dir.abandon)
             await server.start()
         except Exception as error:
             self.cluster.sim.say(f"{process.name} cannot start: {error!r}")
@@ -79,14 +83,12 @@ class SimBroker:
         else:
             self.server = server
 
-    def _closed(self, server: BrokerServer, launcher: Process | None) -> None:
+    def _closed(self, launcher: Process | None) -> None:
         """The kernel closes a dead process's files. Whoever has it started hears if it had not begun to serve."""
-        if self.server is server:
+        if self.server is not None:
             self.server = None
         elif self.process is not None and launcher is not None and not self.ended_on_purpose:
             self.cluster.sim.at(self.cluster.sim.now + 10 * MS, launcher, self._start_failed)
-        if hasattr(server, "context"):
-            server.context.data_dir.abandon()
 
     def _start_failed(self) -> None:
         if self.cluster.controller is not None and not self.running:
@@ -150,7 +152,7 @@ class SimBroker:
 
     def log(self, topic: str, index: int) -> PartitionLog | None:
         """The log as the running process has it."""
-        if self.server is None or not hasattr(self.server, "context"):
+        if self.server is None:
             return None
         return self.server.context.data_dir.get(topic, index)
 
@@ -222,6 +224,7 @@ class Cluster:
         broker = self.brokers[broker_id]
         process = broker.process
         if process is not None:
+            self.sim.judge_kill(process)
             broker.ended_on_purpose = True
             self._kill(process)
 
@@ -234,6 +237,9 @@ class Cluster:
 
     def start_shards(self, broker_id: int, count: int) -> None:
         self.brokers[broker_id].start_shards(count)
+
+    def look_at(self, broker_id: int, pid: int) -> Sight | None:
+        return look(pid)
 
     # -- what is true
 

@@ -1,7 +1,7 @@
 """Virtual time, processes, and an event loop for each: what asyncio asks of a loop, without a clock or a thread.
 
-A process can be killed (nothing of it runs any more) and stopped (what is due waits until it goes on). Sockets are
-network.py's.
+A process can be killed (nothing of it runs any more), stopped, and starved (what is due waits until it goes on, or is
+fed). Sockets are network.py's.
 """
 
 from __future__ import annotations
@@ -89,6 +89,9 @@ class Process:
         self.pid = sim.next_pid()
         self.alive = True
         self.stopped = False
+        self.starved = False
+        self.starved_since_us: int | None = None
+        self.cpu_us = 0
         self.loop = SimLoop(self)
         self.on_kill: list[Callable[[], None]] = []
         self.endpoints: dict[Any, None] = {}
@@ -134,11 +137,27 @@ class Process:
             return
         self.sim.say(f"{self.name} goes on")
         self.stopped = False
-        frozen, self.frozen = self.frozen, []
-        self.sim.ready.extend(frozen)
+        self._thaw()
         if self.sim.random.random() < 0.5:
             self.loop.stale_us = self.loop.turn_began_us
             self.loop.call_soon(self.loop.forget_stale)
+
+    def starve(self) -> None:
+        """It is runnable, and others have the CPU."""
+        if self.starved_since_us is None:
+            self.starved_since_us = self.sim.now
+        self.starved = True
+
+    def feed(self, cpu_us: int) -> None:
+        """It has the CPU, for all that has come meanwhile."""
+        self.starved = False
+        self.cpu_us += cpu_us
+        self._thaw()
+
+    def _thaw(self) -> None:
+        if not self.stopped and not self.starved:
+            frozen, self.frozen = self.frozen, []
+            self.sim.ready.extend(frozen)
 
 
 class Simulation:
@@ -159,6 +178,8 @@ class Simulation:
         self.digest = 0
         self.over = False
         self.failure: BaseException | None = None
+        self.judge_kill: Callable[[Process], None] = lambda process: None
+        """Told whom the product kills for its silence."""
         self._timers: list[tuple[int, int, Handle]] = []
         self._count = 0
         self._pids = 1000
@@ -224,7 +245,7 @@ class Simulation:
         callback, process = handle._callback, handle._process
         if callback is None or not process.alive:
             return
-        if process.stopped:
+        if process.stopped or process.starved:
             process.frozen.append(handle)
             return
         self.steps += 1

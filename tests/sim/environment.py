@@ -14,8 +14,10 @@ from typing import Any
 
 import actors.broker.connection
 import actors.broker.housekeeping
+import actors.broker.registration
 import actors.broker.replication.manager
 import actors.broker.server
+import actors.broker.shards.processes
 import actors.client.net.network
 import actors.controller.metadata_log
 import actors.controller.server
@@ -30,10 +32,10 @@ import actors.log.repair
 import actors.log.swap
 import actors.log.upkeep
 import actors.offsets_partition.process
-import actors.shards.hub
 from actors.log.compaction import CompactionPlan, CompactionResult
 from tests.sim import disks
 from tests.sim.engine import MS, Process, Simulation
+from tests.sim.processes import look
 
 
 def _sim() -> Simulation:
@@ -132,11 +134,8 @@ class BootId:
 def _kill(pid: int) -> None:
     process = _sim().processes.get(pid)
     if process is not None:
+        _sim().judge_kill(process)
         _sim().after(1 * MS, process.kill)
-
-
-def _wants_cpu(pid: int) -> bool:
-    return False
 
 
 async def _compact(plan: CompactionPlan) -> CompactionResult:
@@ -167,10 +166,11 @@ _EXCHANGED: list[tuple[Any, str, Any]] = [
     (actors.links.control, "secrets", _IDS),
     (actors.client.net.network, "random", Chance()),
     (actors.offsets_partition.process, "os", _KERNEL),
+    (actors.broker.registration, "os", _KERNEL),
     (actors.broker.server, "os", _KERNEL),
     (actors.offsets_partition.process, "gc", NoCollector()),
-    (actors.shards.hub, "_kill", _kill),
-    (actors.shards.hub, "_wants_cpu", _wants_cpu),
+    (actors.broker.shards.processes, "_kill", _kill),
+    (actors.broker.shards.processes, "look", look),
     (actors.broker.housekeeping, "_in_process", _compact),
     (actors.log.data_dir, "_BOOT_ID", BootId()),
     (actors.controller.metadata_log, "_SNAPSHOT_EVERY", 10),

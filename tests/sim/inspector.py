@@ -153,7 +153,7 @@ class Inspector:
         """At rest, what shards owe is what they park, and that is not old."""
         for broker in self.cluster.brokers:
             if broker.server is not None:
-                for link in broker.server.shards._links.values():
+                for link in broker.server.shards.partitions.links.values():
                     if len(link.pending) > 20:
                         self.sim.fail(
                             "answered-once", f"{broker.host} waits for {len(link.pending)} answers of a shard"

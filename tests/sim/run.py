@@ -8,7 +8,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from tests.sim.environment import exchanged
 from tests.sim.history import History
 from tests.sim.network import Network
 from tests.sim.scenario import Scenario, scenario_of
+from tests.sim.starvation import Starvation
 from tests.sim.witness import Witness
 
 _READY_US = 20 * SECOND
@@ -74,6 +75,8 @@ class World:
             sim.after(sim.random.randint(0, 1500) * MS, client.start)
         sim.run_until(sim.now + 2 * SECOND)
         self.witness.keep_watching()
+        if self.scenario.starved:
+            Starvation(self).run()
         self.faults.begin()
         sim.run_until(sim.now + self.scenario.faults_us)
         self.faults.heal()
@@ -109,9 +112,12 @@ def run(
     bug: list[tuple[Any, str, Any]] | None = None,
     scenario: Scenario | None = None,
     inspect: Callable[[World], None] | None = None,
+    starved: bool = False,
 ) -> Outcome:
     """One run of `seed`. `bug` breaks the product: (owner, name, value) to exchange."""
     scenario = scenario or scenario_of(seed)
+    if starved:
+        scenario = replace(scenario, starved=True)
     root = "/dev/shm" if os.path.isdir("/dev/shm") else None
     folder = Path(tempfile.mkdtemp(prefix="coterie-sim-", dir=root))
     sim = Simulation(seed, trace=trace)

@@ -27,6 +27,8 @@ class Scenario:
     disks_fail: bool = False
     compact: bool = False
     moves: bool = False
+    starved: bool = False
+    """Before the faults, all processes get hardly any CPU for a while."""
     faults_us: int = 10 * SECOND
     groups: tuple[Group, ...] = field(default_factory=tuple)
 
@@ -79,7 +81,7 @@ def scenario_of(seed: int) -> Scenario:
         groups += (("h", "sticky", (None, None)),)
     compact = chance.random() < 0.2
     kind, moves = chance.random(), chance.random() < 0.4
-    common: dict[str, Any] = {"groups": groups, "moves": moves}
+    common: dict[str, Any] = {"groups": groups, "moves": moves, "starved": seed % 8 in (2, 6)}
     if kind < 0.60:
         return Scenario("replicated", compact=compact, **common)
     if kind < 0.75:

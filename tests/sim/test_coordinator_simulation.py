@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
-from tests.support.coordination_simulator import World, run
+from tests.support.coordination_simulator import run
 
 SEEDS_PER_TEST = 20
 
@@ -23,7 +25,28 @@ def test_a_seed_gives_the_same_run() -> None:
     assert run(8).log != one.log
 
 
-def test_faults_do_happen() -> None:
-    metrics = [run(seed).shard.metrics for seed in range(3)]
+def test_faults_of_every_kind_happen_until_all_is_healed() -> None:
+    servers = [run(seed) for seed in range(10)]
+    faults = sum((server.world.faults for server in servers), Counter[str]())
+    assert set(faults) == {
+        "a consumer's crash",
+        "a failover",
+        "a slow append",
+        "a slow network",
+        "an append refused",
+        "an outcome unknown",
+        "slow replication",
+    }
+    assert sum(server.epoch for server in servers) == faults["a failover"] + faults["an outcome unknown"]
+    for server in servers:
+        assert server.shard.metrics.rebalances_completed > 0
+        assert not server.world.chance("a fault after all", 1.0), "all is well by then"
+
+
+def test_faults_leave_their_marks() -> None:
+    metrics = [run(seed).shard.metrics for seed in (5, 9, 13, 17)]
     assert sum(m.rebalances_completed for m in metrics) > 3
-    assert World(1).chance(1.0)
+    assert sum(m.appends_refused for m in metrics) > 0
+    assert sum(m.appends_timed_out for m in metrics) > 0
+    assert sum(m.members_expired for m in metrics) > 0
+    assert sum(m.loads for m in metrics) > len(metrics), "no shard was lost"

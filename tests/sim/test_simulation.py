@@ -58,7 +58,7 @@ def test_a_planted_bug_is_found(bug: str, found: dict[str, str]) -> None:
 
 
 def test_a_failure_prints_the_line_that_repeats_it(found: dict[str, str]) -> None:
-    line = re.search(r"python -m tests\.simulation (--seed \d+ --bug [a-z-]+)", found["generation-reused"])
+    line = re.search(r"python -m tests\.sim (--seed \d+ --bug [a-z-]+)", found["generation-reused"])
     assert line is not None
     again = _simulate(*line[1].split())
     assert again.returncode == 1

@@ -71,11 +71,29 @@ def test_lag_of_a_living_group_and_of_one_without_members(
 def test_lag_of_a_deleted_topic_is_unknown(
     spark: SparkSession, servers: str, admin: Admin, topic: str, name: str
 ) -> None:
-    admin.alter_consumer_group_offsets(name, {TopicPartition(topic, 0): OffsetAndMetadata(3)})
+    """As long as the group has an offset there; when it has gone with its topic, there is no row any more."""
+    kept = f"{topic}-kept"
+    admin.create_topics([NewTopic(kept, 1, 1)])
+    await_topic(servers, kept, 1)
+    at = {TopicPartition(topic, 0): OffsetAndMetadata(3), TopicPartition(kept, 0): OffsetAndMetadata(0)}
+    admin.alter_consumer_group_offsets(name, at)
+
+    def rows() -> dict[str, tuple[int | None, ...]]:
+        found = lag(spark, [name], servers).collect()
+        assert {r["group"] for r in found} == {name}
+        return {r["topic"]: (r["current_offset"], r["log_end_offset"], r["lag"]) for r in found}
+
+    assert rows() == {topic: (3, 100, 97), kept: (0, 0, 0)}
     admin.delete_topics([topic])
     await_topic(servers, topic, 0)
-    rows = lag(spark, [name], servers).collect()
-    assert [(r["current_offset"], r["log_end_offset"], r["lag"]) for r in rows] in ([], [(3, None, None)])
+
+    def gone() -> bool:
+        found = rows()
+        assert found.pop(kept) == (0, 0, 0)
+        assert found in ({}, {topic: (3, None, None)})
+        return not found
+
+    wait_until(gone, what="the offset to go with its topic")
 
 
 def test_history_and_its_summary(spark: SparkSession, servers: str, admin: Admin, topic: str, name: str) -> None:

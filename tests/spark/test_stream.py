@@ -131,17 +131,31 @@ def test_two_jobs_and_a_pool_share_a_group(spark: SparkSession, cluster: Cluster
     second = stream(spark, servers, topic_name, two, members=1, maxOffsetsPerTrigger=40).start()
     with ConsumerPool(topic_name, group, lambda record: None, 1, bootstrap_servers=servers) as pool:
         wait_until(lambda: all(s.assignment for s in pool.status()), what="the pool's share")
+        wait_until(lambda: shares(servers, group) == [1, 1, 2], what="a share for each")
+        wait_until(lambda: committed(servers, topic_name) == ends(servers, topic_name), 90, "all that was there")
+        # What the pool says of itself is a little behind its commits.
+        wait_until(lambda: len(one.values) + len(two.values) + pool.handled() >= 400, what="all that was there")
+        before = pool.handled()
         extra = set(send(servers, topic_name, range(400, 800)))
         wait_until(lambda: committed(servers, topic_name) == ends(servers, topic_name), 90, "everything committed")
-        # What the pool says of itself is a little behind its commits.
-        wait_until(lambda: len(one.values) + len(two.values) + pool.handled() >= 800, what="everything handled")
-        handled = pool.handled()
+        mine, yours = extra.intersection(one.values), extra.intersection(two.values)
+        wait_until(lambda: len(mine) + len(yours) + pool.handled() - before >= 400, what="everything handled")
+        assert shares(servers, group) == [1, 1, 2]
     first.stop()
     second.stop()
     assert first.exception() is None
     assert second.exception() is None
-    assert handled > 0
+    # Each had the records of the partitions it held, and nobody had another's.
+    assert not mine & yours
+    assert {len(mine), len(yours), len(extra - mine - yours)} == {100, 200}
     assert set(one.values) | set(two.values) <= values | extra
+
+
+def shares(servers: str, group: str) -> list[int]:
+    """How many partitions each member of a group holds, in order."""
+    with Admin(bootstrap_servers=servers) as admin:
+        (found,) = admin.describe_consumer_groups([group])
+    return sorted(len(member.assignment) for member in found.members)
 
 
 def test_an_empty_trigger_calls_nobody(spark: SparkSession, cluster: Cluster, topic_name: str) -> None:

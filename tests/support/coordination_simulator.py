@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 import sys
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
@@ -53,6 +53,8 @@ class World:
         self._events: list[tuple[int, int, Callable[[], None]]] = []
         self._count = 0
         self.faulty = True
+        self.faults: Counter[str] = Counter()
+        """What went wrong, by kind."""
 
     def after(self, delay_ms: int, action: Callable[[], None]) -> None:
         self._count += 1
@@ -64,9 +66,11 @@ class World:
             action()
         self.now_ms = end_ms
 
-    def chance(self, probability: float) -> bool:
-        """True that often, but only while there are faults."""
-        return self.faulty and self.random.random() < probability
+    def chance(self, kind: str, probability: float) -> bool:
+        """Whether this fault happens now: that often, but only while there are faults."""
+        happens = self.faulty and self.random.random() < probability
+        self.faults[kind] += happens
+        return happens
 
     def delay(self, most_ms: int) -> int:
         return self.random.randint(1, most_ms)
@@ -89,6 +93,7 @@ class Server(Driver):
         self.epoch = 0
         self.turns = 0
         self.log_free_ms = 0
+        self.followers_free_ms = 0
         self.committed: dict[int, int] = {}
         """Partition -> the last offset a consumer was told is committed."""
         self._tick()
@@ -135,7 +140,7 @@ class Server(Driver):
 
     def _to_log(self, append: Append) -> None:
         world, epoch = self.world, self.epoch
-        slow = 3_000 if world.chance(0.02) else 10
+        slow = 3_000 if world.chance("a slow append", 0.02) else 10
         self.log_free_ms = max(self.log_free_ms, world.now_ms) + world.delay(slow)
         world.after(self.log_free_ms - world.now_ms, lambda: self._outcome(epoch, append))
 
@@ -144,10 +149,10 @@ class Server(Driver):
         if epoch != self.epoch:
             return
         self._set_clock()
-        if world.chance(0.08):
+        if world.chance("an append refused", 0.08):
             world.say(f"append {append.batch_id} refused")
             self.shard.append_refused(append.batch_id, world.random.choice([19, 10, 56]), self.now)
-        elif world.chance(0.01):
+        elif world.chance("an outcome unknown", 0.01):
             world.say(f"append {append.batch_id}: outcome unknown")
             if world.random.random() < 0.5:
                 self.write(append)
@@ -156,8 +161,10 @@ class Server(Driver):
             base = len(self.log)
             self.write(append)
             self.shard.appended(append.batch_id, base, len(self.log), self.now)
-            end, slow = len(self.log), 7_000 if world.chance(0.02) else 10
-            world.after(world.delay(slow), lambda: self._replicated(epoch, end))
+            end, slow = len(self.log), 7_000 if world.chance("slow replication", 0.02) else 10
+            # In order, as everything on a connection to a follower: what comes after a slow one waits, too.
+            self.followers_free_ms = max(self.followers_free_ms, world.now_ms) + world.delay(slow)
+            world.after(self.followers_free_ms - world.now_ms, lambda: self._replicated(epoch, end))
         self.take_turn()
 
     def _replicated(self, epoch: int, end: int) -> None:
@@ -225,7 +232,8 @@ class Connection:
         self.slots.append(slot)
         world = self.world
         # A connection keeps its order, however long each leg takes.
-        self.last_request_ms = max(self.last_request_ms, world.now_ms + world.delay(800 if world.chance(0.02) else 5))
+        slow = 800 if world.chance("a slow network", 0.02) else 5
+        self.last_request_ms = max(self.last_request_ms, world.now_ms + world.delay(slow))
         token = (self.connection_id, slot)
         world.after(self.last_request_ms - world.now_ms, lambda: self.server.receive(token, request))
 
@@ -442,9 +450,9 @@ def divide(member_ids: list[str]) -> dict[str, bytes]:
 def _faults(world: World, server: Server, consumers: list[Consumer]) -> None:
     if not world.faulty:
         return
-    if world.random.random() < 0.15:
+    if world.chance("a failover", 0.15):
         server.crash()
-    elif world.random.random() < 0.3:
+    elif world.chance("a consumer's crash", 0.3):
         world.random.choice(consumers).crash()
     world.after(world.delay(4_000), lambda: _faults(world, server, consumers))
 

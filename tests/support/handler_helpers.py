@@ -14,7 +14,7 @@ from actors.broker.connection import Connection
 from actors.broker.context import BrokerContext, Request
 from actors.broker.handlers.registry import HANDLERS
 from actors.broker.slots import Slot
-from actors.controller.decisions import topics as administration
+from actors.controller.decisions import topics
 from actors.log.data_dir import DataDir
 from actors.settings import BrokerConfig
 from actors.wire.errors import ErrorCode
@@ -122,7 +122,7 @@ class Controller:
     def answer(self) -> None:
         """Decide the oldest call, and answer it once the broker has the image."""
         operation, arguments, done = self.calls.pop(0)
-        result, records = administration.operate(
+        result, records = topics.operate(
             self.metadata, self.config, operation, arguments, lambda: next(self._ids).to_bytes(16, "big"), NOW_MS
         )
         for record in records:
@@ -134,12 +134,23 @@ class Controller:
 
 
 class Shards:
-    def __init__(self) -> None:
-        self.ensured: list[int] = []
+    """Shards that serve, but those in `starting`: who waits for one of them stands in `waiters`."""
 
-    def ensure(self, partition: int) -> bool:
-        self.ensured.append(partition)
-        return True
+    def __init__(self) -> None:
+        self.awaited: list[int] = []
+        self.starting: set[int] = set()
+        self.waiters: dict[int, list[Callable[[ErrorCode], None]]] = {}
+
+    def await_serving(self, partition: int, done: Callable[[ErrorCode], None]) -> None:
+        self.awaited.append(partition)
+        if partition in self.starting:
+            self.waiters.setdefault(partition, []).append(done)
+        else:
+            done(ErrorCode.NONE)
+
+    def settle(self, partition: int, code: ErrorCode = ErrorCode.NONE) -> None:
+        for done in self.waiters.pop(partition, []):
+            done(code)
 
 
 class Replication:
@@ -148,6 +159,7 @@ class Replication:
     def __init__(self) -> None:
         self.leading = True
         self.known = True
+        self.lags: dict[tuple[str, int], int] = {}
         self.appends: list[tuple[str, int]] = []
         self.waiters: list[tuple[str, int, int, Callable[[ErrorCode], None]]] = []
         self.start_waiters: list[tuple[str, int, int, Callable[[ErrorCode], None]]] = []
@@ -168,6 +180,9 @@ class Replication:
 
     def watermark_is_known(self, topic: str, index: int) -> bool:
         return self.known
+
+    def lag(self, topic: str, index: int) -> int:
+        return self.lags.get((topic, index), 0)
 
 
 class Pending:

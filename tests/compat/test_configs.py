@@ -1,0 +1,80 @@
+"""Settings as Kafka's own tool and librdkafka see them: what is described, and what is taken without effect."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import confluent_kafka
+import pytest
+from confluent_kafka.admin import AclOperation, AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
+
+from tests.compat.drivers import Confluent
+from tests.compat.peers import Peer, UnavailableError, kafka_jars
+
+TIMEOUT_S = 120
+
+
+def kafka_configs(peer: Peer, *arguments: str) -> str:
+    """What kafka-configs.sh prints; fails with its errors. Skips where there is no Java."""
+    try:
+        classpath = f"{kafka_jars()}/*"
+    except UnavailableError as reason:
+        pytest.skip(f"Kafka's tools cannot run here: {reason}")
+    command = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", classpath, "kafka.admin.ConfigCommand"]
+    command += ["--bootstrap-server", peer.bootstrap_servers, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def described(text: str) -> dict[str, str]:
+    """Names and values of the tool's lines: `  NAME=VALUE sensitive=false synonyms={...}`."""
+    return dict(re.findall(r"^  ([\w.]+)=(.*) sensitive=\w+ synonyms=", text, re.MULTILINE))
+
+
+def test_kafkas_tool_describes_a_broker_with_all_of_kafkas_keys(kafka: Peer) -> None:
+    text = kafka_configs(kafka, "--describe", "--entity-type", "brokers", "--entity-name", "0", "--all")
+    values = described(text)
+    first = kafka.bootstrap_servers.split(",")[0]
+    assert values["advertised.listeners"] == values["listeners"] == f"PLAINTEXT://{first}"
+    assert (values["node.id"], values["broker.id"], values["process.roles"]) == ("0", "0", "broker")
+    assert (Path(values["log.dirs"]) / "meta.properties").exists()
+    assert (values["num.io.threads"], values["log.retention.hours"]) == ("8", "168")
+    assert "  ssl.keystore.password=null sensitive=true synonyms={" in text
+    assert len(values) > 300
+
+
+def test_what_librdkafka_sets_without_effect_kafkas_tool_describes(kafka: Peer, name: str) -> None:
+    Confluent().create_topic(kafka.bootstrap_servers, name, 1)
+    wanted = {"preallocate": "true", "compression.zstd.level": "5"}
+    entries = [ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET) for key, value in wanted.items()]
+    resource = ConfigResource(ConfigResource.Type.TOPIC, name, incremental_configs=entries)
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+    admin.incremental_alter_configs([resource])[resource].result(TIMEOUT_S)
+    text = kafka_configs(kafka, "--describe", "--entity-type", "topics", "--entity-name", name, "--all")
+    values = described(text)
+    assert (values["preallocate"], values["compression.zstd.level"], values["local.retention.ms"]) == (
+        "true",
+        "5",
+        "-2",
+    )
+    assert re.search(r"^  segment\.ms=604800000 .*DEFAULT_CONFIG:log\.roll\.hours=168", text, re.MULTILINE)
+
+
+def test_kafkas_tool_describes_the_settings_of_a_group(kafka: Peer, name: str) -> None:
+    values = described(kafka_configs(kafka, "--describe", "--entity-type", "groups", "--entity-name", name, "--all"))
+    assert values["consumer.session.timeout.ms"] == "45000"
+
+
+def test_librdkafka_is_told_all_operations(kafka: Peer, name: str) -> None:
+    Confluent().create_topic(kafka.bootstrap_servers, name, 1)
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+    cluster = admin.describe_cluster(include_authorized_operations=True).result(TIMEOUT_S)
+    topics = admin.describe_topics(confluent_kafka.TopicCollection([name]), include_authorized_operations=True)
+    everything = {AclOperation.DESCRIBE, AclOperation.ALTER, AclOperation.CREATE}
+    assert everything | {AclOperation.CLUSTER_ACTION} <= set(cluster.authorized_operations)
+    assert everything | {AclOperation.READ, AclOperation.WRITE} <= set(
+        topics[name].result(TIMEOUT_S).authorized_operations
+    )

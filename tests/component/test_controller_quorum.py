@@ -1,0 +1,51 @@
+"""What the controller says of its log and of how far each broker has it; and how far a follower is behind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from test_controller_server import controller, create
+
+from actors.log.replication import FollowerReplica, LeaderReplica
+from tests.support.replica_log import MemoryLog
+from tests.support.runtime_helpers import FakeBroker, run, until
+
+
+def test_a_broker_that_has_not_heard_of_a_change_is_behind_the_metadata_log(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with controller(tmp_path) as c:
+            one = await FakeBroker(0).register(c.port)
+            two = await FakeBroker(1).register(c.port)
+            before = c.metadata.version
+            await until(lambda: c.server.quorum(0)["brokers"][1][1] == before, what="both to have it")
+            two.acks = False
+            assert (await create(one, "t"))["error_code"] == 0
+            quorum = (await one.call("describe_quorum", 2))["result"]
+            rows = {broker: (end, heard, caught_up) for broker, end, heard, caught_up in quorum["brokers"]}
+            end = c.metadata.version
+            assert (quorum["log_end_offset"], quorum["controller_epoch"], quorum["port"]) == (end, 1, c.port)
+            assert (rows[0][0], rows[1][0]) == (end, before)
+            assert rows[0][1] == rows[0][2] <= quorum["now_ms"], "who has all of it is caught up when it is heard"
+            assert 0 < rows[1][2] <= rows[1][1]
+            two.send(type="heartbeat", sent=0.0, load={})
+            await two.hear("heartbeat")
+            assert c.server.quorum(0)["brokers"][1][2] > c.server.quorum(0)["brokers"][1][3]
+
+    run(test())
+
+
+def test_a_follower_knows_how_far_it_is_behind_the_leaders_watermark() -> None:
+    log = MemoryLog()
+    for _ in range(3):
+        log.append([b"v"] * 4, 1)
+    leader = LeaderReplica(0, log, leader_epoch=1, replicas=(0, 1), isr=(0,), partition_epoch=1, min_insync=1, now_ms=0)
+    leader.connect(1, 5, 0)
+    log.advance_high_watermark(12)
+    follower, lags = FollowerReplica(MemoryLog(), 1), []
+    assert follower.lag == 0
+    while (push := leader.take_push(1, 1, 0)) is not None:
+        leader.on_ack(1, follower.on_push(push, 0), 0)
+        lags.append(follower.lag)
+    assert lags[-1] == 0
+    assert sorted(set(lags), reverse=True) == [lag for n, lag in enumerate(lags) if lag not in lags[:n]]
+    assert lags[0] > 0

@@ -1,0 +1,88 @@
+"""What a broker does not serve is said: to clients by UNSUPPORTED_VERSION, to its owner in the log by its name."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kio.schema.index import api_key_map
+
+from actors.broker.handlers import not_served
+from actors.wire.api_names import API_NAMES
+from actors.wire.errors import ErrorCode
+from actors.wire.messages import (
+    ApiVersionsRequest,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupHeartbeatRequest,
+    DescribeShareGroupOffsetsRequest,
+    ShareGroupDescribeRequest,
+)
+from tests.component.test_broker_server import VERSIONS, world
+from tests.support.handler_helpers import Broker
+from tests.support.runtime_helpers import run, until
+
+GROUPS: dict[type[Any], dict[str, Any]] = {
+    ConsumerGroupDescribeRequest: {"group_ids": ["a", "b"]},
+    ShareGroupDescribeRequest: {"group_ids": ["a", "b"]},
+    DescribeShareGroupOffsetsRequest: {
+        "groups": [
+            DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup(group_id=each, topics=None)
+            for each in ("a", "b")
+        ]
+    },
+}
+
+
+@pytest.mark.parametrize("api", not_served.APIS, ids=lambda api: API_NAMES[api.API.api_key])
+def test_a_group_protocol_that_is_not_served_is_refused_by_name(tmp_path: Path, api: not_served.NotServed) -> None:
+    broker = Broker(tmp_path)
+    first, last = api.VERSIONS
+    for version in range(first, last + 1):
+        response = broker.ask(api.API(**GROUPS.get(api.API, {})), version)
+        refused = response.groups if api.API in GROUPS else [response]
+        assert [each.error_code for each in refused] == [ErrorCode.UNSUPPORTED_VERSION] * len(refused)
+        assert all("not served" in each.error_message for each in refused)
+        if api.API in GROUPS:
+            assert [each.group_id for each in refused] == ["a", "b"]
+
+
+def test_a_consumer_of_the_new_protocol_is_told_what_to_set(tmp_path: Path) -> None:
+    response = Broker(tmp_path).ask(ConsumerGroupHeartbeatRequest(group_id="g", member_id="m"), 1)
+    assert "group.protocol=classic" in response.error_message
+
+
+def test_what_is_refused_stands_in_api_versions(tmp_path: Path) -> None:
+    request = ApiVersionsRequest(client_software_name="t", client_software_version="1")
+    listed = {each.api_key: (each.min_version, each.max_version) for each in Broker(tmp_path).ask(request, 3).api_keys}
+    assert {api.API.api_key: api.VERSIONS for api in not_served.APIS}.items() <= listed.items()
+
+
+def test_every_api_of_kafka_has_its_name() -> None:
+    known = {key: "".join(word.capitalize() for word in name.split("_")) for key, name in api_key_map.items()}
+    assert known.items() <= API_NAMES.items()
+
+
+@pytest.mark.parametrize(
+    ("api_key", "said"), [(58, "Envelope is not served"), (999, "API key 999 is not served"), (-5, "API key -5")]
+)
+def test_an_api_that_is_not_served_is_logged_by_its_name(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, api_key: int, said: str
+) -> None:
+    """The header's form depends on the API, and nothing of it was readable: "malformed request header: 58"."""
+
+    async def test() -> None:
+        async with world(tmp_path) as w:
+            stranger, other = await w.client(), await w.client()
+            stranger.writer.write(struct.pack(">ihhihB", 11, api_key, 2, 1, -1, 0))
+            assert await asyncio.wait_for(stranger.closed(), 60)
+            await until(lambda: said in caplog.text)
+            other.send(VERSIONS)
+            assert (await other.answer()).error_code == 0
+
+    with caplog.at_level(logging.WARNING):
+        run(test())
+    assert "malformed" not in caplog.text

@@ -1,0 +1,153 @@
+"""A shard's process, or its broker, stands still, and members' heartbeats wait unread: nobody is expelled for it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import pytest
+from test_shard_process import FakeBroker
+
+from actors.links.relay import Kind
+from actors.offsets_partition import process as module
+from actors.offsets_partition.process import ShardProcess
+from actors.runtime.liveness import SharedClock
+from actors.wire import messages
+from actors.wire.errors import ErrorCode
+from tests.support.runtime_helpers import run, until
+
+Join = messages.JoinGroupRequest
+Sync = messages.SyncGroupRequest
+
+
+class Time:
+    """The module `time`, put forward by the test."""
+
+    ahead_ns = 0
+
+    def monotonic_ns(self) -> int:
+        return time.monotonic_ns() + self.ahead_ns
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(time, name)
+
+
+@asynccontextmanager
+async def shard(path: Path) -> AsyncIterator[tuple[ShardProcess, FakeBroker]]:
+    broker = await FakeBroker(str(path / "s")).listen()
+    made = ShardProcess(broker.path, "tests")
+    task = asyncio.ensure_future(made.run())
+    try:
+        await broker.hear(Kind.HELLO)
+        yield made, broker
+    finally:
+        task.cancel()
+        broker.server.close()
+        for link in list(broker.links):
+            link.close()
+        await asyncio.sleep(0)
+
+
+async def member(broker: FakeBroker, session_ms: int) -> messages.HeartbeatRequest:
+    """The one member of a stable group; its heartbeat."""
+    protocol = Join.JoinGroupRequestProtocol(name="range", metadata=b"")
+    asked = Join(
+        group_id="g",
+        session_timeout_ms=session_ms,
+        rebalance_timeout_ms=60_000,
+        member_id="",
+        protocol_type="consumer",
+        protocols=[protocol],
+    )
+    joined = await broker.answer(broker.ask(asked, 3))
+    assert joined.error_code == 0
+    who = {"group_id": "g", "generation_id": joined.generation_id, "member_id": joined.member_id}
+    given = Sync.SyncGroupRequestAssignment(member_id=joined.member_id, assignment=b"all")
+    synced = await broker.answer(broker.ask(Sync(**who, assignments=[given]), 3))
+    assert synced.error_code == 0
+    return messages.HeartbeatRequest(**who)
+
+
+def test_deadlines_do_not_count_time_in_which_the_process_or_its_broker_stood_still() -> None:
+    clock = SharedClock(5_000)
+    for now_ms in range(5_000, 8_001, 250):
+        clock.heard(now_ms)
+        assert clock.now_ms(now_ms) == now_ms
+    assert clock.now_ms(8_900) == 8_900
+    assert clock.now_ms(68_000) == 9_000
+    clock.heard(68_000)
+    assert clock.now_ms(68_000) == 9_000, "it does not go on from there either"
+    assert clock.now_ms(68_250) == 9_250
+
+
+def test_a_member_whose_heartbeat_waits_in_the_broker_survives_a_stall_of_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process ran all the while, so that its timers were in time, and expelled who could not be heard."""
+
+    async def test() -> None:
+        clock = Time()
+        monkeypatch.setattr(module, "time", clock)
+        async with shard(tmp_path) as (process, broker):
+            await broker.serving()
+            heartbeat = await member(broker, 20_000)
+            for _ in range(240):
+                clock.ahead_ns += 250_000_000
+                process._fire()
+            answer = await broker.answer(broker.ask(heartbeat, 3))
+            assert answer.error_code == ErrorCode.NONE
+
+    run(test())
+
+
+def test_a_member_that_says_nothing_while_the_broker_pings_is_expelled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test() -> None:
+        clock = Time()
+        monkeypatch.setattr(module, "time", clock)
+        async with shard(tmp_path) as (process, broker):
+            await broker.serving()
+            heartbeat = await member(broker, 20_000)
+            for pings in range(1, 101):
+                clock.ahead_ns += 250_000_000
+                broker.link.send(Kind.PING)
+                await broker.hear(Kind.PONG, pings)
+                process._fire()
+            answer = await broker.answer(broker.ask(heartbeat, 3))
+            assert answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+    run(test())
+
+
+def test_what_came_while_the_process_was_in_the_middle_of_something_is_read_before_sessions_expire(
+    tmp_path: Path,
+) -> None:
+    """The loop runs what is due, and what that asked to be called soon, before it reads again."""
+
+    async def test() -> None:
+        async with shard(tmp_path) as (_, broker):
+            await broker.serving(group_min_session_timeout_ms=100)
+            heartbeat = await member(broker, 400)
+            slots: list[int] = []
+
+            def stands_still(protocol: Any, kind: int, a: int, b: int, payload: bytes) -> None:
+                if kind == Kind.PONG and not slots:
+                    slots.append(broker.ask(heartbeat, 3))
+                    broker.link.flush()
+                    time.sleep(0.6)
+                broker.heard.append((kind, a, b, payload))
+
+            broker.link._on_message = stands_still
+            broker.link.send(Kind.PING)
+            await until(lambda: slots)
+            answer = await broker.answer(slots[0])
+            assert answer.error_code == ErrorCode.NONE
+            assert msgpack.unpackb((await broker.hear(Kind.PONG))[2])["groups"] == {"Stable": 1}
+
+    run(test())
