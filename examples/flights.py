@@ -28,12 +28,9 @@ import pandas as pd
 from rich.console import Console
 from rich.table import Table
 
-from actors.client import Admin, Consumer, Producer, TopicPartition
-from actors.client.admin.types import NewTopic
-from actors.cluster import Cluster
-from actors.members.pool import ConsumerPool
+from coterie import Admin, Cluster, Consumer, ConsumerPool, NewTopic, Producer, TopicPartition
 from examples import flights_spark
-from examples.flights_view import View
+from examples.flights_view import View, terminal_of_our_own
 
 FLIGHTS = "flights"
 TOTALS = "delay-totals"
@@ -299,15 +296,23 @@ def report_spark(console: Console, computed: flights_spark.Delays, expected: fli
 
 def main() -> int:
     """Run the demo; the exit code says whether everything came out right."""
-    console = Console()
+    folder = Path(tempfile.mkdtemp(prefix="coterie-demo-"))
+    with terminal_of_our_own(folder / "log") as console:
+        return run(console, folder / "data", folder / "log")
+
+
+def run(console: Console, folder: Path, log: Path) -> int:
+    """The demo with its data in a folder, which is removed."""
     begun = time.monotonic()
-    folder = tempfile.mkdtemp(prefix="coterie-demo-")
     try:
         console.rule("Coterie: a consumer group on Ray")
+        console.print(f"what Ray, Spark and Python's warnings say goes to {log}", highlight=False, soft_wrap=True)
         frame = load_flights()
         records = list(as_records(frame))
         split = int(len(records) * BEFORE_RESTART)
-        console.print(f"{len(records):,} flights, {split:,} of them before the restart; data in {folder}")
+        console.print(
+            f"{len(records):,} flights, {split:,} of them before the restart; data in {folder}", soft_wrap=True
+        )
         with Cluster.start(brokers=3, data_dir=folder, config=CONFIG) as cluster:
             console.print(f"three brokers on Ray: [bold]{cluster.bootstrap_servers}[/]", highlight=False)
             other = first_part(console, cluster.bootstrap_servers, records[:split])
@@ -316,7 +321,7 @@ def main() -> int:
             again = second_part(console, cluster.bootstrap_servers, records[split:])
             states = read_totals(cluster.bootstrap_servers, list(range(PARTITIONS)))
             console.rule("the same flights once more: a Spark job is a group, too")
-            by_hour = flights_spark.run(console, cluster.bootstrap_servers, FLIGHTS, Path(folder, "delays"))
+            by_hour = flights_spark.run(console, cluster.bootstrap_servers, FLIGHTS, folder / "delays")
         computed: Totals = {}
         for state in states.values():
             for carrier, numbers in state["totals"].items():

@@ -21,7 +21,8 @@ from pyspark.sql import functions as f
 from rich.console import Console
 from rich.table import Table
 
-from spark_bridge import Batch, GroupStream, OnceFiles, session
+import coterie
+from coterie import Batch, GroupStream, OnceFiles
 
 GROUP = "delays-per-origin-and-hour"
 FLIGHT = "origin STRING, time_hour STRING, dep_delay INT"
@@ -44,7 +45,7 @@ Delays = dict[tuple[str, str], list[int]]  # (origin, hour) -> [flights, flights
 def run(console: Console, servers: str, topic: str, folder: Path) -> Delays:
     """Read the topic to its end as a group, and return what was added up."""
     sink = OnceFiles(folder)
-    with session("flights", num_executors=2, executor_memory="512m", configs=_CONFIGS) as spark:
+    with coterie.spark.session("flights", num_executors=2, executor_memory="512m", configs=_CONFIGS) as spark:
         console.print("a Spark session on the same Ray, two executors")
 
         def handle(df: DataFrame, batch: Batch) -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -12,12 +16,22 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from actors.client import Admin, Consumer, TopicPartition
-from actors.client.errors import KafkaError
-from actors.members.pool import ConsumerPool, MemberStatus
+from coterie import Admin, Consumer, ConsumerPool, KafkaError, MemberStatus, TopicPartition
 
 _LINES = 8
 _PLAIN_SECONDS = 2.0
+
+
+@contextmanager
+def terminal_of_our_own(log: Path) -> Iterator[Console]:
+    """A console on standard output; whatever else is written there or to standard error goes to a file.
+
+    Ray tells each of its programs of every process that dies, here of one that is killed on purpose, and has no setting
+    that it should not. Py4J leaves sockets to the garbage collector, of which Python warns.
+    """
+    console = Console(file=sys.stdout)
+    with log.open("w", buffering=1) as file, redirect_stdout(file), redirect_stderr(file):
+        yield console
 
 
 class View:
@@ -31,7 +45,7 @@ class View:
         self._events: deque[str] = deque(maxlen=_LINES)
         self._admin = Admin(bootstrap_servers=servers)
         self._consumer = Consumer(bootstrap_servers=servers)
-        self._live = Live(console=console, auto_refresh=False) if console.is_terminal else None
+        self._live = _live(console) if console.is_terminal else None
         self._last_plain = 0.0
         self._state = ""
         self._lag: int | None = None
@@ -112,3 +126,8 @@ class View:
                 str(m.slot), str(m.pid), m.state, str(m.generation_id), owned, f"{m.handled:,}", str(m.restarts)
             )
         return table
+
+
+def _live(console: Console) -> Live:
+    # By default it shows above itself what others write to standard output.
+    return Live(console=console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)

@@ -17,11 +17,8 @@ from collections import Counter
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-import spark_bridge
-from actors.client import Admin, Producer
-from actors.client.admin.types import NewTopic
-from actors.cluster import Cluster
-from spark_bridge import Batch, GroupStream
+import coterie
+from coterie import Admin, Batch, Cluster, GroupStream, NewTopic, Producer
 
 TOPIC = "orders"
 GROUP = "billing"
@@ -69,7 +66,7 @@ def bill(servers: str) -> Counter[str]:
         for row in orders.groupBy("customer").agg(f.sum("cents").alias("cents")).collect():
             sums[row.customer] += row.cents
 
-    with spark_bridge.session("billing", num_executors=2, executor_memory="512m") as spark:
+    with coterie.spark.session("billing", num_executors=2, executor_memory="512m") as spark:
         query = (
             GroupStream(
                 spark,

@@ -16,9 +16,8 @@ import os
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-import spark_bridge
-from actors.cluster import Cluster
-from spark_bridge import Batch, GroupStream, OnceFiles
+import coterie
+from coterie import Batch, Cluster, GroupStream, OnceFiles
 
 
 def main() -> None:
@@ -32,7 +31,7 @@ def main() -> None:
 
     with (
         Cluster.connect(os.environ["RAY_ADDRESS"], options.cluster) as cluster,  # ray job submit sets RAY_ADDRESS
-        spark_bridge.session(
+        coterie.spark.session(
             options.group, options.executors, executor_memory=options.executor_memory, configs=dict(options.conf)
         ) as spark,
     ):

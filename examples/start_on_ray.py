@@ -14,7 +14,8 @@ import time
 
 import ray
 
-from actors.cluster import Cluster
+from actors.runtime import ray_runtime
+from coterie import Cluster
 
 POLL_SECONDS = 1.0
 
@@ -29,7 +30,10 @@ def main() -> None:
     parser.add_argument("--timeout", type=float, default=900, help="seconds to wait for nodes (default: %(default)s)")
     options = parser.parse_args()
     address = os.environ.get("RAY_ADDRESS", "127.0.0.1:6379")
-    ray.init(address=address, logging_level="ERROR", log_to_driver=False)
+    try:
+        ray_runtime.connect(address)
+    except ray_runtime.ClusterError as error:
+        raise SystemExit(str(error)) from error
     wait_for_nodes(options.nodes, options.timeout)
     cluster = Cluster.start(options.nodes, name=options.name, port=options.port, data_dir=options.data_dir)
     print(f"ready bootstrap.servers={cluster.bootstrap_servers}", flush=True)
