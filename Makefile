@@ -1,7 +1,11 @@
 # Two commands do everything on a machine that has Python 3.11 and make:
 #   make demo    the main job, end to end
 #   make test    linters, types and all tests
+# and while one works on the code:
+#   make check        linters, types and the tests that need neither socket nor process: a minute
+#   make test-fast    check, the tests of real sockets and files, and a few seeds of the simulation
 #   make chaos MINUTES=30    processes killed and stopped under load, and what became of it
+#   make mutation SHARE=0.1    do the tests notice when the product is changed? docs/reliability.md
 #   make conformance    which test proves which statement of docs/conformance.md
 ifndef PYTHON
 PYTHON := $(shell for p in python3.11 python3 python; do \
@@ -10,7 +14,7 @@ endif
 BIN := .venv/bin
 export PYTHONWARNINGS ?= default
 
-.PHONY: setup demo test lint format types conformance chaos bench lock clean
+.PHONY: setup demo check test-fast test lint format types conformance chaos mutation bench lock clean
 
 setup: .venv/.installed
 
@@ -28,6 +32,13 @@ setup: .venv/.installed
 
 demo: setup
 	@$(BIN)/python -m examples.flights
+
+check: setup lint types
+	$(BIN)/python -m pytest tests/unit
+
+test-fast: check
+	$(BIN)/python -m pytest tests/component
+	$(BIN)/python -m tests.sim --seeds 0-19
 
 test: setup lint types conformance
 	$(BIN)/python -m pytest
@@ -51,6 +62,12 @@ MINUTES ?= 2
 chaos: setup
 	$(BIN)/python -m tests.chaos --minutes $(MINUTES)
 
+SHARE ?= 0.1
+SEED ?= 1
+# CI=1: properties are tried with the same examples for each mutant.
+mutation: setup
+	CI=1 PYTHONWARNINGS=ignore nice -n 19 $(BIN)/python -m tools.mutation --share $(SHARE) --seed $(SEED)
+
 bench: setup
 	$(BIN)/python -m benchmarks
 
@@ -63,4 +80,4 @@ lock:
 	$(BIN)/python -m tools.lock_beyond requirements.lock .venv/whole.lock > requirements-jobs.lock
 
 clean:
-	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache
+	rm -rf .venv build dist mutants *.egg-info .mypy_cache .ruff_cache
