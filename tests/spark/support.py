@@ -62,6 +62,9 @@ FAST_SPARK = {
 }
 SMALL = "512m"
 
+_RAYLET = ("(raylet)", "\x1b[33m(raylet)", "\x1b[36m(raylet)")
+"""How a line begins that Ray's driver hands on from its raylet, whether it writes colours or not."""
+
 JOB_SERVER = Path(sys.prefix) / "jobs"
 """What Ray's job server needs beyond Ray (ray[default]); `make setup` puts it there, apart from the rest."""
 
@@ -122,12 +125,17 @@ def run_python(*arguments: str, **environment: str) -> subprocess.CompletedProce
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
+def said(done: subprocess.CompletedProcess[str]) -> list[str]:
+    """The lines of a program and its JVMs; not what Ray's raylet adds when a process ended before Ray expected it."""
+    return [line for line in done.stdout.splitlines() if not line.startswith(_RAYLET)]
+
+
 def run_scenario(scenario: str, **environment: str) -> dict[str, Any]:
     """What a function of scenarios.py returns in a process of its own, and what it says on standard error."""
     code = f"import json; from tests.spark import scenarios; print(json.dumps(scenarios.{scenario}))"
     # Ray's ten seconds are not enough for a busy machine.
     ray_settings = {"RAY_AUTH_MODE": "disabled", "RAY_raylet_start_wait_time_s": "60"}
     done = run_python("-c", code, **ray_settings, **environment)
-    lines = done.stdout.splitlines()
+    lines = said(done)
     assert len(lines) == 1, f"the JVMs are quiet: {lines[:5]}"
     return {**json.loads(lines[0]), "stderr": done.stderr}

@@ -18,7 +18,18 @@ from actors.cluster import Cluster
 from placement.executors import Room, place_executors
 from spark_bridge.spark_config import memory_bytes
 from tests.ray.support import commit, consumer
-from tests.spark.support import FAST_JVM, FAST_SPARK, JOB_SERVER, ROOT, SMALL, produce, run_python, topic, wait_until
+from tests.spark.support import (
+    FAST_JVM,
+    FAST_SPARK,
+    JOB_SERVER,
+    ROOT,
+    SMALL,
+    produce,
+    run_python,
+    said,
+    topic,
+    wait_until,
+)
 
 EXAMPLES = ROOT / "examples"
 DOCKERFILE = (EXAMPLES / "Dockerfile").read_text()
@@ -41,7 +52,7 @@ def test_the_driver_script_bills_every_order_on_a_machine_without_java(without_j
     done = run_python(
         "-m", "examples.spark_driver", "--orders", "2000", PATH=str(without_java), JDK_JAVA_OPTIONS=FAST_JVM
     )
-    lines = done.stdout.splitlines()
+    lines = said(done)
     assert lines[-1] == "2,000 orders of 10 customers, as produced"
     assert len(lines) == 11, "no JVM says anything"
 
