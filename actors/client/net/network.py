@@ -240,8 +240,10 @@ class Network:
             self._peer(Node(-1 - i, host, port), coordinator=False)
             for i, (host, port) in enumerate(self.settings.bootstrap)
         ]
-        # Brokers that are all gone may have come back under other addresses: begin anew with the bootstrap list.
-        for peers in (known, bootstrap):
+        # Brokers that are all gone may have come back under other addresses: then the bootstrap list is tried in turns
+        # with them. It would never be if it had to wait until each of them is in its backoff when somebody asks.
+        lost = all(peer.failures for peer in known)
+        for peers in ([*known, *bootstrap],) if lost else (known, bootstrap):
             if peers:
                 loads = [self._load(peer) for peer in peers]
                 chosen = least_loaded(loads, random.randrange(len(peers)))

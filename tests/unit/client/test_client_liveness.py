@@ -78,6 +78,34 @@ def test_a_broker_that_is_gone_is_tried_at_growing_intervals(monkeypatch: pytest
     assert attempts == [0, 50, 150, 350, 750, 1_550, 2_550, 3_550]
 
 
+def test_the_bootstrap_list_is_dialled_in_turns_with_brokers_that_are_down(monkeypatch):
+    """Also when somebody asks just as their backoff has ended, each time; they may be back under another address."""
+    now = 0
+    dialled: list[str] = []
+
+    async def refused(host: str, *rest: Any) -> Connection:
+        dialled.append(host)
+        raise KafkaConnectionError
+
+    async def ask_each_second(client: Network) -> None:
+        nonlocal now
+        while now < 10_000:
+            now += 1_000
+            with pytest.raises(KafkaConnectionError):
+                await client.connection(None)
+
+    monkeypatch.setattr(network, "now_ms", lambda: now)
+    monkeypatch.setattr(network, "jitter", lambda: 1.0)
+    monkeypatch.setattr(Connection, "open", refused)
+    client = Network(NetworkSettings(bootstrap=(("bootstrap", 9092),)))
+    client.cluster.brokers = {1: Node(1, "broker", 9092)}
+    try:
+        client.loop.run_until_complete(ask_each_second(client))
+    finally:
+        client.loop.close()
+    assert dialled == ["broker", "bootstrap"] * 5
+
+
 @pytest.mark.parametrize("known", [True, False], ids=["brokers known", "none ever seen"])
 def test_with_all_nodes_down_a_consumer_of_assigned_partitions_is_quiet_and_comes_back(kafka, monkeypatch, known):
     """Work is bounded by the time that has passed, each broker is tried at growing intervals, and nothing is lost."""
