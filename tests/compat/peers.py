@@ -11,7 +11,6 @@ import contextlib
 import ctypes
 import json
 import os
-import select
 import shutil
 import signal
 import socket
@@ -20,6 +19,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import IO, Any
 
@@ -143,7 +143,7 @@ def _read_ready_line(process: subprocess.Popen[bytes], log: Path, timeout_s: flo
     buffered = b""
     descriptor = process.stdout.fileno()
     while (left := deadline - time.monotonic()) > 0:
-        if not select.select([descriptor], [], [], min(left, 0.5))[0]:
+        if not wait([descriptor], min(left, 0.5)):
             continue
         piece = os.read(descriptor, 65536)
         if not piece:

@@ -6,12 +6,12 @@ For what no client library sends: odd orders, old versions, broken frames, a hun
 from __future__ import annotations
 
 import contextlib
-import select
 import socket
 import struct
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from multiprocessing.connection import wait
 from typing import Any
 
 from actors.wire.errors import ErrorCode
@@ -288,7 +288,7 @@ def _join_all(members: Sequence[RawMember], timeouts: tuple[int, int], version: 
         for s in behind:
             by_socket[s].raw.send(_join(by_socket[s], *timeouts), version)
         waiting |= behind
-        readable = select.select(list(waiting), [], [], 0.2)[0]
+        readable = wait(list(waiting), 0.2)
         for s in readable:
             _take_join_answer(by_socket[s])
         waiting -= set(readable)

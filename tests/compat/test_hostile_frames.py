@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import random
-import select
 import socket
 import struct
 import time
 from collections.abc import Iterator, Sequence
+from multiprocessing.connection import wait
 from typing import Any
 
 import psutil
@@ -152,7 +152,7 @@ def _read_until_closed(sockets: Sequence[socket.socket], timeout_s: float) -> in
     waiting, answered = set(sockets), set()
     deadline = time.monotonic() + timeout_s
     while waiting and time.monotonic() < deadline:
-        for s in select.select(list(waiting), [], [], 0.05)[0]:
+        for s in wait(list(waiting), 0.05):
             try:
                 if s.recv(1 << 16):
                     answered.add(s)

@@ -21,6 +21,7 @@ from actors.wire.errors import ErrorCode
 from actors.wire.framing import decode_request_header, decode_response, encode_request, encode_response
 from actors.wire.messages import response_class
 from placement.metadata import BrokerInfo, ClusterMetadata, PartitionInfo, TopicInfo, broker_record, topic_record
+from tests.support.left_open import LEFT_OPEN
 
 NOW_MS = 1_700_000_000_000
 
@@ -217,6 +218,7 @@ class Broker:
         for i in range(brokers):
             self.metadata.apply(broker_record(BrokerInfo(i, f"host{i}", 9092 + i, None, 0)))
         self.data_dir = DataDir.open(path / "data", "cluster-of-tests", 0)
+        LEFT_OPEN.callback(self.data_dir.abandon)
         self.shards = Shards()
         self.now_ms = NOW_MS
         loop: Any = self.loop
