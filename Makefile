@@ -40,8 +40,9 @@ test-fast: check
 	$(BIN)/python -m pytest tests/component
 	$(BIN)/python -m tests.sim --seeds 0-19
 
+# Two processes: the folders that share a running cluster each stay in one of them (tests/conftest.py).
 test: setup lint types conformance
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --no-loadscope-reorder
 
 lint: setup
 	$(BIN)/ruff format --check .

@@ -8,8 +8,15 @@ from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadScopeScheduling
 
 from tests.support.left_open import LEFT_OPEN
+
+LIVE = ("ray", "compat", "spark", "chaos", "sim")
+"""Folders whose tests share a running cluster, or wait for one, the longest first: each runs in one process, in order.
+
+The other tests run file by file beside them, in whichever process has time.
+"""
 
 # A shell that runs the tests in the background has them ignore Ctrl-C, which every program they start would inherit:
 # and some tests are about Ctrl-C.
@@ -31,3 +38,24 @@ def _nothing_left_open() -> Iterator[None]:
     """A suite of thousands of tests in one process has a thousand file descriptors and no more."""
     yield
     LEFT_OPEN.close()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: LIVE.index(folder) if (folder := _folder(item.nodeid)) in LIVE else len(LIVE))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScopeScheduling:
+    return _ByFolder(config, log)
+
+
+class _ByFolder(LoadScopeScheduling):
+    def _split_scope(self, nodeid: str) -> str:
+        folder = _folder(nodeid)
+        return folder if folder in LIVE else nodeid.split("::")[0]
+
+
+def _folder(nodeid: str) -> str:
+    """The folder of tests/ that a test is in."""
+    return nodeid.split("/")[1]
