@@ -1,4 +1,4 @@
-"""Making a log durable away from the thread that appends to it."""
+"""Making a log durable away from the thread that appends to it: when it is due, the job, what it has proved."""
 
 import contextlib
 import errno
@@ -7,8 +7,10 @@ import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from actors.log.files import FileWriter, Hold, fsync_directory, fsync_file, write_atomically
-from actors.log.segment import Segment
+from actors.log.errors import StorageError
+from actors.log.files import FileWriter, Hold, fsync_directory, fsync_file, remove_files, write_atomically
+from actors.log.segment import SNAPSHOT_SUFFIX, Segment, file_name
+from actors.log.state import LogState
 
 
 class Syncing:
@@ -75,3 +77,123 @@ class FlushJob:
             for path, content in self.files:
                 write_atomically(path, content, durable=False)
         fsync_directory(self.directory)
+
+
+class Flushing:
+    """What of one log is not known to be durable, and the jobs that make it so."""
+
+    def __init__(self, state: LogState, writer: FileWriter) -> None:
+        self._state = state
+        self._writer = writer
+        self._syncing = Syncing()
+        self._unflushed_records = 0
+        self._unflushed_since_ms = None if state.end == state.checkpoint.recovery_point else 0
+        self._last_append_ms = 0
+        self._snapshots: list[tuple[Path, bytes]] = []
+
+    def appended(self, records: int, now_ms: int) -> None:
+        """Records have been written; flush.messages may want them durable at once. StorageError if they may be lost."""
+        self._last_append_ms = now_ms
+        if self._unflushed_since_ms is None:
+            self._unflushed_since_ms = now_ms
+        self._unflushed_records += records
+        if self._unflushed_records >= self._state.config.flush_messages:
+            self._flush_at_once()
+
+    def _flush_at_once(self) -> None:
+        try:
+            self.flush()
+        except StorageError:
+            if self._state.failure is not None:  # else the records are durable, only an index is not
+                raise
+
+    def keep_snapshot(self, offset: int) -> None:
+        """A segment begins at `offset`: the producers' state is written beside it with the next flush."""
+        self._snapshots.append(self._snapshot(offset))
+
+    def _snapshot(self, offset: int) -> tuple[Path, bytes]:
+        return self._state.directory / file_name(offset, SNAPSHOT_SUFFIX), self._state.producers.packed()
+
+    def forget_snapshots(self) -> None:
+        """The log is cut: what was kept tells of records that are gone."""
+        self._snapshots = []
+
+    def begin_anew(self) -> None:
+        """The folder has been read, written and flushed anew: all in it is durable, earlier failures are over."""
+        self._syncing = Syncing()
+        self._snapshots = []
+        self._unflushed_records = 0
+        self._unflushed_since_ms = None
+
+    @property
+    def needed(self) -> bool:
+        """Whether closed segments wait to be flushed."""
+        return any(not segment.flushed for segment in self._state.segments.closed())
+
+    def is_due(self, now_ms: int) -> bool:
+        """Whether closed segments, or records for longer than flush.ms, have not been flushed."""
+        since = self._unflushed_since_ms
+        return self.needed or (since is not None and now_ms - since >= self._state.config.flush_ms)
+
+    def begin(self) -> FlushJob | None:
+        """A job that makes all appended records durable; None when they are. Run it, then `finish`."""
+        state = self._state
+        state.must_be_usable()
+        if state.end == state.checkpoint.recovery_point and not self.needed:
+            return None
+        job = self._job()
+        job.active_fd = os.dup(state.segments.active.fd)
+        job.sealed = [segment for segment in state.segments.closed() if not segment.flushed]
+        for segment in job.sealed:
+            job.files += [(index.path, index.packed()) for index in (segment.offsets, segment.times)]
+        job.files += self._snapshots
+        return job
+
+    def _job(self) -> FlushJob:
+        state, shared = self._state, (self._writer, self._state.hold, self._syncing)
+        return FlushJob(state.directory, state.end, state.generation, *shared, self._last_append_ms)
+
+    def finish(self, job: FlushJob) -> None:
+        """Account for a job that has run. StorageError if it failed; the next one tries again.
+
+        After a failed fsync the log takes no more appends: the kernel may have dropped the data while a later
+        one succeeds, so only a repair, or opening the log again, tells what is there.
+        """
+        state = self._state
+        if state.hold.ended:
+            return
+        if job.error is not None:
+            reason = f"flush failed: {job.error}"
+            if job.lost:
+                state.fail(reason)
+            raise StorageError(f"{state.directory}: {reason}") from job.error
+        if job.generation != state.generation:
+            # It may have written producers' states from before a cut.
+            remove_files(path for path, _ in job.files if path.suffix == SNAPSHOT_SUFFIX)
+            return
+        for segment in job.sealed:
+            segment.flushed = True
+        written = {path for path, _ in job.files}
+        self._snapshots = [each for each in self._snapshots if each[0] not in written]
+        self._unflushed_records = 0
+        # What came since is younger than the youngest flushed.
+        self._unflushed_since_ms = None if state.end == job.upto else job.newest_ms
+        state.flushed_to(job.upto)
+
+    def flush(self) -> None:
+        """Make all appended records durable, here and now."""
+        job = self.begin()
+        if job is not None:
+            job.run()
+            self.finish(job)
+
+    def flush_for_good(self) -> None:
+        """Flush, and write what a clean opening wants to find. StorageError, OSError: open as after a crash."""
+        active = self._state.segments.active
+        os.ftruncate(active.fd, active.size_bytes)
+        active.seal()
+        job = self.begin() or self._job()
+        job.files += [(index.path, index.packed()) for index in (active.offsets, active.times)]
+        job.files.append(self._snapshot(self._state.end))
+        job.run()
+        self.finish(job)

@@ -1,95 +1,54 @@
-"""One partition's log: appending as leader or follower, reading, offsets, truncation, retention.
+"""One partition's log, put together: what its parts can do, under one roof.
 
 One thread calls a log. What takes long is handed out, to be run elsewhere: flush jobs, extents to read, files
-to remove. Opening stands in recovery.py, compaction in compaction.py.
+to remove. The parts share a `LogState` (state.py), and each has its module:
+
+    appending.py   records come in            retention.py    records leave at the start
+    reading.py     records are read           truncation.py   the end moves back, or on without records
+    storage.py     segment files              cleaning.py     compaction
+    flush.py       becoming durable           repair.py       coming back after a failure
+
+Opening stands in recovery.py.
 """
 
-import contextlib
-import logging
-import os
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
 
-from actors.log.admission import Admitted, admit
-from actors.log.batch import (
-    NO_TIMESTAMP,
-    PREFIX,
-    BatchHeader,
-    Buffer,
-    crc_matches,
-    read_header,
-    split_batches,
-    without_records_before,
-)
+from actors.log.appending import Appender, AppendResult
+from actors.log.checkpoint import Checkpoint
+from actors.log.cleaning import Cleaning
+from actors.log.compaction import DEFAULT_MAX_KEYS, CompactionPlan, CompactionResult
 from actors.log.config import LogConfig
-from actors.log.errors import (
-    FENCED_LEADER_EPOCH,
-    OFFSET_OUT_OF_RANGE,
-    CorruptBatchError,
-    FetchOffsetOutOfRange,
-    LogError,
-    StorageError,
-)
-from actors.log.files import FileWriter, read_exactly
-from actors.log.producer_state import ProducerBatch
-from actors.log.recovery import open_directory
-from actors.log.segments import Place
-from actors.log.upkeep import UpkeptLog
-
-logger = logging.getLogger(__name__)
-
-_PREFIX_BYTES: Final = PREFIX.size
+from actors.log.errors import StorageError
+from actors.log.files import FileWriter
+from actors.log.flush import Flushing, FlushJob
+from actors.log.producer_state import ProducerStates
+from actors.log.reading import Extent, Reader
+from actors.log.recovery import OpenedLog, open_directory
+from actors.log.repair import RepairJob, Repairs
+from actors.log.retention import Retention
+from actors.log.segments import Segments
+from actors.log.state import LogState
+from actors.log.storage import Storage
+from actors.log.truncation import Truncation
 
 
-@dataclass(frozen=True, slots=True)
-class AppendResult:
-    """Where an append went. `log_append_time_ms` is -1 unless the topic uses LogAppendTime."""
+class PartitionLog:
+    """A log on disk. Errors are LogError with Kafka's code; after one the log is as it was before.
 
-    base_offset: int
-    last_offset: int
-    log_append_time_ms: int
-    log_start_offset: int
-    duplicate: bool = False
-
-
-class Extent:
-    """Whole batches in a file: what `PartitionLog.read` would return, for another thread to read once.
-
-    Keeps the file open until then: a compaction may put another one, with other positions, under its name.
+    It has more methods than others because it is the one face of a log: each hands on to the part that does it.
     """
 
-    __slots__ = ("_fd", "next_offset", "path", "position", "size_bytes")
-
-    def __init__(self, place: Place) -> None:
-        self._fd = -1
-        self.path = place.segment.path
-        self.position = place.position
-        self.size_bytes = place.size_bytes
-        self.next_offset = place.next_offset
-        self._fd = place.segment.open_to_read()
-
-    def read(self) -> bytes:
-        """The bytes. StorageError where the file has fewer."""
-        try:
-            data = read_exactly(self._fd, self.size_bytes, self.position)
-        finally:
-            self._close()
-        if len(data) < self.size_bytes:
-            raise StorageError(f"{self.path}: {len(data)} of {self.size_bytes} bytes at byte {self.position}")
-        return data
-
-    def _close(self) -> None:
-        fd, self._fd = self._fd, -1
-        if fd >= 0:
-            os.close(fd)
-
-    __del__ = _close  # one that nobody will read any more: not before a thread that reads it is done
-
-
-class PartitionLog(UpkeptLog):
-    """A log on disk. Errors are LogError with Kafka's code; after one the log is as it was before."""
+    def __init__(self, directory: Path, config: LogConfig, opened: OpenedLog, writer: FileWriter) -> None:
+        self._state = state = LogState(directory, config, opened)
+        self._flushing = flushing = Flushing(state, writer)
+        self._storage = storage = Storage(state, flushing, writer)
+        self._appender = Appender(state, storage, flushing)
+        self._reader = Reader(state)
+        self._retention = Retention(state, storage)
+        self._truncation = Truncation(state, storage, flushing)
+        self._cleaning = Cleaning(state, storage, flushing)
+        self._repairs = Repairs(state, flushing, writer)
 
     @classmethod
     def open(
@@ -110,15 +69,77 @@ class PartitionLog(UpkeptLog):
         opened = open_directory(directory, config, clean_shutdown=clean_shutdown, now_ms=now_ms)
         return cls(directory, config, opened, writer or FileWriter())
 
+    # -- what it is
+
+    @property
+    def directory(self) -> Path:
+        """Its folder."""
+        return self._state.directory
+
+    @property
+    def config(self) -> LogConfig:
+        """The topic's settings; others may be put in their place at any time."""
+        return self._state.config
+
+    @config.setter
+    def config(self, config: LogConfig) -> None:
+        self._state.config = config
+
+    @property
+    def log_start_offset(self) -> int:
+        """The first offset that may be read."""
+        return self._state.start
+
+    @property
+    def log_end_offset(self) -> int:
+        """The offset the next record gets."""
+        return self._state.end
+
+    @property
+    def high_watermark(self) -> int:
+        """All before it is committed."""
+        return self._state.watermark
+
+    @property
+    def recovery_point(self) -> int:
+        """All records before it are on disk."""
+        return self._state.checkpoint.recovery_point
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """What the next opening is told, as it was last written down."""
+        return self._state.checkpoint
+
+    @property
+    def size_bytes(self) -> int:
+        """Size of all segments, without their indexes."""
+        return self._state.segments.size_bytes
+
+    @property
+    def segments(self) -> Segments:
+        """Its files, to look at."""
+        return self._state.segments
+
+    @property
+    def producers(self) -> ProducerStates:
+        """The idempotent producers this log remembers."""
+        return self._state.producers
+
+    @property
+    def failure(self) -> str | None:
+        """Why the log takes no appends until it is repaired or opened again, or None."""
+        return self._state.failure
+
     # -- offsets and epochs
 
     def advance_high_watermark(self, offset: int) -> bool:
         """Move the watermark up to `offset`, at most to the log end; whether it moved."""
-        offset = min(offset, self._end)
-        if offset <= self._watermark:
-            return False
-        self._watermark = offset
-        return True
+        return self._state.advance_watermark(offset)
+
+    @property
+    def leader_epoch(self) -> int:
+        """The newest leader epoch, -1 where no leader has written."""
+        return self._state.epochs.latest
 
     def assign_leader_epoch(self, epoch: int, start_offset: int | None = None) -> None:
         """A leader of `epoch` begins at `start_offset`, or at the log end (KIP-101).
@@ -126,34 +147,32 @@ class PartitionLog(UpkeptLog):
         Costs no file: the next checkpoint writes it down, and until then recovery finds it in the epoch's batches.
         One that has none is of no use to anybody after a crash.
         """
-        self._epochs.assign(epoch, self._end if start_offset is None else start_offset)
+        self._state.epochs.assign(epoch, self._state.end if start_offset is None else start_offset)
 
     def epoch_entries(self) -> list[tuple[int, int]]:
         """(epoch, start offset) of all known epochs, ascending."""
-        return self._epochs.entries()
+        return self._state.epochs.entries()
 
     def epochs_between(self, start: int, end: int) -> tuple[tuple[int, int], ...]:
         """(epoch, start offset) of those in force from `start` to `end`; the first one may begin before."""
-        return self._epochs.between(start, end)
+        return self._state.epochs.between(start, end)
 
     def epoch_at(self, offset: int) -> int:
         """The leader epoch the record at `offset` was written in, -1 when not known."""
-        return self._epochs.epoch_at(offset)
+        return self._state.epochs.epoch_at(offset)
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         """(largest epoch not above `epoch`, its end offset), (-1, -1) if unknown: OffsetForLeaderEpoch."""
-        return self._epochs.end_offset(epoch, self._end)
+        return self._state.epochs.end_offset(epoch, self._state.end)
 
     def offset_for_timestamp(self, timestamp_ms: int, max_offset: int | None = None) -> tuple[int, int] | None:
         """(offset, timestamp) of the first record at or after `timestamp_ms`, below the watermark."""
-        high = self._watermark if max_offset is None else max_offset
-        record = self.segments.first_at_or_after(timestamp_ms, self._start, high)
+        record = self._reader.first_at_or_after(timestamp_ms, max_offset)
         return (record.offset, record.timestamp) if record else None
 
     def max_timestamp(self, max_offset: int | None = None) -> tuple[int, int] | None:
         """(offset, timestamp) of the first record with the largest timestamp below the watermark (KIP-734)."""
-        high = self._watermark if max_offset is None else max_offset
-        record = self.segments.newest(self._start, high)
+        record = self._reader.newest(max_offset)
         return (record.offset, record.timestamp) if record else None
 
     # -- appending
@@ -166,23 +185,7 @@ class PartitionLog(UpkeptLog):
         All or nothing. A repeat of one of an idempotent producer's last five batches is answered with that
         batch's offsets. `internal`: control batches are allowed. `data` itself is not changed.
         """
-        self._must_be_usable()
-        if leader_epoch < self._epochs.latest:
-            raise LogError(FENCED_LEADER_EPOCH, f"epoch {leader_epoch}, the log is at {self._epochs.latest}")
-        admitted = admit(data, self.config, now_ms, internal=internal)
-        repeated = self._repeated(admitted)
-        if repeated is not None:
-            return self._result(repeated.first_offset, repeated.last_offset, repeated.timestamp_ms, True)
-        base = offset = self._end
-        buffers: list[Buffer] = []
-        for batch, header in admitted:
-            buffers += (PREFIX.pack(offset, header.length, leader_epoch), memoryview(batch)[_PREFIX_BYTES:])
-            offset += header.last_offset_delta + 1
-        self._write(buffers, base, offset, now_ms)
-        for _, header in admitted:
-            self._added(header, self._end, leader_epoch, now_ms)
-        self._flush_if_due(offset - base)
-        return self._result(base, offset - 1, now_ms)
+        return self._appender.as_leader(data, leader_epoch, now_ms, internal)
 
     def append_as_follower(self, data: bytes | memoryview, now_ms: int) -> AppendResult:
         """Append batches a leader has stamped. Offsets may leave gaps (compaction), never go back.
@@ -190,83 +193,7 @@ class PartitionLog(UpkeptLog):
         A first batch that begins before the log end, as compaction's merging makes them, is taken from there. It may
         have no records left from there on: then nothing of it is appended, and the log's end stays.
         """
-        self._must_be_usable()
-        batches = self._from_leader(data)
-        if not batches:
-            return self._result(self._end, self._end - 1, -1)
-        base, offset = batches[0].header.base_offset, batches[-1].header.next_offset
-        self._write([batch for batch, _ in batches], base, offset, now_ms)
-        for _, header in batches:
-            self._added(header, header.base_offset, header.leader_epoch, now_ms)
-        self._flush_if_due(offset - base)
-        return self._result(base, offset - 1, batches[-1].header.max_timestamp)
-
-    def _from_leader(self, data: bytes | memoryview) -> list[Admitted]:
-        split = split_batches(data)
-        if not split or split[-1][1] != len(data):
-            raise CorruptBatchError(f"{len(data)} bytes from the leader are no whole batches")
-        view, offset = memoryview(data), self._end
-        batches: list[Admitted] = []
-        for start, end, header in split:
-            batch: Buffer = view[start:end]
-            if not crc_matches(batch, header.crc):
-                raise CorruptBatchError(f"batch at offset {header.base_offset} fails its checksum")
-            if header.base_offset < offset:
-                if batches or header.last_offset < offset:
-                    raise LogError(OFFSET_OUT_OF_RANGE, f"batch at {header.base_offset}, expected {offset}")
-                rest = without_records_before(batch, header, offset)
-                if rest is None:
-                    continue
-                batch, header = rest, read_header(rest)
-            batches.append(Admitted(batch, header))
-            offset = header.next_offset
-        return batches
-
-    def _repeated(self, admitted: list[Admitted]) -> ProducerBatch | None:
-        """Judge the batches of idempotent producers; the one already appended if this is a repeat."""
-        previous: BatchHeader | None = None
-        for _, header in admitted:
-            if header.producer_id >= 0 and not header.is_control:
-                found = self._producers.find_duplicate(header)
-                if found is not None:
-                    return found
-                self._producers.check(header, previous)
-                previous = header
-        return None
-
-    def _write(self, buffers: Sequence[Buffer], base: int, end: int, now_ms: int) -> None:
-        """Put bytes at the end of the active segment, a new one if need be. On an error none remain."""
-        size = sum(map(len, buffers))
-        segment = self.segments.active
-        if self._roll_is_due(segment, size, end, now_ms):
-            self._roll(base)
-            segment = self.segments.active
-        try:
-            self._writer.write(segment.fd, buffers, segment.size_bytes)
-        except OSError as error:
-            # What is left past `size_bytes` is never read, and overwritten by the next append.
-            with contextlib.suppress(OSError):
-                os.ftruncate(segment.fd, segment.size_bytes)
-            raise StorageError(f"cannot append to {segment.path}: {error}") from error
-        if segment.size_bytes == 0:
-            segment.first_append_ms = now_ms
-        self._last_append_ms = now_ms
-        if self._unflushed_since_ms is None:
-            self._unflushed_since_ms = now_ms
-
-    def _added(self, header: BatchHeader, base_offset: int, leader_epoch: int, now_ms: int) -> None:
-        """Account for a batch that has been written."""
-        self._epochs.assign(leader_epoch, base_offset)
-        self.segments.active.added(
-            base_offset, header.size_bytes, header.max_timestamp, self.config.index_interval_bytes
-        )
-        self._end = base_offset + header.last_offset_delta + 1
-        if header.producer_id >= 0 and not header.is_control:
-            self._producers.record(header, base_offset, now_ms)
-
-    def _result(self, base: int, last: int, time_ms: int, duplicate: bool = False) -> AppendResult:
-        stamped = self.config.message_timestamp_type == "LogAppendTime"
-        return AppendResult(base, last, time_ms if stamped else NO_TIMESTAMP, self._start, duplicate)
+        return self._appender.as_follower(data, now_ms)
 
     # -- reading
 
@@ -276,19 +203,19 @@ class PartitionLog(UpkeptLog):
         At most `max_bytes`, but with `min_one_batch` always the first batch. b"" when nothing is there yet.
         FetchOffsetOutOfRange before the log start or after the log end.
         """
-        place = self._place(offset, max_bytes, max_offset, min_one_batch)
+        place = self._reader.place(offset, max_bytes, max_offset, min_one_batch)
         return place.segment.read(place.position, place.size_bytes) if place else b""
 
     def locate(
         self, offset: int, max_bytes: int, max_offset: int | None = None, min_one_batch: bool = True
     ) -> Extent | None:
         """What `read` would return, as an extent another thread can read; None instead of b"". Opens the file."""
-        place = self._place(offset, max_bytes, max_offset, min_one_batch)
+        place = self._reader.place(offset, max_bytes, max_offset, min_one_batch)
         return Extent(place) if place else None
 
     def readable_bytes(self, offset: int, max_bytes: int) -> int:
         """How much `read` would return."""
-        place = self._place(offset, max_bytes, None, True)
+        place = self._reader.place(offset, max_bytes, None, True)
         return place.size_bytes if place else 0
 
     def read_with_end(self, offset: int, max_bytes: int) -> tuple[bytes, int]:
@@ -296,22 +223,139 @@ class PartitionLog(UpkeptLog):
 
         b"" and the log end where compaction has left nothing.
         """
-        place = self._place(offset, max_bytes, self._end, True)
-        if place is None:
-            return b"", self._end
-        return place.segment.read(place.position, place.size_bytes), place.next_offset
+        return self._reader.read_with_end(offset, max_bytes)
 
     def extents(self, max_bytes: int, max_offset: int | None = None) -> Iterator[Extent]:
         """The log from its start to the watermark (or `max_offset`), in pieces: for loading a shard."""
-        offset = self._start
-        while (extent := self.locate(offset, max_bytes, max_offset)) is not None:
-            yield extent
-            offset = extent.next_offset
+        return self._reader.extents(max_bytes, max_offset)
 
-    def _place(self, offset: int, max_bytes: int, max_offset: int | None, min_one_batch: bool) -> Place | None:
-        if not self._start <= offset <= self._end:
-            raise FetchOffsetOutOfRange(f"offset {offset} is not within {self._start}..{self._end}")
-        limit = self._watermark if max_offset is None else min(max_offset, self._end)
-        if offset >= limit:
-            return None
-        return self.segments.locate(offset, max_bytes, limit, self._end, min_one_batch)
+    # -- segments and durability
+
+    def roll(self) -> bool:
+        """Begin a new segment unless the active one is empty; whether it did."""
+        return self._storage.roll()
+
+    def roll_if_due(self, now_ms: int) -> bool:
+        """`roll` when the active segment is older than segment.ms."""
+        return self._storage.roll_if_due(now_ms)
+
+    @property
+    def needs_flush(self) -> bool:
+        """Whether closed segments wait for `begin_flush`."""
+        return self._flushing.needed
+
+    def flush_is_due(self, now_ms: int) -> bool:
+        """Whether closed segments, or records for longer than flush.ms, have not been flushed."""
+        return self._flushing.is_due(now_ms)
+
+    def begin_flush(self) -> FlushJob | None:
+        """A job that makes all appended records durable; None when they are. Run it, then `finish_flush`."""
+        return self._flushing.begin()
+
+    def finish_flush(self, job: FlushJob) -> None:
+        """Account for a job that has run. StorageError if it failed.
+
+        The next one tries again; after a failed fsync, though, the log takes no more appends until it is repaired.
+        """
+        self._flushing.finish(job)
+
+    def flush(self) -> None:
+        """Make all appended records durable, here and now."""
+        self._flushing.flush()
+
+    def begin_repair(self, now_ms: int) -> RepairJob | None:
+        """A job that may end the log's failure; None without one. Run it, then `finish_repair`.
+
+        Reads go on meanwhile. Segments are neither deleted nor cut until it is finished.
+        """
+        return self._repairs.begin(now_ms)
+
+    def finish_repair(self, job: RepairJob) -> int:
+        """Take over what a job that has run made of the log; how many records at its end were lost.
+
+        StorageError if it failed: the log stays as it is, and the next job tries again.
+        """
+        return self._repairs.finish(job)
+
+    def write_checkpoint(self, *, durable: bool = False) -> None:
+        """Keep start, watermark and recovery point for the next opening. Costs a file only if they moved."""
+        self._state.save(durable=durable)
+
+    # -- removing
+
+    def delete_records_before(self, offset: int) -> int:
+        """Move the log start to `offset`, -1 for the watermark; the new log start.
+
+        LogError POLICY_VIOLATION where cleanup.policy has no delete, OFFSET_OUT_OF_RANGE past the watermark.
+        Files go with the next `apply_retention`.
+        """
+        return self._retention.delete_before(offset)
+
+    def advance_start(self, offset: int) -> None:
+        """The leader's log begins at `offset`: so does ours, at most at the watermark. Files go with retention."""
+        self._retention.advance_start(offset)
+
+    def apply_retention(self, now_ms: int) -> list[Path]:
+        """Drop segments that are over size, over age or before the log start; the files to remove.
+
+        They are already out of the log under another name: `files.remove_files` may take its time.
+        """
+        return self._retention.apply(now_ms)
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop all records from `offset` on; a batch that holds `offset` goes as a whole.
+
+        For followers that diverged from their leader. The watermark comes down with the end.
+        """
+        self._truncation.truncate_to(offset)
+
+    def reset_to(self, offset: int) -> None:
+        """Drop everything and begin anew at `offset`: the leader's log starts after ours ends."""
+        self._truncation.reset_to(offset)
+
+    def skip_to(self, offset: int) -> None:
+        """Let the log end at `offset` without records up to there: compaction has emptied the leader's."""
+        self._truncation.skip_to(offset)
+
+    # -- compaction
+
+    def dirty_ratio(self, now_ms: int) -> float:
+        """Share of the compactable bytes that no compaction has seen yet."""
+        return self._cleaning.dirty_ratio(now_ms)
+
+    def plan_compaction(
+        self, now_ms: int, *, force: bool = False, max_keys: int = DEFAULT_MAX_KEYS
+    ) -> CompactionPlan | None:
+        """What to compact now, for `compaction.compact` in a helper process; None when it is not due.
+
+        `force`: whatever the dirty ratio, with the active segment, which is closed and flushed for it.
+        """
+        return self._cleaning.plan(now_ms, force=force, max_keys=max_keys)
+
+    def swap(self, result: CompactionResult, now_ms: int) -> list[Path]:
+        """Put compacted segments in place; the old files, renamed, for `files.remove_files`.
+
+        A result the log has moved past (truncated, segments deleted meanwhile) is dropped, as is one of a log that
+        has failed: a repair has removed what it found of it. StorageError when the disk refuses; once files have
+        moved, the log takes no more appends until it is repaired.
+        """
+        return self._cleaning.swap(result, now_ms)
+
+    # -- the end
+
+    def close(self) -> None:
+        """Flush, write what a clean opening wants to find, and close. StorageError: open as after a crash."""
+        if self._state.segments.active.fd < 0:
+            return
+        try:
+            if self.failure is not None:
+                raise StorageError(f"{self.directory} is not closed well: {self.failure}")
+            self._flushing.flush_for_good()
+        except OSError as error:
+            raise StorageError(f"cannot close {self.directory}: {error}") from error
+        finally:
+            self._state.abandon()
+
+    def abandon(self) -> None:
+        """Let go of the files as they are, as a crash would. From here on nothing is changed in the folder."""
+        self._state.abandon()

@@ -12,8 +12,10 @@ from typing import Final
 from actors.log.config import LogConfig
 from actors.log.errors import StorageError
 from actors.log.files import FileWriter, Hold, fsync_directory, read_exactly
+from actors.log.flush import Flushing
 from actors.log.recovery import OpenedLog, open_directory
 from actors.log.segment import Segment
+from actors.log.state import LogState
 
 _CHUNK_BYTES: Final = 1 << 20
 
@@ -70,3 +72,40 @@ class RepairJob:
             self.writer.fsync(fd)
         finally:
             os.close(fd)
+
+
+class Repairs:
+    """The repairs of one log. Reads go on meanwhile; segments are neither deleted nor cut until one is finished."""
+
+    def __init__(self, state: LogState, flushing: Flushing, writer: FileWriter) -> None:
+        self._state = state
+        self._flushing = flushing
+        self._writer = writer
+
+    def begin(self, now_ms: int) -> RepairJob | None:
+        """A job that may end the log's failure; None without one. Run it, then `finish`."""
+        state = self._state
+        if state.failure is None or state.in_repair or state.segments.active.fd < 0:
+            return None
+        state.begin_repair()
+        return RepairJob(state.directory, state.config, state.generation, now_ms, self._writer, state.hold)
+
+    def finish(self, job: RepairJob) -> int:
+        """Take over what a job that has run made of the log; how many records at its end were lost.
+
+        StorageError if it failed: the log stays as it is, and the next job tries again.
+        """
+        state = self._state
+        state.end_repair()
+        if job.error is not None:
+            raise job.error
+        opened = job.opened
+        assert opened is not None, "run() sets one of the two"
+        if job.generation != state.generation or state.segments.active.fd < 0:
+            job.give_up()
+            return 0
+        lost = max(state.end - opened.log_end_offset, 0)
+        state.adopt(opened)
+        self._flushing.begin_anew()
+        state.save()
+        return lost

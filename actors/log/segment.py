@@ -228,6 +228,8 @@ class Segment:
                 position += header.size_bytes
 
     def read(self, position: int, size_bytes: int) -> bytes:
+        if self.fd >= 0:  # most reads are of the active segment: no context for them
+            return read_exactly(self.fd, size_bytes, position)
         with self.reading() as fd:
             return read_exactly(fd, size_bytes, position)
 

@@ -10,13 +10,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from actors.log import swap
+from actors.log import cleaning, swap
 from actors.log.batch import build_batch, iter_batches, iter_key_values, read_records
 from actors.log.compaction import cleaned, compact
 from actors.log.errors import StorageError
 from actors.log.files import remove_files
 from actors.log.segment import Segment
-from actors.log.upkeep import UpkeptLog
 from tests.support.log_helpers import NOW_MS, all_bytes, all_records, append, batch_bounds, content, open_log, values
 
 DAY = 86_400_000
@@ -504,8 +503,6 @@ def test_a_failed_compaction_leaves_no_files(tmp_path, monkeypatch):
 
 
 def test_a_swap_the_disk_refuses_changes_nothing(tmp_path, monkeypatch):
-    from actors.log import upkeep
-
     log = open_log(tmp_path, **COMPACT)
     for number in range(20):
         put(log, (b"a", b"%d" % number))
@@ -515,12 +512,11 @@ def test_a_swap_the_disk_refuses_changes_nothing(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(upkeep, "commit", full)
+        patch.setattr(cleaning, "commit", full)
         with pytest.raises(StorageError):
             log.swap(result, NOW_MS)
     assert len(content(log)) == 20
     put(log, (b"a", b"more"))
-    assert isinstance(log, UpkeptLog)
     log.abandon()
 
 

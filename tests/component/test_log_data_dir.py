@@ -313,9 +313,10 @@ def test_what_was_under_way_for_a_deleted_log_does_nothing_to_its_namesake(tmp_p
     done, later = old.begin_flush(), old.begin_flush()
     done.run()
     old.delete_records_before(3)
-    failing = directory.create("u", 0, T1, limits, NOW_MS, writer=FullDisk())
+    disk = FullDisk()
+    failing = directory.create("u", 0, T1, limits, NOW_MS, writer=disk)
     append(failing, values(b"1"))
-    failing._writer.fsync_error = OSError(5, "Input/output error")
+    disk.fsync_error = OSError(5, "Input/output error")
     with pytest.raises(StorageError):
         failing.flush()
     repair = failing.begin_repair(NOW_MS)

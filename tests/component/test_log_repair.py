@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from actors.log import upkeep
+from actors.log import cleaning
 from actors.log.compaction import cleaned, compact
 from actors.log.errors import LogError, StorageError
 from actors.log.segment import Segment
@@ -171,7 +171,7 @@ def test_a_swap_of_compacted_segments_that_failed_midway_is_finished_by_the_repa
         raise ERROR
 
     with monkeypatch.context() as patch:
-        patch.setattr(upkeep, "install", refuse)
+        patch.setattr(cleaning, "install", refuse)
         with pytest.raises(StorageError):
             log.swap(result, NOW_MS)
     assert log.failure is not None

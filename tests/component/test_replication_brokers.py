@@ -762,12 +762,12 @@ def test_a_leader_whose_disk_takes_nothing_more_is_replaced_and_not_elected_agai
             def refuse(job: Any) -> int:
                 repairs.append(job)
                 job.give_up()
-                log._in_repair = False
-                raise StorageError("read-only file system")
+                job.error = StorageError("read-only file system")
+                return finish(job)
 
             with monkeypatch.context() as patch:
                 patch.setattr(log, "finish_repair", refuse)
-                log._failure = "read-only file system"
+                log._state.fail("read-only file system")
                 await until(lambda: w.partition("t").leader != first, what="another leader")
                 second = w.partition("t")
                 assert first not in second.isr

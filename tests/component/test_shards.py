@@ -28,7 +28,7 @@ from actors.log.config import LogConfig
 from actors.log.data_dir import DataDir
 from actors.log.errors import StorageError
 from actors.log.files import remove_files
-from actors.log.partition_log import Extent
+from actors.log.reading import Extent
 from actors.settings import BrokerConfig
 from actors.wire import messages
 from actors.wire.errors import ErrorCode

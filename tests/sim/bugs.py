@@ -29,8 +29,8 @@ from actors.coordinator.rebalance import Rebalancer
 from actors.coordinator.shard import Shard
 from actors.coordinator.writer import Writer
 from actors.log import data_dir
+from actors.log.flush import Flushing
 from actors.log.replication import Ack, FollowerReplica, LeaderReplica, Outcome
-from actors.log.storage import StoredLog
 from actors.runtime.liveness import Silence
 from placement.metadata import NO_LEADER, PartitionInfo, changed
 
@@ -177,7 +177,7 @@ def joins_before_caught_up() -> Changes:
 @bug
 def flush_per_message_skipped() -> Changes:
     """`log.flush.interval.messages=1` flushes nothing."""
-    return [(StoredLog, "_flush_if_due", lambda self, records: None)]
+    return [(Flushing, "_flush_at_once", lambda self: None)]
 
 
 # --- leadership -------------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ import actors.log.flush
 import actors.log.partition_log
 import actors.log.repair
 import actors.log.swap
-import actors.log.upkeep
+import actors.log.truncation
 import actors.offsets_partition.process
 from actors.log.compaction import CompactionPlan, CompactionResult
 from tests.sim import disks
@@ -185,7 +185,7 @@ _EXCHANGED: list[tuple[Any, str, Any]] = [
             actors.log.swap,
             actors.log.compaction,
             actors.log.repair,
-            actors.log.upkeep,
+            actors.log.truncation,
         )
     ),
     *(

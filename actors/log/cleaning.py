@@ -1,0 +1,132 @@
+"""Compaction as the log sees it: what is due, what to read, and putting the result in place.
+
+The work itself is compaction.py's, in a helper process; how files change places is swap.py's.
+"""
+
+from pathlib import Path
+from typing import Final
+
+from actors.log.compaction import DEFAULT_MAX_KEYS, CompactionPlan, CompactionResult, cleaned
+from actors.log.errors import StorageError
+from actors.log.files import remove_files
+from actors.log.flush import Flushing
+from actors.log.recovery import snapshots
+from actors.log.segment import Segment
+from actors.log.state import LogState
+from actors.log.storage import Storage
+from actors.log.swap import commit, install
+
+_MAX_CLEANINGS: Final = 1000
+
+
+class Cleaning:
+    """The compactions of one log."""
+
+    def __init__(self, state: LogState, storage: Storage, flushing: Flushing) -> None:
+        self._state = state
+        self._storage = storage
+        self._flushing = flushing
+
+    def dirty_ratio(self, now_ms: int) -> float:
+        """Share of the compactable bytes that no compaction has seen yet."""
+        clean, dirty = self._compactable(now_ms)
+        total = sum(each.size_bytes for each in clean + dirty)
+        return sum(each.size_bytes for each in dirty) / total if total else 0.0
+
+    def plan(self, now_ms: int, *, force: bool = False, max_keys: int = DEFAULT_MAX_KEYS) -> CompactionPlan | None:
+        """What to compact now; None when it is not due. `force`: whatever the dirty ratio, the active segment, too."""
+        state = self._state
+        if not state.config.compacts or state.failure is not None:
+            return None
+        if force and state.watermark == state.end:
+            self._storage.roll()
+            self._flushing.flush()
+        clean, dirty = self._compactable(now_ms)
+        if not dirty or not (force or self._is_due(dirty, now_ms)):
+            return None
+        used = clean + dirty
+        end = state.segments.end_of(len(used) - 1)
+        return CompactionPlan(
+            directory=str(state.directory),
+            bases=tuple(each.base_offset for each in used),
+            end=end,
+            first_dirty=max(state.checkpoint.cleaned_to, used[0].base_offset),
+            log_start=state.start,
+            tombstones_until=self._tombstones_until(now_ms),
+            segment_bytes=state.config.segment_bytes,
+            index_interval_bytes=state.config.index_interval_bytes,
+            max_batch_bytes=state.config.max_message_bytes,
+            generation=state.generation,
+            max_keys=max_keys,
+            producers_last=state.producers.last_offsets(end),
+        )
+
+    def swap(self, result: CompactionResult, now_ms: int) -> list[Path]:
+        """Put compacted segments in place, unless the log has moved past them; the old files, renamed.
+
+        StorageError when the disk refuses; once files have moved, the log takes no more appends until it is repaired.
+        """
+        state = self._state
+        if state.hold.ended:
+            return []
+        count = len(result.old_bases)
+        moved_past = result.generation != state.generation or state.segments.bases()[:count] != result.old_bases
+        if moved_past or state.failure is not None:
+            # At once: later they may be the next compaction's. (A repair has removed what it found of them.)
+            remove_files(cleaned(path) for base in result.new_bases for path in Segment(state.directory, base).paths())
+            return []
+        try:
+            commit(state.directory, result.old_bases, result.new_bases)
+        except OSError as error:
+            raise StorageError(f"cannot swap segments in {state.directory}: {error}") from error
+        try:
+            retired = install(state.directory)
+            fresh = [self._installed(base) for base in result.new_bases]
+        except OSError as error:
+            reason = f"swap of compacted segments failed: {error}"
+            state.fail(reason)
+            raise StorageError(f"{state.directory}: {reason}") from error
+        state.segments.replace(fresh + state.segments.after(count))
+        self._remember(result.cleaned_to, now_ms)
+        return retired + self._needless_snapshots()
+
+    def _compactable(self, now_ms: int) -> tuple[list[Segment], list[Segment]]:
+        """(clean, dirty): the durable, committed, closed segments that are old enough."""
+        state, lag_ms = self._state, self._state.config.min_compaction_lag_ms
+        clean: list[Segment] = []
+        dirty: list[Segment] = []
+        for number, segment in enumerate(state.segments.closed()):
+            end = state.segments.end_of(number)
+            too_young = lag_ms > 0 and segment.max_timestamp > now_ms - lag_ms
+            if end > state.watermark or not segment.flushed or too_young:
+                break
+            (clean if end <= state.checkpoint.cleaned_to else dirty).append(segment)
+        return clean, dirty
+
+    def _is_due(self, dirty: list[Segment], now_ms: int) -> bool:
+        config = self._state.config
+        overdue = now_ms - dirty[0].max_timestamp > config.max_compaction_lag_ms
+        return overdue or self.dirty_ratio(now_ms) >= config.min_cleanable_dirty_ratio
+
+    def _tombstones_until(self, now_ms: int) -> int:
+        """Tombstones before this offset were first seen by a compaction delete.retention.ms ago."""
+        limit = now_ms - self._state.config.delete_retention_ms
+        return max((offset for offset, time in self._state.checkpoint.cleanings if time <= limit), default=0)
+
+    def _remember(self, cleaned_to: int, now_ms: int) -> None:
+        until = self._tombstones_until(now_ms)
+        limit = now_ms - self._state.config.delete_retention_ms
+        kept = [each for each in self._state.checkpoint.cleanings if each[0] >= until or each[1] > limit]
+        self._state.cleaned_to(cleaned_to, (*kept[-_MAX_CLEANINGS:], (cleaned_to, now_ms)))
+
+    def _installed(self, base_offset: int) -> Segment:
+        segment = Segment(self._state.directory, base_offset)
+        if not segment.load():
+            segment.rebuild(self._state.config.index_interval_bytes, verify=False)
+        segment.flushed = True
+        return segment
+
+    def _needless_snapshots(self) -> list[Path]:
+        """Producer snapshots at offsets where no segment begins any more."""
+        bases, end = set(self._state.segments.bases()), self._state.end
+        return [path for offset, path in snapshots(self._state.directory) if offset not in bases and offset < end]

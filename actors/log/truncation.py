@@ -1,0 +1,75 @@
+"""Moving a log's end: back, for a follower that diverged from its leader, or on to where the leader's log goes on.
+
+Every change of files here leaves a state that opening the log understands, wherever a crash cuts it off.
+"""
+
+from actors.log.files import fsync_directory, remove_files
+from actors.log.flush import Flushing
+from actors.log.recovery import rebuild_producers, snapshots
+from actors.log.segment import Segment
+from actors.log.state import LogState
+from actors.log.storage import Storage
+
+
+class Truncation:
+    """The end of one log, where it moves without records being appended."""
+
+    def __init__(self, state: LogState, storage: Storage, flushing: Flushing) -> None:
+        self._state = state
+        self._storage = storage
+        self._flushing = flushing
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop all records from `offset` on; a batch that holds `offset` goes as a whole."""
+        state = self._state
+        if offset >= state.end:
+            return
+        found = state.segments.find(offset)
+        end = min(offset, found[1].base_offset) if found else offset
+        if end < state.start:
+            self.reset_to(end)
+            return
+        state.forget_after(end)
+        kept = [each for each in state.segments if each.base_offset < end] or state.segments.after(0)[:1]
+        gone = [each for each in state.segments if each not in kept]
+        state.segments.replace(kept)
+        remove_files(self._storage.retire(gone))
+        active = kept[-1]
+        active.open_for_append()
+        if found is not None and found[0] is active:
+            active.cut(found[1].position, state.config.index_interval_bytes)
+        self._settle(end)
+
+    def reset_to(self, offset: int) -> None:
+        """Drop everything and begin anew at `offset`."""
+        state = self._state
+        state.forget_after(min(offset, state.start))
+        remove_files(path for _, path in snapshots(state.directory))  # the producers' sequences have moved on
+        for segment in state.segments:
+            segment.close()
+            remove_files(segment.paths())
+        fresh = Segment(state.directory, offset)
+        fresh.open_for_append()
+        state.segments.replace([fresh])
+        state.begin_at(offset)
+        self._settle(offset)
+
+    def skip_to(self, offset: int) -> None:
+        """Let the log end at `offset` without records up to there."""
+        state = self._state
+        if offset <= state.end:
+            return
+        state.must_be_usable()
+        if state.segments.active.size_bytes:
+            self._storage.begin_segment(offset)
+        else:
+            self._storage.replace_empty(offset)
+        state.skip_to(offset)
+
+    def _settle(self, end: int) -> None:
+        state = self._state
+        state.end_at(end)
+        self._flushing.forget_snapshots()
+        state.replace_producers(rebuild_producers(state.directory, list(state.segments), end, 0))
+        fsync_directory(state.directory)
+        state.save()
