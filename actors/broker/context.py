@@ -29,6 +29,10 @@ _LOG_SETTINGS = frozenset(config_docs())
 class Controller(Protocol):
     """The way to the controller. Calls are answered later; an error is a text, and no answer is an error too."""
 
+    @property
+    def connected(self) -> bool:
+        """Whether there is a connection: calls fail at once without one."""
+
     def call(self, operation: str, arguments: Mapping[str, Any], done: Done) -> None: ...
 
 

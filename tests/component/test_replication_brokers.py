@@ -305,7 +305,7 @@ def test_a_deletion_waits_for_who_is_in_sync_and_for_nobody_else(tmp_path: Path)
             assert await delete_all(w, "t", timeout_ms=200) == (ErrorCode.REQUEST_TIMED_OUT, -1)
             waiting = asyncio.ensure_future(delete_all(w, "t"))
             leader = w.servers[w.partition("t").leader].replicas
-            await until(lambda: len(leader._deleting._waiters[("t", 0)]) == 2)
+            await until(lambda: len(leader._leaders.deleting._waiters[("t", 0)]) == 2)
             followers.take = take  # type: ignore[method-assign]
             assert await waiting == (0, 1)
             assert starts(w, "t") == [1, 1, 1]
@@ -465,7 +465,7 @@ def test_a_topic_made_anew_unseen_is_another_one(tmp_path: Path, written: bool) 
                 await w.kill(2)
                 await w.start_broker(2)
                 await until(lambda: len(w.partition("t").isr) == 3, what="all in sync")
-            assert ("t", 0) in w.servers[0].replicas._leaders
+            assert ("t", 0) in w.servers[0].replicas._leaders.replicas
 
             _, records = w.controller._operate("delete_topics", {"topics": [{"name": "t", "topic_id": None}]})
             w.controller._commit(records, tell=False)
@@ -772,7 +772,7 @@ def test_a_leader_whose_disk_takes_nothing_more_is_replaced_and_not_elected_agai
                 second = w.partition("t")
                 assert first not in second.isr
                 assert len(repairs) >= 3
-                leaders = w.servers[second.leader].replicas._leaders
+                leaders = w.servers[second.leader].replicas._leaders.replicas
                 replica = await until(lambda: leaders.get(("t", 0)))
                 await until(lambda: replica._followers[first].refused, what="a push that is refused")
                 w.controller.elect_preferred()

@@ -16,6 +16,7 @@ import actors.controller.decisions.reassignments
 import actors.controller.server
 import actors.runtime.liveness
 from actors.broker.replication.followers import Followers
+from actors.broker.replication.leaders import Leaders
 from actors.broker.replication.manager import ReplicaManager
 from actors.broker.shards.hub import ShardHub
 from actors.controller.metadata_log import MetadataLog
@@ -144,10 +145,10 @@ def removal_counts_at_once() -> Changes:
 @bug
 def min_insync_ignored() -> Changes:
     """Records commit with too few replicas in sync."""
-    begin = ReplicaManager._begin
+    begin_leading = Leaders.begin
 
-    def _begin(self: ReplicaManager, key: Any, partition: PartitionInfo) -> Any:
-        leader = begin(self, key, partition)
+    def begin(self: Leaders, key: Any, partition: PartitionInfo) -> Any:
+        leader = begin_leading(self, key, partition)
         if leader is not None:
             leader.min_insync = 1
         return leader
@@ -158,7 +159,7 @@ def min_insync_ignored() -> Changes:
         return update(self, replicas, isr, epoch, 1, *others)
 
     return [
-        (ReplicaManager, "_begin", _begin),
+        (Leaders, "begin", begin),
         (LeaderReplica, "update", updated),
         (actors.broker.context.BrokerContext, "min_insync_replicas", lambda self, topic: 1),
     ]

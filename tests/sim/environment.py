@@ -15,7 +15,7 @@ from typing import Any
 import actors.broker.connection
 import actors.broker.housekeeping
 import actors.broker.registration
-import actors.broker.replication.manager
+import actors.broker.replication.lease
 import actors.broker.server
 import actors.broker.shards.processes
 import actors.client.net.network
@@ -155,7 +155,7 @@ _EXCHANGED: list[tuple[Any, str, Any]] = [
             actors.controller.server,
             actors.log.data_dir,
             actors.controller.metadata_log,
-            actors.broker.replication.manager,
+            actors.broker.replication.lease,
             actors.offsets_partition.process,
         )
     ),

@@ -126,7 +126,7 @@ class Witness(Inspector):
             follower = leader._followers.get(broker.id)
             told = follower is not None and follower.acked >= watermark
             spoke = (
-                broker.server is not None and told and follower.broker_epoch != broker.server.replicas._broker_epoch()
+                broker.server is not None and told and follower.broker_epoch != broker.server.registration.link.epoch
             )
             holders += down or held or spoke
             if truth is not None and broker.id in truth.isr and broker.server is not None and not held:
@@ -218,7 +218,7 @@ class Witness(Inspector):
         def leads(manager: ReplicaManager, topic: str, index: int, partition: PartitionInfo) -> bool:
             does: bool = product(manager, topic, index, partition)
             if does:
-                leader = manager._leaders.get((topic, index))
+                leader = manager._leaders.replicas.get((topic, index))
                 members = (leader.counted if leader is not None else frozenset(partition.isr)) | set(partition.elr)
                 self._judge_leader(topic, index, partition, members - {manager._context.broker_id})
             return does

@@ -106,6 +106,8 @@ class Server:
 class Controller:
     """Keeps calls until `answer` or `fail`; with `prompt` it answers at once, by the real rules."""
 
+    connected = True
+
     def __init__(self, config: BrokerConfig) -> None:
         self.config = config
         self.metadata = ClusterMetadata()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from actors.broker.context import BrokerContext
 from actors.broker.replication.waiting import Key
@@ -14,10 +15,14 @@ log = logging.getLogger(__name__)
 
 
 class Followers:
-    """Replicas of partitions led elsewhere, and the newest leader epoch heard of for each."""
+    """Replicas of partitions led elsewhere, and the newest leader epoch heard of for each.
 
-    def __init__(self, context: BrokerContext) -> None:
+    `failed` hears of logs that cannot be opened: nobody shall wait for them.
+    """
+
+    def __init__(self, context: BrokerContext, failed: Callable[[str, int], None]) -> None:
         self._context = context
+        self._failed = failed
         self._replicas: dict[Key, FollowerReplica] = {}
         self._epochs: dict[Key, tuple[bytes, int]] = {}  # topic's id, newest leader epoch
 
@@ -59,7 +64,7 @@ class Followers:
             replica = self._replica(key, topic_id, push)
         except (LogError, OSError) as error:
             log.error("%s-%d cannot be followed: %s", *key, error)
-            self._context.replication.failed(*key)  # nobody shall wait for us
+            self._failed(*key)
             return Ack(push.leader_epoch, push.round, Outcome.FAILED)
         if replica is None:
             return trivially_matched(push) or Ack(push.leader_epoch, push.round, Outcome.FAILED)

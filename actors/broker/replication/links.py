@@ -1,6 +1,7 @@
 """Connections between brokers: a leader's broker connects to each follower's, both prove the cluster's secret.
 
-What is said over them is manager.py's; here is who is connected, how much is on its way, and who showed life when.
+What is said over them is pushes.py's and lease.py's; here is who is connected, how much is on its way, and who
+showed life when.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ class Proposals:
         self._send(self._leaders)
 
     def _send(self, leaders: Mapping[Key, LeaderReplica]) -> None:
-        if not getattr(self._context.controller, "connected", True):
+        if not self._context.controller.connected:
             return
         now_ms, epoch = int(self._context.loop.time() * 1000), self._broker_epoch()
         proposed: list[_Proposed] = []

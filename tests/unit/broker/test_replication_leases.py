@@ -41,7 +41,7 @@ def _never_confirmed(leader: LeaderReplica) -> ReplicaManager:
     )
     manager = ReplicaManager(context, lambda: b"", lambda: 0, lambda: -1e9)
     manager.apply(ClusterMetadata())
-    manager._leaders[("t", 0)] = leader
+    manager._leaders.replicas[("t", 0)] = leader
     return manager
 
 
@@ -125,7 +125,7 @@ def test_a_replica_that_was_dropped_and_added_again_takes_nothing_before_it_know
     context: Any = SimpleNamespace(
         broker_id=1, metadata=metadata, data_dir=SimpleNamespace(get=lambda *key: None, not_opened=set())
     )
-    followers = Followers(context)
+    followers = Followers(context, lambda *key: None)
 
     def outcome(*image: Any, **later: Any) -> Outcome:
         metadata.apply(topic_record(TopicInfo("t", topic_id, (PartitionInfo(*image, **later),), {})))
@@ -155,11 +155,12 @@ def test_a_replica_that_cannot_be_opened_is_in_sync_with_nothing_and_says_so() -
         metadata=metadata,
         data_dir=SimpleNamespace(get=lambda *key: None, not_opened={("t", 0)}, create=create),
         topic_log_config=lambda topic: None,
-        replication=SimpleNamespace(failed=lambda *key: told.append(key)),
         now_ms=lambda: 0,
     )
     metadata.apply(topic_record(TopicInfo("t", topic_id, (PartitionInfo(0, 3, (0, 1), (0, 1), 7),), {})))
-    assert Followers(context).take(("t", 0), topic_id, push, -1).outcome is Outcome.FAILED
+    assert (
+        Followers(context, lambda *key: told.append(key)).take(("t", 0), topic_id, push, -1).outcome is Outcome.FAILED
+    )
     assert told == [("t", 0)]
 
 
@@ -344,13 +345,13 @@ def test_a_watermark_that_a_refused_proposal_held_back_is_told_to_those_who_wait
     told: list[ErrorCode] = []
     context: Any = manager._context
     context.loop = SimpleNamespace(time=lambda: 0.0)
-    context.controller = SimpleNamespace(call=lambda operation, arguments, done: asked.append(done))
+    context.controller = SimpleNamespace(connected=True, call=lambda operation, arguments, done: asked.append(done))
     context.metadata = SimpleNamespace(topics={"t": SimpleNamespace(id=bytes(16))})
     context.wake = lambda topic, index: None
     manager._proposals.send(lambda broker: 0)
     log.append([b"x"], 0)
     assert not leader.advance()
-    manager._waiting.add(("t", 0), Waiter(1, told.append))
+    manager._leaders.waiting.add(("t", 0), Waiter(1, told.append))
     asked[0]([{"error_code": ErrorCode.INVALID_UPDATE_VERSION}], None)
     assert told == [ErrorCode.NONE]
     assert log.high_watermark == 1
@@ -366,8 +367,8 @@ def test_fewer_replicas_asked_for_let_a_watermark_go_on_at_once() -> None:
     context.min_insync_replicas = lambda topic: 1
     context.wake = lambda topic, index: None
     told: list[ErrorCode] = []
-    manager._waiting.add(("t", 0), Waiter(1, told.append))
-    manager._update(("t", 0), leader, _ALONE)
+    manager._leaders.waiting.add(("t", 0), Waiter(1, told.append))
+    manager._leaders._update(("t", 0), leader, _ALONE)
     assert told == [ErrorCode.NONE]
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.broker.replication.manager import _FRAME_BYTES
+from actors.broker.replication.pushes import _FRAME_BYTES
 from actors.links.control import ControlProtocol, Role
 from actors.settings import SETTINGS
 

@@ -1,0 +1,188 @@
+"""The partitions led here, each from an election to the next: their replicas, and who waits for their offsets."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from itertools import count
+
+from actors.broker.context import BrokerContext
+from actors.broker.replication.followers import Followers
+from actors.broker.replication.links import FollowerLink
+from actors.broker.replication.pushes import Pushes
+from actors.broker.replication.waiting import Key, Waiting
+from actors.log.errors import LogError
+from actors.log.replication import LeaderLog, LeaderReplica, NoLog
+from actors.wire.errors import ErrorCode
+from placement.metadata import OFFSETS_TOPIC, PartitionInfo
+
+log = logging.getLogger(__name__)
+
+_NO_LOG = NoLog()
+
+
+class Leaders:
+    """Begins, updates and ends leading, in `replicas`. `failed` hears of logs that cannot be led."""
+
+    def __init__(
+        self,
+        context: BrokerContext,
+        replicas: dict[Key, LeaderReplica],
+        followers: Followers,
+        links: Mapping[int, FollowerLink],
+        pushes: Pushes,
+        failed: Callable[[str, int], None],
+    ) -> None:
+        self.replicas = replicas
+        self.waiting = Waiting()
+        """For the high watermark."""
+        self.deleting = Waiting()
+        """For the log's start, on all that is in sync."""
+        self._context = context
+        self._followers = followers
+        self._links = links
+        self._pushes = pushes
+        self._failed = failed
+        self._topic_ids: dict[Key, bytes] = {}
+        self._rounds = count(1)  # of all that is pushed from here
+
+    # --- the controller's word ---
+
+    def lead(self, key: Key, topic_id: bytes, partition: PartitionInfo) -> None:
+        """An image says that we lead the partition."""
+        leader = self.replicas.get(key)
+        if leader is not None and leader.leader_epoch == partition.leader_epoch and self._is_current(key, topic_id):
+            self._update(key, leader, partition)
+            return
+        if leader is not None:
+            self.stop(key)
+        if self._followers.epoch(key, topic_id) > partition.leader_epoch:
+            return  # a newer leader has pushed to us already: this image is older than its
+        # Where there is nothing to show, and nobody to show it to, leading begins with the first record.
+        data_dir = self._context.data_dir
+        here = key in data_dir.logs or key in data_dir.not_opened
+        if here or set(partition.isr) != set(partition.replicas):
+            self.begin(key, partition)
+
+    def _is_current(self, key: Key, topic_id: bytes) -> bool:
+        """Whether it is still this topic's log that we lead: it may have been made anew, and so may the topic."""
+        led = self.replicas[key].log
+        return self._topic_ids[key] == topic_id and (led is _NO_LOG or self._context.data_dir.logs.get(key) is led)
+
+    def begin(self, key: Key, partition: PartitionInfo) -> LeaderReplica | None:
+        """Lead from now on; None if our disk does not show the log."""
+        context, now_ms = self._context, self._now_ms()
+        try:
+            partition_log = self._log(key)
+        except (LogError, OSError) as error:
+            log.error("%s-%d cannot be led: %s", *key, error)
+            context.loop.call_soon(self._failed, *key)
+            return None
+        watermark = partition_log.high_watermark
+        leader = LeaderReplica(
+            context.broker_id,
+            partition_log,
+            leader_epoch=partition.leader_epoch,
+            replicas=partition.replicas,
+            isr=partition.isr,
+            partition_epoch=partition.partition_epoch,
+            min_insync=context.min_insync_replicas(key[0]),
+            now_ms=now_ms,
+            unclean=partition.unclean,
+            added_at=partition.added_at,
+            rounds=self._rounds,
+        )
+        self.replicas[key] = leader
+        self._topic_ids[key] = context.metadata.topics[key[0]].id
+        self._followers.drop(key)
+        self._connect(key, leader, leader.followers, now_ms)
+        if partition_log.high_watermark > watermark:
+            self.committed(key, leader)
+        return leader
+
+    def _log(self, key: Key) -> LeaderLog:
+        """The log of a partition led here. Raises LogError, OSError.
+
+        None is made before the first record: when a broker dies, thousands of empty ones are shown to others at once.
+        """
+        data_dir = self._context.data_dir
+        if key in data_dir.logs or data_dir.folder(*key).exists():
+            return self._context.log(*key)
+        return _NO_LOG
+
+    def _update(self, key: Key, leader: LeaderReplica, partition: PartitionInfo) -> None:
+        needed = self._context.min_insync_replicas(key[0])
+        if leader.partition_epoch == partition.partition_epoch and leader.settled and leader.min_insync == needed:
+            return
+        watermark, now_ms = leader.log.high_watermark, self._now_ms()
+        unknown = leader.update(
+            partition.replicas, partition.isr, partition.partition_epoch, needed, now_ms, partition.added_at
+        )
+        self._connect(key, leader, unknown, now_ms)
+        if leader.log.high_watermark > watermark:
+            self.committed(key, leader)
+        if len(partition.isr) < min(needed, len(partition.replicas)):
+            self.waiting.fail(key, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+
+    def stop(self, key: Key) -> None:
+        """Lead the partition no more; whoever waits is told so."""
+        self.replicas.pop(key, None)
+        self._topic_ids.pop(key, None)
+        self._pushes.forget(key)
+        self.fail(key, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def fail(self, key: Key, code: ErrorCode) -> None:
+        """Answer everybody who waits for the partition with an error."""
+        self.waiting.fail(key, code)
+        self.deleting.fail(key, code)
+
+    # --- followers ---
+
+    def _connect(self, key: Key, leader: LeaderReplica, brokers: Iterable[int], now_ms: int) -> None:
+        for broker in brokers:
+            link = self._links.get(broker)
+            if link is not None and link.ready:
+                leader.connect(broker, link.broker_epoch, now_ms)
+                self._pushes.mark((broker,), key)
+
+    def connect(self, link: FollowerLink) -> None:
+        """A connection to a broker is up: tell it of all that it follows here."""
+        for key, leader in self.replicas.items():
+            if link.broker_id in leader.followers:
+                self._connect(key, leader, (link.broker_id,), self._now_ms())
+
+    def disconnect(self, broker: int) -> None:
+        """A connection to a broker is gone."""
+        self._pushes.forget_follower(broker)
+        for leader in self.replicas.values():
+            leader.disconnect(broker)
+
+    # --- offsets ---
+
+    def appended(self, key: Key, leader: LeaderReplica) -> None:
+        """Records were appended to a partition led here."""
+        if leader.log is _NO_LOG:
+            leader.log = self._context.data_dir.logs[key]
+        if leader.advance():
+            self.committed(key, leader)
+        self._pushes.mark(leader.followers, key)
+
+    def committed(self, key: Key, leader: LeaderReplica) -> None:
+        """The high watermark of a partition led here has moved."""
+        self._pushes.committed(key)
+        self.reached(key, leader.log.high_watermark)
+
+    def reached(self, key: Key, watermark: int) -> None:
+        """All below `watermark` has committed: tell whoever waits for it."""
+        self.waiting.reached(key, watermark)
+        self._context.wake(*key)
+        if key[0] == OFFSETS_TOPIC:
+            self._context.shards.watermark(key[1], watermark)
+
+    def starts_moved(self) -> None:
+        """Look again at who waits for a log's start: those it was waited for may be out of sync."""
+        for key in list(self.deleting):
+            self.deleting.reached(key, self.replicas[key].start_in_sync)
+
+    def _now_ms(self) -> int:
+        return int(self._context.loop.time() * 1000)

@@ -1,0 +1,59 @@
+"""What this broker's disk has lost, or does not show: it leads no more there, and the controller is told."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from actors.broker.context import BrokerContext
+from actors.broker.replication.followers import Followers
+from actors.broker.replication.leaders import Leaders
+from actors.broker.replication.waiting import Key
+
+log = logging.getLogger(__name__)
+
+_RETRY_SECONDS = 2.0
+
+
+class Losses:
+    """Takes this broker out of the in-sync sets of partitions whose logs are not what it has said they are."""
+
+    def __init__(
+        self, context: BrokerContext, leaders: Leaders, followers: Followers, broker_epoch: Callable[[], int]
+    ) -> None:
+        self._context = context
+        self._leaders = leaders
+        self._followers = followers
+        self._broker_epoch = broker_epoch
+
+    def lost(self, topic: str, index: int) -> None:
+        """Our disk has lost the end of a log: others may have it. Lead no more at this epoch, and be out of sync."""
+        key, info = (topic, index), self._context.metadata.topics.get(topic)
+        partition = self._context.metadata.partition(topic, index)
+        if info is None or partition is None or len(partition.replicas) == 1:
+            return
+        self._leaders.stop(key)
+        # What we wrote at this epoch is not what we would write now: only another epoch may follow.
+        self._followers.note(key, info.id, partition.leader_epoch + (partition.leader == self._context.broker_id))
+        arguments = {
+            "broker_id": self._context.broker_id,
+            "broker_epoch": self._broker_epoch(),
+            "partitions": [[info.id, index]],
+        }
+        self._context.controller.call("replica_torn", arguments, lambda result, error: self._told(key, error))
+
+    def _told(self, key: Key, error: str | None) -> None:
+        if error is not None:
+            log.error("%s-%d: the controller does not know that records are lost here: %s", *key, error)
+            self._context.loop.call_later(_RETRY_SECONDS, self.lost, *key)
+
+    def failed(self, topic: str, index: int) -> None:
+        """Our disk takes no more for a log, or shows nothing: another one shall lead, if any that may lives."""
+        metadata = self._context.metadata
+        partition, me = metadata.partition(topic, index), self._context.broker_id
+        if (
+            partition is not None
+            and me in partition.isr
+            and ({*partition.isr, *partition.elr} - {me}) & {b.id for b in metadata.alive()}
+        ):
+            self.lost(topic, index)
