@@ -14,7 +14,7 @@ from actors.log.state import LogState
 
 
 class Storage:
-    """The segment files of one log. An error of the disk is a StorageError, and leaves the log as it was."""
+    """The segment files of one log."""
 
     def __init__(self, state: LogState, flushing: Flushing, writer: FileWriter) -> None:
         self._state = state
@@ -24,7 +24,7 @@ class Storage:
     # -- at the end
 
     def write(self, buffers: Sequence[Buffer], base: int, end: int, now_ms: int) -> None:
-        """Put bytes at the end of the active segment, a new one if need be. On an error none remain."""
+        """Put bytes at the end of the active segment, a new one if need be. StorageError: then none remain."""
         size = sum(map(len, buffers))
         segment = self._state.segments.active
         if self._roll_is_due(segment, size, end, now_ms):
@@ -66,7 +66,7 @@ class Storage:
         )
 
     def begin_segment(self, base_offset: int) -> None:
-        """Close the active segment; the next one begins at `base_offset`."""
+        """Close the active segment; the next one begins at `base_offset`. StorageError: then nothing has changed."""
         state = self._state
         old, new = state.segments.active, Segment(state.directory, base_offset)
         try:

@@ -1,7 +1,49 @@
 """Replication of one partition's log: what a leader and its followers say to each other, and what they hold true.
 
-Sans-IO: no clock, no socket, no metadata. Times are arguments (monotonic ms), messages are values. Who leads at
-which epoch, and which in-sync set is recorded, is the controller's word, which the driver passes in.
+Of a partition's replicas one leads: the controller names it, under a leader epoch that grows with each election. The
+leader appends what clients write and pushes it to the followers, which keep the same records at the same offsets. The
+aim: what has been acknowledged with acks=all outlives the loss of as many brokers as min.insync.replicas leaves one of,
+and no reader ever sees it change.
+
+**The high watermark.** Records below it are committed: consumers may read them, and no replica will ever cut them off.
+It is the least log end over the in-sync set, the replicas that keep up and may lead next; each member's log end is what
+it has acknowledged. A new leader first waits until all members have acknowledged, under its own epoch, everything
+that stood in its log when the epoch began. Until then its watermark may be behind one that clients have seen (KIP-207).
+It also stands still while the set has fewer members than min.insync.replicas (KIP-966).
+
+**The in-sync set.** It is recorded by the controller; the leader proposes changes (KIP-497). It drops a follower that
+has not been caught up for replica.lag.time.max.ms, so that a dead one holds nobody up, and takes in one that has
+reached the watermark and has everything from before the epoch. While the controller decides, either set may be in
+force, so the watermark waits for the members of both: a removal counts once it is recorded, a joiner as soon as it is
+proposed. A proposal names the partition epoch it starts from and the broker epoch of each member. If either is no
+longer the controller's, it is refused: the member may be another process by now, without the records (KIP-903).
+
+**A push** carries all there is from an offset on, and the leader epoch of the record before it. If that is the epoch
+the follower has there, the logs are the same up to it, because each epoch had one leader and each leader wrote each
+offset once (KIP-101). The follower then appends what is new, takes over watermark and log start, and answers MATCHED
+with its log end. Otherwise it answers MISMATCHED and says where each of its epochs ends. The leader finds the largest
+epoch they share, and pushes again from where that ends in the shorter log; so the two come together in few steps. What
+the follower has beyond, it cuts off, never below its own watermark, unless the election was unclean. Epochs travel
+along with the records: compaction may have left none of an epoch's, and it counts all the same.
+
+**A leader that is no longer one** cannot do harm. Followers answer FENCED to any epoch older than one they know, which
+deposes it; without its followers its watermark does not move; and whether it may still serve at all is a question of
+its lease, which is the broker's business (actors/broker/replication). An acknowledgement counts only for the connection
+and the log it was given for: when either may be another one, the leader forgets what it knew of the follower and asks
+anew. `Push` says which numbers hold late messages off.
+
+**Where Kafka does otherwise:** there, followers fetch. Why leaders push here is told in docs/decisions. The rules are
+the same, and so is what they prevent.
+
+`leader` and `follower` have the two sides, `messages` what they say and what they need of a log. All is sans-IO: no
+clock, no socket, no metadata. Times are arguments (monotonic ms), messages are values, and what the controller says is
+passed in by the driver. So a simulation can take the rules through thousands of failures
+(tests/support/replication_simulator.py).
+
+Sources: KIP-101 and KIP-279 (truncation by leader epoch), KIP-207 (offsets after an election), KIP-497
+(AlterPartition), KIP-903 (broker epochs in it), KIP-966 (eligible leaders, the watermark and min.insync.replicas),
+KIP-107 (deleting records: `start_in_sync`); W. Lin and others, PacificA (2008), whose primary, secondaries and
+configuration manager are this leader, these followers and the controller.
 """
 
 from actors.log.replication.follower import FollowerReplica, trivially_matched
