@@ -6,8 +6,8 @@ from pathlib import Path
 
 from test_controller_server import controller, create
 
-from actors.log.replication import FollowerReplica, LeaderReplica
-from tests.support.replica_log import MemoryLog
+from actors.log.replication import FollowerReplica
+from tests.support.replica_log import MemoryLog, leading
 from tests.support.runtime_helpers import FakeBroker, run, until
 
 
@@ -38,7 +38,7 @@ def test_a_follower_knows_how_far_it_is_behind_the_leaders_watermark() -> None:
     log = MemoryLog()
     for _ in range(3):
         log.append([b"v"] * 4, 1)
-    leader = LeaderReplica(0, log, leader_epoch=1, replicas=(0, 1), isr=(0,), partition_epoch=1, min_insync=1, now_ms=0)
+    leader = leading(0, log, leader_epoch=1, replicas=(0, 1), isr=(0,), partition_epoch=1, min_insync=1)
     leader.connect(1, 5, 0)
     log.advance_high_watermark(12)
     follower, lags = FollowerReplica(MemoryLog(), 1), []

@@ -13,7 +13,7 @@ from actors.log.config import LogConfig
 from actors.log.errors import StorageError
 from actors.log.partition_log import PartitionLog
 from actors.log.replication import Ack, FollowerReplica, LeaderReplica, NoLog, Outcome, Push, trivially_matched
-from tests.support.replica_log import MemoryLog
+from tests.support.replica_log import MemoryLog, leading
 
 LAG_MS = 1000
 
@@ -25,9 +25,7 @@ def led(
     min_insync: int = 1,
     replicas: Iterable[int] = (0, 1, 2),
 ) -> LeaderReplica:
-    return LeaderReplica(
-        0, log, leader_epoch=epoch, replicas=replicas, isr=isr, partition_epoch=1, min_insync=min_insync, now_ms=0
-    )
+    return leading(0, log, leader_epoch=epoch, replicas=replicas, isr=isr, partition_epoch=1, min_insync=min_insync)
 
 
 def written(*batches: tuple[int, int]) -> MemoryLog:
@@ -59,9 +57,7 @@ def joined(leader: LeaderReplica, **logs: MemoryLog) -> dict[int, FollowerReplic
 
 
 def test_a_leader_without_a_log_has_followers_in_sync_and_keeps_what_it_knows_of_them() -> None:
-    leader = LeaderReplica(
-        0, NoLog(), leader_epoch=3, replicas=(0, 1, 2), isr=(0,), partition_epoch=1, min_insync=2, now_ms=0
-    )
+    leader = leading(0, NoLog(), leader_epoch=3, replicas=(0, 1, 2), isr=(0,), partition_epoch=1, min_insync=2)
     leader.connect(1, 5, 0)
     push = leader.take_push(1, 100, 0)
     assert push is not None
@@ -73,7 +69,7 @@ def test_a_leader_without_a_log_has_followers_in_sync_and_keeps_what_it_knows_of
     leader.log = log
     follower = FollowerReplica(MemoryLog(), 3)
     assert [ack.outcome for ack in exchange(leader, 1, follower)] == [Outcome.MATCHED]
-    leader.update((0, 1, 2), (0, 1), 2, 2, 0)
+    leader.update((0, 1, 2), (0, 1), 2, 2, 0, 0)
     assert (log.high_watermark, follower.log.log_end_offset) == (2, 2)
 
 
@@ -106,14 +102,14 @@ def test_nothing_commits_while_fewer_are_in_sync_than_asked() -> None:
     log = written((0, 3))
     leader = led(log, isr=(0,), min_insync=2)
     assert log.high_watermark == 0
-    leader.update((0, 1, 2), (0, 1), 2, 2, 0)
+    leader.update((0, 1, 2), (0, 1), 2, 2, 0, 0)
     joined(leader, b1=MemoryLog())
     assert log.high_watermark == 3
 
 
 def test_no_more_replicas_are_asked_for_than_a_partition_has() -> None:
     log = written((0, 3))
-    led(log, isr=(0, 1), min_insync=3, replicas=(0, 1)).update((0, 1), (0, 1), 2, 3, 0)
+    led(log, isr=(0, 1), min_insync=3, replicas=(0, 1)).update((0, 1), (0, 1), 2, 3, 0, 0)
     leader = led(log, isr=(0, 1), min_insync=3, replicas=(0, 1))
     joined(leader, b1=MemoryLog())
     assert log.high_watermark == 3
@@ -164,7 +160,7 @@ def test_an_answer_of_a_newer_epoch_deposes_a_leader_for_good() -> None:
     leader.on_ack(1, ack, 0)
     assert leader.deposed
     assert leader.take_push(1, 200, 0) is None
-    leader.update((0, 1, 2), (0,), 9, 1, 0)
+    leader.update((0, 1, 2), (0,), 9, 1, 0, 0)
     assert log.high_watermark == 0
 
 
@@ -208,9 +204,7 @@ def test_what_is_below_a_followers_watermark_is_never_cut_off() -> None:
 def test_after_an_unclean_election_it_may_be() -> None:
     log, other = written((0, 2), (2, 4)), written((0, 2), (1, 4))
     other.high_watermark = 6
-    leader = LeaderReplica(
-        0, log, leader_epoch=3, replicas=(0, 1), isr=(0,), partition_epoch=1, min_insync=1, now_ms=0, unclean=True
-    )
+    leader = leading(0, log, leader_epoch=3, replicas=(0, 1), isr=(0,), partition_epoch=1, min_insync=1, unclean=True)
     leader.connect(1, 5, 0)
     exchange(leader, 1, FollowerReplica(other, 0))
     assert other.records() == log.records()
@@ -403,7 +397,7 @@ def test_a_member_that_leaves_counts_until_that_is_recorded() -> None:
     assert proposed(leader, LAG_MS) is None
     assert proposed(leader, LAG_MS + 1) == [0]
     assert not leader.advance()
-    leader.update((0, 1), (0,), 2, 1, LAG_MS + 2)
+    leader.update((0, 1), (0,), 2, 1, LAG_MS + 2, 0)
     assert log.high_watermark == 1
 
 
@@ -431,7 +425,7 @@ def test_the_late_answer_to_an_older_proposal_leaves_the_newer_one(answer: Calla
     leader = led(log, isr=(0, 1))
     followers = joined(leader, b1=MemoryLog(), b2=MemoryLog())
     assert proposed(leader, 0) == [0, 1, 2]
-    leader.update((0, 1, 2), (0,), 2, 1, 0)  # broker 1 has died: what was proposed will be refused
+    leader.update((0, 1, 2), (0,), 2, 1, 0, 0)  # broker 1 has died: what was proposed will be refused
     leader.disconnect(1)
     assert proposed(leader, 0) == [0, 2]
     assert not answer(leader, 1)
@@ -440,7 +434,7 @@ def test_the_late_answer_to_an_older_proposal_leaves_the_newer_one(answer: Calla
     assert log.high_watermark == 0
     exchange(leader, 2, followers[2])
     assert log.high_watermark == 1
-    leader.update((0, 1, 2), (0,), 2, 1, 0)
+    leader.update((0, 1, 2), (0,), 2, 1, 0, 0)
     assert proposed(leader, 0) is None, "the newer one is not settled"
 
 
@@ -453,7 +447,7 @@ def test_an_unknown_outcome_counts_until_the_controller_has_spoken() -> None:
     log.append([b"x"], 1)
     assert not leader.advance()
     assert proposed(leader, 0) is None
-    leader.update((0, 1), (0,), 1, 1, 0)  # the same partition epoch: it was not recorded, and will not be
+    leader.update((0, 1), (0,), 1, 1, 0, 0)  # the same partition epoch: it was not recorded, and will not be
     assert log.high_watermark == 3
     exchange(leader, 1, follower)
     assert proposed(leader, 0) == [0, 1]
@@ -472,7 +466,7 @@ def test_after_an_addition_nothing_is_taken_for_known_of_replicas_out_of_sync() 
     assert leader.update((0, 1, 2), (0, 1), 4, 1, 0, added_at=4) == [2]
     leader.on_ack(2, late, 0)
     exchange(leader, 1, followers[1])
-    assert leader.lags() == {1: 0, 2: -1}
+    assert {broker: each.acked for broker, each in leader._followers.items()} == {1: 4, 2: -1}
     assert proposed(leader, 0) is None
     probe = leader.take_push(2, 200, 0)
     assert probe is not None
@@ -503,9 +497,7 @@ def partition_log(path: Path, **configs: str) -> PartitionLog:
 def test_files_come_to_hold_the_same_bytes(tmp_path: Path) -> None:
     ours, theirs = partition_log(tmp_path / "a", segment_bytes="500"), partition_log(tmp_path / "b")
     theirs.append_as_leader(build_batch([(None, b"lost", (), 1)] * 3), 0, 1)
-    leader = LeaderReplica(
-        0, ours, leader_epoch=1, replicas=(0, 1), isr=(0, 1), partition_epoch=0, min_insync=2, now_ms=0
-    )
+    leader = leading(0, ours, leader_epoch=1, replicas=(0, 1), isr=(0, 1), partition_epoch=0, min_insync=2)
     for number in range(20):
         ours.append_as_leader(build_batch([(b"k", b"%d" % number, (), 1)] * 2), 1, 1)
     leader.connect(1, 0, 0)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterable
+from itertools import count
 from pathlib import Path
 
 from actors.log.batch import BatchHeader, build_batch, read_header, read_records, split_batches, stamp
 from actors.log.epochs import LeaderEpochs
 from actors.log.errors import OFFSET_OUT_OF_RANGE, LogError
+from actors.log.replication import LeaderLog, LeaderReplica
 
 _NOWHERE = Path("/nowhere")
 
@@ -123,3 +126,31 @@ class MemoryLog:
         self.truncate_to(end)
         # What the checkpoint said of the watermark is older than the watermark was.
         self.high_watermark = min(self.high_watermark, self.flushed)
+
+
+def leading(
+    me: int,
+    log: LeaderLog,
+    *,
+    leader_epoch: int,
+    replicas: Iterable[int],
+    isr: Iterable[int],
+    partition_epoch: int = 1,
+    min_insync: int = 1,
+    unclean: bool = False,
+    added_at: int = 0,
+) -> LeaderReplica:
+    """A leader that has just been elected at time 0, the first of its process."""
+    return LeaderReplica(
+        me,
+        log,
+        leader_epoch=leader_epoch,
+        replicas=replicas,
+        isr=isr,
+        partition_epoch=partition_epoch,
+        min_insync=min_insync,
+        now_ms=0,
+        unclean=unclean,
+        added_at=added_at,
+        rounds=count(1),
+    )

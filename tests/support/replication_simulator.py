@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from itertools import count
 from typing import Any
 
 from actors.controller.decisions.elections import alter_partitions, broker_lost, broker_registered
@@ -395,7 +396,7 @@ class SimBroker:
             current = self.leader
             seen = self.follower.epoch if self.follower is not None else -1
             if current is not None and current.leader_epoch == partition.leader_epoch:
-                current.update(partition.replicas, partition.isr, partition.partition_epoch, MIN_INSYNC, now)
+                current.update(partition.replicas, partition.isr, partition.partition_epoch, MIN_INSYNC, now, 0)
             elif seen <= partition.leader_epoch:
                 self._lead(partition)
         elif self.leader is not None or self.follower is None:
@@ -417,6 +418,9 @@ class SimBroker:
             partition_epoch=partition.partition_epoch,
             min_insync=MIN_INSYNC,
             now_ms=self.world.now_ms,
+            unclean=False,
+            added_at=0,
+            rounds=count(1),
         )
         for follower, process in self._links.items():
             self.leader.connect(follower, process, self.world.now_ms)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import count
 
 from actors.log.replication.messages import UNKNOWN, Ack, LeaderLog, Outcome, Push
 
@@ -61,6 +60,20 @@ class _Follower:
         self.caught_up_ms = now_ms
         self.mark = (0, now_ms)  # our log's end at some time: who has it was caught up then
 
+    def forget(self, number: int, offset: int) -> None:
+        """Nothing is known of its log any more, and late answers may be about another one. Asked anew as `probe`."""
+        self.acked = self.start = self.told_start = self.told_watermark = UNKNOWN
+        self.probe(number, offset)
+        self.first_round = number
+
+    def probe(self, number: int, offset: int) -> None:
+        """Ask, in round `number`, whether its log is ours up to `offset`."""
+        self.round = number
+        self.matched = False
+        self.refused = False
+        self.outstanding = 0
+        self.next_offset = offset
+
 
 class LeaderReplica:
     """The log of a partition that is led here. Made anew for each leader epoch.
@@ -79,9 +92,9 @@ class LeaderReplica:
         partition_epoch: int,
         min_insync: int,
         now_ms: int,
-        unclean: bool = False,
-        added_at: int = 0,
-        rounds: Iterator[int] | None = None,
+        unclean: bool,
+        added_at: int,
+        rounds: Iterator[int],
     ) -> None:
         self.log = log
         self._unclean = unclean
@@ -97,7 +110,7 @@ class LeaderReplica:
         self._epoch_start = log.log_end_offset
         log.assign_leader_epoch(leader_epoch)
         self._followers: dict[int, _Follower] = {}
-        self._rounds = count(1) if rounds is None else rounds
+        self._rounds = rounds
         self._added_at = added_at
         self._set_replicas(replicas, now_ms)
         self.advance()
@@ -111,7 +124,7 @@ class LeaderReplica:
         partition_epoch: int,
         min_insync: int,
         now_ms: int,
-        added_at: int = 0,
+        added_at: int,
     ) -> list[int]:
         """The controller's record of the partition, the leader epoch being the same; followers nothing is known of.
 
@@ -229,19 +242,10 @@ class LeaderReplica:
         follower = self._followers.get(broker)
         if follower is not None:
             follower.connected = False
-            follower.acked = follower.start = UNKNOWN
+            self._forget(follower)
 
     def _forget(self, follower: _Follower) -> None:
-        follower.acked = follower.start = follower.told_start = follower.told_watermark = UNKNOWN
-        self._probe(follower, self.log.log_end_offset)
-        follower.first_round = follower.round
-
-    def _probe(self, follower: _Follower, offset: int) -> None:
-        follower.round = next(self._rounds)
-        follower.matched = False
-        follower.refused = False
-        follower.outstanding = 0
-        follower.next_offset = offset
+        follower.forget(next(self._rounds), self.log.log_end_offset)
 
     def take_push(self, broker: int, max_bytes: int, now_ms: int, *, idle: bool = False) -> Push | None:
         """The next thing to send to a follower, None if there is nothing or an answer is to be waited for.
@@ -306,7 +310,7 @@ class LeaderReplica:
         elif ack.outcome is Outcome.MISMATCHED:
             point = self._common_point(ack)
             follower.acked = min(follower.acked, point)  # should its disk have lost what it had acknowledged
-            self._probe(follower, point)
+            follower.probe(next(self._rounds), point)
         return False
 
     def _matched(self, follower: _Follower, ack: Ack, now_ms: int) -> bool:
@@ -341,7 +345,7 @@ class LeaderReplica:
         for broker, follower in self._followers.items():
             after_ms = refused_ms if follower.refused else silent_ms
             if follower.connected and follower.outstanding and now_ms - follower.sent_ms >= after_ms:
-                self._probe(follower, max(follower.acked, self.log.log_start_offset))
+                follower.probe(next(self._rounds), max(follower.acked, self.log.log_start_offset))
                 late.append(broker)
         return late
 
@@ -355,9 +359,7 @@ class LeaderReplica:
         """
         if self._proposed is not None or self.deposed:
             return None
-        wanted = frozenset(
-            self._me if b == self._me else b for b in self.isr if self._stays(b, now_ms, lag_ms, heard_ms)
-        )
+        wanted = frozenset(broker for broker in self.isr if self._stays(broker, now_ms, lag_ms, heard_ms))
         wanted |= {broker for broker, each in self._followers.items() if self._may_join(broker, each)}
         if wanted == self.isr:
             return None
@@ -384,8 +386,3 @@ class LeaderReplica:
             and follower.acked >= max(self.log.high_watermark, self._epoch_start)
             and follower.start >= self.log.log_start_offset
         )
-
-    def lags(self) -> dict[int, int]:
-        """How many records each follower is behind; -1 where nothing is known."""
-        end = self.log.log_end_offset
-        return {b: end - f.acked if f.acked >= 0 else UNKNOWN for b, f in self._followers.items()}

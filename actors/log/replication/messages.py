@@ -71,8 +71,12 @@ class Push:
 
     `previous_epoch` is the leader epoch of the record before `base_offset`, -1 where the leader's log begins;
     `epochs` are (epoch, start offset) of what stands from there on, also where compaction has left no records.
-    `round` tells answers to what was sent before the leader last changed its mind about the follower's log.
-    `since` is the partition epoch that the follower has to know of before it may take this.
+
+    Three numbers fence it. `leader_epoch`: no follower takes a push of an older leader than it knows. `since` is the
+    partition epoch that the follower has to know of: else one that was dropped and added again would be in sync by the
+    log that it deletes when it hears of it. `round` comes back with the answer: each time the leader asks anew how far
+    the logs agree it counts on, and then older answers still say what the follower has, but not where to go on; from
+    before the follower's log was forgotten they say nothing.
     """
 
     leader_epoch: int

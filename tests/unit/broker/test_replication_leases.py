@@ -25,7 +25,7 @@ from placement.metadata import (
     partition_record,
     topic_record,
 )
-from tests.support.replica_log import MemoryLog
+from tests.support.replica_log import MemoryLog, leading
 from tests.support.runtime_helpers import run
 
 _ALONE = PartitionInfo(1, 0, (1, 0, 2), (1,), 1)
@@ -46,9 +46,7 @@ def _never_confirmed(leader: LeaderReplica) -> ReplicaManager:
 
 
 def _leader() -> LeaderReplica:
-    return LeaderReplica(
-        1, MemoryLog(), leader_epoch=0, replicas=(1, 0, 2), isr=(1,), partition_epoch=1, min_insync=2, now_ms=0
-    )
+    return leading(1, MemoryLog(), leader_epoch=0, replicas=(1, 0, 2), isr=(1,), partition_epoch=1, min_insync=2)
 
 
 def test_who_alone_may_be_elected_needs_nobody_to_confirm_it() -> None:
@@ -77,9 +75,7 @@ def test_the_sole_replica_takes_nothing_from_the_leader_before_it() -> None:
     """A move has ended here, and the former leader has not heard of it."""
     topic_id, theirs, ours = bytes(range(16)), MemoryLog(), MemoryLog()
     theirs.append([b"a", b"b"], 3)
-    former = LeaderReplica(
-        0, theirs, leader_epoch=3, replicas=(1, 0), isr=(0, 1), partition_epoch=5, min_insync=1, now_ms=0
-    )
+    former = leading(0, theirs, leader_epoch=3, replicas=(1, 0), isr=(0, 1), partition_epoch=5, min_insync=1)
     former.connect(1, 7, 0)
     context: Any = SimpleNamespace(
         broker_id=1,
@@ -116,8 +112,8 @@ def test_the_sole_replica_takes_nothing_from_the_leader_before_it() -> None:
 def test_a_replica_that_was_dropped_and_added_again_takes_nothing_before_it_knows() -> None:
     """Else it would be in sync by the log that it deletes when it hears that it was dropped."""
     topic_id, metadata = bytes(range(16)), ClusterMetadata()
-    leader = LeaderReplica(
-        0, MemoryLog(), leader_epoch=3, replicas=(0, 1), isr=(0,), partition_epoch=7, min_insync=1, now_ms=0, added_at=7
+    leader = leading(
+        0, MemoryLog(), leader_epoch=3, replicas=(0, 1), isr=(0,), partition_epoch=7, min_insync=1, added_at=7
     )
     leader.connect(1, 7, 0)
     push = leader.take_push(1, 1000, 0)
@@ -139,9 +135,7 @@ def test_a_replica_that_was_dropped_and_added_again_takes_nothing_before_it_know
 def test_a_replica_that_cannot_be_opened_is_in_sync_with_nothing_and_says_so() -> None:
     """Not even while its leader's log is empty: it would be elected, and could not lead."""
     topic_id, metadata = bytes(range(16)), ClusterMetadata()
-    leader = LeaderReplica(
-        0, MemoryLog(), leader_epoch=3, replicas=(0, 1), isr=(0, 1), partition_epoch=7, min_insync=1, now_ms=0
-    )
+    leader = leading(0, MemoryLog(), leader_epoch=3, replicas=(0, 1), isr=(0, 1), partition_epoch=7, min_insync=1)
     leader.connect(1, 7, 0)
     push = leader.take_push(1, 1000, 0)
     assert push is not None
@@ -333,9 +327,7 @@ def test_a_follower_with_a_new_epoch_has_its_leaders_come_again() -> None:
 
 def test_a_watermark_that_a_refused_proposal_held_back_is_told_to_those_who_wait() -> None:
     log = MemoryLog()
-    leader = LeaderReplica(
-        1, log, leader_epoch=0, replicas=(1, 0, 2), isr=(1,), partition_epoch=1, min_insync=1, now_ms=0
-    )
+    leader = leading(1, log, leader_epoch=0, replicas=(1, 0, 2), isr=(1,), partition_epoch=1, min_insync=1)
     leader.connect(0, 7, 0)
     push = leader.take_push(0, 1000, 0)
     assert push is not None
@@ -375,7 +367,7 @@ def test_fewer_replicas_asked_for_let_a_watermark_go_on_at_once() -> None:
 def test_records_on_their_way_to_a_follower_leave_less_room_for_others() -> None:
     log = MemoryLog()
     log.append([b"x" * 5000], 0)
-    leader = LeaderReplica(1, log, leader_epoch=0, replicas=(1, 0), isr=(1,), partition_epoch=1, min_insync=1, now_ms=0)
+    leader = leading(1, log, leader_epoch=0, replicas=(1, 0), isr=(1,), partition_epoch=1, min_insync=1)
     leader.connect(0, 7, 0)
     probe = leader.take_push(0, 10_000, 0)
     assert probe is not None
