@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Final
@@ -234,7 +234,8 @@ class RangeReader:
     async def _next(self, tp: TopicPartition, offset: int, until: int) -> Chunk | _Missing | _Nothing:
         """The next batches from `offset` on, however long it takes up to the timeout."""
         deadline = now_ms() + self._timeout_ms
-        look = _Look(self, tp, offset, until)
+        settle_ms = min(_SETTLE_MS, self._timeout_ms // 2, self.config["request_timeout_ms"] // 2)
+        look = _Look(self._network, self.config, settle_ms, tp, offset, until)
         failures = 0
         while True:
             try:
@@ -261,11 +262,13 @@ class RangeReader:
 class _Look:
     """Asks the leader until there is something to say; what has to settle first is remembered between the tries."""
 
-    def __init__(self, reader: RangeReader, tp: TopicPartition, offset: int, until: int) -> None:
-        self._network = reader._network
-        self._config = reader.config
-        self._committed = reader._committed
-        self._settle_ms = min(_SETTLE_MS, reader._timeout_ms // 2, reader.config["request_timeout_ms"] // 2)
+    def __init__(
+        self, network: Network, config: Mapping[str, Any], settle_ms: int, tp: TopicPartition, offset: int, until: int
+    ) -> None:
+        self._network = network
+        self._config = config
+        self._committed = config["isolation_level"] == "read_committed"
+        self._settle_ms = settle_ms
         self._tp = tp
         self._offset = offset
         self._until = until
