@@ -11,6 +11,7 @@ from typing import Any
 
 from actors.client.errors import ConfigurationError
 from actors.client.group.assignors import BUILT_IN, Assignor
+from actors.client.group.member_types import MembershipConfig
 from actors.client.net.network import NetworkSettings, parse_bootstrap
 
 _INT_MAX = 2**31 - 1
@@ -185,7 +186,7 @@ def consumer_config(given: Mapping[str, Any]) -> dict[str, Any]:
         warnings.warn(
             f"session_timeout_ms={session} is less than three times heartbeat_interval_ms={heartbeat}: "
             "one or two late heartbeats expel this member",
-            stacklevel=4,
+            stacklevel=3,
         )
     if values["group_id"] == "":
         raise ConfigurationError("group_id='': must not be empty; leave it out to read without a group")
@@ -231,6 +232,26 @@ def make_assignors(strategies: list[Any] | tuple[Any, ...]) -> tuple[Assignor, .
             entry = BUILT_IN[entry]
         made.append(entry() if isinstance(entry, type) else entry)
     return tuple(made)
+
+
+def membership_config(config: Mapping[str, Any]) -> MembershipConfig:
+    """The group's part of a consumer's settings. Raises IllegalStateError if the assignors share no protocol."""
+    made = MembershipConfig(
+        group_id=config["group_id"] or "",
+        assignors=make_assignors(config["partition_assignment_strategy"]),
+        group_instance_id=config["group_instance_id"],
+        client_rack=config["client_rack"] or None,
+        session_timeout_ms=config["session_timeout_ms"],
+        heartbeat_interval_ms=config["heartbeat_interval_ms"],
+        max_poll_interval_ms=config["max_poll_interval_ms"],
+        request_timeout_ms=config["request_timeout_ms"],
+        retry_backoff_ms=config["retry_backoff_ms"],
+        retry_backoff_max_ms=config["retry_backoff_max_ms"],
+        auto_commit=config["enable_auto_commit"],
+        exclude_internal_topics=config["exclude_internal_topics"],
+    )
+    _ = made.protocol  # fails here and not in the first poll
+    return made
 
 
 def network_settings(config: Mapping[str, Any]) -> NetworkSettings:

@@ -337,7 +337,7 @@ def test_two_threads_at_once_are_refused(kafka):
 
         other = threading.Thread(target=poll)
         other.start()
-        wait_for(lambda: reader._user.locked())
+        wait_for(lambda: reader._thread.busy)
         with pytest.raises(ConcurrentUseError):
             reader.poll(0)
         reader.wakeup()
@@ -518,7 +518,7 @@ def test_what_a_lapsed_session_holds_back_is_read_again_and_not_counted_as_consu
         reader.seek(T0, 0)
         wait_for(lambda: reader._positions.states[T0].chunks)
         answers = [True, False]  # the session ends while records are being decoded
-        monkeypatch.setattr(reader, "_may_deliver", lambda: answers.pop(0) if answers else True)
+        monkeypatch.setattr(reader._polling, "may_deliver", lambda: answers.pop(0) if answers else True)
         if arrow:
             assert reader.poll_arrow(0).num_rows == 0
         else:
@@ -990,7 +990,7 @@ def test_the_callback_of_an_async_commit_runs_in_a_later_poll_in_the_callers_thr
         reader.assign([T0])
         reader.commit_async({T0: OffsetAndMetadata(1)}, lambda *args: done.append((threading.get_ident(), *args)))
         wait_for(lambda: kafka.committed.get(T0) == 1)
-        wait_for(lambda: reader._done_commits)
+        wait_for(lambda: reader._commits.unheard)
         assert done == []
         reader.poll(0)
         assert done == [(threading.get_ident(), {T0: OffsetAndMetadata(1)}, None)]

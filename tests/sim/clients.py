@@ -6,7 +6,6 @@ The network and membership code is actors.client's; only the user's thread, whic
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Iterable
 from typing import Any
 
@@ -21,6 +20,7 @@ from actors.client.group.assignors import BUILT_IN
 from actors.client.group.driver import Driver
 from actors.client.group.effects import Apply, CommitBeforeJoin, CommitOutcome, Fail, MemberState
 from actors.client.group.membership import Membership, MembershipConfig
+from actors.client.net.changes import Changes
 from actors.client.net.network import Network, NetworkSettings, jitter, now_ms
 from actors.client.records import Node, OffsetAndMetadata, TopicPartition
 from actors.log.batch import build_batch, read_records
@@ -135,7 +135,7 @@ class Member(Client):
         )
         self.positions = {}
         self.member = Watched(config, jitter)
-        self.driver = Driver(self.member, self.network, threading.Condition())
+        self.driver = Driver(self.member, self.network, Changes())
         self.network.on_metadata = self.driver.on_metadata
         if not isinstance(self, Observer):
             self.member.subscribe({TOPIC})

@@ -1,7 +1,18 @@
 """`Consumer`: reads topics, alone or as a member of a group. Names and defaults are kafka-python's and Kafka's.
 
-The user's thread runs the rebalance callbacks and takes records; heartbeats and sockets have a thread of their own.
-The parts: `core` (threads, group, commits), here the public methods.
+The user's thread runs the rebalance callbacks and takes records; heartbeats and sockets have a thread of their own,
+the event loop. Here are the public methods, and the parts are put together:
+
+    user_thread    who may come in, and how it waits and is woken      user's thread
+    polling        what one poll does                                  user's thread
+    participation  what the group wants done between two polls         user's thread
+    commits        commits, and hearing of their ends                  user's thread
+    drain          takes records out of what was fetched               user's thread
+    iteration      gives them one by one                               user's thread
+    lookups        offsets by time, topics                             asked by the user's thread, done on the loop
+    positions      where the consumer stands in each partition         both, under the lock of `net.changes`
+    fetcher        fetches ahead                                       event loop
+    group/         the membership, and the driver that acts for it     event loop
 """
 
 from __future__ import annotations
@@ -12,11 +23,24 @@ from typing import Any
 
 import pyarrow as pa
 
-from actors.client.consumer.core import ConsumerCore
+from actors.client.config import consumer_config, membership_config, network_settings
+from actors.client.consumer.commits import CommitCallback, Commits, Offsets, whole
+from actors.client.consumer.decode import deserializer
+from actors.client.consumer.drain import Drain, by_topic
+from actors.client.consumer.fetcher import Fetcher, FetchSettings
+from actors.client.consumer.figures import figures
+from actors.client.consumer.iteration import Iteration
 from actors.client.consumer.listener import ConsumerRebalanceListener
-from actors.client.consumer.positions import EARLIEST, LATEST
-from actors.client.errors import IllegalStateError, KafkaTimeoutError
-from actors.client.net.network import now_ms
+from actors.client.consumer.lookups import Lookups
+from actors.client.consumer.participation import Participation
+from actors.client.consumer.polling import Polling
+from actors.client.consumer.positions import EARLIEST, LATEST, RESET_TO, Positions
+from actors.client.consumer.user_thread import UserThread
+from actors.client.errors import IllegalStateError, InvalidGroupIdError
+from actors.client.group.driver import Driver
+from actors.client.group.membership import Membership
+from actors.client.net.changes import Changes
+from actors.client.net.network import Network, jitter, now_ms
 from actors.client.records import (
     ConsumerGroupMetadata,
     ConsumerRecord,
@@ -26,21 +50,91 @@ from actors.client.records import (
 )
 
 _ARROW_ROWS = 131_072
+_CLOSE_MS = 30_000
 
-CommitCallback = Callable[[dict[TopicPartition, OffsetAndMetadata], Exception | None], Any]
 
-
-class Consumer(ConsumerCore):
+class Consumer:
     """`Consumer("orders", group_id="billing", bootstrap_servers="localhost:9092")`.
 
     For the settings see `config.CONSUMER_SETTINGS`; an unknown one is an error. Not for several threads at once,
     except `wakeup`. Usable as a context manager and as an endless iterator of records.
+
+    Its methods are many because they are those of Kafka's consumer, its fields because they are its parts.
     """
 
     def __init__(self, *topics: str, **settings: Any) -> None:
-        super().__init__(settings)
+        self.config = config = consumer_config(settings)
+        self._changes = changes = Changes()
+        self._positions = Positions()
+        self._member = Membership(membership_config(config), jitter)
+        self._network = Network(network_settings(config), wanted=self._wanted_topics)
+        self._driver = Driver(self._member, self._network, changes)
+        self._thread = UserThread(changes)
+        self._fetcher = Fetcher(
+            self._network,
+            self._positions,
+            FetchSettings.of(config),
+            changes,
+            committed=self._load_committed,
+            tell=self._driver.tell,
+            may_fetch=lambda: self._member.may_deliver(now_ms()),
+        )
+        self._drain = Drain(
+            self._positions,
+            lock=changes.lock,
+            reset_to=RESET_TO[config["auto_offset_reset"]],
+            committed=config["isolation_level"] == "read_committed",
+            check_crcs=config["check_crcs"],
+            key_of=by_topic(config["key_deserializer"], deserializer),
+            value_of=by_topic(config["value_deserializer"], deserializer),
+        )
+        self._commits = Commits(config, self._network, self._driver, self._positions, self._thread, changes)
+        self._participation = Participation(
+            config, self._member, self._driver, self._positions, self._fetcher, self._commits, self._thread, changes
+        )
+        self._polling = Polling(
+            self._member, self._participation, self._commits, self._fetcher, self._drain, self._thread, changes
+        )
+        self._iteration = Iteration(
+            config["max_poll_records"], self._member, self._positions, self._polling, self._drain, changes
+        )
+        self._lookups = Lookups(config, self._network, self._thread, changes)
+        self._network.on_metadata = self._on_metadata
+        self._network.start()
         if topics:
             self.subscribe(list(topics))
+
+    # --- what the event loop asks -----------------------------------------------------------------------------------
+
+    def _wanted_topics(self) -> frozenset[str] | None:
+        """For the network's metadata: None = all topics."""
+        if self._member.wants_all_topics:
+            return None
+        return self._member.watched_topics | {tp.topic for tp in list(self._positions.states)}
+
+    def _on_metadata(self) -> None:
+        self._driver.on_metadata()
+        self._fetcher.step()
+
+    async def _load_committed(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        if not self.config["group_id"]:
+            return dict.fromkeys(partitions)
+        return await self._driver.committed(partitions, self.config["request_timeout_ms"])
+
+    def _require_group(self, what: str) -> None:
+        if not self.config["group_id"]:
+            raise InvalidGroupIdError(f"{what} needs the setting group_id; without a group, use assign()")
+
+    def _timeout(self, timeout_ms: int | None) -> int:
+        return int(self.config["default_api_timeout_ms"]) if timeout_ms is None else timeout_ms
+
+    def _to_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None) -> Offsets:
+        if offsets is None:
+            self._iteration.finish()
+            return self._positions.consumed()
+        return whole(offsets)
 
     # --- what to read -----------------------------------------------------------------------------------------------
 
@@ -59,12 +153,12 @@ class Consumer(ConsumerCore):
         topics = list(topics)
         if bool(topics) == bool(pattern):
             raise ValueError("subscribe needs either topics or a pattern")
-        with self._using():
+        with self._thread.using():
             self._require_group("subscribe")
-            if self._manual:
+            if self._participation.by_hand:
                 raise IllegalStateError("partitions are assigned by hand: call unsubscribe() first")
-            self._listener = listener or ConsumerRebalanceListener()
-            with self._changed:
+            self._participation.listener = listener or ConsumerRebalanceListener()
+            with self._changes.lock:
                 if pattern:
                     matches = re.compile(pattern).fullmatch
                     self._member.subscribe_pattern(lambda topic: matches(topic) is not None)
@@ -78,17 +172,17 @@ class Consumer(ConsumerCore):
         if not wanted:
             self.unsubscribe()
             return
-        with self._using():
+        with self._thread.using():
             if self._member.subscribed:
                 raise IllegalStateError("this consumer subscribes to topics: call unsubscribe() first")
-            self._manual = True
-            self._set_assignment(wanted)
+            self._participation.assign(wanted)
             self._network.soon(self._network.refresh)
 
     def unsubscribe(self) -> None:
         """Leave the group, or let go of the assigned partitions."""
-        with self._using():
-            self._leave("unsubscribe")
+        with self._thread.using():
+            self._iteration.stop()
+            self._participation.leave("unsubscribe")
 
     def assignment(self) -> set[TopicPartition]:
         """The partitions this consumer has now."""
@@ -107,9 +201,9 @@ class Consumer(ConsumerCore):
         listener have to say; WakeupError after `wakeup`.
         """
         limit = max_records or self.config["max_poll_records"]
-        with self._using():
-            self._stop_iterating()
-            return self._poll(timeout_ms, lambda: self._drain.take(limit)) or {}
+        with self._thread.using():
+            self._iteration.stop()
+            return self._polling.poll(timeout_ms, lambda: self._drain.take(limit)) or {}
 
     def poll_arrow(self, timeout_ms: int = 0, max_records: int = _ARROW_ROWS, headers: bool = False) -> pa.RecordBatch:
         """The same as one Arrow batch; keys and values are bytes, whatever the deserializers. May have no rows.
@@ -117,9 +211,11 @@ class Consumer(ConsumerCore):
         Columns topic, partition (int32), offset (int64), timestamp (ms, UTC), key, value (binary) and, with
         `headers`, a list of (key, value). Stops at the first whole record batch that reaches `max_records`.
         """
-        with self._using():
-            self._stop_iterating()
-            columns = self._poll(timeout_ms, lambda: self._drain.take_columns(max_records, with_headers=headers))
+        with self._thread.using():
+            self._iteration.stop()
+            columns = self._polling.poll(
+                timeout_ms, lambda: self._drain.take_columns(max_records, with_headers=headers)
+            )
             return (columns or self._drain.take_columns(0, with_headers=headers)).batch()
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
@@ -127,8 +223,8 @@ class Consumer(ConsumerCore):
 
     def __next__(self) -> ConsumerRecord:
         """The next record; waits as long as it takes. A record counts as consumed once the next one is asked for."""
-        with self._using():
-            return self._next_record()
+        with self._thread.using():
+            return self._iteration.next()
 
     def rebalance_due(self) -> bool:
         """Whether the group waits for this consumer's next poll.
@@ -144,10 +240,7 @@ class Consumer(ConsumerCore):
 
     def wakeup(self) -> None:
         """From another thread: the poll that runs now, or the next one, raises WakeupError."""
-        self._wakeup = True
-        with self._changed:
-            self._driver.changes += 1
-            self._changed.notify_all()
+        self._thread.wake()
 
     # --- offsets --------------------------------------------------------------------------------------------------
 
@@ -159,9 +252,9 @@ class Consumer(ConsumerCore):
         Raises CommitFailedError when the partitions have other owners now, RebalanceInProgressError when a poll
         must come first, KafkaTimeoutError, and what else the coordinator says.
         """
-        with self._using():
+        with self._thread.using():
             self._require_group("commit")
-            self._commit_sync(self._offsets_of(offsets), timeout_ms)
+            self._commits.commit(self._to_commit(offsets), self._timeout(timeout_ms))
 
     def commit_async(
         self,
@@ -169,9 +262,9 @@ class Consumer(ConsumerCore):
         callback: CommitCallback | None = None,
     ) -> None:
         """Commit and go on. `callback(offsets, error)` runs within a later poll, commit or close. Not repeated."""
-        with self._using():
+        with self._thread.using():
             self._require_group("commit")
-            self._commit_async(self._offsets_of(offsets), callback)
+            self._commits.commit_async(self._to_commit(offsets), callback)
 
     def committed(self, partition: TopicPartition, timeout_ms: int | None = None) -> OffsetAndMetadata | None:
         """The group's committed offset of a partition; None if there is none."""
@@ -181,37 +274,25 @@ class Consumer(ConsumerCore):
         self, partitions: Iterable[TopicPartition], timeout_ms: int | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """`committed` for several partitions, in one request."""
-        with self._using():
+        with self._thread.using():
             self._require_group("committed")
             wanted = [TopicPartition(*tp) for tp in partitions]
             timeout_ms = self._timeout(timeout_ms)
-            found = self._await(self._driver.committed(wanted, timeout_ms), timeout_ms)
+            found = self._lookups.result(self._driver.committed(wanted, timeout_ms), timeout_ms)
             return {tp: found.get(tp) for tp in wanted}
 
     def position(self, partition: TopicPartition, timeout_ms: int | None = None) -> int:
         """The offset of the next record of an assigned partition; waits until it is known."""
-        with self._using():
-            state = self._state(partition)
-            deadline = now_ms() + self._timeout(timeout_ms)
-            self._fetcher.soon()
-            while state.position is None:
-                before = self._driver.changes
-                self._raise_fetch_errors()
-                if state.chunks:
-                    self._drain.take(0)
-                    self._drain._front(state)
-                if now_ms() >= deadline:
-                    raise KafkaTimeoutError(f"the position of {partition} is not known yet")
-                self._wait(before, deadline)
-            return state.position
+        with self._thread.using():
+            return self._polling.position(self._positions.of(partition), self._timeout(timeout_ms))
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Go on with this offset at the next poll."""
         if offset < 0:
             raise ValueError(f"offset must not be negative, got {offset}")
-        with self._using():
-            with self._changed:
-                self._state(partition).seek(offset)
+        with self._thread.using():
+            with self._changes.lock:
+                self._positions.of(partition).seek(offset)
             self._fetcher.soon()
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
@@ -223,22 +304,22 @@ class Consumer(ConsumerCore):
         self._seek_to(partitions, LATEST)
 
     def _seek_to(self, partitions: Iterable[TopicPartition], timestamp: int) -> None:
-        with self._using():
-            with self._changed:
+        with self._thread.using():
+            with self._changes.lock:
                 for tp in list(partitions) or list(self._positions.states):
-                    self._state(tp).reset(timestamp)
+                    self._positions.of(tp).reset(timestamp)
             self._fetcher.soon()
 
     def pause(self, *partitions: TopicPartition) -> None:
         """Return nothing of these until `resume`; they stay assigned."""
-        with self._using():
+        with self._thread.using():
             for tp in partitions:
-                self._state(tp).paused = True
+                self._positions.of(tp).paused = True
 
     def resume(self, *partitions: TopicPartition) -> None:
-        with self._using():
+        with self._thread.using():
             for tp in partitions:
-                self._state(tp).paused = False
+                self._positions.of(tp).paused = False
             self._fetcher.soon()
 
     def paused(self) -> set[TopicPartition]:
@@ -269,8 +350,9 @@ class Consumer(ConsumerCore):
         """The first record at or after each time (Unix ms); None where there is none."""
         if any(at < 0 for at in timestamps.values()):
             raise ValueError("a time must not be negative")
-        with self._using():
-            return self._offsets_at({TopicPartition(*tp): at for tp, at in timestamps.items()}, timeout_ms)
+        with self._thread.using():
+            wanted = {TopicPartition(*tp): at for tp, at in timestamps.items()}
+            return self._lookups.offsets(wanted, self._timeout(timeout_ms))
 
     def _ends(
         self,
@@ -279,22 +361,23 @@ class Consumer(ConsumerCore):
         timeout_ms: int | None,
         isolation_level: int | None = None,
     ) -> dict[TopicPartition, int]:
-        with self._using():
-            found = self._offsets_at({TopicPartition(*tp): at for tp in partitions}, timeout_ms, isolation_level)
+        with self._thread.using():
+            wanted = {TopicPartition(*tp): at for tp in partitions}
+            found = self._lookups.offsets(wanted, self._timeout(timeout_ms), isolation_level)
             return {tp: offset.offset if offset else 0 for tp, offset in found.items()}
 
     def highwater(self, partition: TopicPartition) -> int | None:
         """The end of a partition's log as of the last fetch; None before the first."""
-        mark = self._state(partition).high_watermark
+        mark = self._positions.of(partition).high_watermark
         return None if mark < 0 else mark
 
     # --- the group and the cluster ----------------------------------------------------------------------------------
 
     def enforce_rebalance(self, reason: str = "enforce_rebalance was called") -> None:
         """Have the group divided anew; happens in the following polls."""
-        with self._using():
+        with self._thread.using():
             self._require_group("enforce_rebalance")
-            with self._changed:
+            with self._changes.lock:
                 self._member.request_rejoin(reason)
 
     def group_metadata(self) -> ConsumerGroupMetadata:
@@ -309,14 +392,14 @@ class Consumer(ConsumerCore):
 
     def partitions_for_topic(self, topic: str, timeout_ms: int | None = None) -> set[int] | None:
         """The partition numbers of a topic; None if there is no such topic."""
-        with self._using():
-            info = self._describe_topics([topic], timeout_ms).get(topic)
+        with self._thread.using():
+            info = self._lookups.topics([topic], self._timeout(timeout_ms)).get(topic)
             return set(info.partitions) if info is not None and info.partitions else None
 
     def topics(self, timeout_ms: int | None = None) -> set[str]:
         """All topics this consumer may see, internal ones left out."""
-        with self._using():
-            found = self._describe_topics(None, timeout_ms)
+        with self._thread.using():
+            found = self._lookups.topics(None, self._timeout(timeout_ms))
             return {name for name, info in found.items() if not info.is_internal}
 
     def bootstrap_connected(self) -> bool:
@@ -324,14 +407,38 @@ class Consumer(ConsumerCore):
 
     def metrics(self) -> dict[str, Any]:
         """Counters of this consumer's life, and where it stands in its group."""
-        return self._metrics()
+        return figures(self._member, self._positions, self._changes)
 
     def close(self, autocommit: bool = True, timeout_ms: int | None = None) -> None:
         """Commit (if auto-commit is on), call the listener, leave the group, close the connections.
 
         A static member does not leave. Gives up waiting after `timeout_ms` (30 s), but always closes.
         """
-        self._close(autocommit, 30_000 if timeout_ms is None else timeout_ms)
+        if self._thread.closed:
+            return
+        deadline = now_ms() + (_CLOSE_MS if timeout_ms is None else timeout_ms)
+        errors: list[BaseException] = []
+        with self._thread.using():
+            self._thread.forget_wakeup()
+            steps: list[Callable[[], None]] = [
+                self._iteration.stop,
+                lambda: self._participation.leave("the consumer was closed"),
+                lambda: self._participation.await_goodbye(deadline),
+                self._commits.run_callbacks,
+            ]
+            if autocommit and self.config["enable_auto_commit"] and self._positions.states:
+                steps.insert(1, lambda: self._commits.commit_last(deadline))
+            try:
+                for step in steps:  # each is owed: what a listener raises must not keep us in the group
+                    try:
+                        step()
+                    except Exception as error:
+                        errors.append(error)
+            finally:
+                self._thread.close()
+                self._network.close()
+        if errors:
+            raise errors[0]
 
     def __enter__(self) -> Consumer:
         return self
@@ -339,5 +446,5 @@ class Consumer(ConsumerCore):
     def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
         if kind is not None:
             # What iteration gave last may be what failed: it does not count as consumed.
-            self._iterated = None
+            self._iteration.disown()
         self.close()

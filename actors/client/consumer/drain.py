@@ -103,6 +103,10 @@ class Drain:
                 break
         return columns
 
+    def meet_error(self, state: PartitionState) -> None:
+        """If an error stands in place of the partition's next records: begin elsewhere as the policy says, or raise."""
+        self._front(state)
+
     def undo(self) -> None:
         """What the last call took is not handed out after all: those partitions are read again from where they were."""
         for state, token, position, epoch in self._before:

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from actors.client.consumer.positions import Chunk, PartitionState, Positions
+from actors.client.consumer.positions import RESET_TO, Chunk, PartitionState, Positions
 from actors.client.errors import KafkaError, UnsupportedVersionError
+from actors.client.net.changes import Changes
 from actors.client.net.leaders import by_topic, list_offsets
 from actors.client.net.network import Network, now_ms
 from actors.client.records import Node, OffsetAndMetadata, TopicPartition
@@ -58,6 +58,20 @@ class FetchSettings:
     reset_to: int | None
     retry_ms: int
 
+    @classmethod
+    def of(cls, config: Mapping[str, Any]) -> FetchSettings:
+        """Those of a consumer's settings."""
+        return cls(
+            min_bytes=config["fetch_min_bytes"],
+            max_bytes=config["fetch_max_bytes"],
+            max_wait_ms=config["fetch_max_wait_ms"],
+            partition_bytes=config["max_partition_fetch_bytes"],
+            isolation=int(config["isolation_level"] == "read_committed"),
+            rack=config["client_rack"],
+            reset_to=RESET_TO[config["auto_offset_reset"]],
+            retry_ms=config["retry_backoff_ms"],
+        )
+
 
 Committed = Callable[[Iterable[TopicPartition]], Any]
 
@@ -70,21 +84,22 @@ class Fetcher:
         network: Network,
         positions: Positions,
         settings: FetchSettings,
-        changed: threading.Condition,
+        changes: Changes,
         committed: Committed,
         tell: Callable[[], None],
+        may_fetch: Callable[[], bool],
     ) -> None:
         self._network = network
         self._positions = positions
         self._settings = settings
-        self._lock = changed
+        self._lock = changes.lock
         self._committed = committed
         self._tell = tell
+        self._may_fetch = may_fetch
         self._fetching: set[int] = set()
         self._loading = False
         self._scheduled = False
-        self.errors: deque[KafkaError] = deque()
-        self.may_fetch: Callable[[], bool] = lambda: True
+        self._errors: deque[KafkaError] = deque()
 
     def soon(self) -> None:
         """Have `step` run on the loop; from any thread."""
@@ -124,7 +139,7 @@ class Fetcher:
                 for state in some:
                     state.busy = True
                 loop.create_task(self._check_epochs(node, [(state, state.token) for state in some]))
-            if self.may_fetch():
+            if self._may_fetch():
                 for node, some in plans.items():
                     if node.id not in self._fetching:
                         self._fetching.add(node.id)
@@ -216,13 +231,14 @@ class Fetcher:
                 if state.position is None:
                     state.retry_ms = until
             if not error.retriable:
-                self.failed(error)
+                self._errors.append(error)
         self._network.refresh()
         self._later(self._settings.retry_ms)
 
-    def failed(self, error: KafkaError) -> None:
-        """Kept for the user's next poll."""
-        self.errors.append(error)
+    def raise_error(self) -> None:
+        """In the user's thread: raise the oldest failure that has to be heard of."""
+        if self._errors:
+            raise self._errors.popleft()
 
     # --- truncation (KIP-320) ---------------------------------------------------------------------------------------
 

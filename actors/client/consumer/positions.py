@@ -10,11 +10,14 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from actors.client.errors import IllegalStateError
 from actors.client.records import ConsumerRecord, OffsetAndMetadata, TopicPartition
 from actors.log.batch import BatchHeader
 
 LATEST = -1
 EARLIEST = -2
+RESET_TO = {"earliest": EARLIEST, "latest": LATEST, "none": None}
+"""Where `auto_offset_reset` has a partition begin."""
 
 
 @dataclass(slots=True)
@@ -79,6 +82,11 @@ class PartitionState:
         self.position = None
         self.from_committed = True
 
+    def let_go(self) -> None:
+        """Not assigned any more: what is still on its way to it is not wanted."""
+        self._jump()
+        self.stopped = True
+
     def _jump(self) -> None:
         self.token += 1
         self.chunks.clear()
@@ -111,6 +119,13 @@ class Positions:
         self.states: dict[TopicPartition, PartitionState] = {}
         self.turn: deque[TopicPartition] = deque()
 
+    def of(self, partition: TopicPartition) -> PartitionState:
+        """An assigned partition. Raises IllegalStateError if it is none."""
+        state = self.states.get(TopicPartition(*partition))
+        if state is None:
+            raise IllegalStateError(f"{partition} is not assigned to this consumer")
+        return state
+
     def assign(self, partitions: Iterable[TopicPartition]) -> list[PartitionState]:
         """Keep what is in `partitions`, drop the rest; the new ones, which have no position yet."""
         wanted = sorted(partitions)
@@ -118,8 +133,7 @@ class Positions:
         fresh = {state.tp: state for state in added}
         for tp, state in self.states.items():
             if tp not in wanted:
-                state.stopped = True
-                state._jump()
+                state.let_go()
         self.states = {tp: fresh.get(tp) or self.states[tp] for tp in wanted}
         self.turn = deque(self.states)
         return added

@@ -1,6 +1,6 @@
 """Carries out what the membership machine asks for: sends its requests, arms its timer, commits and fetches offsets.
 
-The machine is touched only under `lock`, by the user's thread and by the event loop.
+The machine is touched only under the lock of `changes`, by the user's thread and by the event loop.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import threading
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -17,6 +16,7 @@ from actors.client.group.effects import Drop, Effect, Send, To
 from actors.client.group.membership import Membership
 from actors.client.group.offsets import Commit, Offsets, fetch_request, judge_commit, judge_fetch, make_commit
 from actors.client.net.backoff import Backoff
+from actors.client.net.changes import Changes
 from actors.client.net.network import Network, jitter, now_ms
 from actors.client.records import Node, OffsetAndMetadata, TopicPartition
 
@@ -32,13 +32,12 @@ def _failed(error: Exception) -> HeartbeatFailedError:
 
 
 class Driver:
-    """`changed` is the lock, and is notified whenever something may have changed for the user's thread."""
+    """`changes` has the lock, and is told whenever something may have changed for the user's thread."""
 
-    def __init__(self, member: Membership, network: Network, changed: threading.Condition) -> None:
+    def __init__(self, member: Membership, network: Network, changes: Changes) -> None:
         self.member = member
         self.network = network
-        self.changes = 0
-        self._changed = changed
+        self._changes = changes
         self._timer: asyncio.TimerHandle | None = None
         self._waiters: list[asyncio.Future[None]] = []
         settings = network.settings
@@ -53,9 +52,7 @@ class Driver:
 
     def tell(self) -> None:
         """Something changed: wake the user's thread and whoever waits on the loop. From the loop."""
-        with self._changed:
-            self.changes += 1
-            self._changed.notify_all()
+        self._changes.tell()
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
             if not waiter.done():
@@ -94,7 +91,7 @@ class Driver:
     @contextlib.contextmanager
     def _surfacing(self) -> Iterator[None]:
         """The machine's turn, under the lock. What it raises here, the next poll raises: nobody else would hear."""
-        with self._changed:
+        with self._changes.lock:
             try:
                 yield
             except Exception as error:
@@ -129,7 +126,7 @@ class Driver:
         """The coordinator, looked up if need be. Raises KafkaTimeoutError, or why the lookup failed for good."""
         member = self.member
         while True:
-            with self._changed:
+            with self._changes.lock:
                 error = member.lookup.take_error()
                 if error is not None:
                     raise error
@@ -166,7 +163,7 @@ class Driver:
             if not (retry and error.retriable) or now_ms() + delay >= deadline:
                 raise error
             await asyncio.sleep(delay / 1000)
-            with self._changed:
+            with self._changes.lock:
                 commit = make_commit(self.member, offsets, now_ms())
 
     async def _commit_once(self, commit: Commit, deadline_ms: int) -> KafkaError | None:
@@ -178,13 +175,13 @@ class Driver:
             if error.retriable:
                 self._lost(node)
             return error
-        with self._changed:
+        with self._changes.lock:
             result = judge_commit(self.member, commit, response, now_ms())
             self._perform(self.member.take_effects())
         return result
 
     def _lost(self, node: Any) -> None:
-        with self._changed:
+        with self._changes.lock:
             self.member.coordinator_lost(node, now_ms(), drop=True)
             self._perform(self.member.take_effects())
 

@@ -13,8 +13,9 @@ import pytest
 from test_client_membership import Script
 
 from actors.client import Consumer, TopicPartition
-from actors.client.consumer import core as consumer_core
+from actors.client.consumer import commits, participation, polling
 from actors.client.consumer.fetcher import Fetcher
+from actors.client.consumer.polling import Polling
 from actors.client.errors import KafkaConnectionError
 from actors.client.group.effects import MemberState
 from actors.client.net import network
@@ -132,7 +133,7 @@ def test_with_all_nodes_down_a_consumer_of_assigned_partitions_is_quiet_and_come
 
     monkeypatch.setattr(Connection, "open", open_)
     monkeypatch.setattr(Network, "_connect", connect)
-    for owner, method in ((Consumer, "_turn"), (Fetcher, "step"), (Network, "ask")):
+    for owner, method in ((Polling, "turn"), (Fetcher, "step"), (Network, "ask")):
         monkeypatch.setattr(owner, method, counted(getattr(owner, method)))
     if not known:
         down.set()
@@ -237,7 +238,8 @@ def test_a_handler_that_runs_longer_than_the_session_blocks_no_heartbeat(kafka, 
 def test_each_assignment_starts_the_auto_commits_timer_anew(kafka, monkeypatch):
     """Not when the interval since the last commit is over: what was just assigned has only just been read."""
     ahead_ms = 0
-    monkeypatch.setattr(consumer_core, "now_ms", lambda: network.now_ms() + ahead_ms)
+    for module in (commits, participation, polling):
+        monkeypatch.setattr(module, "now_ms", lambda: network.now_ms() + ahead_ms)
     hours = 3_600_000
     settings = {"auto_commit_interval_ms": 10 * hours, "session_timeout_ms": 100 * hours}
     kafka.append("t", 0, b"a")
@@ -251,10 +253,10 @@ def test_each_assignment_starts_the_auto_commits_timer_anew(kafka, monkeypatch):
             "OffsetCommitRequest",
             "JoinGroupRequest",
         ]
-        commits = len(kafka.requests(m.OffsetCommitRequest))
+        committed = len(kafka.requests(m.OffsetCommitRequest))
         ahead_ms = 16 * hours
         for _ in range(3):
             reader.poll(50)
-        assert len(kafka.requests(m.OffsetCommitRequest)) == commits, "counted from the assignment before"
+        assert len(kafka.requests(m.OffsetCommitRequest)) == committed, "counted from the assignment before"
         ahead_ms = 19 * hours
-        poll_until(reader, lambda: len(kafka.requests(m.OffsetCommitRequest)) == commits + 1)
+        poll_until(reader, lambda: len(kafka.requests(m.OffsetCommitRequest)) == committed + 1)

@@ -1,0 +1,161 @@
+"""A consumer's commits: those the program waits for, those it does not, and those made by themselves now and then.
+
+All of it in the user's thread. What a commit may contain and what its answer means stands in `group.offsets`.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from actors.client.consumer.positions import Positions
+from actors.client.consumer.user_thread import UserThread
+from actors.client.errors import FencedInstanceIdError, KafkaError, WakeupError
+from actors.client.group.driver import Driver
+from actors.client.net.changes import Changes
+from actors.client.net.network import Network, now_ms
+from actors.client.records import OffsetAndMetadata, TopicPartition
+
+log = logging.getLogger(__name__)
+
+Offsets = dict[TopicPartition, OffsetAndMetadata]
+CommitCallback = Callable[[Offsets, Exception | None], Any]
+Running = concurrent.futures.Future[None]
+
+
+def whole(offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> Offsets:
+    """What a program gave, completed: a bare number or a tuple for an offset, None for an epoch that is not known."""
+    made = {}
+    for tp, offset in offsets.items():
+        value = OffsetAndMetadata(offset) if isinstance(offset, int) else OffsetAndMetadata(*offset)
+        epoch = -1 if value.leader_epoch is None else value.leader_epoch
+        made[TopicPartition(*tp)] = value._replace(leader_epoch=epoch)
+    return made
+
+
+class Commits:
+    """Starts commits and hears of their ends. Callbacks run in `run_callbacks`, where a fencing is raised, too."""
+
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        network: Network,
+        driver: Driver,
+        positions: Positions,
+        thread: UserThread,
+        changes: Changes,
+    ) -> None:
+        self._config = config
+        self._network = network
+        self._driver = driver
+        self._positions = positions
+        self._thread = thread
+        self._changes = changes
+        self._ended: deque[Callable[[], None]] = deque()
+        self._open: set[Running] = set()
+        self._fenced: KafkaError | None = None
+        self._due_ms = now_ms() + config["auto_commit_interval_ms"]
+        self._automatic: Running | None = None
+
+    def start(self, offsets: Offsets, *, retry: bool, timeout_ms: int) -> Running:
+        """Begin a commit under the membership as it is now. Raises as `group.offsets.make_commit` does."""
+        with self._changes.lock:
+            commit = self._driver.make_commit(offsets)
+        if not offsets:
+            done: Running = concurrent.futures.Future()
+            done.set_result(None)
+            return done
+        future = self._network.run(self._driver.commit(commit, offsets, timeout_ms, retry=retry))
+        future.add_done_callback(lambda _: self._changes.tell())
+        return future
+
+    def commit(self, offsets: Offsets, timeout_ms: int) -> None:
+        """Commit and wait; what may pass is tried again until the timeout."""
+        self.run_callbacks()
+        future = self.start(offsets, retry=True, timeout_ms=timeout_ms)
+        late = f"the commit was not answered within {timeout_ms} ms; it may have happened"
+        self._thread.result(future, now_ms() + timeout_ms, late)
+        self.run_callbacks()
+
+    # --- without waiting ------------------------------------------------------------------------------------------
+
+    def commit_async(self, offsets: Offsets, callback: CommitCallback | None) -> None:
+        """Commit once and go on; `callback(offsets, error)` runs in a later `run_callbacks`."""
+
+        def ended(future: Running) -> None:
+            error: Any = future.exception() if not future.cancelled() else None
+            if isinstance(error, FencedInstanceIdError):
+                self._fenced = error
+            if callback is not None:
+                self._ended.append(lambda: callback(dict(offsets), error))
+            self._open.discard(future)
+            self._changes.tell()
+
+        future = self.start(offsets, retry=False, timeout_ms=self._config["default_api_timeout_ms"])
+        self._open.add(future)
+        future.add_done_callback(ended)
+
+    @property
+    def under_way(self) -> bool:
+        """Whether a commit nobody waits for is unanswered."""
+        return bool(self._open)
+
+    @property
+    def unheard(self) -> bool:
+        """Whether a callback is due."""
+        return bool(self._ended)
+
+    def run_callbacks(self) -> None:
+        """Call the callbacks of commits that have ended. Raises FencedInstanceIdError if one of them was told so."""
+        while self._ended:
+            self._ended.popleft()()
+        if self._fenced is not None:
+            error, self._fenced = self._fenced, None
+            raise error
+
+    # --- by itself ------------------------------------------------------------------------------------------------
+
+    def start_interval(self) -> None:
+        """Count auto_commit_interval_ms from now on."""
+        self._due_ms = now_ms() + self._config["auto_commit_interval_ms"]
+
+    @property
+    def next_ms(self) -> int | None:
+        """When the next automatic commit is due; None while one is under way, or with enable_auto_commit off."""
+        return self._due_ms if self._config["enable_auto_commit"] and self._automatic is None else None
+
+    def commit_if_due(self) -> None:
+        """Now and then, without waiting; a failure is tried again soon, and only a fencing is raised."""
+        running = self._automatic
+        if running is not None:
+            if not running.done():
+                return
+            self._automatic = None
+            error = running.exception()
+            if error is not None:
+                log.warning("auto-commit failed: %s", error)
+                if isinstance(error, FencedInstanceIdError):
+                    raise error
+                if isinstance(error, KafkaError) and error.retriable:
+                    self._due_ms = now_ms() + self._config["retry_backoff_ms"]
+        if not self._config["enable_auto_commit"] or now_ms() < self._due_ms:
+            return
+        self.start_interval()
+        offsets = self._positions.consumed()
+        if not offsets:
+            return
+        with contextlib.suppress(KafkaError):
+            self._automatic = self.start(offsets, retry=False, timeout_ms=self._config["default_api_timeout_ms"])
+
+    def commit_last(self, deadline_ms: int) -> None:
+        """Before the consumer closes: a failure is logged, and only a wake-up or a fencing is raised."""
+        try:
+            self.commit(self._positions.consumed(), max(0, deadline_ms - now_ms()))
+        except KafkaError as error:
+            if isinstance(error, WakeupError | FencedInstanceIdError):
+                raise
+            log.warning("the last commit failed: %s", error)

@@ -1,0 +1,33 @@
+"""What `Consumer.metrics` reports."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from actors.client.consumer.positions import Positions
+from actors.client.group.membership import Membership
+from actors.client.net.changes import Changes
+from actors.client.net.network import now_ms
+
+
+def figures(member: Membership, positions: Positions, changes: Changes) -> dict[str, Any]:
+    """Counters of a consumer's life, times in ms, and where it stands in its group."""
+    stats = member.stats
+    with changes.lock:  # the loop's thread records
+        times = stats.times.describe(now_ms())
+    states = list(positions.states.values())
+    lags = [s.high_watermark - s.position for s in states if s.position is not None and s.high_watermark >= 0]
+    return {
+        **member.describe(),
+        "joins": stats.joins_sent,
+        "rebalances": stats.rebalances,
+        "failed_rebalances": stats.rebalances_failed,
+        "last_rebalance_ms": stats.last_rebalance_ms,
+        **times,
+        "heartbeats": stats.heartbeats,
+        "failed_heartbeats": stats.heartbeats_failed,
+        "poll_timeouts": stats.poll_timeouts,
+        "memberships_lost": stats.memberships_lost,
+        "records_lag_max": max(lags, default=None),
+        "buffered_bytes": sum(s.buffered for s in states),
+    }

@@ -1,0 +1,75 @@
+"""What a consumer asks of brokers besides records and its group: offsets by time, topics. In the user's thread."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Mapping
+from typing import Any, TypeVar
+
+from actors.client.consumer.user_thread import UserThread
+from actors.client.errors import KafkaError, KafkaTimeoutError
+from actors.client.net.changes import Changes
+from actors.client.net.leaders import list_offsets
+from actors.client.net.metadata import ClusterMetadata, TopicInfo, metadata_request
+from actors.client.net.network import Network, now_ms
+from actors.client.records import OffsetAndTimestamp, TopicPartition
+
+T = TypeVar("T")
+
+_GRACE_MS = 1000  # the work's own timeout comes first: its message says what it was waiting for
+
+
+class Lookups:
+    """Asks on the event loop and waits for the answer. Times in milliseconds."""
+
+    def __init__(self, config: Mapping[str, Any], network: Network, thread: UserThread, changes: Changes) -> None:
+        self._config = config
+        self._network = network
+        self._thread = thread
+        self._changes = changes
+
+    def result(self, work: Coroutine[Any, Any, T], timeout_ms: int) -> T:
+        """What a coroutine gives on the loop. Raises WakeupError, KafkaTimeoutError and what the work raises."""
+        future = self._network.run(work)
+        future.add_done_callback(lambda _: self._changes.tell())
+        return self._thread.result(future, now_ms() + timeout_ms + _GRACE_MS, f"not finished within {timeout_ms} ms")
+
+    def offsets(
+        self, wanted: dict[TopicPartition, int], timeout_ms: int, isolation_level: int | None = None
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """The first record at or after each time (or EARLIEST, LATEST), None where there is none.
+
+        `isolation_level` is 0 (uncommitted) or 1 (committed); None = the consumer's own.
+        """
+        if isolation_level is None:
+            isolation_level = int(self._config["isolation_level"] == "read_committed")
+
+        async def ask() -> dict[TopicPartition, OffsetAndTimestamp | None]:
+            with self._network.holding(tp.topic for tp in wanted):
+                if any(self._network.cluster.partition(tp) is None for tp in wanted):
+                    await self._network.refreshed()
+                return await list_offsets(self._network, wanted, isolation=isolation_level, timeout_ms=timeout_ms)
+
+        return self.result(ask(), timeout_ms)
+
+    def topics(self, names: list[str] | None, timeout_ms: int) -> dict[str, TopicInfo]:
+        """The metadata of these topics, or of all."""
+
+        async def ask() -> dict[str, TopicInfo]:
+            wanted = None if names is None else frozenset(names)
+            found = ClusterMetadata()
+            async with asyncio.timeout(timeout_ms / 1000):
+                while True:
+                    try:
+                        request = metadata_request(wanted, create=False)
+                        found.update(await self._network.ask(None, request), wanted)
+                        return found.topics
+                    except KafkaError as error:
+                        if not error.retriable:
+                            raise
+                    await asyncio.sleep(self._config["retry_backoff_ms"] / 1000)
+
+        try:
+            return self.result(ask(), timeout_ms)
+        except TimeoutError as error:
+            raise KafkaTimeoutError(f"no metadata within {timeout_ms} ms") from error

@@ -1,0 +1,174 @@
+"""A consumer's part in its group, in the user's thread: what the membership machine wants done between two polls.
+
+The machine says what comes next (`Membership.next_action`): commit, call the listener, take over an assignment. Here
+it is done, and the machine is told how it went.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from actors.client.consumer.commits import Commits, Running
+from actors.client.consumer.fetcher import Fetcher
+from actors.client.consumer.listener import ConsumerRebalanceListener
+from actors.client.consumer.positions import Positions
+from actors.client.consumer.user_thread import UserThread
+from actors.client.errors import KafkaError, WakeupError
+from actors.client.group.callbacks import named, wrapped
+from actors.client.group.driver import Driver
+from actors.client.group.effects import Action, Apply, CommitBeforeJoin, CommitOutcome, Event, Fail, RunListener
+from actors.client.group.membership import Membership
+from actors.client.net.changes import Changes
+from actors.client.net.network import now_ms
+from actors.client.records import TopicPartition
+
+log = logging.getLogger(__name__)
+
+_LOOK_AGAIN_MS = 100
+
+
+class Participation:
+    """Does what the membership asks for. `listener` is the program's, a silent one if it gave none."""
+
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        member: Membership,
+        driver: Driver,
+        positions: Positions,
+        fetcher: Fetcher,
+        commits: Commits,
+        thread: UserThread,
+        changes: Changes,
+    ) -> None:
+        self._config = config
+        self._member = member
+        self._driver = driver
+        self._positions = positions
+        self._fetcher = fetcher
+        self._commits = commits
+        self._thread = thread
+        self._changes = changes
+        self._last_commit: Running | None = None
+        self._last_commit_after_ms = 0
+        self.listener = ConsumerRebalanceListener()
+
+    @property
+    def by_hand(self) -> bool:
+        """Whether what is read was assigned by the program and not by a group."""
+        return bool(self._positions.states) and not self._member.subscribed
+
+    @property
+    def idle(self) -> bool:
+        """Whether there is nothing to read: neither a subscription nor partitions assigned by hand."""
+        return not (self._positions.states or self._member.subscribed)
+
+    @property
+    def next_ms(self) -> int | None:
+        """When `take_part` may have something to do although nothing arrived."""
+        with self._changes.lock:
+            due = self._member.user_deadline()
+        again = self._last_commit_after_ms
+        return min((t for t in (due, again if again > now_ms() else None) if t is not None), default=None)
+
+    def take_part(self, deadline_ms: int) -> None:
+        """Do all that the group waits for and that can be done by then. Raises what the group or the listener say."""
+        while True:
+            with self._changes.lock:
+                action = self._member.next_action(now_ms())
+                self._driver.pump()
+            if action is None:
+                return
+            if isinstance(action, Fail):
+                raise action.error
+            if not self._carry_out(action, deadline_ms):
+                return
+
+    def _carry_out(self, action: Action, deadline_ms: int) -> bool:
+        """False when the rest has to wait for a later poll."""
+        error: BaseException | None = None
+        outcome = CommitOutcome.DONE
+        if isinstance(action, CommitBeforeJoin):
+            outcome = self._commit_before_join(action, deadline_ms)
+        elif isinstance(action, Apply):
+            self.assign(action.partitions)
+        elif isinstance(action, RunListener):
+            error = self._run_listener(action)
+        with self._changes.lock:
+            self._member.action_done(action, now_ms(), error, outcome)
+        if isinstance(error, WakeupError) and isinstance(action, RunListener) and action.event is Event.ASSIGNED:
+            raise error
+        return outcome is not CommitOutcome.LATER
+
+    def _run_listener(self, action: RunListener) -> BaseException | None:
+        try:
+            getattr(self.listener, action.event.value, self.listener.on_partitions_revoked)(list(action.partitions))
+        except Exception as error:
+            log.warning("the rebalance listener failed in %s: %r", action.event.value, error)
+            return wrapped(error, f"{action.event.value} of {named(action.partitions)}")
+        return None
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """From now on exactly these partitions are read; new ones from their committed offsets."""
+        with self._changes.lock:
+            added = self._positions.assign(partitions)
+            for state in added:
+                state.load()
+            self._positions.stop_all(False)
+        self._commits.start_interval()
+        self._fetcher.soon()
+
+    def _commit_before_join(self, action: CommitBeforeJoin, deadline_ms: int) -> CommitOutcome:
+        if action.stop_all:
+            self._positions.stop_all()
+        if now_ms() < self._last_commit_after_ms:
+            return CommitOutcome.LATER
+        if self._last_commit is None:
+            limit = self._config["default_api_timeout_ms"]
+            try:
+                self._last_commit = self._commits.start(self._positions.consumed(), retry=False, timeout_ms=limit)
+            except KafkaError as error:
+                log.info("no commit before the rebalance: %s", error)
+                return CommitOutcome.FAILED
+        if not self._thread.wait_for(self._last_commit.done, deadline_ms):
+            return CommitOutcome.LATER
+        finished, self._last_commit = self._last_commit, None
+        failure = finished.exception()
+        if failure is None:
+            return CommitOutcome.DONE
+        log.info("the commit before the rebalance failed: %s", failure)
+        retriable = isinstance(failure, KafkaError) and failure.retriable
+        if not retriable:
+            return CommitOutcome.FAILED
+        self._last_commit_after_ms = now_ms() + self._config["retry_backoff_ms"]
+        return CommitOutcome.LATER
+
+    # --- leaving --------------------------------------------------------------------------------------------------
+
+    def leave(self, reason: str) -> None:
+        """Leave the group, or let go of what was assigned by hand. Raises what the listener raises, having left."""
+        failure: BaseException | None = None
+        with self._changes.lock:
+            farewell = self._member.farewell()
+        for action in farewell:
+            if isinstance(action, RunListener):
+                failure = self._run_listener(action)
+        with self._changes.lock:
+            self._member.unsubscribe(now_ms(), reason)
+            self._positions.assign(())
+            self._driver.pump()
+        self._last_commit = None
+        if failure is not None:
+            raise failure
+
+    def await_goodbye(self, deadline_ms: int) -> None:
+        """Wait until LeaveGroup and open commits are answered, or time is up."""
+        while now_ms() < deadline_ms:
+            seen = self._changes.count
+            with self._changes.lock:
+                leaving = any(p.node is not None for p in self._member.pending().values())
+            if not leaving and not self._commits.under_way:
+                return
+            self._changes.wait(seen, min(deadline_ms, now_ms() + _LOOK_AGAIN_MS))
