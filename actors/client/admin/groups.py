@@ -1,11 +1,11 @@
-"""The part of `Admin` that deals with consumer groups: each request goes to the group's own coordinator."""
+"""What `Admin` does with consumer groups and their offsets, on the event loop. A group's coordinator answers for it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from actors.client.admin.core import AdminCore, outcome, raise_first
+from actors.client.admin.brokers import Brokers, Outcomes, outcome
 from actors.client.admin.types import GroupDescription, GroupListing, MemberDescription
 from actors.client.errors import KafkaError, UnknownMemberIdError, error_for
 from actors.client.group.assignors.protocol import Assignment, Subscription
@@ -22,87 +22,70 @@ from actors.wire.messages import (
     OffsetDeleteRequest,
 )
 
+_ELSEWHERE = (Code.COORDINATOR_LOAD_IN_PROGRESS, Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR)
 
-class GroupAdmin(AdminCore):
-    """Groups and their offsets."""
 
-    def find_coordinator(self, group_id: str, timeout_ms: int | None = None) -> Node:
+class Groups:
+    """Groups, their members and their offsets. Deadlines are monotonic ms."""
+
+    def __init__(self, brokers: Brokers) -> None:
+        self._brokers = brokers
+
+    async def find(self, group_id: str, deadline: int) -> Node:
         """The broker that coordinates a group."""
 
         async def itself(node: Node) -> Node:
             return node
 
-        return self._run(lambda deadline: self._at_coordinator(group_id, itself, deadline), timeout_ms)
+        return await self._brokers.at_coordinator(group_id, itself, deadline)
 
-    def list_consumer_groups(
-        self, states: Iterable[str] = (), types: Iterable[str] = (), timeout_ms: int | None = None
-    ) -> list[GroupListing]:
+    async def list_all(self, states: Iterable[str], types: Iterable[str], deadline: int) -> list[GroupListing]:
         """All groups of all brokers, sorted by id; `states` and `types` keep only those."""
         request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
         lowest = 5 if request.types_filter else 4 if request.states_filter else 0
 
         async def ask(node: Node) -> list[GroupListing]:
-            response = await self._network.ask(node, request, min_version=lowest)
+            response = await self._brokers.network.ask(node, request, min_version=lowest)
             if response.error_code:
                 raise error_for(response.error_code, f"listing the groups of broker {node.id}")
             return [GroupListing(g.group_id, g.protocol_type, g.group_state, g.group_type) for g in response.groups]
 
-        async def work(deadline: int) -> list[GroupListing]:
-            answers = await self._everywhere(ask, deadline)
-            # A group that moves between two answers is listed twice.
-            return sorted({g.group_id: g for groups in answers for g in groups}.values(), key=lambda g: g.group_id)
+        answers = await self._brokers.everywhere(ask, deadline)
+        # A group that moves between two answers is listed twice.
+        return sorted({g.group_id: g for groups in answers for g in groups}.values(), key=lambda g: g.group_id)
 
-        return self._run(work, timeout_ms)
-
-    def describe_consumer_groups(
-        self, group_ids: Iterable[str], timeout_ms: int | None = None
-    ) -> list[GroupDescription]:
-        """Groups with their members, in the order asked for. One that does not exist has the state Dead."""
-        wanted = list(group_ids)
+    async def describe(self, group_ids: Iterable[str], deadline: int) -> dict[str, GroupDescription | KafkaError]:
+        """Groups with their members. One that does not exist has the state Dead."""
 
         async def ask(node: Node, groups: list[str]) -> dict[str, GroupDescription | KafkaError]:
-            response = await self._network.ask(node, DescribeGroupsRequest(groups=groups))
+            response = await self._brokers.network.ask(node, DescribeGroupsRequest(groups=groups))
             return {g.group_id: _described(g, node) for g in response.groups}
 
-        results = self._run(lambda deadline: self._at_coordinators(wanted, ask, deadline), timeout_ms)
-        raise_first(results, wanted=True)
-        return [found for group in wanted if isinstance(found := results[group], GroupDescription)]
+        return await self._brokers.at_coordinators(group_ids, ask, deadline)
 
-    def delete_consumer_groups(
-        self, group_ids: Iterable[str], timeout_ms: int | None = None, raise_errors: bool = True
-    ) -> dict[str, KafkaError | None]:
-        """Delete groups and their offsets: NonEmptyGroupError while they have members, GroupIdNotFoundError."""
+    async def delete(self, group_ids: Iterable[str], deadline: int) -> Outcomes[str]:
+        """Delete groups and their offsets; one outcome for each."""
 
         async def ask(node: Node, groups: list[str]) -> dict[str, bool | KafkaError]:
-            response = await self._network.ask(node, DeleteGroupsRequest(groups_names=groups))
+            response = await self._brokers.network.ask(node, DeleteGroupsRequest(groups_names=groups))
             return {r.group_id: outcome(r.error_code, f"deleting group {r.group_id}") or True for r in response.results}
 
-        found = self._run(lambda deadline: self._at_coordinators(group_ids, ask, deadline), timeout_ms)
-        results = {group: result if isinstance(result, KafkaError) else None for group, result in found.items()}
-        raise_first(results, wanted=raise_errors)
-        return results
+        found = await self._brokers.at_coordinators(group_ids, ask, deadline)
+        return {group: result if isinstance(result, KafkaError) else None for group, result in found.items()}
 
-    def remove_members_from_consumer_group(
-        self,
-        group_id: str,
-        member_ids: Iterable[str] = (),
-        group_instance_ids: Iterable[str] = (),
-        reason: str = "removed by an administrator",
-        timeout_ms: int | None = None,
-    ) -> dict[str, KafkaError | None]:
-        """Make members leave: dynamic ones by member id, static ones by instance id. One outcome for each.
-
-        A member that is gone already counts as UnknownMemberIdError in its outcome; nothing is raised for it.
-        """
+    async def remove_members(
+        self, group_id: str, member_ids: Iterable[str], group_instance_ids: Iterable[str], reason: str, deadline: int
+    ) -> Outcomes[str]:
+        """Make members leave; one outcome for each. Raises ValueError if none is named."""
         identity = LeaveGroupRequest.MemberIdentity
         members = [identity(member_id=m, reason=reason) for m in member_ids]
         members += [identity(member_id="", group_instance_id=i, reason=reason) for i in group_instance_ids]
         if not members:
             raise ValueError("neither member_ids nor group_instance_ids were given")
 
-        async def ask(node: Node) -> dict[str, KafkaError | None]:
+        async def ask(node: Node) -> Outcomes[str]:
             request = LeaveGroupRequest(group_id=group_id, members=members)
-            response = await self._network.ask(node, request, min_version=3)
+            response = await self._brokers.network.ask(node, request, min_version=3)
             if response.error_code not in (Code.NONE, Code.UNKNOWN_MEMBER_ID):
                 raise error_for(response.error_code, f"removing members of group {group_id}")
             if not response.members and response.error_code:
@@ -112,38 +95,30 @@ class GroupAdmin(AdminCore):
                 for m in response.members
             }
 
-        return self._run(lambda deadline: self._at_coordinator(group_id, ask, deadline), timeout_ms)
+        return await self._brokers.at_coordinator(group_id, ask, deadline)
 
     # --- offsets ------------------------------------------------------------------------------------------------------
 
-    def list_consumer_group_offsets(
-        self, group_id: str, partitions: Iterable[TopicPartition] | None = None, timeout_ms: int | None = None
+    async def offsets(
+        self, group_id: str, partitions: Iterable[TopicPartition] | None, deadline: int
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The committed offsets of a group: of these partitions, or of all. What has none is left out."""
-        wanted = None if partitions is None else [TopicPartition(*tp) for tp in partitions]
+        """The committed offsets: of these partitions, or of all. What has none is left out."""
+        wanted = None if partitions is None else list(partitions)
 
         async def ask(node: Node) -> dict[TopicPartition, OffsetAndMetadata]:
             lowest = 2 if wanted is None else 0
-            response = await self._network.ask(node, fetch_request(group_id, wanted), min_version=lowest)
+            response = await self._brokers.network.ask(node, fetch_request(group_id, wanted), min_version=lowest)
             fetched = judge_fetch(group_id, response)
             if fetched.error is not None:
                 raise fetched.error
             return {tp: offset for tp, offset in fetched.offsets.items() if offset is not None}
 
-        return self._run(lambda deadline: self._at_coordinator(group_id, ask, deadline), timeout_ms)
+        return await self._brokers.at_coordinator(group_id, ask, deadline)
 
-    def alter_consumer_group_offsets(
-        self,
-        group_id: str,
-        offsets: Mapping[TopicPartition, OffsetAndMetadata | int],
-        timeout_ms: int | None = None,
-        raise_errors: bool = True,
-    ) -> dict[TopicPartition, KafkaError | None]:
-        """Set the committed offsets of a group that has no members; UnknownMemberIdError if it has some."""
-        values = {
-            TopicPartition(*tp): OffsetAndMetadata(at) if isinstance(at, int) else OffsetAndMetadata(*at)
-            for tp, at in offsets.items()
-        }
+    async def set_offsets(
+        self, group_id: str, values: Mapping[TopicPartition, OffsetAndMetadata], deadline: int
+    ) -> Outcomes[TopicPartition]:
+        """Commit for a group that has no members; one outcome for each partition."""
         part = OffsetCommitRequest
 
         def partition(tp: TopicPartition) -> OffsetCommitRequest.OffsetCommitRequestPartition:
@@ -166,45 +141,39 @@ class GroupAdmin(AdminCore):
             ],
         )
 
-        async def ask(node: Node) -> dict[TopicPartition, KafkaError | None]:
-            return _per_partition(await self._network.ask(node, request), f"setting offsets of group {group_id}")
+        async def ask(node: Node) -> Outcomes[TopicPartition]:
+            response = await self._brokers.network.ask(node, request)
+            return _per_partition(response, f"setting offsets of group {group_id}")
 
-        results = self._run(lambda deadline: self._at_coordinator(group_id, ask, deadline), timeout_ms)
-        raise_first(results, wanted=raise_errors)
-        return results
+        return await self._brokers.at_coordinator(group_id, ask, deadline)
 
-    def delete_consumer_group_offsets(
-        self,
-        group_id: str,
-        partitions: Iterable[TopicPartition],
-        timeout_ms: int | None = None,
-        raise_errors: bool = True,
-    ) -> dict[TopicPartition, KafkaError | None]:
-        """Forget committed offsets; GroupSubscribedToTopicError for topics its members read."""
+    async def delete_offsets(
+        self, group_id: str, partitions: Iterable[TopicPartition], deadline: int
+    ) -> Outcomes[TopicPartition]:
+        """Forget committed offsets; one outcome for each partition."""
         part = OffsetDeleteRequest
-        wanted = sorted(TopicPartition(*tp) for tp in partitions)
-        grouped = by_topic(wanted, lambda tp: part.OffsetDeleteRequestPartition(partition_index=tp.partition))
+        grouped = by_topic(
+            sorted(partitions), lambda tp: part.OffsetDeleteRequestPartition(partition_index=tp.partition)
+        )
         topics = [part.OffsetDeleteRequestTopic(name=topic, partitions=parts) for topic, parts in grouped.items()]
         request = OffsetDeleteRequest(group_id=group_id, topics=topics)
 
-        async def ask(node: Node) -> dict[TopicPartition, KafkaError | None]:
-            response = await self._network.ask(node, request)
+        async def ask(node: Node) -> Outcomes[TopicPartition]:
+            response = await self._brokers.network.ask(node, request)
             if response.error_code:
                 raise error_for(response.error_code, f"deleting offsets of group {group_id}")
             return _per_partition(response, f"deleting offsets of group {group_id}")
 
-        results = self._run(lambda deadline: self._at_coordinator(group_id, ask, deadline), timeout_ms)
-        raise_first(results, wanted=raise_errors)
-        return results
+        return await self._brokers.at_coordinator(group_id, ask, deadline)
 
 
-def _per_partition(response: Any, what: str) -> dict[TopicPartition, KafkaError | None]:
+def _per_partition(response: Any, what: str) -> Outcomes[TopicPartition]:
     """Outcomes by partition. Raises what concerns the coordinator and not a partition, so that it is asked again."""
-    results: dict[TopicPartition, KafkaError | None] = {}
+    results: Outcomes[TopicPartition] = {}
     for topic in response.topics:
         for p in topic.partitions:
             error = outcome(p.error_code, f"{what}: {topic.name}-{p.partition_index}")
-            if p.error_code in (14, 15, 16) and error is not None:
+            if p.error_code in _ELSEWHERE and error is not None:
                 raise error
             results[TopicPartition(topic.name, p.partition_index)] = error
     return results

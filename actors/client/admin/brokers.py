@@ -1,4 +1,7 @@
-"""The inside of `Admin`: whom to ask, in how many requests, and when to ask again."""
+"""The brokers as an `Admin` sees them: whom to ask, in how many requests, and when to ask again.
+
+A deadline is a monotonic time in milliseconds (`net.network.now_ms`).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, 
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from actors.client.config import ADMIN_SETTINGS, network_settings, resolve
+from actors.client.config import network_settings
 from actors.client.errors import (
     ClosedError,
     KafkaError,
@@ -20,34 +23,37 @@ from actors.client.net.backoff import Backoff
 from actors.client.net.metadata import ClusterMetadata, metadata_request
 from actors.client.net.network import Network, jitter, now_ms
 from actors.client.records import Node
+from actors.wire.errors import ErrorCode as Code
 from actors.wire.messages import FindCoordinatorRequest
 
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
+Outcomes = dict[K, KafkaError | None]
+"""For each thing that was to be done: None, or why it was not."""
 Answers = Mapping[str, Any]
 
 
-class AdminCore:
-    """Connections and retries of an `Admin`. What is retriable is tried again until the call's timeout."""
+class Brokers:
+    """Connections and retries. What is retriable is tried again until the call's deadline."""
 
-    def __init__(self, settings: Mapping[str, Any]) -> None:
-        self.config = resolve(ADMIN_SETTINGS, settings)
+    def __init__(self, config: Mapping[str, Any]) -> None:
         # Asking about a topic must not make it.
-        self._network = Network(replace(network_settings(self.config), allow_auto_create_topics=False))
-        self._backoff = Backoff(self.config["retry_backoff_ms"], self.config["retry_backoff_max_ms"], jitter)
+        self.network = Network(replace(network_settings(config), allow_auto_create_topics=False))
+        self.backoff = Backoff(config["retry_backoff_ms"], config["retry_backoff_max_ms"], jitter)
+        self._timeout_ms: int = config["default_api_timeout_ms"]
         self._closed = False
-        self._network.start()
+        self.network.start()
 
     def close(self) -> None:
         """Close the connections."""
         self._closed = True
-        self._network.close()
+        self.network.close()
 
-    def _run(self, work: Callable[[int], Coroutine[Any, Any, T]], timeout_ms: int | None) -> T:
-        """Run `work(deadline)` on the loop and wait for it."""
+    def run(self, work: Callable[[int], Coroutine[Any, Any, T]], timeout_ms: int | None) -> T:
+        """From any thread: run `work(deadline)` on the loop and wait for it; None = default_api_timeout_ms."""
         if self._closed:
             raise ClosedError
-        limit = int(self.config["default_api_timeout_ms"]) if timeout_ms is None else timeout_ms
+        limit = self._timeout_ms if timeout_ms is None else timeout_ms
 
         async def limited() -> T:
             # A little more than the work's own deadline, whose message says what it was waiting for.
@@ -55,13 +61,13 @@ class AdminCore:
                 return await work(now_ms() + limit)
 
         try:
-            return self._network.run(limited()).result()
+            return self.network.run(limited()).result()
         except TimeoutError as error:
             if isinstance(error, KafkaError):
                 raise
             raise KafkaTimeoutError(f"not finished within {limit} ms") from error
 
-    async def _again(self, attempt: Callable[[], Awaitable[T]], deadline: int) -> T:
+    async def again(self, attempt: Callable[[], Awaitable[T]], deadline: int) -> T:
         """The first result of `attempt` that is not a retriable error."""
         failures = 0
         while True:
@@ -69,42 +75,42 @@ class AdminCore:
                 return await attempt()
             except KafkaError as error:
                 failures += 1
-                delay = self._backoff.delay_ms(failures)
+                delay = self.backoff.delay_ms(failures)
                 if not error.retriable or now_ms() + delay >= deadline:
                     raise
                 await asyncio.sleep(delay / 1000)
 
     # --- brokers ------------------------------------------------------------------------------------------------------
 
-    async def _metadata(self, topics: Iterable[str] | None, deadline: int) -> ClusterMetadata:
+    async def metadata(self, topics: Iterable[str] | None, deadline: int) -> ClusterMetadata:
         """Fresh metadata; its brokers are remembered for choosing the least-loaded one."""
         names = None if topics is None else frozenset(topics)
 
         async def ask() -> ClusterMetadata:
             found = ClusterMetadata()
-            found.update(await self._network.ask(None, metadata_request(names, create=False)), names)
-            self._network.cluster.brokers = found.brokers
-            self._network.cluster.controller_id = found.controller_id
+            found.update(await self.network.ask(None, metadata_request(names, create=False)), names)
+            self.network.cluster.brokers = found.brokers
+            self.network.cluster.controller_id = found.controller_id
             return found
 
-        return await self._again(ask, deadline)
+        return await self.again(ask, deadline)
 
-    async def _ask_controller(self, make: Callable[[int], Any], deadline: int) -> Any:
+    async def ask_controller(self, make: Callable[[int], Any], deadline: int) -> Any:
         """The answer of the controller, or of any broker where the controller is none of them."""
-        cluster = await self._metadata((), deadline)
+        cluster = await self.metadata((), deadline)
         node = cluster.brokers.get(cluster.controller_id)
         timeout = max(1, deadline - now_ms())
-        return await self._network.ask(node, make(timeout), timeout_ms=timeout)
+        return await self.network.ask(node, make(timeout), timeout_ms=timeout)
 
-    async def _by_name(
+    async def by_name(
         self,
         names: Iterable[K],
-        ask: Callable[[list[K]], Awaitable[dict[K, KafkaError | None]]],
+        ask: Callable[[list[K]], Awaitable[Outcomes[K]]],
         deadline: int,
-    ) -> dict[K, KafkaError | None]:
+    ) -> Outcomes[K]:
         """One outcome for each name; those that failed retriably are asked about again."""
         open_names, failures = list(dict.fromkeys(names)), 0
-        results: dict[K, KafkaError | None] = {}
+        results: Outcomes[K] = {}
         while open_names:
             try:
                 answers = await ask(open_names)
@@ -114,7 +120,7 @@ class AdminCore:
                 answers = dict.fromkeys(open_names, error)
             results |= answers
             failures += 1
-            delay = self._backoff.delay_ms(failures)
+            delay = self.backoff.delay_ms(failures)
             again = [name for name in open_names if (e := answers.get(name)) is not None and e.retriable]
             if not again or now_ms() + delay >= deadline:
                 break
@@ -122,16 +128,16 @@ class AdminCore:
             await asyncio.sleep(delay / 1000)
         return results
 
-    async def _everywhere(self, ask: Callable[[Node], Awaitable[T]], deadline: int) -> list[T]:
+    async def everywhere(self, ask: Callable[[Node], Awaitable[T]], deadline: int) -> list[T]:
         """The answers of all brokers; each is tried until the deadline."""
-        cluster = await self._metadata((), deadline)
+        cluster = await self.metadata((), deadline)
         if not cluster.brokers:
             raise NoBrokersAvailable
 
         def of(node: Node) -> Callable[[], Awaitable[T]]:
             return lambda: ask(node)
 
-        return list(await asyncio.gather(*(self._again(of(node), deadline) for node in cluster.brokers.values())))
+        return list(await asyncio.gather(*(self.again(of(node), deadline) for node in cluster.brokers.values())))
 
     # --- coordinators -------------------------------------------------------------------------------------------------
 
@@ -139,17 +145,17 @@ class AdminCore:
         """The coordinator of each group, all in one request where the broker can do that (KIP-699)."""
         try:
             request = FindCoordinatorRequest(key_type=0, coordinator_keys=groups)
-            response = await self._network.ask(None, request, min_version=4)
+            response = await self.network.ask(None, request, min_version=4)
             return {answer.key: _node_of(answer, answer.key) for answer in response.coordinators}
         except UnsupportedVersionError:
             found: dict[str, Node | KafkaError] = {}
             for group in groups:
                 request = FindCoordinatorRequest(key=group, key_type=0, coordinator_keys=[group])
-                response = await self._network.ask(None, request, max_version=3)
+                response = await self.network.ask(None, request, max_version=3)
                 found[group] = _node_of(response, group)
             return found
 
-    async def _at_coordinators(
+    async def at_coordinators(
         self,
         groups: Iterable[str],
         ask: Callable[[Node, list[str]], Awaitable[Mapping[str, T | KafkaError]]],
@@ -160,7 +166,7 @@ class AdminCore:
         while left:
             results |= await self._one_round(left, ask)
             failures += 1
-            delay = self._backoff.delay_ms(failures)
+            delay = self.backoff.delay_ms(failures)
             left = [g for g in left if isinstance(e := results.get(g), KafkaError) and e.retriable]
             if not left or now_ms() + delay >= deadline:
                 break
@@ -192,13 +198,13 @@ class AdminCore:
                 results |= answer
         return results
 
-    async def _at_coordinator(self, group: str, ask: Callable[[Node], Awaitable[T]], deadline: int) -> T:
+    async def at_coordinator(self, group: str, ask: Callable[[Node], Awaitable[T]], deadline: int) -> T:
         """The same for one group; raises its error."""
 
         async def one(node: Node, groups: list[str]) -> dict[str, T | KafkaError]:
             return {groups[0]: await ask(node)}
 
-        result = (await self._at_coordinators([group], one, deadline))[group]
+        result = (await self.at_coordinators([group], one, deadline))[group]
         if isinstance(result, KafkaError):
             raise result
         return result
@@ -215,16 +221,8 @@ def outcome(code: int, what: str, detail: str | None = None) -> KafkaError | Non
     return error_for(code, what, detail) if code else None
 
 
-def raise_first(results: Mapping[Any, Any], *, wanted: bool) -> None:
-    """Raise the first error among the values, if that is wanted."""
-    if wanted:
-        for result in results.values():
-            if isinstance(result, BaseException):
-                raise result
-
-
 def final(error: KafkaError | None) -> KafkaError | None:
     """A missing topic will not appear by asking again: the plain class of it says so."""
-    if error is not None and error.code == 3:
+    if error is not None and error.code == Code.UNKNOWN_TOPIC_OR_PARTITION:
         error.retriable = False  # type: ignore[misc]
     return error

@@ -1,0 +1,75 @@
+"""What `Admin` does with the records of partitions, on the event loop: where they begin and end, and deleting them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+
+from actors.client.admin.brokers import Brokers, outcome
+from actors.client.errors import KafkaError, LeaderNotAvailableError
+from actors.client.net.leaders import by_leader, by_topic, list_offsets
+from actors.client.net.network import now_ms
+from actors.client.records import Node, OffsetAndTimestamp, TopicPartition
+from actors.wire.messages import DeleteRecordsRequest
+
+Deleted = dict[TopicPartition, int | KafkaError]
+"""The new first offset of each partition, or why it has none."""
+
+
+class Records:
+    """Asks the leaders of partitions. Deadlines are monotonic ms."""
+
+    def __init__(self, brokers: Brokers) -> None:
+        self._brokers = brokers
+
+    async def offsets(
+        self, times: Mapping[TopicPartition, int], isolation_level: int, deadline: int
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """The first record at or after each time (Unix ms, EARLIEST or LATEST), None where there is none."""
+        network = self._brokers.network
+        with network.holding(tp.topic for tp in times):
+            await self._know(times, deadline)
+            left = max(1, deadline - now_ms())
+            return await list_offsets(network, times, isolation=isolation_level, timeout_ms=left)
+
+    async def _know(self, partitions: Iterable[TopicPartition], deadline: int) -> None:
+        """Have the leaders of these partitions in the network's metadata."""
+        found = await self._brokers.metadata({tp.topic for tp in partitions}, deadline)
+        cluster = self._brokers.network.cluster
+        cluster.topics = cluster.topics | found.topics
+
+    async def delete(self, before: Mapping[TopicPartition, int], deadline: int) -> Deleted:
+        """Delete what lies before these offsets; -1 = everything so far."""
+        results: Deleted = {}
+        left, failures = dict(before), 0
+        while left:
+            await self._know(left, deadline)
+            for node, tps in by_leader(self._brokers.network, left).items():
+                results |= await self._delete_at(node, {tp: left[tp] for tp in tps}, deadline)
+            left = {tp: at for tp, at in left.items() if isinstance(e := results[tp], KafkaError) and e.retriable}
+            failures += 1
+            delay = self._brokers.backoff.delay_ms(failures)
+            if now_ms() + delay >= deadline:
+                break
+            await asyncio.sleep(delay / 1000 if left else 0)
+        return results
+
+    async def _delete_at(self, node: Node | None, before: Mapping[TopicPartition, int], deadline: int) -> Deleted:
+        def partition(tp: TopicPartition) -> DeleteRecordsRequest.DeleteRecordsPartition:
+            return DeleteRecordsRequest.DeleteRecordsPartition(partition_index=tp.partition, offset=before[tp])
+
+        if node is None:
+            return {tp: LeaderNotAvailableError(f"{tp.topic}-{tp.partition} has no leader") for tp in before}
+        topic = DeleteRecordsRequest.DeleteRecordsTopic
+        topics = [topic(name=name, partitions=parts) for name, parts in by_topic(before, partition).items()]
+        timeout = max(1, deadline - now_ms())
+        try:
+            response = await self._brokers.network.ask(node, DeleteRecordsRequest(topics=topics, timeout_ms=timeout))
+        except KafkaError as failure:
+            return dict.fromkeys(before, failure)
+        results: Deleted = {}
+        for t in response.topics:
+            for p in t.partitions:
+                error = outcome(p.error_code, f"deleting records of {t.name}-{p.partition_index}")
+                results[TopicPartition(t.name, p.partition_index)] = error or p.low_watermark
+        return results
