@@ -10,13 +10,13 @@ from collections import Counter
 import pytest
 
 from actors.client.config import consumer_config, make_assignors, producer_config
+from actors.client.error_codes import error_for
 from actors.client.errors import (
     ConfigurationError,
     IllegalStateError,
     KafkaConnectionError,
     RebalanceInProgressError,
     UnsupportedVersionError,
-    error_for,
 )
 from actors.client.net.backoff import Backoff
 from actors.client.net.connection import Connection

@@ -11,14 +11,8 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from actors.client.config import network_settings
-from actors.client.errors import (
-    ClosedError,
-    KafkaError,
-    KafkaTimeoutError,
-    NoBrokersAvailable,
-    UnsupportedVersionError,
-    error_for,
-)
+from actors.client.error_codes import error_for
+from actors.client.errors import ClosedError, KafkaError, KafkaTimeoutError, NoBrokersAvailable, UnsupportedVersionError
 from actors.client.net.backoff import Backoff
 from actors.client.net.metadata import ClusterMetadata, metadata_request
 from actors.client.net.network import Network, jitter, now_ms

@@ -7,7 +7,8 @@ from typing import Any
 
 from actors.client.admin.brokers import Brokers, Outcomes, outcome
 from actors.client.admin.types import ConfigEntry, ConfigResource, ConfigResourceType
-from actors.client.errors import KafkaError, error_for, is_retriable
+from actors.client.error_codes import error_for, is_retriable
+from actors.client.errors import KafkaError
 from actors.client.records import Node
 from actors.wire.messages import AlterConfigsRequest, DescribeConfigsRequest, IncrementalAlterConfigsRequest
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from actors.client.admin.brokers import Brokers, Outcomes, outcome
 from actors.client.admin.types import GroupDescription, GroupListing, MemberDescription
-from actors.client.errors import KafkaError, UnknownMemberIdError, error_for
+from actors.client.error_codes import error_for
+from actors.client.errors import KafkaError, UnknownMemberIdError
 from actors.client.group.assignors.protocol import Assignment, Subscription
 from actors.client.group.offsets import fetch_request, judge_fetch
 from actors.client.net.leaders import by_topic

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from actors.client.admin.brokers import Brokers, Outcomes, final, outcome
 from actors.client.admin.types import PartitionReassignment
-from actors.client.errors import error_for
+from actors.client.error_codes import error_for
 from actors.client.net.leaders import by_topic
 from actors.client.records import TopicPartition
 from actors.wire.errors import ErrorCode as Code

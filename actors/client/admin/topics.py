@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from actors.client.admin.brokers import Brokers, Outcomes, final, outcome
 from actors.client.admin.types import NewTopic, PartitionDescription, TopicDescription
-from actors.client.errors import error_for
+from actors.client.error_codes import error_for
 from actors.client.net.metadata import ClusterMetadata, metadata_request
 from actors.wire.errors import ErrorCode as Code
 from actors.wire.messages import CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest

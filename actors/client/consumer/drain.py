@@ -10,13 +10,13 @@ from typing import Any
 from actors.client.consumer.decode import Columns, Deserializer, next_batch, read_batch
 from actors.client.consumer.fetcher import NO_OFFSET, TRUNCATED
 from actors.client.consumer.positions import Chunk, PartitionState, Positions
+from actors.client.error_codes import error_for
 from actors.client.errors import (
     KafkaError,
     LogTruncationError,
     NoOffsetForPartitionError,
     OffsetOutOfRangeError,
     TopicAuthorizationFailedError,
-    error_for,
 )
 from actors.client.records import ConsumerRecord, TopicPartition
 from actors.wire.errors import ErrorCode as Code

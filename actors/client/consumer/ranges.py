@@ -21,6 +21,7 @@ from actors.client.config import consumer_config, network_settings
 from actors.client.consumer.columnar import HEADERS, ArrowColumns, Whole, read_columns
 from actors.client.consumer.decode import next_batch
 from actors.client.consumer.positions import EARLIEST, LATEST, Chunk
+from actors.client.error_codes import error_for
 from actors.client.errors import (
     ClosedError,
     ConfigurationError,
@@ -29,7 +30,6 @@ from actors.client.errors import (
     KafkaTimeoutError,
     LeaderNotAvailableError,
     UnknownTopicOrPartitionError,
-    error_for,
 )
 from actors.client.net.backoff import Backoff
 from actors.client.net.leaders import list_offsets

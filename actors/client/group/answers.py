@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from actors.client.error_codes import error_for
 from actors.client.errors import (
     FencedInstanceIdError,
     IllegalStateError,
     InconsistentGroupProtocolError,
     KafkaError,
     UnsupportedVersionError,
-    error_for,
 )
 from actors.client.group import member_requests as requests
 from actors.client.group.callbacks import wrapped

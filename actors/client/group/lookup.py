@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from actors.client.errors import KafkaError, error_for, is_retriable
+from actors.client.error_codes import error_for, is_retriable
+from actors.client.errors import KafkaError
 from actors.client.net.backoff import Backoff
 from actors.client.records import Node
 from actors.wire.messages import FindCoordinatorRequest, FindCoordinatorResponse

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from actors.client.error_codes import error_for
 from actors.client.errors import (
     CommitFailedError,
     FencedInstanceIdError,
     KafkaError,
     RebalanceInProgressError,
     TopicAuthorizationFailedError,
-    error_for,
 )
 from actors.client.group.effects import Generation, MemberState
 from actors.client.group.membership import Membership

@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from actors.client.errors import KafkaError, KafkaTimeoutError, LeaderNotAvailableError, error_for, is_retriable
+from actors.client.error_codes import error_for, is_retriable
+from actors.client.errors import KafkaError, KafkaTimeoutError, LeaderNotAvailableError
 from actors.client.net.backoff import Backoff
 from actors.client.net.network import Network, jitter, now_ms
 from actors.client.records import Node, OffsetAndTimestamp, TopicPartition

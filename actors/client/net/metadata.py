@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from actors.client.errors import is_retriable
+from actors.client.error_codes import is_retriable
 from actors.client.records import Node, TopicPartition
 from actors.wire.messages import MetadataRequest, MetadataResponse
 

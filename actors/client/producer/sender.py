@@ -8,14 +8,8 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from actors.client.errors import (
-    KafkaConnectionError,
-    KafkaError,
-    KafkaTimeoutError,
-    OutOfOrderSequenceNumberError,
-    error_for,
-    is_retriable,
-)
+from actors.client.error_codes import error_for, is_retriable
+from actors.client.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError, OutOfOrderSequenceNumberError
 from actors.client.net.backoff import Backoff
 from actors.client.net.network import Network, jitter, now_ms
 from actors.client.producer.accumulator import Batch, Identity, Lane, codec_of
