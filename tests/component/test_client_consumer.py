@@ -791,7 +791,7 @@ def test_a_request_that_cannot_even_be_sent_is_raised_by_poll_and_the_next_one_g
 @pytest.mark.parametrize("kind", [Kind.JOIN, Kind.SYNC, Kind.HEARTBEAT])
 def test_what_an_answer_breaks_is_raised_by_poll_and_the_next_one_joins(kafka, kind):
     with consumer(kafka, group_id="g", heartbeat_interval_ms=50) as reader:
-        tables = reader._member._tables
+        tables = reader._member.answers.tables
         table = tables[kind]
 
         def failing(*_: Any) -> None:

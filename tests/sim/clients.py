@@ -18,8 +18,9 @@ from actors.client.errors import (
 )
 from actors.client.group.assignors import BUILT_IN
 from actors.client.group.driver import Driver
-from actors.client.group.effects import Apply, CommitBeforeJoin, CommitOutcome, Fail, MemberState
+from actors.client.group.effects import Apply, CommitBeforeJoin, CommitOutcome, Fail
 from actors.client.group.membership import Membership, MembershipConfig
+from actors.client.group.standing import MemberState
 from actors.client.net.changes import Changes
 from actors.client.net.network import Network, NetworkSettings, jitter, now_ms
 from actors.client.records import Node, OffsetAndMetadata, TopicPartition

@@ -11,31 +11,6 @@ from enum import Enum
 from actors.client.records import Node, TopicPartition
 from actors.wire.messages import ApiMessage
 
-
-class MemberState(Enum):
-    """Where a member stands; heartbeats run in the last two, and aside in the second if partitions are kept.
-
-    UNJOINED: in no group; a poll ends it by sending JoinGroup.
-    PREPARING_REBALANCE: JoinGroup is out; its answer ends it.
-    COMPLETING_REBALANCE: joined, the assignment is awaited; the answer to SyncGroup ends it.
-    STABLE: holds an assignment; a rebalance, a fencing or leaving ends it.
-    """
-
-    UNJOINED = "UNJOINED"
-    PREPARING_REBALANCE = "PREPARING_REBALANCE"
-    COMPLETING_REBALANCE = "COMPLETING_REBALANCE"
-    STABLE = "STABLE"
-
-
-@dataclass(frozen=True, slots=True)
-class Generation:
-    """A member's place in its group; the default is no place at all."""
-
-    id: int = -1
-    member_id: str = ""
-    protocol: str | None = None
-
-
 # --- effects ------------------------------------------------------------------------------------------------------
 
 

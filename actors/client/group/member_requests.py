@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from actors.client.group.assignors import Assignor
 from actors.client.group.assignors.protocol import Subscription
-from actors.client.group.effects import Generation
 from actors.client.group.member_types import MembershipConfig
+from actors.client.group.standing import Generation
 from actors.client.records import TopicPartition
 from actors.wire.messages import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 

@@ -8,8 +8,8 @@ from enum import Enum
 
 from actors.client.errors import IllegalStateError
 from actors.client.group.assignors import Assignor, RebalanceProtocol
-from actors.client.group.effects import Generation
 from actors.client.group.sensors import Sensors
+from actors.client.group.standing import Generation
 from actors.client.records import Node
 from actors.wire.messages import JoinGroupResponse
 

@@ -16,8 +16,8 @@ from actors.client.errors import (
     RebalanceInProgressError,
     TopicAuthorizationFailedError,
 )
-from actors.client.group.effects import Generation, MemberState
 from actors.client.group.membership import Membership
+from actors.client.group.standing import Generation, MemberState
 from actors.client.records import Node, OffsetAndMetadata, TopicPartition
 from actors.wire.errors import ErrorCode as Code
 from actors.wire.messages import OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse

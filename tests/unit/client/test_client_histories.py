@@ -14,8 +14,8 @@ from test_client_membership import ASIDE, NODE, OTHER, Script, lookup_answer, tp
 
 from actors.client.errors import KafkaConnectionError, KafkaError
 from actors.client.group.assignors.protocol import Assignment
-from actors.client.group.effects import Event, Generation, MemberState, To
-from actors.client.group.membership import Membership
+from actors.client.group.effects import Event, To
+from actors.client.group.standing import Generation, MemberState, Standing
 from actors.wire.messages import HeartbeatResponse, JoinGroupResponse, LeaveGroupResponse, SyncGroupResponse
 
 HEARTBEATING = (MemberState.COMPLETING_REBALANCE, MemberState.STABLE)
@@ -78,7 +78,7 @@ def answer(script: Script, kind: str, code: int, chance: random.Random):
     return HeartbeatResponse(error_code=code) if kind in ("Heartbeat", ASIDE) else LeaveGroupResponse(error_code=code)
 
 
-class Lawful(Membership):
+class Lawful(Standing):
     """A member that makes no transition between states but those there are."""
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -143,7 +143,7 @@ def assert_listener_calls_fit_together(script: Script) -> None:
 def test_any_history_is_lawful_and_ends_stable_once_all_is_well(strategy, seed, steps):
     chance = random.Random(seed)
     script = Script(strategy, max_poll_interval_ms=60_000)
-    script.member.__class__ = Lawful
+    script.member.standing.__class__ = Lawful
     script.member.subscribe(["t"])
     script.metadata(t=4)
     for _ in range(steps):

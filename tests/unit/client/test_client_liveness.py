@@ -17,7 +17,7 @@ from actors.client.consumer import commits, participation, polling
 from actors.client.consumer.fetcher import Fetcher
 from actors.client.consumer.polling import Polling
 from actors.client.errors import KafkaConnectionError
-from actors.client.group.effects import MemberState
+from actors.client.group.standing import MemberState
 from actors.client.net import network
 from actors.client.net.connection import Connection
 from actors.client.net.network import Network, NetworkSettings

@@ -25,7 +25,6 @@ from actors.client.group.effects import (
     Drop,
     Event,
     Fail,
-    MemberState,
     RunListener,
     Send,
     To,
@@ -33,6 +32,7 @@ from actors.client.group.effects import (
 )
 from actors.client.group.membership import Membership, MembershipConfig
 from actors.client.group.offsets import make_commit
+from actors.client.group.standing import MemberState
 from actors.client.net.metadata import MetadataView
 from actors.client.records import Node, OffsetAndMetadata, TopicPartition
 from actors.wire.messages import (

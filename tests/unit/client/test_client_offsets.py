@@ -13,9 +13,10 @@ from actors.client.errors import (
     TopicAuthorizationFailedError,
 )
 from actors.client.group.assignors import BUILT_IN
-from actors.client.group.effects import Drop, Generation, MemberState
+from actors.client.group.effects import Drop
 from actors.client.group.membership import Membership, MembershipConfig
 from actors.client.group.offsets import Commit, fetch_request, judge_commit, judge_fetch, make_commit
+from actors.client.group.standing import Generation, MemberState
 from actors.client.records import Node, OffsetAndMetadata, TopicPartition
 from actors.wire.messages import OffsetCommitResponse, OffsetFetchResponse
 
@@ -29,9 +30,9 @@ def member(state: MemberState = MemberState.STABLE, *, subscribed: bool = True) 
     made = Membership(MembershipConfig("g", (BUILT_IN["range"](),), group_instance_id="i1"))
     if subscribed:
         made.subscribe(["t", "u"])
-    made.state = state
-    made.generation = Generation(4, "me", "range")
-    made.rejoin_needed = False
+    made.standing.state = state
+    made.standing.generation = Generation(4, "me", "range")
+    made.joining.needed = False
     made.live.deliver_until_ms = NOW + 10_000
     made.lookup.coordinator = NODE
     return made
@@ -148,8 +149,8 @@ def test_22_and_25_mean_kicked_out(code, member_id):
 def test_an_answer_for_an_older_generation(code, state, expected):
     who = member()
     commit = make_commit(who, OFFSETS, NOW)
-    who.generation = Generation(5, "me", "range")
-    who.state = state
+    who.standing.generation = Generation(5, "me", "range")
+    who.standing.state = state
     assert isinstance(judge_commit(who, commit, answer(t=code), NOW), expected)
     assert who.generation.id == 5
 

@@ -10,7 +10,8 @@ from test_client_membership import Script, joining, syncing, tps
 from actors.client.errors import InconsistentGroupProtocolError
 from actors.client.group.assignors import BUILT_IN
 from actors.client.group.assignors.protocol import Assignment, Subscription
-from actors.client.group.effects import MemberState, WantMetadata
+from actors.client.group.effects import WantMetadata
+from actors.client.group.standing import MemberState
 from actors.client.net.metadata import MetadataView
 from actors.wire.messages import JoinGroupResponse
 

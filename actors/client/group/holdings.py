@@ -1,0 +1,68 @@
+"""What a member wants to read, and what its group has given it. Sans-IO."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from actors.client.net.metadata import MetadataView
+from actors.client.records import TopicPartition
+
+
+class Holdings:
+    """`topics` are wanted, `owned` partitions are held. Topics are named, or matched by a pattern as they appear."""
+
+    def __init__(self, *, exclude_internal: bool) -> None:
+        self._exclude_internal = exclude_internal
+        self._pattern: Callable[[str], bool] | None = None
+        self._accepted: frozenset[str] = frozenset()
+        self._joined_with: frozenset[str] | None = None
+        self.subscribed = False
+        self.topics: frozenset[str] = frozenset()
+        self.owned: frozenset[TopicPartition] = frozenset()
+
+    def subscribe(self, topics: Iterable[str]) -> None:
+        self.subscribed = True
+        self._pattern = None
+        self.topics = frozenset(topics)
+
+    def subscribe_pattern(self, matches: Callable[[str], bool], view: MetadataView) -> None:
+        self.subscribed = True
+        self._pattern = matches
+        self._accepted = frozenset()
+        self.match(view)
+
+    def unsubscribe(self) -> None:
+        self.subscribed = False
+        self._pattern = None
+        self.topics = frozenset()
+        self.owned = frozenset()
+
+    @property
+    def by_pattern(self) -> bool:
+        return self._pattern is not None
+
+    def match(self, view: MetadataView) -> None:
+        """Metadata was refreshed: the pattern may match other topics now."""
+        if self._pattern is not None:
+            hidden = view.internal if self._exclude_internal else frozenset()
+            matching = {t for t in view.partitions if t not in hidden and self._pattern(t)}
+            self.topics = frozenset(matching) | self._accepted
+
+    def wants(self, topic: str) -> bool:
+        return topic in self.topics or (self._pattern is not None and self._pattern(topic))
+
+    def accept(self, assigned: frozenset[TopicPartition], view: MetadataView) -> None:
+        """Take over what was assigned by pattern: the leader may know of a matching topic before we do."""
+        if self._pattern is not None:
+            self._accepted = frozenset(tp.topic for tp in assigned) - view.partitions.keys()
+            self.topics |= frozenset(tp.topic for tp in assigned)
+            self._joined_with = self.topics
+
+    def join_sent(self) -> None:
+        """The coordinator is told of `topics` as they are now."""
+        self._joined_with = self.topics
+
+    @property
+    def changed(self) -> bool:
+        """Whether other topics are wanted than the coordinator was told."""
+        return self._joined_with is not None and self._joined_with != self.topics

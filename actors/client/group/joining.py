@@ -1,0 +1,213 @@
+"""A member's rounds of joining: JoinGroup, as leader the division, SyncGroup, and when to try again. Sans-IO."""
+
+from __future__ import annotations
+
+from actors.client.error_codes import error_for
+from actors.client.errors import IllegalStateError, InconsistentGroupProtocolError, KafkaError
+from actors.client.group import member_requests as requests
+from actors.client.group.callbacks import wrapped
+from actors.client.group.holdings import Holdings
+from actors.client.group.leader import Leader
+from actors.client.group.leader_assignment import pack
+from actors.client.group.liveness import Liveness
+from actors.client.group.lookup import CoordinatorLookup
+from actors.client.group.member_requests import PROTOCOL_TYPE
+from actors.client.group.member_types import Join, Kind, MembershipConfig, Pending, Stats
+from actors.client.group.outbox import Outbox
+from actors.client.group.standing import Generation, MemberState, Standing
+from actors.client.net.backoff import Backoff
+from actors.wire.errors import ErrorCode as Code
+from actors.wire.messages import JoinGroupResponse, SyncGroupRequest, SyncGroupResponse
+
+JOIN_GRACE_MS = 5000
+
+
+class Joining:
+    """`join` is the round under way; `needed` says that another is due, `unprepared` that it has to be prepared for.
+
+    `error` is what the user's next poll raises. More fields than usual: a round touches all parts of a member.
+    """
+
+    def __init__(
+        self,
+        config: MembershipConfig,
+        standing: Standing,
+        lookup: CoordinatorLookup,
+        outbox: Outbox,
+        holdings: Holdings,
+        leader: Leader,
+        live: Liveness,
+        stats: Stats,
+        backoff: Backoff,
+    ) -> None:
+        self._config = config
+        self._standing = standing
+        self._lookup = lookup
+        self._outbox = outbox
+        self._holdings = holdings
+        self._leader = leader
+        self._live = live
+        self._stats = stats
+        self._backoff = backoff
+        self._failures = 0
+        self._reason = ""
+        self.join: Join | None = None
+        self.needed = True
+        self.unprepared = True
+        self.not_before_ms = 0
+        self.error: BaseException | None = None
+
+    def take_error(self) -> BaseException | None:
+        """What the user's thread has to raise, once."""
+        error, self.error = self.error, None
+        return error or self._lookup.take_error()
+
+    def request(self, reason: str) -> None:
+        """Join again at the next poll; the coordinator is told why (KIP-800)."""
+        if not self.needed:
+            self._reason = reason
+        self.needed = True
+
+    def out(self, *, keep_member_id: bool) -> None:
+        """This member has left, or was expelled or fenced: everything begins anew."""
+        self._standing.out(keep_member_id=keep_member_id)
+        self.needed = True
+        self.unprepared = True
+        self._live.ended()
+
+    def leave(self, now_ms: int, reason: str) -> None:
+        """Leave the group: dynamic members say so, static ones only stop. One attempt; the state is reset anyway."""
+        standing = self._standing
+        dynamic = self._config.group_instance_id is None
+        joined = standing.state is not MemberState.UNJOINED and standing.generation.member_id
+        if dynamic and self._lookup.coordinator and joined:
+            self._outbox.send(Kind.LEAVE, requests.leave(self._config, standing.generation, reason), now_ms)
+        self.join = None
+        self._outbox.abandon_join()
+        self.out(keep_member_id=False)
+
+    def failed(self, now_ms: int, *, at_once: bool = False, error: BaseException | None = None) -> None:
+        """The round is over without an assignment; the next begins at once, or after the backoff."""
+        self.join = None
+        self._stats.rebalances_failed += 1
+        self.request("the last join failed")
+        if at_once:
+            self.not_before_ms = now_ms
+            return
+        self._failures += 1
+        self.not_before_ms = now_ms + self._backoff.delay_ms(self._failures)
+        self.error = error
+
+    # --- JoinGroup ------------------------------------------------------------------------------------------------
+
+    def send(self, now_ms: int) -> None:
+        """Begin a round."""
+        config, standing = self._config, self._standing
+        try:
+            protocols = [
+                requests.offer(config, assignor, standing.generation, self._holdings.topics, self._holdings.owned)
+                for assignor in config.assignors
+            ]
+        except Exception as error:
+            self.failed(now_ms, error=wrapped(error, "the user data of an assignor"))
+            return
+        if self._stats.rebalance_started_ms is None:
+            self._stats.rebalance_started_ms = now_ms
+        self._stats.joins_sent += 1
+        self.join = Join()
+        standing.join_sent()
+        self._holdings.join_sent()
+        request = requests.join(config, standing.generation, protocols, self._reason)
+        timeout_ms = max(config.request_timeout_ms, config.max_poll_interval_ms + JOIN_GRACE_MS)
+        self._outbox.send(Kind.JOIN, request, now_ms, timeout_ms=timeout_ms)
+
+    def id_given(self, member_id: str, now_ms: int) -> None:
+        """Ask once more, with the id that was given out (KIP-394)."""
+        self._standing.id_given(member_id)
+        self.join = None
+        # At once and not at the next poll: a coordinator holds a place for an id it gave out.
+        if self._lookup.coordinator is not None:
+            self.send(now_ms)
+
+    def error_for(self, code: int, detail: str | None = None) -> KafkaError:
+        """Why JoinGroup was refused, with the setting that matters."""
+        config = self._config
+        context = f"joining group {config.group_id}"
+        if code == Code.UNSUPPORTED_VERSION and config.group_instance_id is not None:
+            context += " (this broker has no static members: unset group_instance_id)"
+        if code == Code.INVALID_SESSION_TIMEOUT:
+            context += f" with session_timeout_ms={config.session_timeout_ms}"
+        if code == Code.FENCED_INSTANCE_ID:
+            context += f" with group_instance_id={config.group_instance_id!r}"
+        return error_for(code, context, detail)
+
+    def joined(self, response: JoinGroupResponse, now_ms: int) -> None:
+        """JoinGroup succeeded: divide as leader, or ask for our share."""
+        if response.protocol_type not in (None, "", PROTOCOL_TYPE):
+            kind = response.protocol_type
+            error = InconsistentGroupProtocolError(f"group {self._config.group_id} is of type {kind!r}, not consumer")
+            self.failed(now_ms, error=error)
+            return
+        self._lookup.alive()
+        self._failures = 0
+        self._standing.joined(Generation(response.generation_id, response.member_id, response.protocol_name))
+        self._live.joined(now_ms)
+        try:
+            self._config.assignor(response.protocol_name)
+        except IllegalStateError as error:
+            self.failed(now_ms, error=error)
+            return
+        if response.leader == response.member_id:
+            self.lead(response, now_ms)
+        else:
+            self._leader.resign()
+            self._send_sync([], now_ms)
+
+    def lead(self, response: JoinGroupResponse, now_ms: int) -> None:
+        """Divide as soon as the metadata of all the group's topics is there."""
+        assert self.join is not None
+        first, self.join.waiting = self.join.waiting is None, response
+        try:
+            given = self._leader.divide(response, first=first)
+        except Exception as error:
+            # Whatever an assignor raises belongs to the user, not to the thread that ran it.
+            doing = f"dividing partitions with the assignor {response.protocol_name!r}"
+            self.failed(now_ms, error=wrapped(error, doing))
+            return
+        if given is None:
+            self._outbox.want_metadata()
+            return
+        self.join.waiting = None
+        self._send_sync(pack(given), now_ms)
+
+    # --- SyncGroup ------------------------------------------------------------------------------------------------
+
+    def _send_sync(self, assignments: list[SyncGroupRequest.SyncGroupRequestAssignment], now_ms: int) -> None:
+        request = requests.sync(self._config, self._standing.generation, assignments)
+        self._outbox.send(Kind.SYNC, request, now_ms)
+
+    def synced(self, pending: Pending, response: SyncGroupResponse, now_ms: int) -> None:
+        """SyncGroup succeeded: the round is won, and its assignment waits for the user's thread."""
+        assert self.join is not None
+        protocol = self._standing.generation.protocol
+        if response.protocol_type not in (None, "", PROTOCOL_TYPE) or response.protocol_name not in (
+            None,
+            "",
+            protocol,
+        ):
+            error = InconsistentGroupProtocolError(
+                f"SyncGroup was answered for {response.protocol_type}/{response.protocol_name}, "
+                f"not {PROTOCOL_TYPE}/{protocol}"
+            )
+            self.failed(now_ms, error=error)
+        elif self._standing.state is not MemberState.COMPLETING_REBALANCE or not self._standing.counted:
+            self.failed(now_ms, at_once=True)
+            self.out(keep_member_id=True)
+        else:
+            self._standing.synced()
+            self.needed = False
+            self._reason = ""
+            self.join.assignment = response.assignment
+            self._live.confirmed(pending.sent_ms, now_ms)
+            self._stats.times.sync.record(now_ms - pending.sent_ms, now_ms)
+            self._stats.rebalanced(now_ms)

@@ -1,0 +1,103 @@
+"""Where a member stands in its group: its state, with the table of its transitions, and its generation. Sans-IO."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from actors.errors import CoterieError
+
+
+class MemberState(Enum):
+    """Where a member stands; heartbeats run in the last two, and aside in the second if partitions are kept.
+
+    UNJOINED: in no group; a poll ends it by sending JoinGroup.
+    PREPARING_REBALANCE: JoinGroup is out; its answer ends it.
+    COMPLETING_REBALANCE: joined, the assignment is awaited; the answer to SyncGroup ends it.
+    STABLE: holds an assignment; a rebalance, a fencing or leaving ends it.
+    """
+
+    UNJOINED = "UNJOINED"
+    PREPARING_REBALANCE = "PREPARING_REBALANCE"
+    COMPLETING_REBALANCE = "COMPLETING_REBALANCE"
+    STABLE = "STABLE"
+
+
+# Out of any state a member may leave or be expelled, and begin to join again.
+TRANSITIONS: dict[MemberState, frozenset[MemberState]] = {
+    MemberState.UNJOINED: frozenset({MemberState.UNJOINED, MemberState.PREPARING_REBALANCE}),
+    MemberState.PREPARING_REBALANCE: frozenset(
+        {MemberState.UNJOINED, MemberState.PREPARING_REBALANCE, MemberState.COMPLETING_REBALANCE}
+    ),
+    MemberState.COMPLETING_REBALANCE: frozenset(
+        {MemberState.UNJOINED, MemberState.PREPARING_REBALANCE, MemberState.STABLE}
+    ),
+    MemberState.STABLE: frozenset({MemberState.UNJOINED, MemberState.PREPARING_REBALANCE}),
+}
+
+
+class IllegalTransitionError(CoterieError):
+    """A bug in the membership machine; the state has not changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """A member's place in its group; the default is no place at all."""
+
+    id: int = -1
+    member_id: str = ""
+    protocol: str | None = None
+
+
+class Standing:
+    """State and generation. They change in these methods only, each named after what has happened."""
+
+    def __init__(self) -> None:
+        self.state = MemberState.UNJOINED
+        self.generation = Generation()
+
+    def _move(self, to: MemberState) -> None:
+        if to not in TRANSITIONS[self.state]:
+            raise IllegalTransitionError(f"a member cannot go from {self.state.value} to {to.value}")
+        self.state = to
+
+    def join_sent(self) -> None:
+        """JoinGroup is on its way."""
+        self._move(MemberState.PREPARING_REBALANCE)
+
+    def id_given(self, member_id: str) -> None:
+        """JoinGroup was answered with an id alone: to be sent once more with it (KIP-394)."""
+        self.generation = Generation(member_id=member_id)
+
+    def joined(self, generation: Generation) -> None:
+        """JoinGroup was answered with a place in a generation."""
+        self._move(MemberState.COMPLETING_REBALANCE)
+        self.generation = generation
+
+    def synced(self) -> None:
+        """SyncGroup was answered with an assignment."""
+        self._move(MemberState.STABLE)
+
+    def out(self, *, keep_member_id: bool) -> None:
+        """Left, expelled or fenced. With its id, a member can still ask for its place in a younger generation."""
+        self._move(MemberState.UNJOINED)
+        self.generation = Generation(member_id=self.generation.member_id if keep_member_id else "")
+
+    @property
+    def rebalancing(self) -> bool:
+        return self.state in (MemberState.PREPARING_REBALANCE, MemberState.COMPLETING_REBALANCE)
+
+    @property
+    def heartbeating(self) -> bool:
+        """Whether the coordinator awaits heartbeats."""
+        return self.state in (MemberState.COMPLETING_REBALANCE, MemberState.STABLE)
+
+    @property
+    def counted(self) -> bool:
+        """Whether this member has a place in a generation, as far as it knows."""
+        return self.generation.id >= 0
+
+    @property
+    def lost(self) -> bool:
+        """Whether what was owned belongs to this member no more."""
+        return not self.counted or not self.generation.member_id
