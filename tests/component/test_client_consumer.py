@@ -918,6 +918,7 @@ def test_auto_commit_in_passing_before_a_rebalance_and_on_close(kafka):
         assert order[-2:] == ["OffsetCommitRequest", "JoinGroupRequest"]
         assert len(kafka.requests(m.OffsetCommitRequest)) == commits + 1
         poll_until(reader, lambda: reader.assignment())
+        assert (reader.position(T0), reader.position(T1)) == (2, 0)  # before they are known there is nothing to commit
         before = len(kafka.requests(m.OffsetCommitRequest))
         reader.close()
         assert len(kafka.requests(m.OffsetCommitRequest)) == before + 1
