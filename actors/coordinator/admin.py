@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from actors.coordinator.errors import Error
-from actors.coordinator.group import Group, GroupState, Member
+from actors.coordinator.group import Group, GroupState
+from actors.coordinator.member import Member
 from actors.coordinator.messages import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
@@ -79,7 +80,7 @@ class Admin:
             group = runtime.groups.get(group_id) if group_id is not None else None
             error = self._check_delete(group_id, group)
             if not error and group is not None:
-                group.transition(GroupState.DEAD, now.wall_ms)
+                group.begin_deletion()
                 doomed.append(group)
             results.append((group_id or "", error))
         if not doomed:
@@ -125,17 +126,9 @@ def bury(runtime: Runtime, group: Group) -> None:
 
 
 def revive(runtime: Runtime, group: Group) -> None:
-    """The group's tombstone could not be written: there is an Empty group again, as before.
-
-    Dead is final for an object, hence a new one. Ids that were pending are forgotten; their clients get 25
-    and ask again.
-    """
+    """The group's tombstone could not be written: there is an Empty group again, as before."""
     bury(runtime, group)
-    again = runtime.groups[group.group_id] = Group(group.group_id, group.state_timestamp_ms)
-    again.protocol_type = group.protocol_type
-    again.generation_id = group.generation_id
-    again.history = group.history
-    again.note_subscribed_topics()
+    runtime.groups[group.group_id] = group.reborn()
     runtime.reap(group.group_id)
 
 

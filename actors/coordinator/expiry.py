@@ -74,7 +74,7 @@ class Expiry:
         ends = group.state is GroupState.EMPTY and group.is_vacant and nothing_left
         if ends:
             changes.append(GroupDeleted(group.group_id))
-            group.transition(GroupState.DEAD, now.wall_ms)
+            group.begin_deletion()
         if changes:
             self._runtime.write(ExpiryWrite(self._runtime, group if ends else None, changes), now)
 

@@ -1,66 +1,72 @@
-"""A classic group as it lives in memory: its state, its members, and what follows from them alone.
+"""A classic group as it lives in memory: its state, its generation, and what may happen to it when.
 
-Not here: what requests and timers do to it (join.py, sync.py, membership.py, rebalance.py), and its durable
-side (durable.py). Nothing here reads a clock, answers a request or writes a record.
+Not here: who is in it (roster.py, member.py), what requests and timers do to it (join.py, sync.py, membership.py,
+rebalance.py, admin.py, expiry.py), and its durable side (durable.py). Nothing here reads a clock, answers a request
+or writes a record.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
 from actors.coordinator.config import HISTORY_LENGTH
 from actors.coordinator.errors import Error
-from actors.coordinator.messages import (
-    JoinGroupMember,
-    JoinGroupRequest,
-    JoinGroupResponse,
-    SyncGroupRequest,
-    Token,
-)
-from actors.coordinator.records import GroupMetadata, MemberMetadata, subscribed_topics
-from actors.coordinator.timers import Timer
+from actors.coordinator.member import Member, ParkedJoin, Protocols
+from actors.coordinator.messages import JoinGroupRequest, JoinGroupResponse, Now
+from actors.coordinator.records import GroupMetadata
+from actors.coordinator.roster import Roster
+from actors.coordinator.timers import Timer, nothing
 from actors.errors import CoterieError
 
 MAX_GENERATION = 2_147_483_647
 
 
 class GroupState(StrEnum):
+    """Where a group stands. Whatever moves it is a method of `Group`, named in the third column.
+
+    ====================  ==========================================  ====================  =======================
+    state                 what ends it                                transition            who may make it
+    ====================  ==========================================  ====================  =======================
+    Empty                 a member joins                              begin_rebalance       rebalance.py
+    (no members)          it is deleted, or has expired               begin_deletion        admin.py, expiry.py
+    PreparingRebalance    all members have joined again, or the       begin_generation      rebalance.py
+    (members are asked    time they had is over
+    to join again)        the same, and nobody is left                become_empty          rebalance.py
+    CompletingRebalance   the leader's assignment is durable          complete_assignment   sync.py, once it is
+    (the assignment is    somebody comes, changes or goes; or the     begin_rebalance       rebalance.py, and
+    awaited)              assignment could not be written                                   sync.py for the latter
+    Stable                somebody comes, changes or goes             begin_rebalance       rebalance.py
+    Dead                  the tombstone has committed: the object     (none)                admin.py, expiry.py
+    (a tombstone is       is dropped. It could not be written:        `reborn` makes an
+    on its way)           another group takes its place               Empty one
+    ====================  ==========================================  ====================  =======================
+
+    A group begins Empty, or Stable when it is loaded with members. That its shard goes is no transition: the shard
+    drops its groups.
+    """
+
     EMPTY = "Empty"
-    """No members. Ends when one joins, or when the group is deleted or expires."""
     PREPARING_REBALANCE = "PreparingRebalance"
-    """Members are asked to join again. Ends when all have, or at the join deadline."""
     COMPLETING_REBALANCE = "CompletingRebalance"
-    """The leader's assignment is awaited. Ends when it is durable, or when the membership changes again."""
     STABLE = "Stable"
-    """Every member can have its assignment. Ends when the membership changes."""
     DEAD = "Dead"
-    """The group's deletion is being written, or its shard has gone. Ends with the object."""
 
 
 TRANSITIONS: dict[GroupState, frozenset[GroupState]] = {
     GroupState.EMPTY: frozenset({GroupState.PREPARING_REBALANCE, GroupState.DEAD}),
-    GroupState.PREPARING_REBALANCE: frozenset({GroupState.EMPTY, GroupState.COMPLETING_REBALANCE, GroupState.DEAD}),
-    GroupState.COMPLETING_REBALANCE: frozenset({GroupState.PREPARING_REBALANCE, GroupState.STABLE, GroupState.DEAD}),
-    GroupState.STABLE: frozenset({GroupState.PREPARING_REBALANCE, GroupState.DEAD}),
-    GroupState.DEAD: frozenset({GroupState.DEAD}),
+    GroupState.PREPARING_REBALANCE: frozenset({GroupState.EMPTY, GroupState.COMPLETING_REBALANCE}),
+    GroupState.COMPLETING_REBALANCE: frozenset({GroupState.PREPARING_REBALANCE, GroupState.STABLE}),
+    GroupState.STABLE: frozenset({GroupState.PREPARING_REBALANCE}),
+    GroupState.DEAD: frozenset(),
 }
+"""The same for the code: which states follow each."""
 
 
 class IllegalTransitionError(CoterieError):
     """A group was told to enter a state it cannot enter from where it is. A bug; nothing was changed."""
-
-
-class ParkedJoin(NamedTuple):
-    token: Token
-    request: JoinGroupRequest
-
-
-class ParkedSync(NamedTuple):
-    token: Token
-    request: SyncGroupRequest
 
 
 class RebalanceEvent(NamedTuple):
@@ -73,126 +79,118 @@ class RebalanceEvent(NamedTuple):
     member_id: str
 
 
-Protocols = tuple[tuple[str, bytes], ...]
+class InitialDelay:
+    """The time in which an empty group that somebody joined waits for others (KIP-134). It grows while some come."""
+
+    __slots__ = ("left_ms", "member_came", "step_ms", "wait_ms")
+
+    def __init__(self, step_ms: int, rebalance_timeout_ms: int) -> None:
+        self.step_ms = step_ms
+        self.wait_ms = step_ms
+        """From now, or since it was last prolonged."""
+        self.left_ms = max(rebalance_timeout_ms - step_ms, 0)
+        """How much may be added to it."""
+        self.member_came = False
+
+    def prolong(self) -> bool:
+        """`wait_ms` is over: wait once more if somebody has come meanwhile, and time is left. Whether to wait."""
+        if not self.member_came or not self.left_ms:
+            return False
+        self.member_came = False
+        waited_ms, self.wait_ms = self.wait_ms, min(self.step_ms, self.left_ms)
+        self.left_ms = max(self.left_ms - waited_ms, 0)
+        return True
 
 
-class Member:
-    __slots__ = (
-        "assignment",
-        "client_host",
-        "client_id",
-        "group_instance_id",
-        "is_new",
-        "member_id",
-        "parked_join",
-        "parked_sync",
-        "protocols",
-        "rebalance_timeout_ms",
-        "session",
-        "session_timeout_ms",
-    )
+class Replacement:
+    """A static member's next incarnation in a Stable group (KIP-345), while its record is on the way to the log.
 
-    def __init__(self, member_id: str, request: JoinGroupRequest) -> None:
-        self.member_id = member_id
-        self.group_instance_id = request.group_instance_id
-        self.client_id = request.client_id
-        self.client_host = request.client_host
-        self.session_timeout_ms = request.session_timeout_ms
-        self.rebalance_timeout_ms = request.effective_rebalance_timeout_ms
-        self.protocols: Protocols = request.protocols
-        self.assignment = b""
-        self.parked_join: ParkedJoin | None = None
-        self.parked_sync: ParkedSync | None = None
-        self.is_new = True
-        """Until its first join phase completes."""
-        self.session = Timer(_nothing)
+    The next replacement's record is made of what this one leaves: its request waits here.
+    """
 
-    @classmethod
-    def from_record(cls, record: MemberMetadata, protocol_type: str, protocol_name: str | None) -> Member:
-        """A loaded member knows only the protocol that was selected."""
-        request = JoinGroupRequest(
-            group_id=None,
-            member_id=record.member_id,
-            protocol_type=protocol_type,
-            protocols=((protocol_name or "", record.subscription),),
-            session_timeout_ms=record.session_timeout_ms,
-            rebalance_timeout_ms=record.rebalance_timeout_ms,
-            group_instance_id=record.group_instance_id,
-            client_id=record.client_id,
-            client_host=record.client_host,
-        )
-        member = cls(record.member_id, request)
-        member.assignment = record.assignment
-        member.is_new = False
-        return member
+    __slots__ = ("in_flight", "waiting")
 
-    def to_record(self, protocol_name: str | None, assignment: bytes) -> MemberMetadata:
-        return MemberMetadata(
-            self.member_id,
-            self.group_instance_id,
-            self.client_id,
-            self.client_host,
-            self.rebalance_timeout_ms,
-            self.session_timeout_ms,
-            self.metadata(protocol_name),
-            assignment,
-        )
+    def __init__(self) -> None:
+        self.in_flight = False
+        self.waiting: list[ParkedJoin] = []
 
-    def metadata(self, protocol_name: str | None) -> bytes:
-        return next((metadata for name, metadata in self.protocols if name == protocol_name), b"")
+    def begin(self) -> None:
+        """A record is handed to the log."""
+        self.in_flight = True
 
+    def wait(self, parked: ParkedJoin) -> None:
+        """Another one is asked for meanwhile."""
+        self.waiting.append(parked)
 
-def _nothing(_: object) -> None:
-    """What a timer does that was never given anything to do."""
+    def end(self) -> list[ParkedJoin]:
+        """The record's outcome is known. Who has waited, and is to be handled anew."""
+        self.in_flight = False
+        waiting, self.waiting = self.waiting, []
+        return waiting
 
 
 class Group:
-    """The live side of one group. Its methods keep the counters beside the members true."""
+    """One group. Others read it; its own methods alone change it (`GroupState` has the table).
+
+    It has more fields than most classes: they are what Kafka's classic group consists of, and what a rebalance can
+    wait for.
+    """
 
     def __init__(self, group_id: str, wall_ms: int) -> None:
         self.group_id = group_id
         self.state = GroupState.EMPTY
-        self.previous_state = GroupState.DEAD
         self.state_timestamp_ms = wall_ms
         self.protocol_type: str | None = None
         self.protocol_name: str | None = None
         self.generation_id = 0
-        self.leader_id: str | None = None
-        self.members: dict[str, Member] = {}
-        self.static_members: dict[str, str] = {}
+        self.roster = Roster()
+        self.members = self.roster.by_id
         self.pending_joins: dict[str, Timer] = {}
-        """Ids given out with MEMBER_ID_REQUIRED and not yet used."""
+        """Ids given out with MEMBER_ID_REQUIRED (KIP-394) and not yet used."""
         self.pending_sync: set[str] = set()
-        self.awaiting_join = 0
-        self.supported_protocols: dict[str, int] = {}
+        """Who has not asked for its assignment in this generation."""
         self.subscribed_topics: frozenset[str] | None = None
-        self.new_member_added = False
-        self.initial_delay_left_ms = 0
-        self.join_timer = Timer(_nothing)
-        self.sync_timer = Timer(_nothing)
+        """What all members together read; None when that cannot be told."""
+        self.initial_delay: InitialDelay | None = None
+        """In PreparingRebalance after Empty."""
+        self.join_timer = Timer(nothing)
+        self.sync_timer = Timer(nothing)
         self.assignment_in_flight = False
         """The leader's assignment of this generation has been handed to the log."""
-        self.replacement_in_flight = False
-        """A static member's replacement has been handed to the log; others wait in `waiting`."""
-        self.waiting: list[ParkedJoin] = []
+        self.replacement = Replacement()
         self.key_prefixes: dict[str, bytes] = {}
+        """For the encoder of offset records, which fills it."""
         self.history: deque[RebalanceEvent] = deque(maxlen=HISTORY_LENGTH)
 
     @classmethod
     def from_record(cls, group_id: str, record: GroupMetadata) -> Group:
+        """The group as its last record has it."""
         group = cls(group_id, record.state_timestamp_ms)
         group.generation_id = record.generation_id
         group.protocol_type = record.protocol_type or None
         group.protocol_name = record.protocol_name
         for member in record.members:
-            group.add(Member.from_record(member, record.protocol_type, record.protocol_name))
-        group.leader_id = record.leader_id
+            group.roster.add(Member.from_record(member, record.protocol_type, record.protocol_name))
+        group.roster.set_leader(record.leader_id)
         group.state = GroupState.STABLE if record.members else GroupState.EMPTY
-        group.note_subscribed_topics()
+        group._note_subscribed_topics()
+        return group
+
+    def reborn(self) -> Group:
+        """The Empty group that takes a Dead one's place when its tombstone could not be written.
+
+        Dead is final for an object, hence a new one. Ids that were pending are forgotten; their clients get 25 and
+        ask again.
+        """
+        group = Group(self.group_id, self.state_timestamp_ms)
+        group.protocol_type = self.protocol_type
+        group.generation_id = self.generation_id
+        group.history = self.history
+        group._note_subscribed_topics()
         return group
 
     def to_record(
-        self, assignment: Callable[[Member], bytes], members: Iterator[Member] | None = None
+        self, assignment: Callable[[Member], bytes], members: Iterable[Member] | None = None
     ) -> GroupMetadata:
         """What the log is to say about this group, each member with the assignment given for it."""
         return GroupMetadata(
@@ -204,19 +202,76 @@ class Group:
             tuple(m.to_record(self.protocol_name, assignment(m)) for m in members or self.members.values()),
         )
 
-    # -- state
+    # -- transitions
 
-    def transition(self, to: GroupState, wall_ms: int) -> None:
+    def _enter(self, to: GroupState) -> None:
         if to not in TRANSITIONS[self.state]:
             raise IllegalTransitionError(f"group {self.group_id}: {self.state} to {to}")
-        self.previous_state = self.state
         self.state = to
-        if to is not GroupState.DEAD:  # a deletion can fail, and retention counts from when it emptied
-            self.state_timestamp_ms = wall_ms
+
+    def begin_rebalance(self, reason: str, member_id: str, now: Now, initial_delay_ms: int) -> None:
+        """Members are to join again, because of what `member_id` did. What was being assigned is void."""
+        before = self.state
+        self._enter(GroupState.PREPARING_REBALANCE)
+        self.state_timestamp_ms = now.wall_ms
+        self.history.append(RebalanceEvent(now.wall_ms, self.generation_id, reason[:255], member_id))
+        self.sync_timer.cancel()
+        if before is GroupState.EMPTY:
+            self.initial_delay = InitialDelay(initial_delay_ms, self.roster.rebalance_timeout_ms)
+        elif before is GroupState.COMPLETING_REBALANCE:
+            self.assignment_in_flight = False
+            for member in self.members.values():
+                member.assignment = b""
+
+    def begin_generation(self, wall_ms: int) -> None:
+        """The members that are in now are those of the next generation; the leader's assignment is awaited."""
+        self._enter(GroupState.COMPLETING_REBALANCE)
+        self._end_join_phase(wall_ms)
+        self.protocol_name = self.roster.vote()
+        self._note_subscribed_topics()
+        for member in self.members.values():
+            member.is_new = False
+            self.pending_sync.add(member.member_id)
+
+    def become_empty(self, wall_ms: int) -> None:
+        """Nobody is left for another generation."""
+        self._enter(GroupState.EMPTY)
+        self._end_join_phase(wall_ms)
+        self.protocol_name = None
+        self.roster.set_leader(None)
+        self._note_subscribed_topics()
+
+    def _end_join_phase(self, wall_ms: int) -> None:
+        """Kafka lets the generation overflow into the negative, which means "none"; ours wraps to 1."""
+        self.state_timestamp_ms = wall_ms
+        self.generation_id = 1 if self.generation_id >= MAX_GENERATION else self.generation_id + 1
+        self.pending_sync.clear()
+        self.join_timer.cancel()
+        self.initial_delay = None
+
+    def begin_assignment(self) -> None:
+        """The leader's assignment has been handed to the log. The state stays until that has it."""
+        self.assignment_in_flight = True
+
+    def complete_assignment(self, assignments: Mapping[str, bytes], wall_ms: int) -> None:
+        """The log has it: each member can have its share."""
+        self._enter(GroupState.STABLE)
+        self.state_timestamp_ms = wall_ms
+        self.assignment_in_flight = False
+        for member in self.members.values():
+            member.assignment = assignments[member.member_id]
+
+    def begin_deletion(self) -> None:
+        """Its tombstone is being written. That may fail, and retention counts from when the group emptied: the
+        timestamp stays."""
+        self._enter(GroupState.DEAD)
+
+    # -- questions
 
     @property
-    def in_initial_delay(self) -> bool:
-        return self.state is GroupState.PREPARING_REBALANCE and self.previous_state is GroupState.EMPTY
+    def leader_id(self) -> str | None:
+        """The member that assigns."""
+        return self.roster.leader_id
 
     @property
     def is_simple(self) -> bool:
@@ -230,27 +285,30 @@ class Group:
 
     @property
     def all_joined(self) -> bool:
-        return len(self.members) == self.awaiting_join and not self.pending_joins
+        """Nobody is awaited in the join phase."""
+        return len(self.members) == self.roster.awaiting_join and not self.pending_joins
 
     @property
     def awaited(self) -> tuple[str, ...]:
         """Whom the running phase waits for."""
         match self.state:
             case GroupState.PREPARING_REBALANCE:
-                absent = [m.member_id for m in self.members.values() if m.parked_join is None]
-                return (*absent, *self.pending_joins)
+                return (*(member.member_id for member in self.roster.absent()), *self.pending_joins)
             case GroupState.COMPLETING_REBALANCE | GroupState.STABLE:
                 return tuple(sorted(self.pending_sync))
             case _:
                 return ()
 
     @property
-    def rebalance_timeout_ms(self) -> int:
-        return max((m.rebalance_timeout_ms for m in self.members.values()), default=0)
-
-    def next_generation(self) -> None:
-        """Kafka lets the number overflow into the negative, which means "none"; ours wraps to 1."""
-        self.generation_id = 1 if self.generation_id >= MAX_GENERATION else self.generation_id + 1
+    def phase_timer(self) -> Timer | None:
+        """What ends the running phase at the latest."""
+        match self.state:
+            case GroupState.PREPARING_REBALANCE:
+                return self.join_timer
+            case GroupState.COMPLETING_REBALANCE | GroupState.STABLE:
+                return self.sync_timer
+            case _:
+                return None
 
     def accepts(self, request: JoinGroupRequest, max_size: int) -> bool:
         """Whether `group.max.size` leaves room for this join.
@@ -258,145 +316,22 @@ class Group:
         A static member's next incarnation comes without a member id and takes its own place: Kafka refuses
         it when the group is full, which locks out a member that merely restarts.
         """
-        member_id = request.member_id or self.static_members.get(request.group_instance_id or "", "")
+        member_id = request.member_id or self.roster.by_instance.get(request.group_instance_id or "", "")
         member = self.members.get(member_id)
         match self.state:
             case GroupState.EMPTY | GroupState.DEAD:
                 return True
             case GroupState.PREPARING_REBALANCE:
                 already_parked = member is not None and member.parked_join is not None
-                return already_parked or self.awaiting_join < max_size
+                return already_parked or self.roster.awaiting_join < max_size
             case _:
                 return member is not None or len(self.members) < max_size
-
-    def identify(self, member_id: str, group_instance_id: str | None) -> Member | Error:
-        """The member a request speaks for. An instance id is checked before the member id."""
-        if group_instance_id is not None:
-            owner = self.static_members.get(group_instance_id)
-            if owner is None:
-                return Error.UNKNOWN_MEMBER_ID
-            if owner != member_id:
-                return Error.FENCED_INSTANCE_ID
-        return self.members.get(member_id) or Error.UNKNOWN_MEMBER_ID
-
-    # -- members
-
-    def add(self, member: Member) -> None:
-        if self.leader_id is None:
-            self.leader_id = member.member_id
-        if self.state is GroupState.PREPARING_REBALANCE and self.previous_state is GroupState.EMPTY:
-            self.new_member_added = True
-        self._count_protocols(member.protocols, 1)
-        self._place(member)
-
-    def _place(self, member: Member) -> None:
-        self.members[member.member_id] = member
-        if member.group_instance_id is not None:
-            self.static_members[member.group_instance_id] = member.member_id
-        self.awaiting_join += member.parked_join is not None
-
-    def remove(self, member: Member) -> None:
-        """Take a member out. Its timer and what it has parked are the caller's."""
-        self._displace(member)
-        self._count_protocols(member.protocols, -1)
-        if self.leader_id == member.member_id:
-            self.leader_id = next(iter(self.members), None)
-
-    def _displace(self, member: Member) -> None:
-        del self.members[member.member_id]
-        self.pending_sync.discard(member.member_id)
-        if member.group_instance_id is not None:
-            self.static_members.pop(member.group_instance_id, None)
-        self.awaiting_join -= member.parked_join is not None
-
-    def rename(self, member: Member, member_id: str) -> None:
-        """Give a static member's place to its next incarnation, leadership included."""
-        led = self.leader_id == member.member_id
-        awaited = member.member_id in self.pending_sync
-        self._displace(member)
-        member.member_id = member_id
-        self._place(member)
-        if led:
-            self.leader_id = member_id
-        if awaited:
-            self.pending_sync.add(member_id)
-
-    def update(self, member: Member, request: JoinGroupRequest) -> None:
-        self._count_protocols(member.protocols, -1)
-        member.protocols = request.protocols
-        member.session_timeout_ms = request.session_timeout_ms
-        member.rebalance_timeout_ms = request.effective_rebalance_timeout_ms
-        self._count_protocols(member.protocols, 1)
-
-    def park_join(self, member: Member, parked: ParkedJoin) -> ParkedJoin | None:
-        """Park a join; returns the one it supersedes."""
-        older = member.parked_join
-        self.awaiting_join += older is None
-        member.parked_join = parked
-        return older
-
-    def take_join(self, member: Member) -> ParkedJoin | None:
-        parked = member.parked_join
-        self.awaiting_join -= parked is not None
-        member.parked_join = None
-        return parked
-
-    # -- protocols
-
-    def _count_protocols(self, protocols: Protocols, by: int) -> None:
-        for name in {name for name, _ in protocols}:
-            count = self.supported_protocols.get(name, 0) + by
-            if count:
-                self.supported_protocols[name] = count
-            else:
-                del self.supported_protocols[name]
 
     def supports(self, protocol_type: str, protocols: Protocols) -> bool:
         """Whether a join offering these protocols can become part of this group."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type) and bool(protocols)
-        everyone = len(self.members)
-        return self.protocol_type == protocol_type and any(
-            self.supported_protocols.get(name) == everyone for name, _ in protocols
-        )
-
-    def vote(self, instead: tuple[Member, Protocols] | None = None) -> str | None:
-        """The protocol the members elect; with `instead`, as if that member had those protocols.
-
-        Each votes for the first of its own list that all support. A tie goes to the one voted for first.
-        """
-        lists = [
-            [name for name, _ in (instead[1] if instead and m is instead[0] else m.protocols)]
-            for m in self.members.values()
-        ]
-        common = set.intersection(*map(set, lists)) if lists else set()
-        votes: dict[str, int] = {}
-        for names in lists:
-            choice = next((name for name in names if name in common), None)
-            if choice is not None:
-                votes[choice] = votes.get(choice, 0) + 1
-        return max(votes, key=votes.__getitem__, default=None)
-
-    def note_subscribed_topics(self) -> None:
-        """What all members together read; None when that cannot be told."""
-        self.subscribed_topics = self._subscribed_topics()
-
-    def _subscribed_topics(self) -> frozenset[str] | None:
-        if self.protocol_type != "consumer":
-            return None
-        if not self.members:
-            return frozenset()
-        if self.protocol_name is None:
-            return None
-        topics: set[str] = set()
-        for member in self.members.values():
-            subscription = subscribed_topics(member.metadata(self.protocol_name))
-            if subscription is None:
-                return None
-            topics |= subscription
-        return frozenset(topics)
-
-    # -- answers that only read the group
+        return self.protocol_type == protocol_type and self.roster.all_support_one_of(protocols)
 
     def join_response(self, member: Member, api_version: int) -> JoinGroupResponse:
         """Success for this member; the leader also gets everybody's metadata."""
@@ -408,11 +343,49 @@ class Group:
             protocol_name=self.protocol_name if api_version >= 7 else self.protocol_name or "",
             leader=self.leader_id or "",
             member_id=member.member_id,
-            members=self.member_list() if leads else (),
+            members=self.roster.listed(self.protocol_name) if leads else (),
         )
 
-    def member_list(self) -> tuple[JoinGroupMember, ...]:
-        return tuple(
-            JoinGroupMember(m.member_id, m.group_instance_id, m.metadata(self.protocol_name))
-            for m in self.members.values()
-        )
+    # -- members
+
+    def expect(self, member_id: str, timer: Timer) -> None:
+        """Keep a place for an id that was just given out, until `timer` is due."""
+        self.pending_joins[member_id] = timer
+
+    def forget_pending(self, member_id: str) -> bool:
+        """An id has been used, or is not awaited any more; False if it was none that was given out."""
+        timer = self.pending_joins.pop(member_id, None)
+        if timer is not None:
+            timer.cancel()
+        return timer is not None
+
+    def admit(self, member: Member, protocol_type: str) -> None:
+        """A new member; the first one says what type of group this is."""
+        if not self.members:
+            self.protocol_type = protocol_type
+        if self.initial_delay is not None:
+            self.initial_delay.member_came = True
+        self.roster.add(member)
+
+    def remove(self, member: Member) -> ParkedJoin | None:
+        """Take a member out. Its timer and what it has parked, of which the join is returned, are the caller's."""
+        self.pending_sync.discard(member.member_id)
+        return self.roster.remove(member)
+
+    def replace(self, member: Member, member_id: str) -> None:
+        """Give a static member's place to its next incarnation (KIP-345)."""
+        awaited = member.member_id in self.pending_sync
+        self.pending_sync.discard(member.member_id)
+        self.roster.replace(member, member_id)
+        if awaited:
+            self.pending_sync.add(member_id)
+
+    def synced(self, member: Member) -> None:
+        """The member has asked for its assignment; when all have, nobody is waited for any more."""
+        self.pending_sync.discard(member.member_id)
+        if not self.pending_sync:
+            self.sync_timer.cancel()
+
+    def _note_subscribed_topics(self) -> None:
+        of_consumers = self.protocol_type == "consumer"
+        self.subscribed_topics = self.roster.topics(self.protocol_name) if of_consumers else None

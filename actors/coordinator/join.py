@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from actors.coordinator.errors import Error
-from actors.coordinator.group import Group, GroupState, Member, ParkedJoin
+from actors.coordinator.group import Group, GroupState
+from actors.coordinator.member import Member, ParkedJoin
 from actors.coordinator.messages import (
     JoinGroupRequest,
     JoinGroupResponse,
@@ -92,25 +93,18 @@ class Join:
     def _turn_away(self, group: Group, token: Token, request: JoinGroupRequest, now: Now) -> None:
         """The group is full. Whoever is turned away is no longer awaited, so look again (B-45)."""
         self._runtime.answer(token, join_error(request, Error.GROUP_MAX_SIZE_REACHED, member_id=""))
-        self._forget_pending(group, request.member_id)
+        group.forget_pending(request.member_id)
         member = group.members.get(request.member_id)
         if member is not None:
             self._rebalancer.remove(group, member)
         self._rebalancer.check_join_phase(group, now)
-
-    @staticmethod
-    def _forget_pending(group: Group, member_id: str) -> bool:
-        timer = group.pending_joins.pop(member_id, None)
-        if timer is not None:
-            timer.cancel()
-        return timer is not None
 
     # -- without a member id
 
     def _join_unknown(self, group: Group, parked: ParkedJoin, now: Now) -> None:
         request = parked.request
         if request.group_instance_id is not None:
-            if request.group_instance_id in group.static_members:
+            if request.group_instance_id in group.roster.by_instance:
                 self._replace(group, parked, now)
             else:
                 self._add(group, self._new_id(request.group_instance_id), parked, now)
@@ -130,10 +124,8 @@ class Join:
         self._runtime.answer(parked.token, response)
 
     def _add(self, group: Group, member_id: str, parked: ParkedJoin, now: Now) -> None:
-        if not group.members:
-            group.protocol_type = parked.request.protocol_type
         member = Member(member_id, parked.request)
-        group.add(member)
+        group.admit(member, parked.request.protocol_type)
         self._rebalancer.park_join(group, member, parked)
         self._rebalancer.watch(group, member)
         self._rebalancer.arm_new_member(member, now)
@@ -148,10 +140,10 @@ class Join:
             if request.group_instance_id is not None:  # only dynamic members are ever pending
                 self._refuse(token, request, Error.UNKNOWN_SERVER_ERROR)
                 return
-            self._forget_pending(group, request.member_id)
+            group.forget_pending(request.member_id)
             self._add(group, request.member_id, parked, now)
             return
-        member = group.identify(request.member_id, request.group_instance_id)
+        member = group.roster.identify(request.member_id, request.group_instance_id)
         if isinstance(member, Error):
             self._refuse(token, request, member)
         elif self._may_answer_at_once(group, member, request):
@@ -178,7 +170,7 @@ class Join:
     def _rejoin(self, group: Group, member: Member, parked: ParkedJoin, now: Now) -> None:
         changed = member.protocols != parked.request.protocols
         reason = parked.request.reason or ("metadata changed" if changed else "leader rejoined")
-        group.update(member, parked.request)
+        group.roster.update(member, parked.request)
         self._rebalancer.park_join(group, member, parked)
         self._rebalancer.membership_changed(group, reason, member.member_id, now)
 
@@ -186,12 +178,12 @@ class Join:
 
     def _replace(self, group: Group, parked: ParkedJoin, now: Now) -> None:
         request = parked.request
-        member = group.members[group.static_members[request.group_instance_id or ""]]
+        member = group.members[group.roster.by_instance[request.group_instance_id or ""]]
         if group.state is not GroupState.STABLE:
             self._replace_now(group, member, parked, now)
-        elif group.replacement_in_flight:
-            group.waiting.append(parked)  # the record to come is made from what this one leaves
-        elif group.vote(instead=(member, request.protocols)) == group.protocol_name:
+        elif group.replacement.in_flight:
+            group.replacement.wait(parked)
+        elif group.roster.vote(instead=(member, request.protocols)) == group.protocol_name:
             self._replace_quietly(group, member, parked, now)
         else:
             self._replace_now(group, member, parked, now)
@@ -206,13 +198,12 @@ class Join:
     def _take_over(self, group: Group, member: Member, member_id: str, request: JoinGroupRequest, now: Now) -> None:
         """The member goes on under a new id; what the old incarnation has parked is fenced off."""
         self._fence(group, member)
-        group.rename(member, member_id)
-        member.is_new = False
+        group.replace(member, member_id)
         self._rebalancer.arm_session(member, now)
-        group.update(member, request)
+        group.roster.update(member, request)
 
     def _fence(self, group: Group, member: Member) -> None:
-        parked = group.take_join(member)
+        parked = group.roster.take_join(member)
         if parked is not None:
             response = join_error(parked.request, Error.FENCED_INSTANCE_ID, member_id=member.member_id)
             self._runtime.answer(parked.token, response)
@@ -233,7 +224,7 @@ class Join:
 
         leader_id = member_id if group.leader_id == member.member_id else group.leader_id
         record = replace(group.to_record(assignment, members), leader_id=leader_id)
-        group.replacement_in_flight = True
+        group.replacement.begin()
         write = ReplacementWrite(self, group, member, member_id, parked, [GroupPut(group.group_id, record)])
         self._runtime.write(write, now)
 
@@ -241,7 +232,7 @@ class Join:
         self, group: Group, old_id: str, new_id: str, generation: int, parked: ParkedJoin, now: Now
     ) -> None:
         request = parked.request
-        owner = group.static_members.get(request.group_instance_id or "")
+        owner = group.roster.by_instance.get(request.group_instance_id or "")
         if group.state is GroupState.STABLE and group.generation_id == generation and owner == old_id:
             leader_before = group.leader_id or ""
             member = group.members[old_id]
@@ -253,9 +244,7 @@ class Join:
         self.replacement_settled(group, now)
 
     def replacement_settled(self, group: Group, now: Now) -> None:
-        group.replacement_in_flight = False
-        waiting, group.waiting = group.waiting, []
-        for parked in waiting:
+        for parked in group.replacement.end():
             if parked.token in self._runtime.unanswered:
                 self._again(parked, now)
 

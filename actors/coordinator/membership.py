@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from actors.coordinator.errors import Error
-from actors.coordinator.group import Group, GroupState, Member
+from actors.coordinator.group import Group, GroupState
 from actors.coordinator.messages import (
     HeartbeatRequest,
     HeartbeatResponse,
@@ -47,7 +47,7 @@ class Membership:
             return Error.UNKNOWN_MEMBER_ID
         if group.state is GroupState.DEAD:
             return Error.COORDINATOR_NOT_AVAILABLE
-        member = group.identify(request.member_id, request.group_instance_id)
+        member = group.roster.identify(request.member_id, request.group_instance_id)
         if isinstance(member, Error):
             return member
         if request.generation_id != group.generation_id:
@@ -84,23 +84,18 @@ class Membership:
 
     def _leave_one(self, group: Group, entry: LeavingMember) -> Error:
         if not entry.member_id:
-            owner = group.static_members.get(entry.group_instance_id or "")
+            owner = group.roster.by_instance.get(entry.group_instance_id or "")
             if owner is None:
                 return Error.UNKNOWN_MEMBER_ID
-            self._remove(group, group.members[owner])
+            self._rebalancer.remove(group, group.members[owner])
             return Error.NONE
-        timer = group.pending_joins.pop(entry.member_id, None)
-        if timer is not None:
-            timer.cancel()
+        if group.forget_pending(entry.member_id):
             return Error.NONE
-        member = group.identify(entry.member_id, entry.group_instance_id)
+        member = group.roster.identify(entry.member_id, entry.group_instance_id)
         if isinstance(member, Error):
             return member
-        self._remove(group, member)
-        return Error.NONE
-
-    def _remove(self, group: Group, member: Member) -> None:
         self._rebalancer.remove(group, member)
+        return Error.NONE
 
 
 def _left(entry: LeavingMember, error: Error) -> LeftMember:

@@ -81,7 +81,7 @@ class Offsets:
             return 0  # admin tools, and consumers that assign themselves
         if generation_id < 0 and not member_id and group_instance_id is None:
             return Error.UNKNOWN_MEMBER_ID
-        member = group.identify(member_id, group_instance_id)
+        member = group.roster.identify(member_id, group_instance_id)
         if isinstance(member, Error):
             return member
         if generation_id != group.generation_id:

@@ -10,7 +10,8 @@ from functools import partial
 
 from actors.coordinator.config import NEW_MEMBER_JOIN_TIMEOUT_MS
 from actors.coordinator.errors import Error
-from actors.coordinator.group import Group, GroupState, Member, ParkedJoin, ParkedSync, RebalanceEvent
+from actors.coordinator.group import Group, GroupState, InitialDelay
+from actors.coordinator.member import Member, ParkedJoin, ParkedSync
 from actors.coordinator.messages import Now, SyncGroupResponse, join_error
 from actors.coordinator.records import GroupPut
 from actors.coordinator.runtime import Runtime
@@ -60,11 +61,11 @@ class Rebalancer:
     def expect_join(self, group: Group, member_id: str, session_timeout_ms: int, now: Now) -> None:
         """Keep a place for an id just given out."""
         timer = Timer(partial(self._pending_expired, group, member_id))
-        group.pending_joins[member_id] = timer
+        group.expect(member_id, timer)
         self._timers.arm(timer, now.monotonic_ms + session_timeout_ms)
 
     def _pending_expired(self, group: Group, member_id: str, now: Now) -> None:
-        del group.pending_joins[member_id]
+        group.forget_pending(member_id)
         self.check_join_phase(group, now, even_initially=True)
         self._runtime.reap(group.group_id)
 
@@ -73,14 +74,10 @@ class Rebalancer:
     def remove(self, group: Group, member: Member) -> None:
         """Take a member out and answer what it has parked."""
         member.session.cancel()
-        group.remove(member)
-        self._answer_removed(member)
-
-    def _answer_removed(self, member: Member) -> None:
-        if member.parked_join is not None:
-            token, request = member.parked_join
-            self._runtime.answer(token, join_error(request, Error.UNKNOWN_MEMBER_ID, member_id=""))
-            member.parked_join = None  # the group no longer counts it
+        parked = group.remove(member)
+        if parked is not None:
+            response = join_error(parked.request, Error.UNKNOWN_MEMBER_ID, member_id="")
+            self._runtime.answer(parked.token, response)
         self.answer_sync(member, SyncGroupResponse(Error.UNKNOWN_MEMBER_ID))
 
     def membership_changed(
@@ -102,76 +99,57 @@ class Rebalancer:
         requests, so a gap would hold up all that follow; REBALANCE_IN_PROGRESS makes a client that still
         listens join again, and the newest request gets the real answer.
         """
-        older = group.park_join(member, parked)
+        older = group.roster.park_join(member, parked)
         if older is not None:
             self._runtime.answer(older.token, join_error(older.request, Error.REBALANCE_IN_PROGRESS))
 
     def park_sync(self, group: Group, member: Member, parked: ParkedSync) -> None:
         """Park a sync; one it supersedes is answered as in `park_join`."""
         self.answer_sync(member, SyncGroupResponse(Error.REBALANCE_IN_PROGRESS))
-        member.parked_sync = parked
-        self.synced(group, member)
-
-    def synced(self, group: Group, member: Member) -> None:
-        group.pending_sync.discard(member.member_id)
-        if not group.pending_sync:
-            group.sync_timer.cancel()
+        member.park_sync(parked)
+        group.synced(member)
 
     def answer_sync(self, member: Member, response: SyncGroupResponse) -> bool:
         """Answer the member's parked sync, if it has one."""
-        parked, member.parked_sync = member.parked_sync, None
+        parked = member.take_sync()
         if parked is not None:
             self._runtime.answer(parked.token, response)
         return parked is not None
 
     # -- the join phase
 
-    def prepare(self, group: Group, reason: str, member_id: str, now: Now) -> None:
-        """Ask all members to join again."""
-        self.reset_assignments(group, Error.REBALANCE_IN_PROGRESS, now)
-        group.sync_timer.cancel()
-        group.history.append(RebalanceEvent(now.wall_ms, group.generation_id, reason[:255], member_id))
-        initially = group.state is GroupState.EMPTY
-        group.transition(GroupState.PREPARING_REBALANCE, now.wall_ms)
-        if initially:
-            self._start_initial_delay(group, now)
+    def prepare(
+        self, group: Group, reason: str, member_id: str, now: Now, error: int = Error.REBALANCE_IN_PROGRESS
+    ) -> None:
+        """Ask all members to join again. Who waits for an assignment is answered `error`."""
+        if group.state is GroupState.COMPLETING_REBALANCE:
+            self._answer_syncs(group, error, now)
+        group.begin_rebalance(reason, member_id, now, self._runtime.config.group_initial_rebalance_delay_ms)
+        if group.initial_delay is not None:
+            self._wait_for_others(group, group.initial_delay, now)
         elif group.all_joined:
             self._complete_join(group, now)
         else:
-            self._arm_join_timer(group, now)
+            self._wait_for_members(group, now)
 
-    def reset_assignments(self, group: Group, error: int, now: Now) -> None:
-        """The assignment under way is void: answer those who wait for it."""
-        if group.state is not GroupState.COMPLETING_REBALANCE:
-            return
-        group.assignment_in_flight = False
+    def _answer_syncs(self, group: Group, error: int, now: Now) -> None:
         for member in group.members.values():
-            member.assignment = b""
             if self.answer_sync(member, SyncGroupResponse(error)):
                 self.arm_session(member, now)
 
-    def _arm_join_timer(self, group: Group, now: Now) -> None:
-        group.join_timer.action = partial(self._complete_join, group)
-        delay_ms = max(group.rebalance_timeout_ms, 1)  # zero would spin while only absent members remain
-        self._timers.arm(group.join_timer, now.monotonic_ms + delay_ms)
+    def _wait_for_members(self, group: Group, now: Now) -> None:
+        delay_ms = max(group.roster.rebalance_timeout_ms, 1)  # zero would spin while only absent members remain
+        self._timers.start(group.join_timer, now.monotonic_ms + delay_ms, partial(self._complete_join, group))
 
-    def _start_initial_delay(self, group: Group, now: Now) -> None:
-        """Wait for others to come before the first rebalance of an empty group (KIP-134)."""
-        delay_ms = self._runtime.config.group_initial_rebalance_delay_ms
-        group.new_member_added = False
-        group.initial_delay_left_ms = max(group.rebalance_timeout_ms - delay_ms, 0)
-        group.join_timer.action = partial(self._initial_delay_over, group, delay_ms)
-        self._timers.arm(group.join_timer, now.monotonic_ms + delay_ms)
+    def _wait_for_others(self, group: Group, delay: InitialDelay, now: Now) -> None:
+        over = partial(self._initial_delay_over, group, delay)
+        self._timers.start(group.join_timer, now.monotonic_ms + delay.wait_ms, over)
 
-    def _initial_delay_over(self, group: Group, waited_ms: int, now: Now) -> None:
-        if not group.new_member_added or not group.initial_delay_left_ms:
+    def _initial_delay_over(self, group: Group, delay: InitialDelay, now: Now) -> None:
+        if delay.prolong():
+            self._wait_for_others(group, delay, now)
+        else:
             self._complete_join(group, now)
-            return
-        group.new_member_added = False
-        delay_ms = min(self._runtime.config.group_initial_rebalance_delay_ms, group.initial_delay_left_ms)
-        group.initial_delay_left_ms = max(group.initial_delay_left_ms - waited_ms, 0)
-        group.join_timer.action = partial(self._initial_delay_over, group, delay_ms)
-        self._timers.arm(group.join_timer, now.monotonic_ms + delay_ms)
 
     def check_join_phase(self, group: Group, now: Now, *, even_initially: bool = False) -> None:
         """Complete the join phase if nobody is awaited any more.
@@ -180,61 +158,40 @@ class Rebalancer:
         """
         if group.state is not GroupState.PREPARING_REBALANCE or not group.all_joined:
             return
-        if even_initially or not group.in_initial_delay:
+        if even_initially or group.initial_delay is None:
             self._complete_join(group, now)
 
     def _complete_join(self, group: Group, now: Now) -> None:
-        group.join_timer.cancel()
         self._remove_absent(group)
-        if group.members and not self._elect_leader(group):
-            self._arm_join_timer(group, now)  # only absent static members are left, and they have sessions
-            return
-        group.next_generation()
-        group.pending_sync.clear()
-        self._runtime.metrics.rebalances_completed += 1
-        if group.members:
+        if not group.members:
+            self._become_empty(group, now)
+        elif group.roster.elect_leader():
             self._begin_generation(group, now)
         else:
-            self._become_empty(group, now)
+            self._wait_for_members(group, now)  # only absent static members are left, and they have sessions
 
     def _remove_absent(self, group: Group) -> None:
         """Dynamic members that have not joined again are out; static ones keep their place (KIP-345)."""
-        for member in list(group.members.values()):
-            if member.parked_join is None and member.group_instance_id is None:
+        for member in group.roster.absent():
+            if member.group_instance_id is None:
                 self.remove(group, member)
 
-    @staticmethod
-    def _elect_leader(group: Group) -> bool:
-        """Keep the leader if it has joined again, else take the oldest member that has. False: nobody has."""
-        joined = [m.member_id for m in group.members.values() if m.parked_join is not None]
-        if joined and group.leader_id not in joined:
-            group.leader_id = joined[0]
-        return bool(joined)
-
     def _become_empty(self, group: Group, now: Now) -> None:
-        group.protocol_name = None
-        group.leader_id = None
-        group.note_subscribed_topics()
-        group.transition(GroupState.EMPTY, now.wall_ms)
+        group.become_empty(now.wall_ms)
+        self._runtime.metrics.rebalances_completed += 1
         record = group.to_record(lambda _: b"")
         self._runtime.write(EmptiedGroupWrite([GroupPut(group.group_id, record)]), now)
 
     def _begin_generation(self, group: Group, now: Now) -> None:
-        group.protocol_name = group.vote()
-        group.note_subscribed_topics()
-        group.transition(GroupState.COMPLETING_REBALANCE, now.wall_ms)
-        group.assignment_in_flight = False
+        group.begin_generation(now.wall_ms)
+        self._runtime.metrics.rebalances_completed += 1
         for member in group.members.values():
-            member.is_new = False
             self.arm_session(member, now)
-            group.pending_sync.add(member.member_id)
-            parked = group.take_join(member)
+            parked = group.roster.take_join(member)
             if parked is not None:
-                response = group.join_response(member, parked.request.api_version)
-                self._runtime.answer(parked.token, response)
-        generation = group.generation_id
-        group.sync_timer.action = partial(self._sync_overdue, group, generation)
-        self._timers.arm(group.sync_timer, now.monotonic_ms + group.rebalance_timeout_ms)
+                self._runtime.answer(parked.token, group.join_response(member, parked.request.api_version))
+        overdue_ms = now.monotonic_ms + group.roster.rebalance_timeout_ms
+        self._timers.start(group.sync_timer, overdue_ms, partial(self._sync_overdue, group, group.generation_id))
 
     # -- the sync phase
 

@@ -372,12 +372,8 @@ class Shard:
         group = self._runtime.groups.get(group_id)
         if group is None:
             return None
-        due_ms = None
-        match group.state:
-            case GroupState.PREPARING_REBALANCE:
-                due_ms = group.join_timer.due_ms
-            case GroupState.COMPLETING_REBALANCE | GroupState.STABLE:
-                due_ms = group.sync_timer.due_ms
+        timer = group.phase_timer
+        due_ms = timer.due_ms if timer is not None else None
         return GroupStatus(
             group.group_id,
             group.state,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from actors.coordinator.errors import Error
-from actors.coordinator.group import Group, GroupState, Member, ParkedSync
+from actors.coordinator.group import Group, GroupState
+from actors.coordinator.member import Member, ParkedSync
 from actors.coordinator.messages import Now, SyncGroupRequest, SyncGroupResponse, Token
 from actors.coordinator.rebalance import Rebalancer
 from actors.coordinator.records import GroupPut
@@ -37,7 +38,7 @@ class Sync:
     def _check(group: Group, request: SyncGroupRequest) -> Error:
         if group.state is GroupState.DEAD:
             return Error.COORDINATOR_NOT_AVAILABLE
-        member = group.identify(request.member_id, request.group_instance_id)
+        member = group.roster.identify(request.member_id, request.group_instance_id)
         if isinstance(member, Error):
             return member
         if request.generation_id != group.generation_id:
@@ -51,7 +52,7 @@ class Sync:
 
     def _sync(self, group: Group, member: Member, parked: ParkedSync, now: Now) -> None:
         if group.state is GroupState.STABLE:
-            self._rebalancer.synced(group, member)
+            group.synced(member)
             self._rebalancer.arm_session(member, now)
             self._runtime.answer(parked.token, _assignment(group, member))
             return
@@ -64,22 +65,19 @@ class Sync:
         given = dict(request.assignments)
         assignments = {member_id: given.get(member_id, b"") for member_id in group.members}
         record = group.to_record(lambda m: assignments[m.member_id])
-        group.assignment_in_flight = True
+        group.begin_assignment()
         changes = [GroupPut(group.group_id, record)]
         self._runtime.write(AssignmentWrite(self, group, assignments, changes), now)
 
     def assignment_committed(self, group: Group, assignments: dict[str, bytes], now: Now) -> None:
-        group.assignment_in_flight = False
-        group.transition(GroupState.STABLE, now.wall_ms)
+        group.complete_assignment(assignments, now.wall_ms)
         for member in group.members.values():
-            member.assignment = assignments[member.member_id]
             if self._rebalancer.answer_sync(member, _assignment(group, member)):
                 self._rebalancer.arm_session(member, now)
 
     def assignment_failed(self, group: Group, error: int, now: Now) -> None:
-        self._rebalancer.reset_assignments(group, error, now)
         leader_id = group.leader_id or ""
-        self._rebalancer.prepare(group, "assignment could not be written", leader_id, now)
+        self._rebalancer.prepare(group, "assignment could not be written", leader_id, now, error)
 
 
 def _assignment(group: Group, member: Member) -> SyncGroupResponse:

@@ -28,6 +28,10 @@ class Timer:
         self.due_ms = None
 
 
+def nothing(_: object) -> None:
+    """What a timer does that was never given anything to do."""
+
+
 class Timers:
     """Buckets of timers, one for each ms that has any, and a heap of those ms.
 
@@ -46,6 +50,11 @@ class Timers:
         timer.due_ms = due_ms
         if timer.queued_ms is None or due_ms < timer.queued_ms:
             self._queue(timer, due_ms)
+
+    def start(self, timer: Timer, due_ms: int, action: Callable[[Now], None]) -> None:
+        """As `arm`, for something else to do than before."""
+        timer.action = action
+        self.arm(timer, due_ms)
 
     def _queue(self, timer: Timer, due_ms: int) -> None:
         timer.queued_ms = due_ms

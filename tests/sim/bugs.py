@@ -23,7 +23,8 @@ from actors.controller.metadata_log import MetadataLog
 from actors.coordinator import FetchedOffset, OffsetFetchRequest, OffsetFetchResponse
 from actors.coordinator.durable import Loader
 from actors.coordinator.errors import Error
-from actors.coordinator.group import Group, Member
+from actors.coordinator.group import Group
+from actors.coordinator.member import Member
 from actors.coordinator.membership import Membership
 from actors.coordinator.offsets import Offsets
 from actors.coordinator.rebalance import Rebalancer
@@ -358,14 +359,14 @@ def heartbeats_not_heard() -> Changes:
 @bug
 def parked_sync_forgotten() -> Changes:
     """A rebalance that begins anew does not answer those who wait for the assignment."""
-    reset = Rebalancer.reset_assignments
+    answer_syncs = Rebalancer._answer_syncs
 
     def forgets(self: Rebalancer, group: Group, error: int, now: Any) -> None:
         for member in group.members.values():
             member.parked_sync = None
-        reset(self, group, error, now)
+        answer_syncs(self, group, error, now)
 
-    return [(Rebalancer, "reset_assignments", forgets)]
+    return [(Rebalancer, "_answer_syncs", forgets)]
 
 
 KNOWN = {

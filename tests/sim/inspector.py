@@ -128,7 +128,7 @@ class Inspector:
         writes = [write for batch in runtime.writer._batches() for write in batch.writes]
         known = {id(write._parked.token) for write in writes if isinstance(write, ReplacementWrite)}
         for group in runtime.groups.values():
-            known.update(id(parked.token) for parked in group.waiting)
+            known.update(id(parked.token) for parked in group.replacement.waiting)
             for member in group.members.values():
                 known.update(id(parked.token) for parked in (member.parked_join, member.parked_sync) if parked)
         for token, request in runtime.unanswered.items():

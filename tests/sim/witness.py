@@ -20,7 +20,8 @@ from actors.broker.replication.manager import ReplicaManager
 from actors.broker.slots import Slot
 from actors.client.net.connection import Connection
 from actors.controller.server import ControllerServer
-from actors.coordinator.group import Group, Member
+from actors.coordinator.group import Group
+from actors.coordinator.member import Member
 from actors.coordinator.rebalance import Rebalancer
 from actors.coordinator.shard import Shard
 from actors.log.partition_log import PartitionLog

@@ -27,10 +27,12 @@ def assert_consistent(driver: Driver) -> None:
 def _assert_whole(driver: Driver, group: Group) -> None:
     members = group.members
     assert all(member_id == member.member_id for member_id, member in members.items())
-    assert {m.group_instance_id: m.member_id for m in members.values() if m.group_instance_id} == group.static_members
-    assert group.awaiting_join == sum(m.parked_join is not None for m in members.values())
+    assert {
+        m.group_instance_id: m.member_id for m in members.values() if m.group_instance_id
+    } == group.roster.by_instance
+    assert group.roster.awaiting_join == sum(m.parked_join is not None for m in members.values())
     names = Counter(name for m in members.values() for name in {name for name, _ in m.protocols})
-    assert group.supported_protocols == names
+    assert group.roster.supported_protocols == names
     assert group.pending_sync <= set(members)
     assert not members or group.leader_id in members
     _assert_someone_will_act(group)
@@ -47,7 +49,7 @@ def _assert_someone_will_act(group: Group) -> None:
             assert not group.members
         case GroupState.PREPARING_REBALANCE:
             assert group.join_timer.due_ms is not None
-            assert group.in_initial_delay or not group.all_joined, "nobody looked whether all have joined"
+            assert group.initial_delay is not None or not group.all_joined, "nobody looked whether all have joined"
         case GroupState.COMPLETING_REBALANCE:
             assert group.assignment_in_flight or group.sync_timer.due_ms is not None
         case GroupState.STABLE:

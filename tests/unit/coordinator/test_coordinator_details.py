@@ -106,7 +106,7 @@ def test_a_restarted_static_members_id_begins_with_its_instance_id(rebalancing: 
     if rebalancing:
         Client(driver, "c").join()
     Client(driver, "b", instance="inst").ask_join()
-    assert driver.group().static_members["inst"].startswith("inst-")
+    assert driver.group().roster.by_instance["inst"].startswith("inst-")
 
 
 @pytest.mark.conformance("B-80", "D-04")

@@ -218,7 +218,7 @@ def test_join_timer_is_the_longest_rebalance_timeout() -> None:
     timeouts = (5_000, 10_000, 30_000)
     a, b, c = (Client(driver, str(ms), rebalance_ms=ms, session_ms=100_000) for ms in timeouts)
     stable_group(driver, a, b, c)
-    assert driver.group().rebalance_timeout_ms == 30_000
+    assert driver.group().roster.rebalance_timeout_ms == 30_000
     Client(driver, "d", rebalance_ms=1_000).join()
     b.join()
     driver.advance(29_999)
@@ -586,7 +586,7 @@ def test_the_newest_join_of_a_member_gets_the_answer() -> None:
     assert driver.answer(newer) is None
     b.join(), c.join()
     assert driver.answer(newer).error_code == 0
-    assert driver.group().awaiting_join == 0
+    assert driver.group().roster.awaiting_join == 0
 
 
 @pytest.mark.conformance("B-38")

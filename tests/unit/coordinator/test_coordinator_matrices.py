@@ -7,11 +7,13 @@ known but another's, S0 an instance id that is not known.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
+from copy import copy
 from typing import Any
 
 import pytest
 
-from actors.coordinator import CoordinatorConfig, GroupState, IllegalTransitionError
+from actors.coordinator import CoordinatorConfig, GroupState, IllegalTransitionError, Now
 from actors.coordinator.group import TRANSITIONS, Group
 from tests.support.coordination import Client, Driver, stable_group, subscription
 
@@ -48,7 +50,7 @@ class Scene:
             self.driver.leave("g", ("", "i"))
             self.s.member_id = ""
             self.s.ask_join()
-            self.s.member_id = self.driver.group().static_members["i"]
+            self.s.member_id = self.driver.group().roster.by_instance["i"]
         elif state == COMPLETING:
             for member in self.members:
                 member.ask_join()
@@ -267,12 +269,19 @@ def test_a_full_group(state: str, kind: str, want: int) -> None:
 
 LEGAL = {
     (EMPTY, PREPARING),
+    (EMPTY, DEAD),
     (PREPARING, COMPLETING),
     (PREPARING, EMPTY),
     (COMPLETING, STABLE),
     (COMPLETING, PREPARING),
     (STABLE, PREPARING),
-    *((state, DEAD) for state in STATES),
+}
+ENTER: dict[str, Callable[[Group], None]] = {
+    EMPTY: lambda group: group.become_empty(2),
+    PREPARING: lambda group: group.begin_rebalance("a reason", "m", Now(2, 2), 3_000),
+    COMPLETING: lambda group: group.begin_generation(2),
+    STABLE: lambda group: group.complete_assignment({}, 2),
+    DEAD: lambda group: group.begin_deletion(),
 }
 
 
@@ -280,14 +289,19 @@ LEGAL = {
 def test_transitions(before: str, after: str) -> None:
     group = Group("g", 1)
     group.state = GroupState(before)
+    group.pending_sync.add("m")
+    as_it_was = {name: copy(value) for name, value in vars(group).items()}
     if (before, after) in LEGAL:
-        group.transition(GroupState(after), 2)
-        assert (group.previous_state, group.state) == (before, after)
+        ENTER[after](group)
+        assert group.state == after
         assert group.state_timestamp_ms == (1 if after == DEAD else 2)
+        assert (group.initial_delay is not None) == ((before, after) == (EMPTY, PREPARING))
+        assert group.generation_id == (before == PREPARING)
     else:
         with pytest.raises(IllegalTransitionError, match=f"{before} to {after}"):
-            group.transition(GroupState(after), 2)
-        assert (group.state, group.state_timestamp_ms) == (before, 1)
+            ENTER[after](group)
+        for name in ("state", "state_timestamp_ms", "generation_id", "pending_sync", "history", "initial_delay"):
+            assert getattr(group, name) == as_it_was[name]
 
 
 def test_every_state_has_its_row() -> None:

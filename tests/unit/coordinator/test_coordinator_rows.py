@@ -59,7 +59,7 @@ def seen(driver: Driver) -> Any:
         len(driver.log),
         driver.shard.next_deadline(),
         (group.state, group.generation_id, group.leader_id, group.protocol_type, group.protocol_name),
-        (members, list(group.pending_joins), list(group.history), group.awaiting_join),
+        (members, list(group.pending_joins), list(group.history), group.roster.awaiting_join),
         driver.describe("g"),
     )
 

@@ -181,7 +181,7 @@ def test_a_restart_replicated_too_late_still_takes_place() -> None:
     driver.turn()
     driver.release()
     assert again.joined().generation_id == s.generation
-    assert driver.group().static_members["i"] == again.member_id
+    assert driver.group().roster.by_instance["i"] == again.member_id
 
 
 def test_two_restarts_at_once_leave_log_and_memory_agreed() -> None:

@@ -40,10 +40,12 @@ class Story:
         a.ask_join()
         assert (driver.state(), group().generation_id) == ("PreparingRebalance", 0)
         assert group().leader_id == a.member_id
-        assert group().initial_delay_left_ms == 57_000
+        delay = group().initial_delay
+        assert delay is not None
+        assert delay.left_ms == 57_000
         self.at(900)
         b.join()
-        assert group().new_member_added
+        assert delay.member_came
         self.at(3_005)
         assert a.join_answer is None
         assert driver.shard.next_deadline() == self.start + 6_005

@@ -1,0 +1,170 @@
+"""The members of a group, and what follows from them alone: the leader, and the protocols all of them speak."""
+
+from __future__ import annotations
+
+from actors.coordinator.errors import Error
+from actors.coordinator.member import Member, ParkedJoin, Protocols
+from actors.coordinator.messages import JoinGroupMember, JoinGroupRequest
+from actors.coordinator.records import subscribed_topics
+
+
+class Roster:
+    """Its methods keep the counters beside the members true."""
+
+    __slots__ = ("awaiting_join", "by_id", "by_instance", "leader_id", "supported_protocols")
+
+    def __init__(self) -> None:
+        self.by_id: dict[str, Member] = {}
+        self.by_instance: dict[str, str] = {}
+        """The member ids of static members (KIP-345), by their instance ids."""
+        self.leader_id: str | None = None
+        self.awaiting_join = 0
+        """How many have a join parked."""
+        self.supported_protocols: dict[str, int] = {}
+        """How many support each protocol."""
+
+    def identify(self, member_id: str, group_instance_id: str | None) -> Member | Error:
+        """The member a request speaks for. An instance id is checked before the member id."""
+        if group_instance_id is not None:
+            owner = self.by_instance.get(group_instance_id)
+            if owner is None:
+                return Error.UNKNOWN_MEMBER_ID
+            if owner != member_id:
+                return Error.FENCED_INSTANCE_ID
+        return self.by_id.get(member_id) or Error.UNKNOWN_MEMBER_ID
+
+    # -- places
+
+    def add(self, member: Member) -> None:
+        """A new member, the leader if it is the first."""
+        if self.leader_id is None:
+            self.leader_id = member.member_id
+        self._count_protocols(member.protocols, 1)
+        self._place(member)
+
+    def _place(self, member: Member) -> None:
+        self.by_id[member.member_id] = member
+        if member.group_instance_id is not None:
+            self.by_instance[member.group_instance_id] = member.member_id
+        self.awaiting_join += member.parked_join is not None
+
+    def remove(self, member: Member) -> ParkedJoin | None:
+        """Take a member out; the join it has parked is the caller's to answer."""
+        parked = self.take_join(member)
+        self._displace(member)
+        self._count_protocols(member.protocols, -1)
+        if self.leader_id == member.member_id:
+            self.leader_id = next(iter(self.by_id), None)
+        return parked
+
+    def _displace(self, member: Member) -> None:
+        del self.by_id[member.member_id]
+        if member.group_instance_id is not None:
+            self.by_instance.pop(member.group_instance_id, None)
+        self.awaiting_join -= member.parked_join is not None
+
+    def replace(self, member: Member, member_id: str) -> None:
+        """Give a static member's place to its next incarnation, leadership included."""
+        led = self.leader_id == member.member_id
+        self._displace(member)
+        member.member_id = member_id
+        member.is_new = False
+        self._place(member)
+        if led:
+            self.leader_id = member_id
+
+    def update(self, member: Member, request: JoinGroupRequest) -> None:
+        """The member has joined again: what it says now is what counts."""
+        self._count_protocols(member.protocols, -1)
+        member.protocols = request.protocols
+        member.session_timeout_ms = request.session_timeout_ms
+        member.rebalance_timeout_ms = request.effective_rebalance_timeout_ms
+        self._count_protocols(member.protocols, 1)
+
+    # -- joins
+
+    def park_join(self, member: Member, parked: ParkedJoin) -> ParkedJoin | None:
+        """Park a join; returns the one it supersedes."""
+        older = member.parked_join
+        self.awaiting_join += older is None
+        member.parked_join = parked
+        return older
+
+    def take_join(self, member: Member) -> ParkedJoin | None:
+        """What it has parked, which is the caller's to answer."""
+        parked = member.parked_join
+        self.awaiting_join -= parked is not None
+        member.parked_join = None
+        return parked
+
+    def absent(self) -> list[Member]:
+        """Who has not joined again."""
+        return [member for member in self.by_id.values() if member.parked_join is None]
+
+    def elect_leader(self) -> bool:
+        """Keep the leader if it has joined again, else take the oldest member that has. False: nobody has."""
+        joined = [member.member_id for member in self.by_id.values() if member.parked_join is not None]
+        if joined and self.leader_id not in joined:
+            self.leader_id = joined[0]
+        return bool(joined)
+
+    def set_leader(self, member_id: str | None) -> None:
+        """Who leads by the group's record."""
+        self.leader_id = member_id
+
+    # -- what they have in common
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """The longest that any member allows for."""
+        return max((m.rebalance_timeout_ms for m in self.by_id.values()), default=0)
+
+    def _count_protocols(self, protocols: Protocols, by: int) -> None:
+        for name in {name for name, _ in protocols}:
+            count = self.supported_protocols.get(name, 0) + by
+            if count:
+                self.supported_protocols[name] = count
+            else:
+                del self.supported_protocols[name]
+
+    def all_support_one_of(self, protocols: Protocols) -> bool:
+        """Whether every member supports at least one and the same of these."""
+        everyone = len(self.by_id)
+        return any(self.supported_protocols.get(name) == everyone for name, _ in protocols)
+
+    def vote(self, instead: tuple[Member, Protocols] | None = None) -> str | None:
+        """The protocol the members elect; with `instead`, as if that member had those protocols.
+
+        Each votes for the first of its own list that all support. A tie goes to the one voted for first.
+        """
+        lists = [
+            [name for name, _ in (instead[1] if instead and m is instead[0] else m.protocols)]
+            for m in self.by_id.values()
+        ]
+        common = set.intersection(*map(set, lists)) if lists else set()
+        votes: dict[str, int] = {}
+        for names in lists:
+            choice = next((name for name in names if name in common), None)
+            if choice is not None:
+                votes[choice] = votes.get(choice, 0) + 1
+        return max(votes, key=votes.__getitem__, default=None)
+
+    def topics(self, protocol_name: str | None) -> frozenset[str] | None:
+        """What the members of a consumer group read together; None when that cannot be told."""
+        if not self.by_id:
+            return frozenset()
+        if protocol_name is None:
+            return None
+        topics: set[str] = set()
+        for member in self.by_id.values():
+            subscription = subscribed_topics(member.metadata(protocol_name))
+            if subscription is None:
+                return None
+            topics |= subscription
+        return frozenset(topics)
+
+    def listed(self, protocol_name: str | None) -> tuple[JoinGroupMember, ...]:
+        """The members as their leader is told of them."""
+        return tuple(
+            JoinGroupMember(m.member_id, m.group_instance_id, m.metadata(protocol_name)) for m in self.by_id.values()
+        )
