@@ -175,7 +175,9 @@ class Loader:
         for key, value in records:
             self.records += 1
             change = decode(key, value)
-            if change is not None:
+            if change is None:
+                self.unknown_records += 1
+            else:
                 self.state.replay_transactional(producer_id, change)
 
     def add_marker(self, producer_id: int, committed: bool) -> None:

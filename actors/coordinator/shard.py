@@ -146,7 +146,11 @@ class Shard:
         self._load(lambda loader: loader.add(records))
 
     def load_transactional(self, producer_id: int, records: Records) -> None:
-        """As `load`, for the records of a transactional batch."""
+        """As `load`, for the records of a transactional batch: their offsets are pending until its marker.
+
+        An offset whose marker never comes stays pending, as in Kafka while its producer lives; here, where no
+        producer can end it, until it is deleted (OffsetDelete, or the group).
+        """
         self._load(lambda loader: loader.add_transactional(producer_id, records))
 
     def load_marker(self, producer_id: int, *, committed: bool) -> None:

@@ -13,9 +13,8 @@ import logging
 import os
 import time
 import uuid
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import msgpack
 
@@ -24,7 +23,8 @@ from actors.coordinator.messages import DeleteTopicOffsetsRequest, Now, OffsetCo
 from actors.coordinator.shard import Shard, ShardState
 from actors.group_api import MODULES, Topics, decode, heartbeat, offset_commit
 from actors.links.relay import Kind, RelayProtocol
-from actors.log.batch import build_batch, iter_key_values, read_header, recompress
+from actors.log.batch import build_batch, read_header, recompress
+from actors.offsets_partition.replaying import replay
 from actors.runtime.liveness import SharedClock
 from actors.wire.errors import WireError
 from actors.wire.framing import RequestHeader, decode_request_header, encode_response, frame_response
@@ -216,8 +216,7 @@ class ShardProcess:
 
     def _load(self, piece: bytes) -> None:
         if self._shard is not None:
-            # The topic is compacted, so every record has a key.
-            self._shard.load(cast("Iterable[tuple[bytes, bytes | None]]", iter_key_values(piece)))
+            replay(self._shard, piece)
             self._send(Kind.LOAD_MORE, self._partition)
 
     def _loaded(self, log_end_offset: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import random
+import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import asdict, fields
@@ -15,6 +16,7 @@ import msgpack
 import pytest
 
 from actors.coordinator.config import CoordinatorConfig
+from actors.coordinator.records import OffsetAndMetadata, OffsetsPut, encode
 from actors.links.relay import Kind, RelayProtocol
 from actors.log.batch import build_batch, iter_key_values, read_header, split_batches
 from actors.offsets_partition import process as module
@@ -129,6 +131,11 @@ class FakeBroker:
     async def commit(self, offset: int, topic: str = "t", group: str = "g") -> Any:
         return await self.answer(self.ask(commit(offset, topic, group), 8))
 
+    async def unstable(self) -> list[int]:
+        """The error codes of what a client finds that waits for open transactions."""
+        answer = await self.answer(self.ask(Fetch(group_id="g", topics=None, require_stable=True), 7))
+        return [p.error_code for t in answer.topics for p in t.partitions]
+
     async def committed(self, group: str = "g") -> dict[int, int]:
         answer = await self.answer(self.ask(Fetch(group_id=group, topics=None), 7))
         assert answer.error_code == 0, answer
@@ -232,6 +239,54 @@ def test_what_was_acknowledged_is_there_after_a_load(tmp_path: Path) -> None:
             await broker.serving()
             assert await broker.committed() == {0: 9}
             assert len(broker.of(Kind.LOAD_MORE)) == len(broker.log), "one piece asked for as each is taken in"
+
+    run(test())
+
+
+def offset_batch(offset: int, producer_id: int = -1) -> bytes:
+    """An offset of group g as Kafka logs it: of an OffsetCommit, or of that producer's TxnOffsetCommit."""
+    records = encode([OffsetsPut("g", [(("t", 0), OffsetAndMetadata(offset, -1, "", 1))])])
+    return build_batch(
+        [(key, value, (), 1) for key, value in records],
+        producer_id=producer_id,
+        producer_epoch=0 if producer_id >= 0 else -1,
+        is_transactional=producer_id >= 0,
+    )
+
+
+def marker(producer_id: int, *, committed: bool) -> bytes:
+    """The end of a producer's transaction, as Kafka's WriteTxnMarkers logs it."""
+    key, value = struct.pack(">hh", 0, committed), struct.pack(">hi", 0, 0)
+    return build_batch(
+        [(key, value, (), 1)], producer_id=producer_id, producer_epoch=0, is_transactional=True, is_control=True
+    )
+
+
+@pytest.mark.conformance("C-14", "C-15")
+@pytest.mark.parametrize("in_one_piece", [True, False])
+@pytest.mark.parametrize(
+    ("batches", "offset", "unstable"),
+    [
+        ([offset_batch(2, 7)], 1, True),
+        ([offset_batch(2, 7), marker(7, committed=True)], 2, False),
+        ([offset_batch(2, 7), marker(7, committed=False)], 1, False),
+        ([offset_batch(2, 7), marker(8, committed=True)], 1, True),
+        ([offset_batch(2, 7), marker(7, committed=False), offset_batch(3)], 3, False),
+        ([offset_batch(2, 7), offset_batch(3), marker(7, committed=True)], 3, False),
+        ([offset_batch(2, 7), offset_batch(3, 8), marker(8, committed=True), marker(7, committed=True)], 3, False),
+    ],
+)
+def test_transactions_in_a_log_of_kafkas_are_loaded_as_such(
+    tmp_path: Path, batches: list[bytes], offset: int, unstable: bool, in_one_piece: bool
+) -> None:
+    async def test() -> None:
+        async with process(tmp_path) as broker:
+            log = [offset_batch(1), *batches]
+            broker.end = len(log)
+            broker.log = [(b"".join(log), len(log))] if in_one_piece else [(batch, 1) for batch in log]
+            await broker.serving()
+            assert await broker.committed() == {0: offset}
+            assert (ErrorCode.UNSTABLE_OFFSET_COMMIT in await broker.unstable()) == unstable
 
     run(test())
 

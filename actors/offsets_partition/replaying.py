@@ -1,0 +1,71 @@
+"""A piece of the partition's log on its way into the shard: plain records, those of transactions, and their markers.
+
+Our brokers take no transactions, but a log that was copied from Kafka may hold them: offsets that a producer wrote
+with TxnOffsetCommit (KIP-98) count once the marker of its transaction follows, and not at all if that says abort.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from typing import Final, cast
+
+from actors.coordinator.shard import Shard
+from actors.log.batch import (
+    CONTROL,
+    HEADER_BYTES,
+    LENGTH_BYTES,
+    TRANSACTIONAL,
+    BatchHeader,
+    batch_records,
+    iter_batches,
+    iter_key_values,
+)
+
+_OF_TRANSACTIONS: Final = TRANSACTIONAL | CONTROL
+_GLANCE: Final = struct.Struct(">8xi10xB")  # a batch's length, and the half of its attributes that matters here
+_MARKER: Final = struct.Struct(">hh")  # a control record's key: version and type
+_ABORT: Final = 0
+_COMMIT: Final = 1
+
+
+def replay(shard: Shard, piece: bytes) -> None:
+    """Give a shard that loads the next whole batches of its log. Raises CorruptBatchError."""
+    plain = 0
+    if _has_transactions(piece):
+        for start, end, header in iter_batches(piece):
+            if header.attributes & _OF_TRANSACTIONS:
+                _load_plain(shard, piece[plain:start])
+                _load_of_transaction(shard, piece[start:end], header)
+                plain = end
+    _load_plain(shard, piece[plain:])
+
+
+def _has_transactions(piece: bytes) -> bool:
+    """A glance at each batch, as few pieces have any: reading whole headers would double the time of a load."""
+    position, size, unpack = 0, len(piece), _GLANCE.unpack_from
+    while position + HEADER_BYTES <= size:
+        length, attributes = unpack(piece, position)
+        if attributes & _OF_TRANSACTIONS:
+            return True
+        if length < 0:
+            return False  # corrupt, as the reader will find
+        position += LENGTH_BYTES + length
+    return False
+
+
+def _load_plain(shard: Shard, batches: bytes) -> None:
+    if batches:
+        # The topic is compacted, so every record has a key.
+        shard.load(cast("Iterable[tuple[bytes, bytes | None]]", iter_key_values(batches)))
+
+
+def _load_of_transaction(shard: Shard, batch: bytes, header: BatchHeader) -> None:
+    if not header.is_control:
+        records = cast("Iterable[tuple[bytes, bytes | None]]", iter_key_values(batch))
+        shard.load_transactional(header.producer_id, records)
+        return
+    for record in batch_records(batch, header):
+        _, kind = _MARKER.unpack_from(record.key or b"\xff\xff\xff\xff")
+        if kind in (_ABORT, _COMMIT):  # others concern no transaction
+            shard.load_marker(header.producer_id, committed=kind == _COMMIT)
