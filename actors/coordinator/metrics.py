@@ -1,11 +1,11 @@
-"""What a shard counts. Plain numbers; naming and exporting them is the broker's."""
+"""What a shard counts. Its process sends all of it to the broker; `coterie status --format json` shows it."""
 
 from dataclasses import dataclass
 
 
 @dataclass(slots=True)
 class Metrics:
-    """Counters since the shard was made, but for those named `last` and `max`. Times in ms."""
+    """Counters since the shard was loaded, but for `max` and what the load took. Times in ms."""
 
     offset_commits: int = 0
     """Offsets committed, one for each partition."""
@@ -15,17 +15,19 @@ class Metrics:
     group_deletions: int = 0
     rebalances_completed: int = 0
     members_expired: int = 0
+    """By their session timers, or in the sync phase."""
     late_turns: int = 0
+    """Turns that came so late that members were given the time back."""
     records_loaded: int = 0
     unknown_records: int = 0
-    loads: int = 0
-    load_time_last_ms: int = 0
-    load_time_max_ms: int = 0
+    """Of those, how many were of types this version does not know."""
+    load_time_ms: int = 0
+    """From the start of the load until the shard served."""
     appends: int = 0
     appends_refused: int = 0
     appends_timed_out: int = 0
+    """Not committed within `offsets.commit.timeout.ms`; they may have committed later."""
     replication_wait_ms: int = 0
     """From the turn that wrote to the high watermark, summed over `appends_committed`."""
     replication_wait_max_ms: int = 0
     appends_committed: int = 0
-    reloads_demanded: int = 0

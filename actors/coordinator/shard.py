@@ -88,8 +88,9 @@ class GroupStatus(NamedTuple):
 
 
 class Shard:
-    def __init__(self, partition: int, config: CoordinatorConfig, new_id: Callable[[], str]) -> None:
-        self.partition = partition
+    """See the module. `new_id` gives what makes member ids unique."""
+
+    def __init__(self, config: CoordinatorConfig, new_id: Callable[[], str]) -> None:
         self.state = ShardState.UNLOADED
         self.epoch = -1
         self.needs_reload = False
@@ -201,11 +202,8 @@ class Shard:
         self._expiry.schedule(now)
 
     def _measure_load(self, now: Now) -> None:
-        metrics = self._runtime.metrics
-        metrics.loads += 1
         if self._loading_since_ms is not None:
-            metrics.load_time_last_ms = now.monotonic_ms - self._loading_since_ms
-            metrics.load_time_max_ms = max(metrics.load_time_max_ms, metrics.load_time_last_ms)
+            self._runtime.metrics.load_time_ms = now.monotonic_ms - self._loading_since_ms
 
     def _resume(self, group: Group, now: Now) -> None:
         """Members get a whole session to find us."""
@@ -215,18 +213,17 @@ class Shard:
         if len(group.members) > self._runtime.config.group_max_size:
             self._rebalancer.prepare(group, "group is larger than group.max.size", "", now)
 
-    def unload(self, now: Now) -> None:
+    def unload(self) -> None:
         """This partition is led elsewhere now: all that is parked is answered 16."""
         self._drop(Error.NOT_COORDINATOR)
         self.state = ShardState.UNLOADED
         self.needs_reload = False
 
-    def forget(self, now: Now) -> None:
+    def forget(self) -> None:
         """What became of a write is unknown: answer 16 to all that is parked, and have the log read again."""
         if self.state is ShardState.ACTIVE:
-            self.unload(now)
+            self.unload()
             self.needs_reload = True
-            self._runtime.metrics.reloads_demanded += 1
 
     def _drop(self, error: Error) -> None:
         runtime = self._runtime
@@ -282,13 +279,8 @@ class Shard:
         replies, runtime.replies = runtime.replies, []
         return replies
 
-    def drop(self, token: Token) -> None:
-        """The client is gone: never answer this request. What it asked for still happens."""
-        self._runtime.unanswered.pop(token, None)
-        self._runtime.replies = [reply for reply in self._runtime.replies if reply[0] != token]
-
-    def drop_connection(self, belongs: Callable[[Token], bool]) -> None:
-        """As `drop`, for every token that `belongs`."""
+    def drop(self, belongs: Callable[[Token], bool]) -> None:
+        """A client is gone: requests whose token `belongs` to it are never answered. What they asked still happens."""
         runtime = self._runtime
         for token in [token for token in runtime.unanswered if belongs(token)]:
             del runtime.unanswered[token]
@@ -307,7 +299,7 @@ class Shard:
             try:
                 self._runtime.writer.appended(batch_id, base_offset, next_offset, now)
             except UnexpectedLogEndError:
-                self.forget(now)
+                self.forget()
 
     def append_refused(self, batch_id: int, error_code: int, now: Now) -> None:
         """Nothing of this append was written, for a reason given as one of Kafka's codes."""
@@ -315,7 +307,7 @@ class Shard:
             try:
                 self._runtime.writer.refused(batch_id, error_code, now)
             except UnexpectedLogEndError:
-                self.forget(now)
+                self.forget()
 
     def high_watermark(self, offset: int, now: Now) -> None:
         """All of the log below `offset` has committed."""

@@ -13,6 +13,7 @@ import logging
 import os
 import time
 import uuid
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ log = logging.getLogger(__name__)
 
 _READ_SECONDS = 0.001
 _ORPHAN_SECONDS = 15.0  # how long a process without a broker waits for one
+_FIGURES_SECONDS = 1.0  # how old the figures may be that a broker is sent
 
 
 _SHOWN_BYTES = 512
@@ -93,8 +95,8 @@ class ShardProcess:
         self._config = CoordinatorConfig()
         self._requests = 0
         self._said_active = False
-        self._load_started = 0.0
-        self._load_seconds = 0.0
+        self._figures: dict[str, Any] = {}
+        self._figures_due = 0.0
 
     async def run(self) -> None:
         """Serve until no broker has answered for `_ORPHAN_SECONDS`, or one says that it is enough."""
@@ -147,6 +149,7 @@ class ShardProcess:
         self._shard = None
         self._partition = -1
         self._said_active = False
+        self._figures, self._figures_due = {}, 0.0
         self._hosts.clear()
         self._commits.clear()
         self._after_commits.clear()
@@ -209,9 +212,8 @@ class ShardProcess:
         self._topics = Topics(map(tuple, told["topics"]))
         self._gone = frozenset()
         self._partition, self._epoch = partition, epoch
-        self._shard = Shard(partition, self._config, lambda: str(uuid.uuid4()))
+        self._shard = Shard(self._config, lambda: str(uuid.uuid4()))
         self._shard.start_loading(epoch, self._now())
-        self._load_started = time.perf_counter()
         gc.disable()  # loading makes millions of objects, none of them garbage
 
     def _load(self, piece: bytes) -> None:
@@ -225,10 +227,8 @@ class ShardProcess:
             return
         self._turn_time = None  # loading took its time
         shard.finish_loading(self._now(), log_end_offset, 0)
-        self._load_seconds = time.perf_counter() - self._load_started
         gc.enable()
         gc.freeze()  # what was loaded stays; collections need not walk it
-        log.info("offsets partition %d: loaded in %.3f s", self._partition, self._load_seconds)
         if shard.state is ShardState.FAILED:
             log.error("offsets partition %d cannot be loaded: %s", self._partition, shard.failure)
         self._say_if_active(shard)
@@ -237,6 +237,8 @@ class ShardProcess:
         # One that could not be loaded serves, too: it says NOT_COORDINATOR to everything.
         if not self._said_active and shard.state in (ShardState.ACTIVE, ShardState.FAILED):
             self._said_active = True
+            if shard.state is ShardState.ACTIVE:
+                log.info("offsets partition %d: loaded in %d ms", self._partition, shard.metrics.load_time_ms)
             # Topics may have been deleted while nobody served the partition. An image of the shard's own election
             # or later has every topic that its former leaders took commits for, unless it is gone.
             self._drop_offsets((shard.topics() - self._topics.ids.keys()) | self._gone)
@@ -256,10 +258,10 @@ class ShardProcess:
 
     def _pong(self) -> None:
         shard = self._shard
-        figures: dict[str, Any] = {"requests": self._requests, "load_seconds": round(self._load_seconds, 3)}
-        if shard is not None:
-            figures.update(_figures(shard))
-        self._send(Kind.PONG, payload=msgpack.packb(figures))
+        if shard is not None and self._loop.time() >= self._figures_due:
+            self._figures = _figures(shard)  # it may have a hundred thousand groups to look at
+            self._figures_due = self._loop.time() + _FIGURES_SECONDS
+        self._send(Kind.PONG, payload=msgpack.packb({"requests": self._requests, **self._figures}))
 
     # --- requests ---
 
@@ -306,7 +308,7 @@ class ShardProcess:
         self._commits.pop(connection, None)
         self._after_commits.pop(connection, None)
         if self._shard is not None:
-            self._shard.drop_connection(lambda token: isinstance(token, _Asked) and token.connection == connection)
+            self._shard.drop(lambda token: isinstance(token, _Asked) and token.connection == connection)
 
     # --- a turn ---
 
@@ -392,8 +394,9 @@ def _compressed(batch: bytes, codec: int) -> bytes:
 
 
 def _figures(shard: Shard) -> dict[str, Any]:
-    counts = {str(state): count for state, count in shard.group_counts().items()}
-    return {"state": str(shard.state), "groups": counts, "offset_commits": shard.metrics.offset_commits}
+    """What `coterie status --format json` shows of a shard."""
+    groups = {str(state): count for state, count in shard.group_counts().items()}
+    return {"state": str(shard.state), "groups": groups, "offsets": shard.offset_count(), **asdict(shard.metrics)}
 
 
 def _others(path: str) -> list[str]:

@@ -16,6 +16,7 @@ import msgpack
 import pytest
 
 from actors.coordinator.config import CoordinatorConfig
+from actors.coordinator.metrics import Metrics
 from actors.coordinator.records import OffsetAndMetadata, OffsetsPut, encode
 from actors.links.relay import Kind, RelayProtocol
 from actors.log.batch import build_batch, iter_key_values, read_header, split_batches
@@ -287,6 +288,21 @@ def test_transactions_in_a_log_of_kafkas_are_loaded_as_such(
             await broker.serving()
             assert await broker.committed() == {0: offset}
             assert (ErrorCode.UNSTABLE_OFFSET_COMMIT in await broker.unstable()) == unstable
+
+    run(test())
+
+
+def test_a_broker_is_sent_all_that_a_shard_counts(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with process(tmp_path) as broker:
+            await broker.serving()
+            await broker.commit(3)
+            await broker.commit(5)
+            broker.link.send(Kind.PING)
+            figures = msgpack.unpackb((await broker.hear(Kind.PONG))[2])
+            assert set(figures) == {"requests", "state", "groups", "offsets", *(each.name for each in fields(Metrics))}
+            assert (figures["requests"], figures["offset_commits"], figures["offsets"]) == (2, 2, 1)
+            assert (figures["state"], figures["groups"], figures["appends_committed"]) == ("Active", {"Empty": 1}, 2)
 
     run(test())
 

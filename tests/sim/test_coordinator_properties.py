@@ -211,7 +211,7 @@ class ShardMachine(RuleBasedStateMachine):
     def lose_track(self, landed: int, lost: int) -> None:
         """Outcomes are unknown: some appends made it. Or the leader dies, and an uncommitted tail with it."""
         driver = self.driver
-        driver.shard.forget(driver.now)
+        driver.shard.forget()
         driver.collect(driver.shard)
         for append in driver.held[:landed]:
             driver.write(append)

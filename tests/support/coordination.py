@@ -90,7 +90,7 @@ class Driver:
             self.load()
 
     def _new_shard(self) -> Shard:
-        return Shard(0, self.config, lambda: f"u{next(self._ids)}")
+        return Shard(self.config, lambda: f"u{next(self._ids)}")
 
     # -- life of the shard
 
@@ -103,7 +103,7 @@ class Driver:
     def fail_over(self, config: CoordinatorConfig | None = None) -> Shard:
         """Leadership moves: the old shard is unloaded, a new one loads the log. Returns the old one."""
         old = self.shard
-        old.unload(self.now)
+        old.unload()
         self.collect(old)
         self.config = config or self.config
         self.shard = self._new_shard()

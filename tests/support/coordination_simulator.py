@@ -134,7 +134,7 @@ class Server(Driver):
 
     def close(self, connection_id: int) -> None:
         if self.connections.pop(connection_id, None):
-            self.shard.drop_connection(lambda token: token[0] == connection_id)  # type: ignore[index]
+            self.shard.drop(lambda token: token[0] == connection_id)  # type: ignore[index]
 
     # -- the log
 

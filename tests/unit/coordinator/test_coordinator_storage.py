@@ -425,7 +425,7 @@ def test_answers_while_loading() -> None:
 def test_answers_when_not_led(state: str) -> None:
     driver = Driver(log=[(group_key("g"), b"")] if state == "failed" else (), loaded=state != "never led")
     if state == "unloaded":
-        driver.shard.unload(driver.now)
+        driver.shard.unload()
     assert driver.call(JOIN).error_code == 16
     assert driver.call(SYNC).error_code == 16
     assert driver.call(HeartbeatRequest("g", 1, "m")).error_code == 16
@@ -458,7 +458,7 @@ def test_unloading_answers_what_is_parked_and_stops_the_timers() -> None:
     a.ask_join(), b.ask_join()
     a.joined(), b.joined()
     b.ask_sync()
-    driver.shard.unload(driver.now)
+    driver.shard.unload()
     driver.collect(driver.shard)
     assert b.sync_answer is not None
     assert b.sync_answer.error_code == 16
