@@ -26,6 +26,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from actors.broker.listening import taken
 from actors.controller.actor import Controller, ControllerSpec, Listeners, port_setting
+from actors.links.group_status import GroupStatus
 from actors.runtime import ray_runtime
 from actors.runtime.process import code_version, last_line
 from actors.runtime.ray_runtime import ClusterError, write_private
@@ -181,6 +182,11 @@ class Cluster:
     def status(self) -> dict[str, Any]:
         """Brokers, shard processes, their Ray nodes, pids, epochs and load."""
         found: dict[str, Any] = ray.get(self._controller.status.remote(), timeout=10)
+        return found
+
+    def group_status(self, group_id: str, broker_id: int) -> GroupStatus | None:
+        """Whom a group waits for, and its last rebalances; None if the broker does not coordinate such a group."""
+        found: GroupStatus | None = ray.get(self._controller.group_status.remote(broker_id, group_id), timeout=10)
         return found
 
     def restart_brokers(self, *broker_ids: int, timeout_s: float = 120.0) -> None:

@@ -14,8 +14,10 @@ import ray
 
 from actors.broker.server import BrokerServer
 from actors.broker.spec import BrokerSpec
+from actors.links.group_status import GroupStatus
 from actors.runtime.process import LoopThread, check_code_version, log_to, settle_memory
 
+_DESCRIBE_SECONDS = 2.0
 _STOP_SECONDS = 30.0  # flushing every log may take its time on a slow disk
 
 
@@ -64,6 +66,12 @@ class Broker:
         found = self._thread.call(_status(self._server), 5)
         found["node_id"] = ray.get_runtime_context().get_node_id()
         return found
+
+    def group_status(self, group_id: str) -> GroupStatus | None:
+        """What a shard of ours knows of a group; None if it knows none, or is not ours. Raises TimeoutError."""
+        if self._server is None:
+            return None
+        return self._thread.call(self._server.shards.group_status(group_id, _DESCRIBE_SECONDS))
 
     def hand_over(self) -> None:
         """Have others lead what this broker leads, as far as they can. Raises OSError, TimeoutError."""

@@ -27,7 +27,8 @@ ray_address_option = click.option(
 )
 
 
-def _data_dir_option(text: str) -> Callable[[F], F]:
+def data_dir_option(text: str) -> Callable[[F], F]:
+    """Where a cluster has its files; `text` is the help."""
     return click.option(
         "--data-dir", type=click.Path(file_okay=False), default=DEFAULT_DATA_DIR, show_default=True, help=text
     )
@@ -39,7 +40,7 @@ def _data_dir_option(text: str) -> Callable[[F], F]:
     "--port", type=click.IntRange(0, 65535), help="Of the first broker; 0: any free.  [default: 9092, or --listeners']"
 )
 @click.option("--host", metavar="HOST", help="Where brokers listen.  [default: 127.0.0.1; the Ray node's address]")
-@_data_dir_option("Where logs and metadata are kept; made if it is missing.")
+@data_dir_option("Where logs and metadata are kept; made if it is missing.")
 @ray_address_option
 @name_option
 @click.option("--config", "configs", multiple=True, metavar="KEY=VALUE", help="A broker setting, by Kafka's name.")
@@ -115,7 +116,7 @@ def _stop(stop: threading.Event, frame: FrameType | None = None) -> None:
 @click.command()
 @click.argument("name", default="default")
 @ray_address_option
-@_data_dir_option("Data directory of an embedded cluster on this machine.")
+@data_dir_option("Data directory of an embedded cluster on this machine.")
 def down(name: str, ray_address: str | None, data_dir: str) -> None:
     """End the cluster NAME: its logs are closed, its processes end, its data stays.
 
@@ -132,7 +133,7 @@ def down(name: str, ray_address: str | None, data_dir: str) -> None:
 @click.command()
 @ray_address_option
 @name_option
-@_data_dir_option("Data directory of an embedded cluster on this machine.")
+@data_dir_option("Data directory of an embedded cluster on this machine.")
 @output_format
 def status(ray_address: str | None, name: str, data_dir: str, output_format: str) -> None:
     """Show brokers and partition actors: their Ray node, pid, role, epoch and load."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from actors.client.admin.types import GroupDescription, MemberDescription
     from actors.client.records import OffsetAndMetadata, TopicPartition
+    from actors.links.group_status import GroupStatus
 
 Rows = list[dict[str, Any]]
 
@@ -18,6 +20,8 @@ OFFSET_COLUMNS: Final = (
 VERBOSE_OFFSET_COLUMNS: Final = (*OFFSET_COLUMNS[:3], "leader_epoch", *OFFSET_COLUMNS[3:], "metadata")
 MEMBER_COLUMNS: Final = ("group", "consumer_id", "host", "client_id", "#partitions")
 STATE_COLUMNS: Final = ("group", "coordinator", "assignment_strategy", "state", "#members")
+STATUS_COLUMNS: Final = ("generation", "waits_for", "ends_in_ms")
+REBALANCE_COLUMNS: Final = ("group", "rebalance", "ended_generation", "member", "reason")
 FOREIGN_COLUMNS: Final = ("group", "protocol_type", "state", "consumer_id", "host", "client_id")
 REBALANCING: Final = ("PreparingRebalance", "CompletingRebalance")
 ACTIVE_STATES: Final = ("Stable", *REBALANCING)
@@ -107,6 +111,28 @@ def state_row(group: GroupDescription) -> dict[str, Any]:
         "assignment_strategy": group.protocol or None,
         "state": group.state,
         "#members": len(group.members),
+    }
+
+
+def verbose_state_row(group: GroupDescription, status: GroupStatus | None) -> dict[str, Any]:
+    """As `state_row`, with what its coordinator knows beyond that: whom it waits for, and its last rebalances."""
+    row = state_row(group)
+    if status is None:
+        return row
+    return row | {
+        "generation": status.generation_id,
+        "waits_for": list(status.awaited_members),
+        "ends_in_ms": status.phase_ends_in_ms,
+        "rebalances": [
+            {
+                "group": group.group_id,
+                "rebalance": datetime.fromtimestamp(each.wall_ms / 1000, UTC).isoformat(" ", "milliseconds"),
+                "ended_generation": each.generation_id,
+                "member": each.member_id,
+                "reason": each.reason,
+            }
+            for each in status.rebalances
+        ],
     }
 
 

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING
 import click
 
 from actors.cli import calls, options, output
+from actors.cli.cluster_commands import data_dir_option, name_option, ray_address_option
 from actors.cli.errors import CliError
 from actors.cli.group_rows import (
     FOREIGN_COLUMNS,
     OFFSET_COLUMNS,
+    REBALANCE_COLUMNS,
+    STATUS_COLUMNS,
     VERBOSE_OFFSET_COLUMNS,
     Rows,
     foreign_rows,
@@ -22,7 +25,9 @@ from actors.cli.group_rows import (
     remarks,
     state_columns,
     state_row,
+    verbose_state_row,
 )
+from actors.cli.groups_status import statuses
 from actors.cli.reset import parse_topics
 from actors.cli.reset_offsets import reset_offsets
 
@@ -73,7 +78,15 @@ def list_groups(
 @click.option("--offsets", "view", flag_value="offsets", default=True, help="Offsets and lag of each partition.")
 @click.option("--members", "view", flag_value="members", help="The members and how much they hold.")
 @click.option("--state", "view", flag_value="state", help="Coordinator, assignor, state and size.")
-@click.option("--verbose", is_flag=True, help="Epochs and notes with --offsets, assignments with --members.")
+@click.option(
+    "--verbose",
+    is_flag=True,
+    help="Epochs and notes with --offsets, assignments with --members; with --state whom a group waits for and its "
+    "last rebalances, which only Coterie knows (its cluster is found by --data-dir or --ray-address).",
+)
+@ray_address_option
+@name_option
+@data_dir_option("Data directory of an embedded cluster on this machine, for --state --verbose.")
 def describe(
     group_arguments: tuple[str, ...],
     group_options: tuple[str, ...],
@@ -83,11 +96,18 @@ def describe(
     all_groups: bool,
     view: str,
     verbose: bool,
+    ray_address: str | None,
+    name: str,
+    data_dir: str,
 ) -> None:
     """Show what groups hold, how far they are, and who is in them."""
     with calls.connect(bootstrap_server, timeout_ms) as admin:
         found = described(admin, chosen(admin, group_arguments, group_options, all_groups))
         rows = [_VIEWS[view](admin, group) for group in found]
+        if view == "state" and verbose:
+            cluster_id = admin.describe_cluster().cluster_id
+            known = statuses(found, cluster_id, ray_address, name, data_dir)
+            rows = [[verbose_state_row(group, known.get(group.group_id))] for group in found]
     foreign = [foreign_rows(group) if view == "offsets" and is_foreign(group) else [] for group in found]
     if output_format == "json":
         output.emit_json([row for pair in zip(foreign, rows, strict=True) for table in pair for row in table])
@@ -95,13 +115,15 @@ def describe(
     columns = {
         "offsets": VERBOSE_OFFSET_COLUMNS if verbose else OFFSET_COLUMNS,
         "members": member_columns(found, verbose=verbose),
-        "state": state_columns(found),
+        "state": (*state_columns(found), *(STATUS_COLUMNS if verbose else ())),
     }[view]
     for group, members, table in zip(found, foreign, rows, strict=True):
         for remark in remarks(group):
             output.note(remark)
         output.emit(members, FOREIGN_COLUMNS, output_format)
         output.emit(table, columns, output_format)
+        for row in table:
+            output.emit(row.get("rebalances") or (), REBALANCE_COLUMNS, output_format)
 
 
 @groups.command()

@@ -24,6 +24,7 @@ from actors.broker.spec import BrokerSpec
 from actors.controller.launcher import START_SECONDS, RayLauncher
 from actors.controller.metadata_log import MetadataLog
 from actors.controller.server import ControllerServer
+from actors.links.group_status import GroupStatus
 from actors.log.files import write_atomically
 from actors.runtime.process import LoopThread, check_code_version, log_to
 from actors.settings import PLAINTEXT, BrokerConfig
@@ -269,6 +270,10 @@ class Controller:
         found["controller_pid"] = os.getpid()
         found["controller_node_id"] = ray.get_runtime_context().get_node_id()
         return found
+
+    def group_status(self, broker_id: int, group_id: str) -> GroupStatus | None:
+        """What a broker knows of a group that it coordinates, if anything."""
+        return self._launcher.group_status(broker_id, group_id)
 
     def stop(self) -> None:
         """End the brokers and shards; the caller ends this actor."""

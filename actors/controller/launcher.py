@@ -17,6 +17,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from actors.broker.actor import Broker
 from actors.broker.spec import BrokerSpec
+from actors.links.group_status import GroupStatus
 from actors.offsets_partition.actor import OffsetsPartition
 from actors.runtime.liveness import Sight, look
 from actors.runtime.process import last_line
@@ -240,6 +241,15 @@ class RayLauncher:
             ray.kill(actor)
         for _, actor in self._running("shard"):
             ray.kill(actor)
+
+    def group_status(self, broker_id: int, group_id: str) -> GroupStatus | None:
+        """What a broker's shards know of a group; None if nothing, or if it does not answer in 5 s."""
+        actor = self._brokers.get(broker_id)
+        found: GroupStatus | None = None
+        if actor is not None:
+            with suppress(ray.exceptions.RayError):
+                found = ray.get(actor.group_status.remote(group_id), timeout=5)
+        return found
 
     def statuses(self) -> list[dict[str, Any]]:
         """What the brokers say of themselves; those that do not answer in 2 s are left out."""

@@ -39,6 +39,8 @@ class Kind(IntEnum):
     RESIGN = 17  # broker -> shard: you are a spare again
     LOAD_MORE = 18  # shard -> broker: send the next piece
     END = 19  # broker -> shard: there are more spares than are of use
+    DESCRIBE = 20  # broker -> shard: question b; payload: a group's id
+    DESCRIBED = 21  # shard -> broker: answer to question b; payload: its GroupStatus, or nothing if there is no group
 
 
 class RelayProtocol(asyncio.Protocol):

@@ -23,6 +23,7 @@ from actors.coordinator.config import CoordinatorConfig
 from actors.coordinator.messages import DeleteTopicOffsetsRequest, Now, OffsetCommitRequest, Response
 from actors.coordinator.shard import Shard, ShardState
 from actors.group_api import MODULES, Topics, decode, heartbeat, offset_commit
+from actors.links.group_status import GroupStatus, Rebalance
 from actors.links.relay import Kind, RelayProtocol
 from actors.log.batch import build_batch, read_header, recompress
 from actors.offsets_partition.replaying import replay
@@ -192,6 +193,8 @@ class ShardProcess:
             self._loaded(b)
         elif kind == Kind.BECOME:
             self._become(a, b, msgpack.unpackb(payload))
+        elif kind == Kind.DESCRIBE:
+            self._describe(b, payload.decode())
         elif kind == Kind.END:
             self._ended = True
             protocol.close()
@@ -262,6 +265,15 @@ class ShardProcess:
             self._figures = _figures(shard)  # it may have a hundred thousand groups to look at
             self._figures_due = self._loop.time() + _FIGURES_SECONDS
         self._send(Kind.PONG, payload=msgpack.packb({"requests": self._requests, **self._figures}))
+
+    def _describe(self, question: int, group_id: str) -> None:
+        found = self._shard.group_status(group_id, self._now()) if self._shard is not None else None
+        payload = b""
+        if found is not None:
+            rebalances = [Rebalance(*event) for event in found.rebalances]
+            status = GroupStatus(found.generation_id, found.awaited_members, found.phase_ends_in_ms, rebalances)
+            payload = status.encode()
+        self._send(Kind.DESCRIBED, 0, question, payload)
 
     # --- requests ---
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from actors.cli.main import cli
 from actors.cli.reset import Log
 from actors.client import OffsetAndMetadata, TopicPartition
 from actors.client.admin.types import GroupDescription, MemberDescription
+from actors.links.group_status import GroupStatus, Rebalance
 from tests.support.fake_admin import HOST, FakeAdmin
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -115,6 +118,55 @@ def test_describe_members_and_state(cluster: FakeAdmin) -> None:
         "GROUP  COORDINATOR      ASSIGNMENT-STRATEGY  STATE   #MEMBERS",
         "busy   host-1:9093 (1)  range                Stable  1",
     ]
+
+
+class FakeCluster:
+    """What `Cluster.connect` finds on Ray."""
+
+    def __init__(self, cluster_id: str) -> None:
+        self.cluster_id = cluster_id
+
+    @contextmanager
+    def connect(self, *_: object, **__: object) -> Iterator[FakeCluster]:
+        yield self
+
+    def status(self) -> dict[str, str]:
+        return {"cluster_id": self.cluster_id}
+
+    def group_status(self, group_id: str, broker_id: int) -> GroupStatus | None:
+        assert broker_id == HOST.id
+        return (
+            GroupStatus(7, ("m-1",), 250, (Rebalance(0, 6, "leader rejoined", "m-1"),)) if group_id == "busy" else None
+        )
+
+
+def test_describe_state_verbose_shows_whom_a_group_waits_for_and_why_it_rebalanced(
+    cluster: FakeAdmin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("actors.cluster.Cluster.connect", FakeCluster("c").connect)
+    assert run("describe", "busy", "--state", "--verbose").stdout.splitlines() == [
+        "GROUP  COORDINATOR      ASSIGNMENT-STRATEGY  STATE   #MEMBERS  GENERATION  WAITS-FOR  ENDS-IN-MS",
+        "busy   host-1:9093 (1)  range                Stable  1         7           m-1        250",
+        "GROUP  REBALANCE                      ENDED-GENERATION  MEMBER  REASON",
+        "busy   1970-01-01 00:00:00.000+00:00  6                 m-1     leader rejoined",
+    ]
+    busy, idle = json.loads(run("describe", "busy", "idle", "--state", "--verbose", "--format", "json").stdout)
+    assert (busy["waits_for"], busy["rebalances"][0]["reason"]) == (["m-1"], "leader rejoined")
+    assert idle["state"] == "Empty"
+
+
+def test_describe_state_verbose_says_that_only_coterie_knows_more(
+    cluster: FakeAdmin, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    described = ("describe", "busy", "--state", "--verbose", "--data-dir", str(tmp_path))
+    found = run(*described)
+    assert "Only Coterie knows" in found.stderr
+    assert "no cluster has been started" in found.stderr
+    assert found.stdout.splitlines()[1].split()[-5:] == ["Stable", "1", "-", "-", "-"]
+    monkeypatch.setattr("actors.cluster.Cluster.connect", FakeCluster("another").connect)
+    found = run(*described)
+    assert "is not the one of the bootstrap server" in found.stderr
+    assert found.stdout.splitlines()[1].split()[-5:] == ["Stable", "1", "-", "-", "-"]
 
 
 def test_describe_of_a_missing_group_is_an_error(cluster: FakeAdmin) -> None:

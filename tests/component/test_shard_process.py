@@ -18,6 +18,7 @@ import pytest
 from actors.coordinator.config import CoordinatorConfig
 from actors.coordinator.metrics import Metrics
 from actors.coordinator.records import OffsetAndMetadata, OffsetsPut, encode
+from actors.links.group_status import GroupStatus
 from actors.links.relay import Kind, RelayProtocol
 from actors.log.batch import build_batch, iter_key_values, read_header, split_batches
 from actors.offsets_partition import process as module
@@ -303,6 +304,23 @@ def test_a_broker_is_sent_all_that_a_shard_counts(tmp_path: Path) -> None:
             assert set(figures) == {"requests", "state", "groups", "offsets", *(each.name for each in fields(Metrics))}
             assert (figures["requests"], figures["offset_commits"], figures["offsets"]) == (2, 2, 1)
             assert (figures["state"], figures["groups"], figures["appends_committed"]) == ("Active", {"Empty": 1}, 2)
+
+    run(test())
+
+
+def test_a_broker_may_ask_what_a_group_waits_for(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with process(tmp_path) as broker:
+            await broker.serving()
+            answer = await broker.answer(broker.ask(join(), 3))
+            for number, group in enumerate((b"g", b"no such group"), 1):
+                broker.link.send(Kind.DESCRIBE, 0, 70 + number, group)
+                await broker.hear(Kind.DESCRIBED, number)
+            (_, first, payload), (_, second, nothing) = broker.of(Kind.DESCRIBED)
+            assert (first, second, nothing) == (71, 72, b"")
+            status = GroupStatus.decode(payload)
+            assert (status.generation_id, status.awaited_members) == (1, (answer.member_id,))
+            assert [(each.generation_id, each.member_id) for each in status.rebalances] == [(0, answer.member_id)]
 
     run(test())
 

@@ -21,6 +21,7 @@ from actors.broker.context import BrokerContext
 from actors.broker.handlers import find_coordinator
 from actors.broker.shards import processes as module
 from actors.broker.shards.hub import ShardHub
+from actors.links.group_status import GroupStatus, Rebalance
 from actors.links.relay import Kind, RelayProtocol
 from actors.log.batch import build_batch, iter_key_values
 from actors.log.compaction import compact
@@ -676,6 +677,33 @@ def test_questions_of_the_brokers_own_are_answered_by_the_shard_or_for_it(tmp_pa
             shard.protocol.close()
             await until(lambda: len(answers) == 4)
             assert answers[3].groups[0].error_code == ErrorCode.NOT_COORDINATOR
+
+    run(test())
+
+
+def test_a_shard_is_asked_what_it_knows_of_a_group(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with world(tmp_path) as w:
+            assert await w.hub.group_status(GROUP, 60) is None, "nobody serves it"
+            shard = await w.serving(1)
+            status = GroupStatus(3, ("m-1",), 400, (Rebalance(1, 2, "member left", "m-2"),))
+            for number, said in enumerate((status, None), 1):
+                asked = asyncio.create_task(w.hub.group_status(GROUP, 60))
+                _, question, group = await shard.hear(Kind.DESCRIBE, number)
+                assert group.decode() == GROUP
+                shard.protocol.send(Kind.DESCRIBED, 0, question + 1, b"an answer to somebody else")
+                shard.protocol.send(Kind.DESCRIBED, 0, question, b"" if said is None else said.encode())
+                assert await asked == said
+
+    run(test())
+
+
+def test_a_shard_that_does_not_say_what_it_knows_of_a_group_is_waited_for_a_while(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with world(tmp_path) as w:
+            await w.serving(1)
+            with pytest.raises(TimeoutError):
+                await w.hub.group_status(GROUP, 0.01)
 
     run(test())
 

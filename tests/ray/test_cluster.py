@@ -118,6 +118,25 @@ def test_any_broker_names_the_leader_of_a_groups_partition_as_its_coordinator(sh
     assert found == {(leader["id"], leader["port"])}
 
 
+def test_a_groups_coordinator_says_why_it_has_rebalanced(shared: Cluster, name: str) -> None:
+    client = consumer(shared.bootstrap_servers, name)
+    client.subscribe([topic(shared.bootstrap_servers, name, 1)])
+
+    def assigned() -> bool:
+        client.poll(0.1)
+        return bool(client.assignment())
+
+    wait_until(assigned, what="an assignment")
+    broker = coordinator_of(shared, name)
+    status = shared.group_status(name, broker["id"])
+    client.close()
+    assert status is not None
+    assert (status.generation_id, [each.generation_id for each in status.rebalances]) == (1, [0])
+    others = {each["id"] for each in shared.status()["brokers"]} - {broker["id"]}
+    assert shared.group_status(name, others.pop()) is None
+    assert shared.group_status("no such group", broker["id"]) is None
+
+
 def coordinator_of(cluster: Cluster, group: str) -> dict[str, Any]:
     partition = partition_for_group(group, 50)
 

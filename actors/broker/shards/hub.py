@@ -7,6 +7,7 @@ long, is answered for (NOT_COORDINATOR) and succeeded by another spare.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
@@ -25,6 +26,7 @@ from actors.broker.shards.readiness import Readiness
 from actors.broker.shards.relaying import Handle, Relaying
 from actors.broker.shards.topics import TopicNews
 from actors.broker.slots import Slot
+from actors.links.group_status import GroupStatus
 from actors.links.relay import Kind, RelayProtocol
 from actors.wire.errors import ErrorCode
 from actors.wire.framing import encode_request
@@ -53,6 +55,7 @@ class ShardHub:
             Kind.ACTIVE: self._on_active,
             Kind.PONG: self._on_pong,
             Kind.HELLO: self._on_hello,
+            Kind.DESCRIBED: self._on_described,
         }
         self._relaying = Relaying(self.processes.links, handlers)
         self._readiness = Readiness(context, self.partitions, self.processes, self._relaying.flush)
@@ -62,6 +65,7 @@ class ShardHub:
         self.watermark = self._appending.watermark
         self._serving = self.partitions.serving
         self._send = self._relaying.send
+        self._describing: dict[int, asyncio.Future[GroupStatus | None]] = {}  # questions about groups, by number
         self._number = count(1).__next__  # of a slot, or of what has none but may be parked or pending like one
 
     # --- what the listener calls ---
@@ -223,6 +227,11 @@ class ShardHub:
     def _on_pong(self, link: ShardLink, _a: int, _b: int, payload: bytes) -> None:
         link.figures = msgpack.unpackb(payload)
 
+    def _on_described(self, link: ShardLink, _a: int, number: int, payload: bytes) -> None:
+        asked = self._describing.get(number)
+        if asked is not None and not asked.done():
+            asked.set_result(GroupStatus.decode(payload) if payload else None)
+
     def _on_turn(self, protocol: RelayProtocol) -> None:
         self.processes.heard(protocol)
         self._relaying.flush()
@@ -245,6 +254,24 @@ class ShardHub:
             epoch = info.leader_epoch if info else -1
             rows.append(ShardStatus(partition, link.pid, link.state.value, epoch, link.figures))
         return rows + [ShardStatus(-1, link.pid, link.state.value, -1) for link in self.processes.spares]
+
+    async def group_status(self, group_id: str, timeout_s: float) -> GroupStatus | None:
+        """What the shard knows of a group; None if there is no such group, or it is not served here.
+
+        Raises TimeoutError: the shard does not answer, or has died over it.
+        """
+        link = self._serving(self.partition_of(group_id.encode()))
+        if link is None:
+            return None
+        number = self._number()
+        asked: asyncio.Future[GroupStatus | None] = self._context.loop.create_future()
+        self._describing[number] = asked
+        link.protocol.send(Kind.DESCRIBE, 0, number, group_id.encode())
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await asked
+        finally:
+            del self._describing[number]
 
     def close(self) -> None:
         """Hang up on every shard."""
