@@ -19,20 +19,33 @@ from actors.broker.shards.hub import ShardHub
 from actors.broker.slots import Slot
 from actors.broker.spec import BrokerSpec, StartError
 from actors.group_api import VERSIONS as GROUP_VERSIONS
+from actors.wire.api_keys import ApiKey
 from actors.wire.codec import read_uvarint, skip_tags
 from actors.wire.errors import ErrorCode, WireError
-from actors.wire.framing import API_VERSIONS, decode_request_header, encode_response
-from actors.wire.messages import ProduceRequest, api_name, request_class
+from actors.wire.framing import decode_request_header, encode_response
+from actors.wire.messages import api_name, request_class
 
 log = logging.getLogger(__name__)
 
 _HEAD = struct.Struct(">hhih")
 _LATE_SECONDS = 1.0
 _UNREAD_SECONDS = 0.005
-_PRODUCE = ProduceRequest.api_key
-_OFFSET_FETCH = 9
+_PRODUCE = ApiKey.PRODUCE
+_API_VERSIONS = ApiKey.API_VERSIONS
+_OFFSET_FETCH = ApiKey.OFFSET_FETCH
 # Group requests whose first field is the group's id, and from which version on their header is flexible.
-_RELAYED = {key: request_class(key).flexible_from for key in (8, 9, 11, 12, 13, 14, 47)}
+_RELAYED: dict[int, int] = {
+    key: request_class(key).flexible_from
+    for key in (
+        ApiKey.OFFSET_COMMIT,
+        ApiKey.OFFSET_FETCH,
+        ApiKey.JOIN_GROUP,
+        ApiKey.HEARTBEAT,
+        ApiKey.LEAVE_GROUP,
+        ApiKey.SYNC_GROUP,
+        ApiKey.OFFSET_DELETE,
+    )
+}
 
 
 class FrontDoor:
@@ -220,7 +233,7 @@ class FrontDoor:
             entry = HANDLERS[api_key]
             first, last, handle = entry.served_from, entry.last, entry.handle
         if not first <= version <= last:
-            if api_key == API_VERSIONS:
+            if api_key == _API_VERSIONS:
                 slot = self._slot(connection, header.api_key, 0, header.correlation_id)
                 slot.finish(encode_response(api_versions.unsupported(), 0, header.correlation_id))
                 return

@@ -28,6 +28,7 @@ from actors.links.relay import Kind, RelayProtocol
 from actors.log.batch import build_batch, read_header, recompress
 from actors.offsets_partition.replaying import replay
 from actors.runtime.liveness import SharedClock
+from actors.wire.api_keys import ApiKey
 from actors.wire.errors import WireError
 from actors.wire.framing import RequestHeader, decode_request_header, encode_response, frame_response
 from actors.wire.messages import ApiMessage
@@ -40,9 +41,9 @@ _FIGURES_SECONDS = 1.0  # how old the figures may be that a broker is sent
 
 
 _SHOWN_BYTES = 512
-_OFFSET_COMMIT = 8
-_OFFSET_FETCH = 9
-_HEARTBEAT = 12
+_OFFSET_COMMIT = ApiKey.OFFSET_COMMIT
+_OFFSET_FETCH = ApiKey.OFFSET_FETCH
+_HEARTBEAT = ApiKey.HEARTBEAT
 
 
 class _Asked:

@@ -6,11 +6,12 @@ import struct
 from functools import cache
 from typing import NamedTuple, TypeVar
 
+from actors.wire.api_keys import ApiKey
 from actors.wire.codec import ApiMessage, read_uvarint, skip_tags
 from actors.wire.errors import WireError
 from actors.wire.messages import request_class
 
-API_VERSIONS = 18
+_API_VERSIONS = ApiKey.API_VERSIONS
 _request_head = struct.Struct(">ihhih")
 _head = struct.Struct(">hhih")
 _response_head = struct.Struct(">ii")
@@ -55,7 +56,7 @@ def encode_response(message: ApiMessage, version: int, correlation_id: int) -> b
 
 def frame_response(body: bytes, api_key: int, version: int, correlation_id: int) -> bytes:
     """The frame around a response body that is encoded already."""
-    if version >= _flexible_from(api_key) and api_key != API_VERSIONS:
+    if version >= _flexible_from(api_key) and api_key != _API_VERSIONS:
         return _flexible_response_head.pack(5 + len(body), correlation_id, 0) + body
     return _response_head.pack(4 + len(body), correlation_id) + body
 
@@ -84,7 +85,7 @@ def decode_response(cls: type[M], version: int, frame: bytes) -> tuple[int, M]:
         raise WireError(f"a response of {len(frame)} bytes has no header")
     correlation_id = int.from_bytes(frame[:4], "big", signed=True)
     pos = 4
-    if version >= cls.flexible_from and cls.api_key != API_VERSIONS:
+    if version >= cls.flexible_from and cls.api_key != _API_VERSIONS:
         try:
             pos = skip_tags(frame, pos)
         except (IndexError, ValueError) as error:
@@ -93,7 +94,6 @@ def decode_response(cls: type[M], version: int, frame: bytes) -> tuple[int, M]:
 
 
 __all__ = [
-    "API_VERSIONS",
     "RequestHeader",
     "decode_request_header",
     "decode_response",

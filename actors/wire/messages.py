@@ -12,7 +12,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from actors.wire.api_names import API_NAMES
+from actors.wire.api_keys import ApiKey
 from actors.wire.codec import ApiMessage, Message, make_message
 
 __all__ = ["ApiMessage", "Message", "api_name", "message_class", "request_class", "response_class"]
@@ -41,7 +41,10 @@ def response_class(api_key: int) -> type[ApiMessage]:
 
 def api_name(api_key: int) -> str:
     """Kafka's name of an API key; one that Kafka has not given away is called by its number."""
-    return API_NAMES.get(api_key, f"API key {api_key}")
+    try:
+        return ApiKey(api_key).label
+    except ValueError:
+        return f"API key {api_key}"
 
 
 def __getattr__(name: str) -> Any:

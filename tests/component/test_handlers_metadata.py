@@ -9,6 +9,7 @@ import pytest
 
 from actors.broker.handlers import api_versions
 from actors.broker.handlers.registry import HANDLERS, SHARD_APIS
+from actors.wire.api_keys import ApiKey
 from actors.wire.errors import ErrorCode
 from actors.wire.framing import decode_response, encode_response
 from actors.wire.messages import (
@@ -41,29 +42,29 @@ def test_api_versions_advertises_what_works(tmp_path: Path, version: int) -> Non
 
 def test_produce_is_advertised_from_0_for_older_librdkafka(tmp_path: Path) -> None:
     answer = Broker(tmp_path).ask(ApiVersionsRequest(), 0)
-    assert [key.min_version for key in answer.api_keys if key.api_key == 0] == [0]
-    assert not any(HANDLERS[0].serves(version) for version in (0, 1, 2, 14))
-    assert HANDLERS[0].serves(3)
+    assert [key.min_version for key in answer.api_keys if key.api_key == ApiKey.PRODUCE] == [0]
+    assert not any(HANDLERS[ApiKey.PRODUCE].serves(version) for version in (0, 1, 2, 14))
+    assert HANDLERS[ApiKey.PRODUCE].serves(3)
 
 
 # The table of what clients of our day send: api key -> versions.
 REAL_CLIENTS = {
-    18: (0, 2, 3, 4),
-    3: (4, 5, 6, 13),
-    0: (7, 9, 10, 13),
-    1: (11, 12, 16, 18),
-    2: (2, 3, 7, 10),
-    10: (1, 2, 6),
-    11: (5, 7, 9),
-    14: (3, 5),
-    12: (1, 3, 4),
-    13: (1, 3, 5),
-    8: (3, 5, 7, 8, 9, 10),
-    9: (3, 4, 7, 8, 9, 10),
-    22: (0, 4, 5),
-    16: (0, 1, 2, 5),
-    15: (1, 3, 5, 6),
-    42: (0, 1, 2),
+    ApiKey.API_VERSIONS: (0, 2, 3, 4),
+    ApiKey.METADATA: (4, 5, 6, 13),
+    ApiKey.PRODUCE: (7, 9, 10, 13),
+    ApiKey.FETCH: (11, 12, 16, 18),
+    ApiKey.LIST_OFFSETS: (2, 3, 7, 10),
+    ApiKey.FIND_COORDINATOR: (1, 2, 6),
+    ApiKey.JOIN_GROUP: (5, 7, 9),
+    ApiKey.SYNC_GROUP: (3, 5),
+    ApiKey.HEARTBEAT: (1, 3, 4),
+    ApiKey.LEAVE_GROUP: (1, 3, 5),
+    ApiKey.OFFSET_COMMIT: (3, 5, 7, 8, 9, 10),
+    ApiKey.OFFSET_FETCH: (3, 4, 7, 8, 9, 10),
+    ApiKey.INIT_PRODUCER_ID: (0, 4, 5),
+    ApiKey.LIST_GROUPS: (0, 1, 2, 5),
+    ApiKey.DESCRIBE_GROUPS: (1, 3, 5, 6),
+    ApiKey.DELETE_GROUPS: (0, 1, 2),
 }
 
 

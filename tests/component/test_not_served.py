@@ -12,7 +12,7 @@ import pytest
 from kio.schema.index import api_key_map
 
 from actors.broker.handlers import not_served
-from actors.wire.api_names import API_NAMES
+from actors.wire.api_keys import ApiKey
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import (
     ApiVersionsRequest,
@@ -37,7 +37,7 @@ GROUPS: dict[type[Any], dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("api", not_served.APIS, ids=lambda api: API_NAMES[api.API.api_key])
+@pytest.mark.parametrize("api", not_served.APIS, ids=lambda api: ApiKey(api.API.api_key).name)
 def test_a_group_protocol_that_is_not_served_is_refused_by_name(tmp_path: Path, api: not_served.NotServed) -> None:
     broker = Broker(tmp_path)
     first, last = api.VERSIONS
@@ -63,7 +63,7 @@ def test_what_is_refused_stands_in_api_versions(tmp_path: Path) -> None:
 
 def test_every_api_of_kafka_has_its_name() -> None:
     known = {key: "".join(word.capitalize() for word in name.split("_")) for key, name in api_key_map.items()}
-    assert known.items() <= API_NAMES.items()
+    assert known.items() <= {int(key): key.label for key in ApiKey}.items()
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ from actors.coordinator.shard import Shard
 from actors.log.partition_log import PartitionLog
 from actors.log.replication import Ack, FollowerReplica, LeaderReplica, Outcome, Push
 from actors.offsets_partition.process import ShardProcess
+from actors.wire.api_keys import ApiKey
 from placement.metadata import PartitionInfo
 from tests.sim.cluster import Cluster, SimBroker
 from tests.sim.engine import MS, SECOND, Process, Simulation
@@ -34,7 +35,7 @@ from tests.sim.history import History
 from tests.sim.inspector import Inspector
 from tests.sim.scenario import LEASE_MS, Scenario
 
-_HEARTBEAT = 12
+_HEARTBEAT = ApiKey.HEARTBEAT
 _PATIENCE_US = 15 * SECOND
 _SLACK_US = 20 * MS
 

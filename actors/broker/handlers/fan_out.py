@@ -10,6 +10,7 @@ from typing import Any
 
 from actors.broker.context import BrokerContext, Request
 from actors.group_api import offset_fetch
+from actors.wire.api_keys import ApiKey
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import (
     ApiMessage,
@@ -119,8 +120,8 @@ def offset_fetch_groups(context: BrokerContext, request: Request) -> None:
 
 
 HANDLERS: dict[int, Callable[[BrokerContext, Request], None]] = {
-    9: offset_fetch_groups,
-    15: describe_groups,
-    16: list_groups,
-    42: delete_groups,
+    ApiKey.OFFSET_FETCH: offset_fetch_groups,
+    ApiKey.DESCRIBE_GROUPS: describe_groups,
+    ApiKey.LIST_GROUPS: list_groups,
+    ApiKey.DELETE_GROUPS: delete_groups,
 }

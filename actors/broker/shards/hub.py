@@ -28,15 +28,16 @@ from actors.broker.shards.topics import TopicNews
 from actors.broker.slots import Slot
 from actors.links.group_status import GroupStatus
 from actors.links.relay import Kind, RelayProtocol
+from actors.wire.api_keys import ApiKey
 from actors.wire.errors import ErrorCode
 from actors.wire.framing import encode_request
-from actors.wire.messages import ApiMessage, HeartbeatRequest, SyncGroupRequest, response_class
+from actors.wire.messages import ApiMessage, response_class
 from placement.metadata import OFFSETS_TOPIC
 
 log = logging.getLogger(__name__)
 
 # Not parked: a shard that loads lets heartbeats pass and sends members that sync back to join, and so do we for it.
-_NEVER_PARKED = (HeartbeatRequest.api_key, SyncGroupRequest.api_key)
+_NEVER_PARKED = (ApiKey.HEARTBEAT, ApiKey.SYNC_GROUP)
 
 
 class ShardHub:

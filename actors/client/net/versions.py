@@ -5,24 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from actors.client.errors import UnsupportedVersionError
-from actors.wire.messages import (
-    ApiMessage,
-    FetchRequest,
-    MetadataRequest,
-    OffsetCommitRequest,
-    OffsetFetchRequest,
-    ProduceRequest,
-)
+from actors.wire.api_keys import ApiKey
+from actors.wire.messages import ApiMessage
 
 Ranges = Mapping[int, tuple[int, int]]
 
 # The next versions name topics by id only; names are what our users and caches go by.
-_HIGHEST_WE_SPEAK = {
-    ProduceRequest.api_key: 12,
-    FetchRequest.api_key: 12,
-    MetadataRequest.api_key: 12,
-    OffsetCommitRequest.api_key: 9,
-    OffsetFetchRequest.api_key: 9,
+_HIGHEST_WE_SPEAK: dict[int, int] = {
+    ApiKey.PRODUCE: 12,
+    ApiKey.FETCH: 12,
+    ApiKey.METADATA: 12,
+    ApiKey.OFFSET_COMMIT: 9,
+    ApiKey.OFFSET_FETCH: 9,
 }
 
 

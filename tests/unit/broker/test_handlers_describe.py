@@ -12,6 +12,7 @@ from actors.broker.handlers import describe_log_dirs
 from actors.broker.handlers.describe_quorum import CONTROLLER_ID, METADATA_TOPIC
 from actors.broker.handlers.features import FEATURES
 from actors.broker.handlers.registry import HANDLERS, error_response
+from actors.wire.api_keys import ApiKey
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import (
     AlterReplicaLogDirsRequest,
@@ -35,7 +36,20 @@ from placement.metadata import broker_record
 from tests.support.handler_helpers import NOW_MS, Broker, led_by
 from tests.support.log_helpers import values
 
-NEW_APIS = (29, 34, 35, 48, 50, 55, 57, 61, 66, 71, 74, 75)
+NEW_APIS = (
+    ApiKey.DESCRIBE_ACLS,
+    ApiKey.ALTER_REPLICA_LOG_DIRS,
+    ApiKey.DESCRIBE_LOG_DIRS,
+    ApiKey.DESCRIBE_CLIENT_QUOTAS,
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
+    ApiKey.DESCRIBE_QUORUM,
+    ApiKey.UPDATE_FEATURES,
+    ApiKey.DESCRIBE_PRODUCERS,
+    ApiKey.LIST_TRANSACTIONS,
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS,
+    ApiKey.LIST_CONFIG_RESOURCES,
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+)
 
 
 def written(broker: Broker, topic: str, *items: bytes, **options: Any) -> int:

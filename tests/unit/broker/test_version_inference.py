@@ -6,6 +6,7 @@ import warnings
 
 from actors.broker.handlers.api_versions import ADVERTISED
 from actors.broker.handlers.registry import HANDLERS
+from actors.wire.api_keys import ApiKey
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
@@ -13,7 +14,7 @@ with warnings.catch_warnings():
 
 RELEASE = (4, 1)
 # Kafka 4.2's, with topic ids: no client is known to infer a release from them.
-BEYOND = {8: 10, 9: 10}
+BEYOND = {ApiKey.OFFSET_COMMIT: 10, ApiKey.OFFSET_FETCH: 10}
 
 
 def test_kafka_python_takes_us_for_the_release_whose_protocol_is_served() -> None:
@@ -23,7 +24,7 @@ def test_kafka_python_takes_us_for_the_release_whose_protocol_is_served() -> Non
 def test_no_range_ends_beyond_that_releases() -> None:
     assert ADVERTISED.keys() > HANDLERS.keys()
     theirs = BROKER_API_VERSIONS[RELEASE]
-    telemetry = {71: 0}  # Kafka serves it where a plugin collects metrics
+    telemetry = {ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: 0}  # Kafka serves it where a plugin collects metrics
     beyond = {
         key: last for key, (_, last) in ADVERTISED.items() if last > theirs.get(key, (0, telemetry.get(key, -1)))[1]
     }
