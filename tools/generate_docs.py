@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from itertools import groupby
 from pathlib import Path
+from textwrap import fill
 
-from actors.broker.handlers.api_versions import ADVERTISED
-from actors.broker.handlers.not_served import APIS
-from actors.broker.handlers.registry import HANDLERS, SHARD_APIS
+from actors.broker.handlers.registry import APIS, SOCKET_LIMIT, Api, Runs
 from actors.settings import (
     SECTION_OF,
     SECTIONS,
@@ -22,7 +21,6 @@ from actors.settings import (
     accepted_topic_settings,
 )
 from actors.settings.kinds import MAX_INT, MAX_LONG
-from actors.wire.messages import api_name
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 _INTRO = """\
@@ -62,10 +60,11 @@ in the broker's log; only ApiVersions itself is answered with UNSUPPORTED_VERSIO
 _PROTOCOL_NOTES = """\
 ## What is special
 
-- **Answered by** *broker* means the process that the client is connected to; *partition actor* means that the broker
-  relays the request to the process that hosts the group's `__consumer_offsets` partition. ListGroups, DescribeGroups,
-  DeleteGroups and, from version 8 on, OffsetFetch are about several groups: the broker splits such a request and
-  merges the answers.
+- **Answered by** *broker* means the process that the client is connected to; *controller*, that this process has the
+  controller decide; *partition actor*, that it relays the request to the process that hosts the group's
+  `__consumer_offsets` partition; *refused*, that ApiVersions names the request and the broker answers that it is not
+  served. ListGroups, DescribeGroups, DeleteGroups and, from version 8 on, OffsetFetch are about several groups: the
+  broker splits such a request and merges the answers.
 - **Produce** is advertised from version 0 but served from version 3, the first with today's record batches. Older
   librdkafka takes a higher first version as a sign that the broker cannot take lz4, gzip or snappy.
 - **Produce** names each record that the topic does not take, with the reason (KIP-467, from version 8 on): nothing of
@@ -79,6 +78,8 @@ _PROTOCOL_NOTES = """\
 - **DescribeConfigs** answers for topics, brokers, groups and client metrics. Settings of groups are the brokers'
   defaults for the protocols that are not served; only those of topics and brokers can be changed. A broker's loggers
   are neither shown nor changed.
+- **Rights** are those that Kafka asks for, of which some requests need one and others all. Nothing is checked yet:
+  there is no authoriser.
 - **Authorised operations** (KIP-430), where a client asks for them, are all there are: there is no authoriser.
 - **acks=0**: a failed Produce closes the connection, the only sign such a producer understands.
 - Responses leave a connection in the order of its requests, as in Apache Kafka. At most 512 requests of one
@@ -152,33 +153,47 @@ _PROTOCOL_TOOLS_NOTES = """\
 """
 
 
-NOT_SERVED = {each.API.api_key for each in APIS}
-
-
 def protocol_page() -> str:
     """The whole page, as Markdown."""
-    rows = []
-    for key, (first, last) in sorted(ADVERTISED.items()):
-        served_from = HANDLERS[key].served_from if key in HANDLERS else first
-        served = f"{served_from} to {last}" if served_from < last else str(last)
-        advertised = "the same" if served_from == first else f"{first} to {last}"
-        if key in NOT_SERVED:
-            served, advertised = "none", f"{first} to {last}" if first < last else str(last)
-        owner = "partition actor" if key in SHARD_APIS else "broker"
-        rows.append((api_name(key), str(key), served, advertised, owner))
+    rows = [_api_row(api) for api in APIS.values()]
     tools = _table(("tool", "what differs from Kafka", "why"), _TOOL_DIFFERENCES)
-    head = ("API", "key", "versions served", "advertised", "answered by")
+    head = ("API", "key", "versions served", "advertised", "answered by", "rights")
     return "\n".join(
         [
             _PROTOCOL,
             "## APIs and versions\n",
             _table(head, rows),
-            _PROTOCOL_NOTES,
+            _PROTOCOL_NOTES + _limits(),
             _PROTOCOL_TOOLS,
             tools,
             _PROTOCOL_TOOLS_NOTES,
         ]
     )
+
+
+def _api_row(api: Api) -> tuple[str, ...]:
+    served, advertised = _range(api.served_from, api.last), "the same"
+    if api.runs is Runs.NOWHERE:
+        served, advertised = "none", _range(api.first, api.last)
+    elif api.served_from != api.first:
+        advertised = _range(api.first, api.last)
+    rights = ", ".join(map(str, api.rights)) or "none"
+    return api.key.label, str(int(api.key)), served, advertised, api.runs.value, rights
+
+
+def _range(first: int, last: int) -> str:
+    return f"{first} to {last}" if first < last else str(last)
+
+
+def _limits() -> str:
+    special: dict[str, list[str]] = {}
+    for api in APIS.values():
+        if api.limit != SOCKET_LIMIT:
+            special.setdefault(api.limit, []).append(api.key.label)
+    text = f"- **Size.** A request may be as long as {_code(SOCKET_LIMIT)} says"
+    for limit, names in special.items():
+        text += f", one of {', '.join(names[:-1])} or {names[-1]} as {_code(limit)} says"
+    return fill(f"{text}. A longer one closes its connection.", 120, subsequent_indent="  ") + "\n"
 
 
 def settings_page() -> str:

@@ -12,18 +12,16 @@ from typing import Any
 from actors.broker.connection import Connection
 from actors.broker.context import BrokerContext, Request
 from actors.broker.handlers import api_versions
-from actors.broker.handlers.fan_out import HANDLERS as FAN_OUT
-from actors.broker.handlers.registry import HANDLERS, error_response
+from actors.broker.handlers.registry import APIS, Api
 from actors.broker.listening import PortTakenError, listen
 from actors.broker.shards.hub import ShardHub
 from actors.broker.slots import Slot
 from actors.broker.spec import BrokerSpec, StartError
-from actors.group_api import VERSIONS as GROUP_VERSIONS
 from actors.wire.api_keys import ApiKey
 from actors.wire.codec import read_uvarint, skip_tags
 from actors.wire.errors import ErrorCode, WireError
 from actors.wire.framing import decode_request_header, encode_response
-from actors.wire.messages import api_name, request_class
+from actors.wire.messages import api_name
 
 log = logging.getLogger(__name__)
 
@@ -31,21 +29,7 @@ _HEAD = struct.Struct(">hhih")
 _LATE_SECONDS = 1.0
 _UNREAD_SECONDS = 0.005
 _PRODUCE = ApiKey.PRODUCE
-_API_VERSIONS = ApiKey.API_VERSIONS
 _OFFSET_FETCH = ApiKey.OFFSET_FETCH
-# Group requests whose first field is the group's id, and from which version on their header is flexible.
-_RELAYED: dict[int, int] = {
-    key: request_class(key).flexible_from
-    for key in (
-        ApiKey.OFFSET_COMMIT,
-        ApiKey.OFFSET_FETCH,
-        ApiKey.JOIN_GROUP,
-        ApiKey.HEARTBEAT,
-        ApiKey.LEAVE_GROUP,
-        ApiKey.SYNC_GROUP,
-        ApiKey.OFFSET_DELETE,
-    )
-}
 
 
 class FrontDoor:
@@ -56,7 +40,11 @@ class FrontDoor:
         self.port = spec.port
         """The port that is asked for, and once it listens, the one it has."""
         self.socket_request_max_bytes = config.integer("socket.request.max.bytes")
-        self._group_request_max_bytes = config.integer("coterie.group.request.max.bytes")
+        # By API key, one lookup a request: row, versions first and last, flexible from, limit in bytes, its setting.
+        self._routes = {
+            int(key): (api, api.served_from, api.last, api.request.flexible_from, config.integer(api.limit), api.limit)
+            for key, api in APIS.items()
+        }
         self._idle_seconds = config.integer("connections.max.idle.ms") / 1000
         self._spec = spec
         self._context = context
@@ -178,29 +166,27 @@ class FrontDoor:
         self._requests += 1
         connection.last_active = self._last_tick
         api_key, version, correlation_id, length = _HEAD.unpack_from(data, start)
-        flexible_from = _RELAYED.get(api_key)
-        if flexible_from is None:
-            self._handle(connection, data[start:end])
+        route = self._routes.get(api_key)
+        if route is None:
+            raise WireError(f"{api_name(api_key)} is not served")
+        api, first, last, flexible_from, limit, limited_by = route
+        if not first <= version <= last:
+            self._refuse_version(connection, data[start:end], api)
             return
-        group = self._group_of(data, start, end, api_key, version, length, version >= flexible_from)
-        if group is None:
-            self._handle(connection, data[start:end])
-        else:
-            partition = self._shards.partition_of(group)
-            self._shards.relay(connection, partition, data[start:end], version, api_key, correlation_id)
+        if end - start > limit:
+            raise WireError(f"{api.key.label} of {end - start} bytes exceeds {limited_by}={limit}")
+        if api.relayed:
+            group = self._group_of(data, start, end, api_key, version, length, version >= flexible_from)
+            if group is not None:
+                partition = self._shards.partition_of(group)
+                self._shards.relay(connection, partition, data[start:end], version, api_key, correlation_id)
+                return
+        self._handle(connection, data[start:end], api)
 
     def _group_of(
         self, data: bytes, start: int, end: int, api_key: int, version: int, length: int, flexible: bool
     ) -> bytes | None:
         """The group id of a group request, which is its first field; None if it names several groups (KIP-709)."""
-        first, last = GROUP_VERSIONS[api_key]
-        if not first <= version <= last:
-            raise WireError(f"{api_name(api_key)} v{version} is not served ({first} to {last} are)")
-        if end - start > self._group_request_max_bytes:
-            raise WireError(
-                f"{api_name(api_key)} of {end - start} bytes exceeds "
-                f"coterie.group.request.max.bytes={self._group_request_max_bytes}"
-            )
         try:
             at = start + 10 + max(length, 0)
             if flexible:
@@ -220,38 +206,30 @@ class FrontDoor:
             raise WireError("the group id is null or reaches beyond the request")
         return data[at : at + size]
 
-    def _handle(self, connection: Connection, frame: bytes) -> None:
-        api_key = int.from_bytes(frame[:2], "big", signed=True)
-        if api_key not in FAN_OUT and api_key not in HANDLERS:
-            raise WireError(f"{api_name(api_key)} is not served")
+    def _refuse_version(self, connection: Connection, frame: bytes, api: Api) -> None:
+        """Only ApiVersions is answered, in version 0 (KIP-511): its client can then ask again."""
+        header = decode_request_header(frame)
+        if api.key is not ApiKey.API_VERSIONS:
+            served = f"({api.served_from} to {api.last} are)"
+            raise WireError(f"{api.key.label} v{header.api_version} is not served {served}")
+        slot = connection.slots.open(0, header.api_key, 0, header.correlation_id)
+        slot.finish(encode_response(api_versions.unsupported(), 0, header.correlation_id))
+
+    def _handle(self, connection: Connection, frame: bytes, api: Api) -> None:
+        assert api.handle is not None, "a request that is relayed names its group"
         header = decode_request_header(frame)
         version = header.api_version
-        if api_key in FAN_OUT:
-            first, last = GROUP_VERSIONS[api_key]
-            handle: Any = FAN_OUT[api_key]
-        else:
-            entry = HANDLERS[api_key]
-            first, last, handle = entry.served_from, entry.last, entry.handle
-        if not first <= version <= last:
-            if api_key == _API_VERSIONS:
-                slot = self._slot(connection, header.api_key, 0, header.correlation_id)
-                slot.finish(encode_response(api_versions.unsupported(), 0, header.correlation_id))
-                return
-            raise WireError(f"{api_name(api_key)} v{version} is not served ({first} to {last} are)")
-        message: Any = request_class(api_key).decode(frame, version, header.body_offset)
-        silent = api_key == _PRODUCE and message.acks == 0
-        slot_or_none = None if silent else self._slot(connection, api_key, version, header.correlation_id)
-        request = Request(header, message, connection, slot_or_none)
+        message: Any = api.request.decode(frame, version, header.body_offset)
+        silent = header.api_key == _PRODUCE and message.acks == 0
+        slot = None if silent else connection.slots.open(0, header.api_key, version, header.correlation_id)
+        request = Request(header, message, connection, slot)
         try:
-            response = handle(self._context, request)
+            response = api.handle(self._context, request)
         except Exception:
-            log.exception("%s v%d from %s failed", api_name(api_key), version, connection.peer)
-            if api_key in FAN_OUT:
+            log.exception("%s v%d from %s failed", api.key.label, version, connection.peer)
+            if api.failed is None:
                 connection.close("the request could not be handled")
                 return
-            response = error_response(message, version, ErrorCode.UNKNOWN_SERVER_ERROR)
-        if response is not None and slot_or_none is not None and slot_or_none.answer is None:
-            slot_or_none.finish(encode_response(response, version, header.correlation_id))
-
-    def _slot(self, connection: Connection, api_key: int, version: int, correlation_id: int) -> Slot:
-        return connection.slots.open(0, api_key, version, correlation_id)
+            response = api.failed(message, version, ErrorCode.UNKNOWN_SERVER_ERROR)
+        if response is not None and slot is not None and slot.answer is None:
+            slot.finish(encode_response(response, version, header.correlation_id))

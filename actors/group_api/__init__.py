@@ -22,7 +22,22 @@ from actors.wire.errors import ErrorCode, WireError
 from actors.wire.framing import RequestHeader, encode_response
 from actors.wire.messages import ApiMessage, HeartbeatRequest, SyncGroupRequest
 
-__all__ = ["MODULES", "VERSIONS", "Topics", "decode", "error_answer", "heartbeat", "offset_commit"]
+__all__ = [
+    "MODULES",
+    "Topics",
+    "decode",
+    "delete_groups",
+    "describe_groups",
+    "error_answer",
+    "heartbeat",
+    "join_group",
+    "leave_group",
+    "list_groups",
+    "offset_commit",
+    "offset_delete",
+    "offset_fetch",
+    "sync_group",
+]
 
 MODULES: dict[int, ModuleType] = {
     module.API.api_key: module
@@ -39,7 +54,6 @@ MODULES: dict[int, ModuleType] = {
         offset_delete,
     )
 }
-VERSIONS: dict[int, tuple[int, int]] = {key: module.VERSIONS for key, module in MODULES.items()}
 
 
 class _AnyTopics(Topics):

@@ -25,6 +25,22 @@ class AclOperation(IntEnum):
     IDEMPOTENT_WRITE = 12
 
 
+class ResourceType(IntEnum):
+    """Kafka's kinds of resources that rights are given for, and their codes."""
+
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+    DELEGATION_TOKEN = 6
+    USER = 7
+
+    @property
+    def label(self) -> str:
+        """As Kafka's pages write it: `TransactionalId`."""
+        return "".join(word.capitalize() for word in self.name.split("_"))
+
+
 def _bits(operations: Iterable[AclOperation]) -> int:
     return sum(1 << operation for operation in operations)
 

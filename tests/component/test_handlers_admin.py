@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from actors.broker.handlers.registry import HANDLERS, error_response
+from actors.broker.handlers.registry import APIS
 from actors.settings import SETTINGS, topic_config_names
+from actors.wire.api_keys import ApiKey
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import (
     AlterConfigsRequest,
@@ -19,7 +20,7 @@ from actors.wire.messages import (
     IncrementalAlterConfigsRequest,
     request_class,
 )
-from tests.support.handler_helpers import Broker, led_by
+from tests.support.handler_helpers import Broker, answer_to_a_bug, led_by
 
 TOPIC, BROKER = 2, 4
 
@@ -272,18 +273,22 @@ def test_all_settings_are_replaced(tmp_path: Path, version: int) -> None:
 def example(api_key: int, version: int) -> Any:
     """A request with something in it, as decoded from its bytes."""
     requests: dict[int, Any] = {
-        19: CreateTopicsRequest(topics=[new_topic("t")]),
-        20: DeleteTopicsRequest(topics=[DeleteTopicsRequest.DeleteTopicState(name="t")], topic_names=["t"]),
-        37: CreatePartitionsRequest(topics=[CreatePartitionsRequest.CreatePartitionsTopic(name="t", count=2)]),
+        ApiKey.CREATE_TOPICS: CreateTopicsRequest(topics=[new_topic("t")]),
+        ApiKey.DELETE_TOPICS: DeleteTopicsRequest(
+            topics=[DeleteTopicsRequest.DeleteTopicState(name="t")], topic_names=["t"]
+        ),
+        ApiKey.CREATE_PARTITIONS: CreatePartitionsRequest(
+            topics=[CreatePartitionsRequest.CreatePartitionsTopic(name="t", count=2)]
+        ),
     }
     message = requests.get(api_key) or request_class(api_key)()
     return type(message).decode(message.encode(version), version)
 
 
-@pytest.mark.parametrize("api_key", HANDLERS)
+@pytest.mark.parametrize("api_key", [key for key, api in APIS.items() if api.failed is not None])
 def test_a_bug_is_answered_in_every_version(api_key: int) -> None:
-    handler = HANDLERS[api_key]
+    handler = APIS[api_key]
     for version in range(handler.served_from, handler.last + 1):
-        response = error_response(example(api_key, version), version)
+        response = answer_to_a_bug(example(api_key, version), version)
         assert response.api_key == api_key
         assert response.decode(response.encode(version), version)

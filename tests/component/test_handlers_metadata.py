@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from actors.broker.handlers import api_versions
-from actors.broker.handlers.registry import HANDLERS, SHARD_APIS
+from actors.broker.handlers.registry import APIS
 from actors.wire.api_keys import ApiKey
 from actors.wire.errors import ErrorCode
 from actors.wire.framing import decode_response, encode_response
@@ -33,9 +33,9 @@ def test_api_versions_advertises_what_works(tmp_path: Path, version: int) -> Non
     )
     ranges = {key.api_key: (key.min_version, key.max_version) for key in answer.api_keys}
     assert answer.error_code == 0
-    assert set(ranges) == set(HANDLERS) | set(SHARD_APIS)
-    for key, (first, last) in ranges.items():
-        served_from = HANDLERS[key].served_from if key in HANDLERS else first
+    assert set(ranges) == set(APIS)
+    for key, (_, last) in ranges.items():
+        served_from = APIS[key].served_from
         known = (request_class(key), response_class(key))
         assert all(cls.min_version <= served_from <= last <= cls.max_version for cls in known)
 
@@ -43,8 +43,8 @@ def test_api_versions_advertises_what_works(tmp_path: Path, version: int) -> Non
 def test_produce_is_advertised_from_0_for_older_librdkafka(tmp_path: Path) -> None:
     answer = Broker(tmp_path).ask(ApiVersionsRequest(), 0)
     assert [key.min_version for key in answer.api_keys if key.api_key == ApiKey.PRODUCE] == [0]
-    assert not any(HANDLERS[ApiKey.PRODUCE].serves(version) for version in (0, 1, 2, 14))
-    assert HANDLERS[ApiKey.PRODUCE].serves(3)
+    assert not any(APIS[ApiKey.PRODUCE].serves(version) for version in (0, 1, 2, 14))
+    assert APIS[ApiKey.PRODUCE].serves(3)
 
 
 # The table of what clients of our day send: api key -> versions.
@@ -70,8 +70,7 @@ REAL_CLIENTS = {
 
 @pytest.mark.parametrize("api_key", REAL_CLIENTS)
 def test_every_version_that_real_clients_send_is_served(api_key: int) -> None:
-    first, last = SHARD_APIS.get(api_key) or (HANDLERS[api_key].served_from, HANDLERS[api_key].last)
-    assert all(first <= version <= last for version in REAL_CLIENTS[api_key])
+    assert all(APIS[api_key].serves(version) for version in REAL_CLIENTS[api_key])
 
 
 @pytest.mark.parametrize("version", [3, 4])

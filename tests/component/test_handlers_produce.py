@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from actors.broker.handlers.registry import error_response
 from actors.log.batch import build_batch, read_records
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import InitProducerIdRequest, ProduceRequest
 from placement.metadata import OFFSETS_TOPIC
-from tests.support.handler_helpers import Broker, led_by
+from tests.support.handler_helpers import Broker, answer_to_a_bug, led_by
 from tests.support.log_helpers import values
 
 VERSIONS = range(3, 14)
@@ -231,7 +230,7 @@ def test_a_bug_is_answered_partition_by_partition(tmp_path: Path, version: int) 
     broker = Broker(tmp_path)
     broker.topic("t", led_by(0), led_by(0))
     message = request(broker, ("t", 0, values(b"a")), ("t", 1, values(b"b")))
-    response = error_response(message, version)
+    response = answer_to_a_bug(message, version)
     assert response.encode(version)
     assert codes(response) == [-1, -1]
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from kio.schema.index import api_key_map
 
-from actors.broker.handlers import not_served
+from actors.broker.handlers.registry import APIS, Api, Runs
 from actors.wire.api_keys import ApiKey
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import (
@@ -37,16 +37,18 @@ GROUPS: dict[type[Any], dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("api", not_served.APIS, ids=lambda api: ApiKey(api.API.api_key).name)
-def test_a_group_protocol_that_is_not_served_is_refused_by_name(tmp_path: Path, api: not_served.NotServed) -> None:
+REFUSED = [api for api in APIS.values() if api.runs is Runs.NOWHERE]
+
+
+@pytest.mark.parametrize("api", REFUSED, ids=lambda api: api.key.name)
+def test_a_group_protocol_that_is_not_served_is_refused_by_name(tmp_path: Path, api: Api) -> None:
     broker = Broker(tmp_path)
-    first, last = api.VERSIONS
-    for version in range(first, last + 1):
-        response = broker.ask(api.API(**GROUPS.get(api.API, {})), version)
-        refused = response.groups if api.API in GROUPS else [response]
+    for version in range(api.first, api.last + 1):
+        response = broker.ask(api.request(**GROUPS.get(api.request, {})), version)
+        refused = response.groups if api.request in GROUPS else [response]
         assert [each.error_code for each in refused] == [ErrorCode.UNSUPPORTED_VERSION] * len(refused)
         assert all("not served" in each.error_message for each in refused)
-        if api.API in GROUPS:
+        if api.request in GROUPS:
             assert [each.group_id for each in refused] == ["a", "b"]
 
 
@@ -58,7 +60,7 @@ def test_a_consumer_of_the_new_protocol_is_told_what_to_set(tmp_path: Path) -> N
 def test_what_is_refused_stands_in_api_versions(tmp_path: Path) -> None:
     request = ApiVersionsRequest(client_software_name="t", client_software_version="1")
     listed = {each.api_key: (each.min_version, each.max_version) for each in Broker(tmp_path).ask(request, 3).api_keys}
-    assert {api.API.api_key: api.VERSIONS for api in not_served.APIS}.items() <= listed.items()
+    assert {api.key: (api.first, api.last) for api in REFUSED}.items() <= listed.items()
 
 
 def test_every_api_of_kafka_has_its_name() -> None:

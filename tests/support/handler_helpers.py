@@ -12,7 +12,7 @@ from typing import Any
 
 from actors.broker.connection import Connection
 from actors.broker.context import BrokerContext, Request
-from actors.broker.handlers.registry import HANDLERS
+from actors.broker.handlers.registry import APIS
 from actors.broker.slots import Slot
 from actors.controller.decisions import topics
 from actors.log.data_dir import DataDir
@@ -254,8 +254,9 @@ class Broker:
         """Have a request handled as the broker does, from its bytes to its answer's bytes."""
         frame = encode_request(message, version, 7, "tests")[4:]
         header = decode_request_header(frame)
-        handler = HANDLERS[header.api_key]
+        handler = APIS[header.api_key]
         assert handler.serves(version)
+        assert handler.handle is not None
         decoded: Any = type(message).decode(frame, version, header.body_offset)
         connection = connection or self.connection
         silent = header.api_key == 0 and decoded.acks == 0
@@ -270,6 +271,13 @@ class Broker:
     def ask(self, message: Any, version: int) -> Any:
         """The answer to a request that is answered at once."""
         return self.send(message, version).response
+
+
+def answer_to_a_bug(message: Any, version: int) -> Any:
+    """What a request is answered with when its handler has raised."""
+    failed = APIS[message.api_key].failed
+    assert failed is not None
+    return failed(message, version, ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
 def led_by(leader: int, *others: int, epoch: int = 0, isr: tuple[int, ...] | None = None) -> PartitionInfo:

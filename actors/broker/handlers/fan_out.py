@@ -10,7 +10,6 @@ from typing import Any
 
 from actors.broker.context import BrokerContext, Request
 from actors.group_api import offset_fetch
-from actors.wire.api_keys import ApiKey
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import (
     ApiMessage,
@@ -117,11 +116,3 @@ def offset_fetch_groups(context: BrokerContext, request: Request) -> None:
         return OffsetFetchResponse(groups=[g for a in answers for g in a.groups])
 
     _gather(context, request.version, parts, merge, request.reply)
-
-
-HANDLERS: dict[int, Callable[[BrokerContext, Request], None]] = {
-    ApiKey.OFFSET_FETCH: offset_fetch_groups,
-    ApiKey.DESCRIBE_GROUPS: describe_groups,
-    ApiKey.LIST_GROUPS: list_groups,
-    ApiKey.DELETE_GROUPS: delete_groups,
-}

@@ -83,14 +83,18 @@ def _share_offsets(message: DescribeShareGroupOffsetsRequest, code: ErrorCode, t
 
 
 # The versions of Kafka 4.1.
-APIS = (
-    NotServed(ConsumerGroupHeartbeatRequest, (0, 1), CONSUMER, _whole(ConsumerGroupHeartbeatResponse)),
-    NotServed(ConsumerGroupDescribeRequest, (0, 1), CONSUMER, _consumer_groups),
-    NotServed(ShareGroupHeartbeatRequest, (1, 1), SHARE, _whole(ShareGroupHeartbeatResponse)),
-    NotServed(ShareGroupDescribeRequest, (1, 1), SHARE, _share_groups),
-    NotServed(ShareFetchRequest, (1, 1), SHARE, _whole(ShareFetchResponse)),
-    NotServed(ShareAcknowledgeRequest, (1, 1), SHARE, _whole(ShareAcknowledgeResponse)),
-    NotServed(DescribeShareGroupOffsetsRequest, (0, 0), SHARE, _share_offsets),
-    NotServed(AlterShareGroupOffsetsRequest, (0, 0), SHARE, _whole(AlterShareGroupOffsetsResponse)),
-    NotServed(DeleteShareGroupOffsetsRequest, (0, 0), SHARE, _whole(DeleteShareGroupOffsetsResponse)),
+CONSUMER_GROUP_HEARTBEAT = NotServed(
+    ConsumerGroupHeartbeatRequest, (0, 1), CONSUMER, _whole(ConsumerGroupHeartbeatResponse)
+)
+CONSUMER_GROUP_DESCRIBE = NotServed(ConsumerGroupDescribeRequest, (0, 1), CONSUMER, _consumer_groups)
+SHARE_GROUP_HEARTBEAT = NotServed(ShareGroupHeartbeatRequest, (1, 1), SHARE, _whole(ShareGroupHeartbeatResponse))
+SHARE_GROUP_DESCRIBE = NotServed(ShareGroupDescribeRequest, (1, 1), SHARE, _share_groups)
+SHARE_FETCH = NotServed(ShareFetchRequest, (1, 1), SHARE, _whole(ShareFetchResponse))
+SHARE_ACKNOWLEDGE = NotServed(ShareAcknowledgeRequest, (1, 1), SHARE, _whole(ShareAcknowledgeResponse))
+DESCRIBE_SHARE_GROUP_OFFSETS = NotServed(DescribeShareGroupOffsetsRequest, (0, 0), SHARE, _share_offsets)
+ALTER_SHARE_GROUP_OFFSETS = NotServed(
+    AlterShareGroupOffsetsRequest, (0, 0), SHARE, _whole(AlterShareGroupOffsetsResponse)
+)
+DELETE_SHARE_GROUP_OFFSETS = NotServed(
+    DeleteShareGroupOffsetsRequest, (0, 0), SHARE, _whole(DeleteShareGroupOffsetsResponse)
 )

@@ -1,11 +1,16 @@
-"""The table of what this broker serves: API key -> versions, handler, error answer. ApiVersions is made from it."""
+"""THE table of requests: a row for each API that clients may send, with all that is to be known before it is handled.
+
+Dispatch, ApiVersions and docs/protocol.md are made of it. What a version carries stands with its handler (`VERSIONS`),
+which for requests of groups is in `actors.group_api`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 from types import ModuleType
-from typing import Any
+from typing import Any, Final
 
 from actors import group_api as groups
 from actors.broker.context import BrokerContext, Request
@@ -28,6 +33,7 @@ from actors.broker.handlers import (
     describe_topic_partitions,
     describe_user_scram_credentials,
     elect_leaders,
+    fan_out,
     fetch,
     find_coordinator,
     get_telemetry_subscriptions,
@@ -43,82 +49,179 @@ from actors.broker.handlers import (
     produce,
     update_features,
 )
-from actors.wire.errors import ErrorCode
+from actors.broker.handlers.rights import (
+    ALTER_CLUSTER,
+    ALTER_CONFIGS_CLUSTER,
+    ALTER_CONFIGS_GROUP,
+    ALTER_CONFIGS_TOPIC,
+    ALTER_TOPIC,
+    CLUSTER_ACTION,
+    CREATE_CLUSTER,
+    CREATE_TOPIC,
+    DELETE_CLUSTER,
+    DELETE_GROUP,
+    DELETE_TOPIC,
+    DESCRIBE_CLUSTER,
+    DESCRIBE_CONFIGS_CLUSTER,
+    DESCRIBE_CONFIGS_GROUP,
+    DESCRIBE_CONFIGS_TOPIC,
+    DESCRIBE_GROUP,
+    DESCRIBE_TOPIC,
+    DESCRIBE_TRANSACTIONAL_ID,
+    IDEMPOTENT_WRITE,
+    NOTHING,
+    READ_GROUP,
+    READ_TOPIC,
+    WRITE_TOPIC,
+    WRITE_TRANSACTIONAL_ID,
+    Right,
+)
+from actors.wire.api_keys import ApiKey
 from actors.wire.messages import ApiMessage
+
+Handle = Callable[[BrokerContext, Request], ApiMessage | None]
+Failed = Callable[..., ApiMessage]
+
+SOCKET_LIMIT: Final = "socket.request.max.bytes"
+GROUP_LIMIT: Final = "coterie.group.request.max.bytes"
+
+
+class Runs(Enum):
+    """Where a request is handled. The values stand in docs/protocol.md."""
+
+    BROKER = "broker"
+    SHARD = "partition actor"
+    CONTROLLER = "controller"
+    NOWHERE = "refused"
 
 
 @dataclass(frozen=True, slots=True)
-class Handler:
+class Api:
     """One API. Versions `first` to `last` are advertised, those below `served_from` not served all the same.
 
-    `handle` returns the response, or None if it answers later (`Request.reply`) or never (acks=0).
-    `failed(message, version, code, text)` is the response that refuses a whole request.
+    `handle` returns the response, or None if it answers later (`Request.reply`) or never (acks=0). Without it each
+    request goes to its group's shard as it came. `failed(message, version, code, text)` is the response that refuses
+    a whole request; without it the connection is closed when a handler raises.
     """
 
-    api_key: int
+    key: ApiKey
     first: int
     last: int
     served_from: int
+    runs: Runs
+    rights: tuple[Right, ...]
+    """What a client may be asked for. Whether for one of them or all, and for what, is the handler's to say."""
     request: type[ApiMessage]
-    handle: Callable[[BrokerContext, Request], ApiMessage | None]
-    failed: Callable[..., ApiMessage]
+    handle: Handle | None
+    failed: Failed | None
+    relayed: bool = False
+    """Whether it is about one group, which its first field names: then it is sent on to that group's shard."""
+    limit: str = SOCKET_LIMIT
+    """The setting that bounds its size."""
 
     def serves(self, version: int) -> bool:
         """Whether requests of this version can be handled; a connection that sends another is closed."""
         return self.served_from <= version <= self.last
 
 
-def _handler(module: ModuleType | not_served.NotServed) -> Handler:
+_Module = ModuleType | not_served.NotServed
+_Needs = Right | tuple[Right, ...]
+
+
+def _api(module: _Module, runs: Runs, needs: _Needs, handle: Handle | None, failed: Failed | None, **more: Any) -> Api:
     first, last = module.VERSIONS
     served_from = getattr(module, "SERVED_FROM", first)
-    return Handler(module.API.api_key, first, last, served_from, module.API, module.handle, module.failed)
+    rights = (needs,) if isinstance(needs, Right) else needs
+    return Api(ApiKey(module.API.api_key), first, last, served_from, runs, rights, module.API, handle, failed, **more)
 
 
-HANDLERS: dict[int, Handler] = {
-    module.API.api_key: _handler(module)
-    for module in (
-        produce,
-        fetch,
-        list_offsets,
-        metadata,
-        find_coordinator,
-        api_versions,
-        create_topics,
-        delete_topics,
-        create_partitions,
-        delete_records,
-        describe_configs,
-        alter_configs,
-        incremental_alter_configs,
-        describe_cluster,
-        init_producer_id,
-        offset_for_leader_epoch,
-        elect_leaders,
-        alter_partition_reassignments,
-        list_partition_reassignments,
-        alter_replica_log_dirs,
-        describe_acls,
-        describe_client_quotas,
-        describe_log_dirs,
-        describe_producers,
-        describe_quorum,
-        describe_topic_partitions,
-        describe_user_scram_credentials,
-        get_telemetry_subscriptions,
-        list_config_resources,
-        list_transactions,
-        update_features,
-        *not_served.APIS,
-    )
-}
-
-# What offsets partitions answer: (first, last) by API key.
-SHARD_APIS: dict[int, tuple[int, int]] = groups.VERSIONS
-
-api_versions.ADVERTISED.update(SHARD_APIS)
-api_versions.ADVERTISED.update((key, (handler.first, handler.last)) for key, handler in HANDLERS.items())
+def _own(module: ModuleType, needs: _Needs) -> Api:
+    """The broker that is asked answers."""
+    return _api(module, Runs.BROKER, needs, module.handle, module.failed)
 
 
-def error_response(message: Any, version: int, code: ErrorCode = ErrorCode.UNKNOWN_SERVER_ERROR) -> ApiMessage:
-    """What a request of ours is answered with when its handler raised: a bug then costs that request alone."""
-    return HANDLERS[message.api_key].failed(message, version, code, None)
+def _decided(module: ModuleType, needs: _Needs) -> Api:
+    """The controller decides; the broker asks it."""
+    return _api(module, Runs.CONTROLLER, needs, module.handle, module.failed)
+
+
+def _relayed(module: ModuleType, needs: _Needs, several: Handle | None = None) -> Api:
+    """The group's shard answers; `several` handles a request that names several groups."""
+    return _api(module, Runs.SHARD, needs, several, None, relayed=True, limit=GROUP_LIMIT)
+
+
+def _cut(module: ModuleType, needs: _Needs, handle: Handle) -> Api:
+    """The shards of several groups answer; the broker cuts the request and merges their answers."""
+    return _api(module, Runs.SHARD, needs, handle, None)
+
+
+def _refused(api: not_served.NotServed, needs: _Needs) -> Api:
+    """Nobody serves it: ApiVersions names it, and it is answered UNSUPPORTED_VERSION."""
+    return _api(api, Runs.NOWHERE, needs, api.handle, api.failed)
+
+
+_ROWS = (
+    # records
+    _own(produce, (WRITE_TOPIC, WRITE_TRANSACTIONAL_ID)),
+    _own(fetch, (READ_TOPIC, CLUSTER_ACTION)),
+    _own(list_offsets, DESCRIBE_TOPIC),
+    _own(offset_for_leader_epoch, (DESCRIBE_TOPIC, CLUSTER_ACTION)),
+    _own(delete_records, DELETE_TOPIC),
+    _own(init_producer_id, (IDEMPOTENT_WRITE, WRITE_TOPIC, WRITE_TRANSACTIONAL_ID)),
+    _own(describe_producers, READ_TOPIC),
+    _own(list_transactions, DESCRIBE_TRANSACTIONAL_ID),
+    # groups
+    _own(find_coordinator, (DESCRIBE_GROUP, DESCRIBE_TRANSACTIONAL_ID, CLUSTER_ACTION)),
+    _relayed(groups.join_group, READ_GROUP),
+    _relayed(groups.sync_group, READ_GROUP),
+    _relayed(groups.heartbeat, READ_GROUP),
+    _relayed(groups.leave_group, READ_GROUP),
+    _relayed(groups.offset_commit, (READ_GROUP, READ_TOPIC)),
+    _relayed(groups.offset_fetch, (DESCRIBE_GROUP, DESCRIBE_TOPIC), fan_out.offset_fetch_groups),
+    _relayed(groups.offset_delete, (DELETE_GROUP, READ_TOPIC)),
+    _cut(groups.describe_groups, DESCRIBE_GROUP, fan_out.describe_groups),
+    _cut(groups.list_groups, (DESCRIBE_CLUSTER, DESCRIBE_GROUP), fan_out.list_groups),
+    _cut(groups.delete_groups, DELETE_GROUP, fan_out.delete_groups),
+    # topics
+    _own(metadata, (DESCRIBE_TOPIC, CREATE_CLUSTER, CREATE_TOPIC)),
+    _own(describe_topic_partitions, DESCRIBE_TOPIC),
+    _decided(create_topics, (CREATE_CLUSTER, CREATE_TOPIC, DESCRIBE_CONFIGS_TOPIC)),
+    _decided(delete_topics, (DELETE_CLUSTER, DELETE_TOPIC, DESCRIBE_TOPIC)),
+    _decided(create_partitions, ALTER_TOPIC),
+    _decided(elect_leaders, ALTER_CLUSTER),
+    _decided(alter_partition_reassignments, ALTER_CLUSTER),
+    _own(list_partition_reassignments, DESCRIBE_CLUSTER),
+    # settings
+    _own(describe_configs, (DESCRIBE_CONFIGS_TOPIC, DESCRIBE_CONFIGS_GROUP, DESCRIBE_CONFIGS_CLUSTER)),
+    _decided(alter_configs, (ALTER_CONFIGS_TOPIC, ALTER_CONFIGS_GROUP, ALTER_CONFIGS_CLUSTER)),
+    _decided(incremental_alter_configs, (ALTER_CONFIGS_TOPIC, ALTER_CONFIGS_GROUP, ALTER_CONFIGS_CLUSTER)),
+    _own(list_config_resources, DESCRIBE_CONFIGS_CLUSTER),
+    _own(describe_client_quotas, DESCRIBE_CONFIGS_CLUSTER),
+    # the cluster
+    _own(api_versions, NOTHING),
+    _own(describe_cluster, NOTHING),
+    _decided(describe_quorum, DESCRIBE_CLUSTER),
+    _own(update_features, ALTER_CLUSTER),
+    _own(describe_log_dirs, DESCRIBE_CLUSTER),
+    _own(alter_replica_log_dirs, ALTER_CLUSTER),
+    _own(describe_acls, DESCRIBE_CLUSTER),
+    _own(describe_user_scram_credentials, DESCRIBE_CLUSTER),
+    _own(get_telemetry_subscriptions, NOTHING),
+    # what clients look for, and are told that it is not there
+    _refused(not_served.CONSUMER_GROUP_HEARTBEAT, (READ_GROUP, DESCRIBE_TOPIC)),
+    _refused(not_served.CONSUMER_GROUP_DESCRIBE, (DESCRIBE_GROUP, DESCRIBE_TOPIC)),
+    _refused(not_served.SHARE_GROUP_HEARTBEAT, (READ_GROUP, DESCRIBE_TOPIC)),
+    _refused(not_served.SHARE_GROUP_DESCRIBE, (DESCRIBE_GROUP, DESCRIBE_TOPIC)),
+    _refused(not_served.SHARE_FETCH, (READ_GROUP, READ_TOPIC)),
+    _refused(not_served.SHARE_ACKNOWLEDGE, (READ_GROUP, READ_TOPIC)),
+    _refused(not_served.DESCRIBE_SHARE_GROUP_OFFSETS, (DESCRIBE_GROUP, DESCRIBE_TOPIC)),
+    _refused(not_served.ALTER_SHARE_GROUP_OFFSETS, (READ_GROUP, READ_TOPIC)),
+    _refused(not_served.DELETE_SHARE_GROUP_OFFSETS, (DELETE_GROUP, READ_TOPIC)),
+)
+
+APIS: Final[dict[int, Api]] = {api.key: api for api in sorted(_ROWS, key=lambda api: api.key)}
+"""The table, by API key."""
+
+ADVERTISED: Final = {int(key): (api.first, api.last) for key, api in APIS.items()}
+"""What ApiVersions says: first and last version by API key."""
+api_versions.ADVERTISED.update(ADVERTISED)

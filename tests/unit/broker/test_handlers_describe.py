@@ -11,7 +11,7 @@ import pytest
 from actors.broker.handlers import describe_log_dirs
 from actors.broker.handlers.describe_quorum import CONTROLLER_ID, METADATA_TOPIC
 from actors.broker.handlers.features import FEATURES
-from actors.broker.handlers.registry import HANDLERS, error_response
+from actors.broker.handlers.registry import APIS
 from actors.wire.api_keys import ApiKey
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import (
@@ -33,7 +33,7 @@ from actors.wire.messages import (
 )
 from actors.wire.operations import TOPIC_OPERATIONS
 from placement.metadata import broker_record
-from tests.support.handler_helpers import NOW_MS, Broker, led_by
+from tests.support.handler_helpers import NOW_MS, Broker, answer_to_a_bug, led_by
 from tests.support.log_helpers import values
 
 NEW_APIS = (
@@ -63,9 +63,9 @@ def written(broker: Broker, topic: str, *items: bytes, **options: Any) -> int:
 
 @pytest.mark.parametrize("api_key", NEW_APIS)
 def test_whole_requests_are_refused_in_every_version(api_key: int) -> None:
-    handler = HANDLERS[api_key]
+    handler = APIS[api_key]
     for version in range(handler.first, handler.last + 1):
-        refusal = error_response(request_class(api_key)(), version)
+        refusal = answer_to_a_bug(request_class(api_key)(), version)
         assert response_class(api_key).decode(refusal.encode(version), version) is not None
 
 
