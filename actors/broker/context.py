@@ -1,24 +1,22 @@
-"""What a handler sees of the broker it runs in: metadata, logs, coordinator shards, the controller, the clock.
+"""What all parts of a broker know: who it is, its settings, the last image, its logs, the way to the controller.
 
-Handlers never touch sockets or Ray; they return a message, or park the request and answer it later.
+The protocols say what the parts are to one another: the shards, the replicas, the controller.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
-from actors.broker.connection import Connection
-from actors.broker.slots import Slot
-from actors.errors import CoterieError
+from actors.broker.commits import Commits
+from actors.broker.fetches import ParkedFetches
 from actors.log.config import LogConfig, config_docs
 from actors.log.data_dir import DataDir
 from actors.log.partition_log import PartitionLog
 from actors.settings import BrokerConfig, topic_configs, topic_value
 from actors.wire.errors import ErrorCode
-from actors.wire.framing import RequestHeader, encode_response
 from actors.wire.messages import ApiMessage
 from placement.metadata import OFFSETS_TOPIC, ClusterMetadata, PartitionInfo
 
@@ -54,9 +52,6 @@ class Shards(Protocol):
     def note_topics(self) -> None:
         """Topics have come or gone."""
 
-    def watermark(self, partition: int, offset: int) -> None:
-        """All below `offset` has committed."""
-
 
 class Replication(Protocol):
     """What becomes of records of partitions that other brokers hold, too."""
@@ -88,44 +83,6 @@ class Replication(Protocol):
         """How far this broker's log is behind the leader's watermark."""
 
 
-class LogAccessError(CoterieError):
-    """A partition cannot be used here, with the code a client is told."""
-
-    def __init__(self, code: ErrorCode) -> None:
-        super().__init__(code.name)
-        self.code = code
-
-
-@dataclass(slots=True)
-class Request:
-    """One request being handled. `slot` is None for a produce with acks=0, which nobody answers."""
-
-    header: RequestHeader
-    message: Any
-    connection: Connection
-    slot: Slot | None
-
-    @property
-    def version(self) -> int:
-        return self.header.api_version
-
-    def reply(self, response: ApiMessage) -> None:
-        """Answer a parked request. Its connection may be gone; then nothing happens."""
-        if self.slot is not None and self.slot.answer is None:
-            self.slot.finish(encode_response(response, self.header.api_version, self.header.correlation_id))
-            self.connection.flush()
-
-
-@dataclass(eq=False, slots=True)
-class ParkedFetch:
-    """A fetch that waits for bytes: `retry` tries again and says whether it has answered; True is the last try."""
-
-    retry: Callable[[bool], bool]
-    partitions: list[tuple[str, int]]
-    connection: Connection
-    timer: asyncio.TimerHandle | None = None
-
-
 def log_config(own: Mapping[str, str], config: BrokerConfig) -> LogConfig:
     """The log settings of a topic: its own over the broker's."""
     texts = {key: text for key, text in topic_configs(own, config).items() if key in _LOG_SETTINGS}
@@ -135,7 +92,10 @@ def log_config(own: Mapping[str, str], config: BrokerConfig) -> LogConfig:
 
 @dataclass(slots=True)
 class BrokerContext:
-    """The broker as its handlers know it."""
+    """What the parts of a broker share. An image replaces `config` and `metadata`; all else stays what it was made as.
+
+    Parts that know of one another's work are handed to one another where the broker is put together (`server`).
+    """
 
     broker_id: int
     config: BrokerConfig
@@ -143,42 +103,9 @@ class BrokerContext:
     controller: Controller
     loop: asyncio.AbstractEventLoop
     now_ms: Callable[[], int]
-    metadata: ClusterMetadata = field(default_factory=ClusterMetadata)
-    shards: Shards = None  # type: ignore[assignment]
-    replication: Replication = None  # type: ignore[assignment]
-    parked_fetches: dict[tuple[str, int], dict[ParkedFetch, None]] = field(default_factory=dict)
-    parked_by_connection: dict[Connection, dict[ParkedFetch, None]] = field(default_factory=dict)
-    woken: dict[ParkedFetch, None] = field(default_factory=dict)
-    producer_ids: list[int] = field(default_factory=lambda: [0, 0])
-    producer_id_waiters: list[Callable[[], None]] = field(default_factory=list)
-    creating_offsets_topic: bool = False
-    listener: tuple[str, int] | None = None
-    """The host and port it listens on for clients, once it does."""
-    told_without_effect: set[str] = field(default_factory=set)
-    """Settings whose change the log has said to have no effect."""
-    response_bytes_waiting: Callable[[], int] = lambda: 0
-    may_describe_group: Callable[[str], bool] = lambda group_id: True
-    """DESCRIBE on a group. There are no ACLs yet, so everybody may; where it is asked is settled all the same."""
-
-    # --- partitions ---
-
-    def leader_of(self, topic: str, index: int, leader_epoch: int = -1) -> PartitionInfo:
-        """The partition if this broker leads it at that epoch (-1: any). Raises LogAccessError."""
-        partition = self.metadata.partition(topic, index)
-        if partition is None:
-            raise LogAccessError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        if not self.leads(topic, index, partition):
-            raise LogAccessError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        if leader_epoch >= 0 and leader_epoch != partition.leader_epoch:
-            older = leader_epoch < partition.leader_epoch
-            raise LogAccessError(ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH)
-        return partition
-
-    def leads(self, topic: str, index: int, partition: PartitionInfo) -> bool:
-        """Whether this broker may act as the partition's leader now. With one replica nobody else can."""
-        if partition.leader != self.broker_id:
-            return False
-        return len(partition.replicas) == 1 or self.replication.leads(topic, index, partition)
+    metadata: ClusterMetadata
+    fetches: ParkedFetches
+    commits: Commits
 
     def log(self, topic: str, index: int) -> PartitionLog:
         """The log of a partition this broker leads; made at first use. Raises LogError, OSError."""
@@ -215,74 +142,7 @@ class BrokerContext:
         """`min.insync.replicas` of a topic."""
         return int(topic_value("min.insync.replicas", self.metadata.topics[topic].configs, self.config))
 
-    def appended(self, topic: str, index: int, log: PartitionLog, partition: PartitionInfo) -> None:
-        """Records were appended: move the high watermark and wake the fetches that wait for them."""
-        if len(partition.replicas) == 1:
-            log.advance_high_watermark(log.log_end_offset)
-            self.wake(topic, index)
-        else:
-            self.replication.appended(topic, index, partition)
-
-    # --- parked fetches ---
-
-    def park(self, parked: ParkedFetch, wait_ms: int) -> None:
-        """Keep a fetch until one of its partitions grows or `wait_ms` have passed."""
-        parked.timer = self.loop.call_later(wait_ms / 1000, self._expire, parked)
-        for key in parked.partitions:
-            self.parked_fetches.setdefault(key, {})[parked] = None
-        self.parked_by_connection.setdefault(parked.connection, {})[parked] = None
-
-    def wake(self, topic: str, index: int) -> None:
-        """A partition has grown or changed hands: its parked fetches try again once this turn's work is done.
-
-        Not at once, for a produce request mostly appends to several partitions that one fetch waits for.
-        """
-        waiting = self.parked_fetches.get((topic, index))
-        if waiting:
-            if not self.woken:
-                self.loop.call_soon(self._retry_woken)
-            self.woken.update(waiting)
-
-    def _retry_woken(self) -> None:
-        woken, self.woken = self.woken, {}
-        for parked in woken:
-            if parked.timer is not None and parked.retry(False):
-                self.unpark(parked)
-
-    def _expire(self, parked: ParkedFetch) -> None:
-        self.unpark(parked)
-        parked.retry(True)
-
-    def unpark(self, parked: ParkedFetch) -> None:
-        """Forget a parked fetch. Doing so twice is harmless."""
-        if parked.timer is None:
-            return
-        parked.timer.cancel()
-        parked.timer = None
-        for key in parked.partitions:
-            _discard(self.parked_fetches, key, parked)
-        _discard(self.parked_by_connection, parked.connection, parked)
-
-    def forget(self, connection: Connection) -> None:
-        """A client has gone: nothing of it stays parked."""
-        for parked in list(self.parked_by_connection.get(connection, ())):
-            self.unpark(parked)
-
-    # --- coordinators ---
-
     def offsets_partition_count(self) -> int:
         """Partitions of `__consumer_offsets`: the topic's own count once it exists, else the setting."""
         topic = self.metadata.topics.get(OFFSETS_TOPIC)
         return len(topic.partitions) if topic else int(self.config["offsets.topic.num.partitions"])
-
-    def topic_name(self, topic_id: bytes, name: str | None) -> str | None:
-        """A topic's name from its id if one is given, else the name itself."""
-        return self.metadata.names.get(topic_id) if any(topic_id) else name
-
-
-def _discard(table: dict[Any, dict[ParkedFetch, None]], key: Any, parked: ParkedFetch) -> None:
-    waiting = table.get(key)
-    if waiting is not None:
-        waiting.pop(parked, None)
-        if not waiting:
-            del table[key]

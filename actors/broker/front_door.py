@@ -6,12 +6,12 @@ import asyncio
 import logging
 import socket
 import struct
-from collections import Counter
 from typing import Any
 
+from actors.broker.clients import Clients
 from actors.broker.connection import Connection
-from actors.broker.context import BrokerContext, Request
 from actors.broker.handlers import api_versions
+from actors.broker.handlers.context import HandlerContext, Request
 from actors.broker.handlers.registry import APIS, Api
 from actors.broker.listening import PortTakenError, listen
 from actors.broker.shards.hub import ShardHub
@@ -27,7 +27,6 @@ log = logging.getLogger(__name__)
 
 _HEAD = struct.Struct(">hhih")
 _LATE_SECONDS = 1.0
-_UNREAD_SECONDS = 0.005
 _PRODUCE = ApiKey.PRODUCE
 _OFFSET_FETCH = ApiKey.OFFSET_FETCH
 
@@ -35,8 +34,11 @@ _OFFSET_FETCH = ApiKey.OFFSET_FETCH
 class FrontDoor:
     """The clients of one broker. Requests go to the handlers, those of groups to the shards."""
 
-    def __init__(self, spec: BrokerSpec, context: BrokerContext, shards: ShardHub, tick_seconds: float) -> None:
-        config = context.config
+    def __init__(
+        self, spec: BrokerSpec, context: HandlerContext, clients: Clients, shards: ShardHub, tick_seconds: float
+    ) -> None:
+        broker = context.broker
+        config = broker.config
         self.port = spec.port
         """The port that is asked for, and once it listens, the one it has."""
         self.socket_request_max_bytes = config.integer("socket.request.max.bytes")
@@ -48,15 +50,13 @@ class FrontDoor:
         self._idle_seconds = config.integer("connections.max.idle.ms") / 1000
         self._spec = spec
         self._context = context
+        self._broker = broker
+        self._clients = clients
         self._shards = shards
-        self._loop = context.loop
+        self._loop = broker.loop
         self._listener: asyncio.AbstractServer | None = None
-        self._connections: set[Connection] = set()
-        self._per_address: Counter[str] = Counter()
         self._next_connection = 0
         self._requests = 0
-        self._unread = 0
-        self._unread_until = 0.0
         self._tick_seconds = tick_seconds
         self._last_tick = self._loop.time()  # the clock of what clients do
         self._late = 0.0
@@ -71,19 +71,19 @@ class FrontDoor:
                 self._spec.bind_host,
                 self.port,
                 self._spec.port_chosen_by,
-                backlog=self._context.config.integer("socket.listen.backlog.size"),
+                backlog=self._broker.config.integer("socket.listen.backlog.size"),
             )
         except PortTakenError as error:
             raise StartError(f"broker {self._spec.broker_id} {error.strerror}") from error
         self._listener = server
         self.port = server.sockets[0].getsockname()[1]
-        self._context.listener = (self._spec.bind_host, self.port)
+        self._clients.listener = (self._spec.bind_host, self.port)
 
     def close(self) -> None:
         """Let nobody in any more, and hang up on all."""
         if self._listener is not None:
             self._listener.close()
-        for connection in list(self._connections):
+        for connection in self._clients:
             connection.close()
 
     # --- time ---
@@ -103,17 +103,17 @@ class FrontDoor:
         """Not after we stood still ourselves: what clients have said meanwhile has not been read yet."""
         if self._idle_seconds <= 0 or self._late >= _LATE_SECONDS:
             return
-        for connection in list(self._connections):
+        for connection in self._clients:
             if self._last_tick - connection.last_active > self._idle_seconds and not len(connection.slots):
                 connection.close(f"idle for more than connections.max.idle.ms={self._idle_seconds * 1000:.0f}")
 
     def load(self) -> dict[str, Any]:
         """What the controller and `coterie status` are told."""
         return {
-            "connections": len(self._connections),
+            "connections": len(self._clients),
             "requests": self._requests,
             "longest_turn_ms": round(self._longest_turn * 1000, 1),
-            "logs": len(self._context.data_dir.logs),
+            "logs": len(self._broker.data_dir.logs),
         }
 
     # --- connections ---
@@ -124,40 +124,20 @@ class FrontDoor:
 
     def on_connect(self, connection: Connection) -> bool:
         """A client has come."""
-        taken = {
-            "max.connections": len(self._connections),
-            "max.connections.per.ip": self._per_address[connection.peer],
-        }
-        for setting, count in taken.items():
-            if count >= self._context.config.integer(setting):
-                log.warning("refusing a connection from %s: %s=%d", connection.peer, setting, count)
-                return False
+        if not self._clients.admit(connection):
+            return False
         if connection.transport is not None:
             sock = connection.transport.get_extra_info("socket")
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             # A client whose machine has vanished holds its place no longer than the system's probes take.
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        self._connections.add(connection)
-        self._per_address[connection.peer] += 1
         return True
 
     def on_disconnect(self, connection: Connection, unanswered: list[Slot]) -> None:
         """A client has gone."""
-        if connection in self._connections:  # else it was refused
-            self._connections.remove(connection)
-            self._per_address[connection.peer] -= 1
-            if not self._per_address[connection.peer]:
-                del self._per_address[connection.peer]
-        self._context.forget(connection)
+        self._clients.remove(connection)
+        self._broker.fetches.forget(connection)
         self._shards.disconnected(connection, unanswered)
-
-    def response_bytes_waiting(self) -> int:
-        """Bytes of answers that clients have not taken yet, as of a moment ago."""
-        now = self._loop.time()
-        if now > self._unread_until:  # once a while: a broker may have thousands of connections
-            self._unread = sum(connection.write_buffer_size for connection in self._connections)
-            self._unread_until = now + _UNREAD_SECONDS
-        return self._unread
 
     # --- requests ---
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
-from actors.broker.context import BrokerContext
+from actors.broker.context import BrokerContext, Replication, Shards
 from actors.log.compaction import CompactionPlan, CompactionResult
 from actors.log.errors import StorageError
 from actors.log.files import remove_files
@@ -36,8 +36,10 @@ Job: TypeAlias = Callable[[str, int, PartitionLog], Coroutine[Any, Any, None]]  
 class Housekeeper:
     """Five endless jobs on the broker's loop."""
 
-    def __init__(self, context: BrokerContext) -> None:
+    def __init__(self, context: BrokerContext, replication: Replication, shards: Shards) -> None:
         self._context = context
+        self._replication = replication
+        self._shards = shards
         self._tasks: list[asyncio.Task[None]] = []
         self.compactions = 0
         self._failed_repairs: WeakKeyDictionary[PartitionLog, int] = WeakKeyDictionary()
@@ -97,16 +99,16 @@ class Housekeeper:
             log.error("%s", error)
             self._failed_repairs[each] = failed + 1
             if failed + 1 >= _REPAIRS and self._context.data_dir.logs.get((topic, index)) is each:
-                self._context.replication.failed(topic, index)
+                self._replication.failed(topic, index)
             return
         if each.failure is not None:  # the log was cut or deleted meanwhile
             return
         log.warning("%s takes appends again after: %s", each.directory.name, reason)
         if lost:
             log.error("%s: the disk has lost the last %d records", each.directory.name, lost)
-            self._context.replication.lost(topic, index)
+            self._replication.lost(topic, index)
         if topic == OFFSETS_TOPIC:  # its shard was told of refusals that may stand in the log, or knows what is lost
-            self._context.shards.reload(index)
+            self._shards.reload(index)
 
     async def _retain(self, topic: str, index: int, each: PartitionLog) -> None:
         self._remove_later(each, each.apply_retention(self._context.now_ms()))

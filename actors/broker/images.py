@@ -60,9 +60,9 @@ class Images:
         self._drop_logs(metadata)
         self._lead()
         self._replicas.apply(metadata)
-        for name, index in list(context.parked_fetches):
+        for name, index in context.fetches.partitions():
             if older.partition(name, index) != metadata.partition(name, index):
-                context.wake(name, index)
+                context.fetches.wake(name, index)
         self._configure_logs(older, everywhere=log_config({}, before) != log_config({}, context.config))
         self._shards.note_topics()
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from actors.broker.context import BrokerContext
+from actors.broker.context import BrokerContext, Done
 from actors.broker.controller_link import ControllerLink
 from actors.broker.front_door import FrontDoor
 from actors.broker.images import Images
@@ -36,6 +36,16 @@ class Contact:
         self._find_controller = find_controller
         self._loop = loop
         self.link = ControllerLink(loop, b"")  # to nobody, until a controller has been found
+        self._joined = self.link  # calls go by this one: it lags behind while another controller is being joined
+
+    @property
+    def connected(self) -> bool:
+        """Whether there is a connection to a controller that has been joined."""
+        return self._joined.connected
+
+    def call(self, operation: str, arguments: Mapping[str, Any], done: Done) -> None:
+        """Have the controller do something; `done` gets (result, None) or (None, why not)."""
+        self._joined.call(operation, arguments, done)
 
     async def join_first(self, broker_id: int) -> dict[str, Any]:
         """Join at a broker's start, when the controller may still be starting. Raises StartError."""
@@ -57,7 +67,9 @@ class Contact:
         older.close()
         self.link = link
         await link.connect(host, port)
-        return await link.ask({"type": "join"})
+        answer = await link.ask({"type": "join"})
+        self._joined = link
+        return answer
 
 
 class Registration:
@@ -147,7 +159,6 @@ class Registration:
         while not self._stopping:
             try:
                 await self._contact.join()
-                self._context.controller = self.link
                 await self._register()
             except Exception as error:
                 log.info("the controller cannot be reached yet: %s", error)

@@ -15,10 +15,19 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from actors.broker.clients import Clients
+from actors.broker.commits import Commits
 from actors.broker.context import BrokerContext, log_config
+from actors.broker.fetches import ParkedFetches
 from actors.broker.front_door import FrontDoor
+from actors.broker.handlers.context import HandlerContext
+from actors.broker.handlers.idle_settings import IdleSettings
+from actors.broker.handlers.offsets_topic import OffsetsTopic
+from actors.broker.handlers.producer_ids import ProducerIds
+from actors.broker.handlers.registry import ADVERTISED
 from actors.broker.housekeeping import Housekeeper
 from actors.broker.images import Images, with_dynamic
+from actors.broker.led import LedPartitions
 from actors.broker.registration import Contact, Registration
 from actors.broker.replication import ReplicaManager
 from actors.broker.shards.hub import ShardHub
@@ -44,16 +53,26 @@ class BrokerServer:
             lambda: contact.link.epoch,
             lambda: contact.link.last_confirmed,
         )
-        self.shards = ShardHub(context, lambda count: contact.link.send({"type": "spares", "count": count}))
+        led = LedPartitions(context, self.replicas)
+        self.shards = ShardHub(context, led, lambda count: contact.link.send({"type": "spares", "count": count}))
         self.images = Images(context, self.replicas, self.shards)
-        self.front_door = FrontDoor(spec, context, self.shards, _TICK_SECONDS)
+        self.clients = Clients(context)
+        handlers = HandlerContext(
+            context,
+            led,
+            self.replicas,
+            self.shards,
+            self.clients,
+            ProducerIds(context.controller),
+            OffsetsTopic(context.controller),
+            IdleSettings(),
+            ADVERTISED,
+        )
+        self.front_door = FrontDoor(spec, handlers, self.clients, self.shards, _TICK_SECONDS)
         self.registration = Registration(
             spec, contact, context, self.images, self.replicas, self.front_door, _TICK_SECONDS
         )
-        self.housekeeper = Housekeeper(context)
-        context.replication = self.replicas
-        context.shards = self.shards
-        context.response_bytes_waiting = self.front_door.response_bytes_waiting
+        self.housekeeper = Housekeeper(context, self.replicas, self.shards)
         self._loop = context.loop
         self._relay_listener: asyncio.AbstractServer | None = None
         self._stopping = False
@@ -71,11 +90,10 @@ class BrokerServer:
         except BaseException:
             contact.link.close()
             raise
-        return cls(
-            spec,
-            contact,
-            BrokerContext(spec.broker_id, config, data_dir, contact.link, loop, _wall_ms, metadata),
+        context = BrokerContext(
+            spec.broker_id, config, data_dir, contact, loop, _wall_ms, metadata, ParkedFetches(loop), Commits()
         )
+        return cls(spec, contact, context)
 
     @property
     def port(self) -> int:

@@ -211,11 +211,11 @@ def test_connections_beyond_the_limit_are_refused_and_a_place_that_is_free_is_gi
             third = await w.client()
             assert await third.closed()
             first.writer.close()
-            await until(lambda: len(w.server.front_door._connections) == 1)
+            await until(lambda: len(w.server.clients) == 1)
             fourth = await w.client()
             fourth.send(VERSIONS)
             assert (await fourth.answer()).error_code == 0
-            assert sum(w.server.front_door._per_address.values()) == 2
+            assert len(w.server.clients) == 2
 
     run(test())
 
@@ -226,7 +226,7 @@ def test_the_system_looks_whether_a_silent_client_is_still_there(tmp_path: Path)
             client = await w.client()
             client.send(VERSIONS)
             await client.answer()
-            (connection,) = w.server.front_door._connections
+            (connection,) = w.server.clients
             assert connection.transport is not None
             sock = connection.transport.get_extra_info("socket")
             assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
@@ -246,8 +246,8 @@ def test_an_idle_connection_is_closed_one_that_waits_for_its_answer_is_not(tmp_p
             )
             fetch = messages.FetchRequest(max_wait_ms=120_000, min_bytes=1, max_bytes=1000, topics=[topic])
             waiting.send((fetch, 11))
-            await until(lambda: w.server.context.parked_fetches, what="the fetch")
-            for connection in w.server.front_door._connections:
+            await until(lambda: len(w.server.context.fetches), what="the fetch")
+            for connection in w.server.clients:
                 connection.last_active -= 61  # nobody has said anything for so long
             assert await idle.closed()
             other = await w.client()
@@ -294,7 +294,7 @@ def test_a_broker_that_stood_still_takes_no_client_for_idle_before_it_has_listen
             client = await w.client()
             client.send(VERSIONS)
             await client.answer()
-            (connection,) = w.server.front_door._connections
+            (connection,) = w.server.clients
             connection.last_active -= 100
             w.server.front_door._last_tick -= 100  # as after SIGSTOP
             client.send(VERSIONS)  # what it said meanwhile

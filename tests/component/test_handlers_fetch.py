@@ -148,7 +148,7 @@ def test_anyone_reads_the_offsets_topic_without_a_shard(tmp_path: Path) -> None:
     info = broker.topic(OFFSETS_TOPIC, cleanup_policy="compact")
     log = broker.context.log(OFFSETS_TOPIC, 0)
     log.append_as_leader(values(b"v"), 0, broker.now_ms)
-    broker.context.appended(OFFSETS_TOPIC, 0, log, info.partitions[0])
+    broker.led.appended(OFFSETS_TOPIC, 0, log, info.partitions[0])
     assert read(broker.ask(request(broker, (OFFSETS_TOPIC, 0, 0)), 11)) == [[b"v"]]
     assert broker.shards.awaited == []
 
@@ -203,7 +203,7 @@ def test_while_clients_do_not_read_their_answers_new_ones_are_small(tmp_path: Pa
     for _ in range(30):
         produce(broker, "t", 0, b"x" * 10_000)
     assert batches_read(broker.ask(request(broker, ("t", 0, 0)), 11)) == [30]
-    broker.context.response_bytes_waiting = lambda: handler.WAITING_BYTES_MAX + 1
+    broker.clients.response_bytes_waiting = lambda: handler.WAITING_BYTES_MAX + 1
     assert batches_read(broker.ask(request(broker, ("t", 0, 0)), 11)) == [6]
     assert batches_read(broker.ask(request(broker, ("t", 0, 0), max_bytes=1), 11)) == [1]
 
@@ -218,8 +218,8 @@ def parked(broker: Broker, *wanted: tuple[str, int, int], **fields: Any) -> Pend
 
 
 def nothing_is_parked(broker: Broker) -> bool:
-    context = broker.context
-    return not (context.parked_fetches or context.parked_by_connection)
+    fetches = broker.context.fetches
+    return not (len(fetches) or fetches.partitions())
 
 
 def test_a_fetch_waits_for_records(tmp_path: Path) -> None:
@@ -290,7 +290,7 @@ def test_a_partition_that_changed_hands_is_told_at_once(tmp_path: Path) -> None:
     broker.topic("t")
     pending = parked(broker, ("t", 0, 0))
     broker.metadata.apply(partition_record("t", 0, led_by(1, epoch=1)))
-    broker.context.wake("t", 0)
+    broker.context.fetches.wake("t", 0)
     broker.loop.turn()
     assert codes(pending.response) == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
 
@@ -309,7 +309,7 @@ def test_a_client_that_has_gone_leaves_nothing_behind(tmp_path: Path) -> None:
     broker.topic("t")
     pending = parked(broker, ("t", 0, 0))
     broker.connection.connection_lost(None)
-    broker.context.forget(broker.connection)
+    broker.context.fetches.forget(broker.connection)
     assert nothing_is_parked(broker)
     broker.loop.advance(1.0)
     assert not pending.answered

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -232,11 +233,17 @@ class Permissions:
         return group_id not in self.forbidden
 
 
+def forbid(broker: Broker, *groups: str) -> Permissions:
+    permissions = Permissions(*groups)
+    broker.handlers = replace(broker.handlers, may_describe_group=permissions)
+    return permissions
+
+
 @pytest.mark.conformance("A-13")
 @pytest.mark.parametrize("version", VERSIONS)
 def test_who_may_not_describe_a_group_is_not_told_its_coordinator(tmp_path: Path, version: int) -> None:
     broker = Broker(tmp_path)
-    broker.context.may_describe_group = permissions = Permissions("g")
+    permissions = forbid(broker, "g")
     refused = (ErrorCode.GROUP_AUTHORIZATION_FAILED, -1, "", -1)
     assert found(broker, "g", version) == refused
     assert broker.controller.operations == []  # not even the topic is created for a stranger
@@ -251,7 +258,7 @@ def test_who_may_not_describe_a_group_is_not_told_its_coordinator(tmp_path: Path
 def test_one_forbidden_group_of_three_does_not_spoil_the_others(tmp_path: Path) -> None:
     broker = Broker(tmp_path, brokers=2)
     broker.topic(OFFSETS_TOPIC, *[led_by(i % 2) for i in range(50)])
-    broker.context.may_describe_group = permissions = Permissions("secret")
+    permissions = forbid(broker, "secret")
     groups = ["consume_group", "secret", "a"]  # partitions 34 and 47 are those of the first and the last
     answer = broker.ask(FindCoordinatorRequest(coordinator_keys=groups, key_type=0), 4)
     assert [(c.key, c.error_code, c.node_id, c.host, c.port) for c in answer.coordinators] == [

@@ -27,7 +27,7 @@ def filled(path: Path, **configs: str) -> Broker:
         broker.metadata.apply(partition_record("t", 0, led_by(0, epoch=epoch)))
         log = broker.context.log("t", 0)
         log.append_as_leader(values(b"v", timestamp_ms=NOW_MS - age), epoch, NOW_MS)
-        broker.context.appended("t", 0, log, broker.metadata.topics["t"].partitions[0])
+        broker.led.appended("t", 0, log, broker.metadata.topics["t"].partitions[0])
     return broker
 
 

@@ -13,6 +13,8 @@ from actors.broker.housekeeping import Housekeeper
 from actors.log.errors import StorageError
 from tests.support.log_helpers import NOW_MS, FullDisk, append, open_log, values
 
+NOBODY: Any = SimpleNamespace()  # replicas and shards that are not to be told of anything
+
 
 class Log:
     """Counts its checkpoints; the first of two cannot write one."""
@@ -52,7 +54,7 @@ def test_a_log_in_trouble_keeps_no_other_from_its_upkeep(monkeypatch, trouble):
             data_dir=SimpleNamespace(logs=logs),
             now_ms=lambda: 0,
         )
-        keeper = Housekeeper(context)
+        keeper = Housekeeper(context, NOBODY, NOBODY)
         keeper.start()
         async with asyncio.timeout(60):
             while good.checkpoints < 2 or good.retained < 2:  # noqa: ASYNC110
@@ -82,10 +84,10 @@ def test_a_log_whose_fsync_failed_takes_appends_again_without_a_restart(tmp_path
             loop=asyncio.get_running_loop(),
             data_dir=SimpleNamespace(logs={(topic, 3): log}),
             now_ms=lambda: 0,
-            shards=SimpleNamespace(reload=told.append),
-            replication=SimpleNamespace(failed=lambda *key: None),
         )
-        keeper = Housekeeper(context)
+        shards: Any = SimpleNamespace(reload=told.append)
+        replication: Any = SimpleNamespace(failed=lambda *key: None)
+        keeper = Housekeeper(context, replication, shards)
         keeper.start()
         refusals = 0
         async with asyncio.timeout(60):
@@ -119,9 +121,9 @@ def test_a_log_that_cannot_be_repaired_is_given_up_unless_another_has_its_place(
             loop=asyncio.get_running_loop(),
             data_dir=SimpleNamespace(logs=logs),
             now_ms=lambda: clock.ms,
-            replication=SimpleNamespace(failed=lambda *key: given_up.append(key)),
         )
-        keeper = Housekeeper(context)
+        replication: Any = SimpleNamespace(failed=lambda *key: given_up.append(key))
+        keeper = Housekeeper(context, replication, NOBODY)
         if made_anew:
             logs["orders", 3] = object()
         for _ in range(housekeeping._REPAIRS):
@@ -146,7 +148,7 @@ def kept(tmp_path, monkeypatch, **settings: int) -> tuple[Any, Any]:
         now_ms=lambda: clock.ms,
         clock=clock,
     )
-    return context, Housekeeper(context)
+    return context, Housekeeper(context, NOBODY, NOBODY)
 
 
 def test_records_are_flushed_once_they_have_waited_for_flush_ms(tmp_path, monkeypatch):

@@ -16,7 +16,6 @@ from test_shards import (
     Heartbeat,
     Join,
     Sync,
-    Unconfirmed,
     World,
     commit,
     fetch_offsets,
@@ -200,7 +199,7 @@ def test_parked_requests_are_sent_on_when_this_broker_leads_no_longer(tmp_path: 
             elif how == "lease":
                 shared = PartitionInfo(0, 5, (0, 1), (0, 1))
                 w.context.metadata.apply(partition_record(OFFSETS_TOPIC, 1, shared))
-                w.context.replication = Unconfirmed()  # type: ignore[assignment]
+                w.replication.leading = False
                 w.hub.tick()
             else:
                 del w.context.metadata.topics[OFFSETS_TOPIC]

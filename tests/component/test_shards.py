@@ -16,9 +16,13 @@ from typing import Any
 import msgpack
 import pytest
 
+from actors.broker.clients import Clients
+from actors.broker.commits import Commits
 from actors.broker.connection import Connection
 from actors.broker.context import BrokerContext
+from actors.broker.fetches import ParkedFetches
 from actors.broker.handlers import find_coordinator
+from actors.broker.led import LedPartitions
 from actors.broker.shards import processes as module
 from actors.broker.shards.hub import ShardHub
 from actors.links.group_status import GroupStatus, Rebalance
@@ -46,6 +50,7 @@ from placement.metadata import (
     partition_record,
     topic_record,
 )
+from tests.support.handler_helpers import Replication, handler_context
 from tests.support.runtime_helpers import run, until
 
 PARTITIONS = 4
@@ -176,12 +181,24 @@ class World:
         metadata.apply(topic_record(TopicInfo(OFFSETS_TOPIC, b"o" * 16, partitions)))
         self.data_dir = DataDir.open(path / "data", "the-cluster", 0)
         controller: Any = None
+        loop = asyncio.get_running_loop()
         self.context = BrokerContext(
-            0, config, self.data_dir, controller, asyncio.get_running_loop(), lambda: time.time_ns() // 10**6, metadata
+            0,
+            config,
+            self.data_dir,
+            controller,
+            loop,
+            lambda: time.time_ns() // 10**6,
+            metadata,
+            ParkedFetches(loop),
+            Commits(),
         )
+        self.replication = Replication()
+        replication: Any = self.replication
+        led = LedPartitions(self.context, replication)
         self.asked: list[int] = []
-        self.hub = ShardHub(self.context, self.asked.append)
-        self.context.shards = self.hub
+        self.hub = ShardHub(self.context, led, self.asked.append)
+        self.handlers = handler_context(self.context, led, replication, self.hub, Clients(self.context))
         self.socket = str(path / "s")
         self.shards: list[FakeShard] = []
 
@@ -209,7 +226,7 @@ class World:
     def coordinator(self, group: str) -> tuple[int, int]:
         """What a lookup is answered: error and broker."""
         request: Any = SimpleNamespace(message=messages.FindCoordinatorRequest(key=group), version=2)
-        answer = find_coordinator.handle(self.context, request)
+        answer = find_coordinator.handle(self.handlers, request)
         return answer.error_code, answer.node_id
 
     def write(self, partition: int, count: int) -> None:
@@ -890,13 +907,6 @@ def test_an_append_is_answered_with_its_offsets_and_the_watermark(tmp_path: Path
     run(test())
 
 
-class Unconfirmed:
-    """Replication, where nobody confirms that we lead."""
-
-    def leads(self, topic: str, index: int, partition: PartitionInfo) -> bool:
-        return False
-
-
 @pytest.mark.parametrize("what", ["not led here any more", "at another epoch", "not confirmed"])
 def test_only_the_leader_at_its_epoch_appends(tmp_path: Path, what: str) -> None:
     async def test() -> None:
@@ -910,7 +920,7 @@ def test_only_the_leader_at_its_epoch_appends(tmp_path: Path, what: str) -> None
                 led = w.context.metadata.partition(OFFSETS_TOPIC, 1)
                 assert led is not None
                 w.context.metadata.apply(partition_record(OFFSETS_TOPIC, 1, replace(led, replicas=(0, 1), isr=(0, 1))))
-                w.context.replication = Unconfirmed()
+                w.replication.leading = False  # nobody confirms that we lead
             shard.protocol.send(Kind.APPEND, 1, 9, batch(b"stale"))
             error, number, _ = await shard.hear(Kind.REFUSED)
             assert (error, number) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, 9)

@@ -278,7 +278,7 @@ def commit_answered_before_safe() -> Changes:
 def produce_answered_before_safe() -> Changes:
     """acks=all is answered when the leader has appended."""
 
-    def parked(context: Any, request: Any, response: Any, waits: Any, refuse: Any) -> None:
+    def parked(loop: Any, request: Any, response: Any, waits: Any, refuse: Any) -> None:
         request.reply(response)
 
     return [(actors.broker.handlers.produce, "Parked", parked)]

@@ -10,9 +10,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from actors.broker.clients import Clients
+from actors.broker.commits import Commits
 from actors.broker.connection import Connection
-from actors.broker.context import BrokerContext, Request
-from actors.broker.handlers.registry import APIS
+from actors.broker.context import BrokerContext
+from actors.broker.fetches import ParkedFetches
+from actors.broker.handlers.context import HandlerContext, Request
+from actors.broker.handlers.idle_settings import IdleSettings
+from actors.broker.handlers.offsets_topic import OffsetsTopic
+from actors.broker.handlers.producer_ids import ProducerIds
+from actors.broker.handlers.registry import ADVERTISED, APIS
+from actors.broker.led import LedPartitions
 from actors.broker.slots import Slot
 from actors.controller.decisions import topics
 from actors.log.data_dir import DataDir
@@ -114,6 +122,7 @@ class Controller:
         self.calls: list[tuple[str, dict[str, Any], Callable[[Any, str | None], None]]] = []
         self.operations: list[str] = []
         self.prompt = True
+        self.connected = True
         self._ids = itertools.count(1)
 
     def call(self, operation: str, arguments: Any, done: Callable[[Any, str | None], None]) -> None:
@@ -225,10 +234,21 @@ class Broker:
         self.now_ms = NOW_MS
         loop: Any = self.loop
         shards: Any = self.shards
+        self.replication: Any = Replication()
         self.context = BrokerContext(
-            0, self.config, self.data_dir, self.controller, loop, lambda: self.now_ms, self.metadata, shards
+            0,
+            self.config,
+            self.data_dir,
+            self.controller,
+            loop,
+            lambda: self.now_ms,
+            self.metadata,
+            ParkedFetches(loop),
+            Commits(),
         )
-        self.replication = self.context.replication = Replication()
+        self.led = LedPartitions(self.context, self.replication)
+        self.clients = Clients(self.context)
+        self.handlers = handler_context(self.context, self.led, self.replication, shards, self.clients)
         self.connection = self.connect()
 
     def connect(self) -> Connection:
@@ -261,7 +281,7 @@ class Broker:
         connection = connection or self.connection
         silent = header.api_key == 0 and decoded.acks == 0
         slot = None if silent else connection.slots.open(0, header.api_key, version, header.correlation_id)
-        response = handler.handle(self.context, Request(header, decoded, connection, slot))
+        response = handler.handle(self.handlers, Request(header, decoded, connection, slot))
         if response is not None:
             assert slot is not None, "nobody waits for this answer"
             slot.answer = encode_response(response, version, header.correlation_id)
@@ -271,6 +291,24 @@ class Broker:
     def ask(self, message: Any, version: int) -> Any:
         """The answer to a request that is answered at once."""
         return self.send(message, version).response
+
+
+def handler_context(
+    context: BrokerContext, led: LedPartitions, replication: Any, shards: Any, clients: Clients
+) -> HandlerContext:
+    """What handlers are given, made of these parts as a broker does it."""
+    controller = context.controller
+    return HandlerContext(
+        context,
+        led,
+        replication,
+        shards,
+        clients,
+        ProducerIds(controller),
+        OffsetsTopic(controller),
+        IdleSettings(),
+        ADVERTISED,
+    )
 
 
 def answer_to_a_bug(message: Any, version: int) -> Any:

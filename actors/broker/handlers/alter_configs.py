@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from actors.broker.context import BrokerContext, Request
 from actors.broker.handlers.altering import Operation, ask, refused
+from actors.broker.handlers.context import HandlerContext, Request
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import AlterConfigsRequest, AlterConfigsResponse, ApiMessage
 
@@ -13,7 +13,7 @@ VERSIONS = (0, 2)
 _SET = 0
 
 
-def handle(context: BrokerContext, request: Request) -> None:
+def handle(context: HandlerContext, request: Request) -> None:
     """What a resource does not name goes back to its default."""
     ask(context, request, AlterConfigsResponse, failed, _operations, replace=True)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from actors.broker.context import BrokerContext, Request
+from actors.broker.handlers.context import HandlerContext, Request
 from actors.broker.handlers.forwarding import forward
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import (
@@ -21,14 +21,14 @@ Topic = AlterPartitionReassignmentsResponse.ReassignableTopicResponse
 Partition = AlterPartitionReassignmentsResponse.ReassignablePartitionResponse
 
 
-def handle(context: BrokerContext, request: Request) -> None:
+def handle(context: HandlerContext, request: Request) -> None:
     """Answered when the move has begun; ListPartitionReassignments tells when it has ended."""
     m: AlterPartitionReassignmentsRequest = request.message
     arguments = {
         "partitions": [[t.name, p.partition_index, p.replicas] for t in m.topics for p in t.partitions],
         "allow_factor_change": request.version < 1 or m.allow_replication_factor_change,
     }
-    forward(context, request, "alter_reassignments", arguments, partial(_answer, m), failed)
+    forward(context.broker, request, "alter_reassignments", arguments, partial(_answer, m), failed)
 
 
 def _answer(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from actors.broker.context import BrokerContext, Request
+from actors.broker.context import BrokerContext
+from actors.broker.handlers.context import HandlerContext, Request
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse, ApiMessage
 
@@ -15,22 +16,22 @@ Topic = AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult
 Partition = AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult
 
 
-def handle(context: BrokerContext, request: Request) -> AlterReplicaLogDirsResponse:
+def handle(context: HandlerContext, request: Request) -> AlterReplicaLogDirsResponse:
     """Answered at once. To be asked to stay is no move, and no error."""
     m: AlterReplicaLogDirsRequest = request.message
     topics: dict[str, Topic] = {}
     for directory in m.dirs:
-        here = Path(directory.path) == context.data_dir.path.absolute()
+        here = Path(directory.path) == context.broker.data_dir.path.absolute()
         for topic in directory.topics:
             answer = topics.setdefault(topic.name, Topic(topic_name=topic.name, partitions=[]))
             for index in topic.partitions:
-                code = _code(context, topic.name, index) if here else ErrorCode.LOG_DIR_NOT_FOUND
+                code = _code(context.broker, topic.name, index) if here else ErrorCode.LOG_DIR_NOT_FOUND
                 answer.partitions.append(Partition(partition_index=index, error_code=code))
     return AlterReplicaLogDirsResponse(results=list(topics.values()))
 
 
-def _code(context: BrokerContext, topic: str, index: int) -> ErrorCode:
-    return ErrorCode.NONE if context.holds(topic, index) else ErrorCode.REPLICA_NOT_AVAILABLE
+def _code(broker: BrokerContext, topic: str, index: int) -> ErrorCode:
+    return ErrorCode.NONE if broker.holds(topic, index) else ErrorCode.REPLICA_NOT_AVAILABLE
 
 
 def failed(message: ApiMessage, version: int, code: ErrorCode, text: str | None = None) -> AlterReplicaLogDirsResponse:

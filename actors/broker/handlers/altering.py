@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from actors.broker.context import BrokerContext, Request
+from actors.broker.handlers.context import HandlerContext, Request
 from actors.broker.handlers.forwarding import forward
-from actors.settings import SETTINGS, TOPIC_SETTINGS
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import AlterConfigsResponse, ApiMessage, IncrementalAlterConfigsResponse
-
-log = logging.getLogger(__name__)
-_EFFECTIVE: dict[int, Container[str]] = {2: TOPIC_SETTINGS, 4: SETTINGS}
-"""Settings that have an effect, by the type of resource they are of."""
 
 R = TypeVar("R", AlterConfigsResponse, IncrementalAlterConfigsResponse)
 Operation = tuple[str, int, str | None]
@@ -22,7 +16,7 @@ Operation = tuple[str, int, str | None]
 
 
 def ask(
-    context: BrokerContext,
+    context: HandlerContext,
     request: Request,
     response: type[R],
     failed: Callable[[ApiMessage, int, ErrorCode, str | None], ApiMessage],
@@ -45,18 +39,10 @@ def ask(
     def answer(results: list[dict[str, Any]]) -> R:
         for resource, result in zip(resources, results, strict=True):
             if not result["error_code"]:
-                note_without_effect(context, resource["type"], (key for key, *_ in resource["operations"]))
+                context.idle_settings.note(resource["type"], (key for key, *_ in resource["operations"]))
         return answered(response, results)
 
-    forward(context, request, "alter_configs", arguments, answer, failed)
-
-
-def note_without_effect(context: BrokerContext, resource_type: int, names: Iterable[str]) -> None:
-    """Say in the log, once for each, which settings are accepted and do nothing."""
-    idle = {name for name in names if name not in _EFFECTIVE[resource_type]} - context.told_without_effect
-    if idle:
-        context.told_without_effect |= idle
-        log.warning("accepted, but without effect here: %s", ", ".join(sorted(idle)))
+    forward(context.broker, request, "alter_configs", arguments, answer, failed)
 
 
 def answered(response: type[R], results: Iterable[Mapping[str, Any]]) -> R:

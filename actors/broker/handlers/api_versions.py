@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from actors.broker.context import BrokerContext, Request
+from actors.broker.handlers.context import HandlerContext, Request
 from actors.broker.handlers.features import FEATURES
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, ApiVersionsRequest, ApiVersionsResponse
@@ -14,13 +14,10 @@ VERSIONS = (0, 4)
 
 _ZERO_FROM = 4  # clients of before refuse an answer with a feature that begins at level 0
 
-# What is served, by API key; registry.py fills it.
-ADVERTISED: dict[int, tuple[int, int]] = {}
-
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?\Z")
 
 
-def handle(context: BrokerContext, request: Request) -> ApiVersionsResponse:
+def handle(context: HandlerContext, request: Request) -> ApiVersionsResponse:
     """All ranges, or INVALID_REQUEST if the client's software name or version is illegal."""
     m: ApiVersionsRequest = request.message
     if request.version >= 3 and not (
@@ -29,13 +26,13 @@ def handle(context: BrokerContext, request: Request) -> ApiVersionsResponse:
         return failed(m, request.version, ErrorCode.INVALID_REQUEST)
     least = 0 if request.version >= _ZERO_FROM else 1
     return ApiVersionsResponse(
-        api_keys=[_range(key) for key in sorted(ADVERTISED)],
+        api_keys=[_range(key, *versions) for key, versions in context.advertised.items()],
         supported_features=[
             ApiVersionsResponse.SupportedFeatureKey(name=name, min_version=f.first, max_version=f.last)
             for name, f in FEATURES.items()
             if f.first >= least
         ],
-        finalized_features_epoch=context.metadata.version,
+        finalized_features_epoch=context.broker.metadata.version,
         finalized_features=[
             ApiVersionsResponse.FinalizedFeatureKey(name=name, max_version_level=f.level, min_version_level=f.level)
             for name, f in FEATURES.items()
@@ -46,11 +43,10 @@ def handle(context: BrokerContext, request: Request) -> ApiVersionsResponse:
 
 def unsupported() -> ApiVersionsResponse:
     """The answer, to be encoded in version 0, to an ApiVersions request of a version not served."""
-    return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[_range(API.api_key)])
+    return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[_range(API.api_key, *VERSIONS)])
 
 
-def _range(api_key: int) -> ApiVersionsResponse.ApiVersion:
-    first, last = ADVERTISED[api_key]
+def _range(api_key: int, first: int, last: int) -> ApiVersionsResponse.ApiVersion:
     return ApiVersionsResponse.ApiVersion(api_key=api_key, min_version=first, max_version=last)
 
 

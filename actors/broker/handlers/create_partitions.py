@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.broker.context import BrokerContext, Request
+from actors.broker.handlers.context import HandlerContext, Request
 from actors.broker.handlers.forwarding import forward
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, CreatePartitionsRequest, CreatePartitionsResponse
@@ -15,11 +15,11 @@ VERSIONS = (0, 3)
 Result = CreatePartitionsResponse.CreatePartitionsTopicResult
 
 
-def handle(context: BrokerContext, request: Request) -> None:
+def handle(context: HandlerContext, request: Request) -> None:
     """`count` is a topic's new total."""
     m: CreatePartitionsRequest = request.message
     arguments = {"topics": [_arguments(topic) for topic in m.topics], "validate_only": m.validate_only}
-    forward(context, request, "create_partitions", arguments, _answer, failed)
+    forward(context.broker, request, "create_partitions", arguments, _answer, failed)
 
 
 def _arguments(topic: CreatePartitionsRequest.CreatePartitionsTopic) -> dict[str, Any]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.broker.context import BrokerContext, Request
-from actors.broker.handlers.altering import note_without_effect
+from actors.broker.context import BrokerContext
+from actors.broker.handlers.context import HandlerContext, Request
 from actors.broker.handlers.forwarding import forward
 from actors.settings import topic_config_names, topic_config_value
 from actors.wire.errors import ErrorCode
@@ -19,7 +19,7 @@ _TOPIC = 2
 Result = CreateTopicsResponse.CreatableTopicResult
 
 
-def handle(context: BrokerContext, request: Request) -> CreateTopicsResponse | None:
+def handle(context: HandlerContext, request: Request) -> CreateTopicsResponse | None:
     """Topics that cannot even be asked for are refused here; the others' results stand beside theirs."""
     m: CreateTopicsRequest = request.message
     refused = {i: result for i, topic in enumerate(m.topics) if (result := _refused(topic)) is not None}
@@ -32,7 +32,7 @@ def handle(context: BrokerContext, request: Request) -> CreateTopicsResponse | N
     if not asked:
         return answer([])
     arguments = {"topics": [_arguments(topic) for topic in asked], "validate_only": m.validate_only}
-    forward(context, request, "create_topics", arguments, answer, failed)
+    forward(context.broker, request, "create_topics", arguments, answer, failed)
     return None
 
 
@@ -59,7 +59,7 @@ def _arguments(topic: CreateTopicsRequest.CreatableTopic) -> dict[str, Any]:
     }
 
 
-def _result(context: BrokerContext, topic: CreateTopicsRequest.CreatableTopic, result: dict[str, Any]) -> Result:
+def _result(context: HandlerContext, topic: CreateTopicsRequest.CreatableTopic, result: dict[str, Any]) -> Result:
     made = Result(
         name=result["name"],
         topic_id=result["topic_id"],
@@ -69,20 +69,20 @@ def _result(context: BrokerContext, topic: CreateTopicsRequest.CreatableTopic, r
         replication_factor=result["factor"],
     )
     if not result["error_code"]:
-        note_without_effect(context, _TOPIC, (config.name for config in topic.configs))
-        made.configs = _configs(context, topic)
+        context.idle_settings.note(_TOPIC, (config.name for config in topic.configs))
+        made.configs = _configs(context.broker, topic)
     return made
 
 
 def _configs(
-    context: BrokerContext, topic: CreateTopicsRequest.CreatableTopic
+    broker: BrokerContext, topic: CreateTopicsRequest.CreatableTopic
 ) -> list[CreateTopicsResponse.CreatableTopicConfigs]:
     """Every setting of the new topic (KIP-525)."""
-    known = context.metadata.topics.get(topic.name)
+    known = broker.metadata.topics.get(topic.name)
     own = (
         known.configs if known else {config.name: config.value for config in topic.configs if config.value is not None}
     )
-    values = (topic_config_value(name, own, context.config) for name in topic_config_names(own))
+    values = (topic_config_value(name, own, broker.config) for name in topic_config_names(own))
     return [
         CreateTopicsResponse.CreatableTopicConfigs(
             name=v.name, value=v.value, read_only=v.read_only, config_source=v.source

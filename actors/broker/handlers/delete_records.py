@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 from functools import partial
 
-from actors.broker.context import BrokerContext, LogAccessError, Request
+from actors.broker.handlers.context import HandlerContext, Request
 from actors.broker.handlers.parked import Awaited, Parked
+from actors.broker.led import LogAccessError
 from actors.log.errors import LogError
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, DeleteRecordsRequest, DeleteRecordsResponse
@@ -21,7 +22,7 @@ Partition = DeleteRecordsResponse.DeleteRecordsPartitionResult
 Topic = DeleteRecordsResponse.DeleteRecordsTopicResult
 
 
-def handle(context: BrokerContext, request: Request) -> DeleteRecordsResponse | None:
+def handle(context: HandlerContext, request: Request) -> DeleteRecordsResponse | None:
     """Answered when no replica in sync has the records any more; offset -1 stands for the high watermark."""
     m: DeleteRecordsRequest = request.message
     waits: list[Awaited] = []
@@ -37,7 +38,7 @@ def handle(context: BrokerContext, request: Request) -> DeleteRecordsResponse | 
         ]
     )
     if waits:
-        Parked(context, request, response, waits, _refuse)
+        Parked(context.broker.loop, request, response, waits, _refuse)
         return None
     return response
 
@@ -47,12 +48,12 @@ def _refuse(answer: Partition, code: ErrorCode) -> None:
     answer.low_watermark = -1
 
 
-def _partition(context: BrokerContext, topic: str, index: int, offset: int, waits: list[Awaited]) -> Partition:
+def _partition(context: HandlerContext, topic: str, index: int, offset: int, waits: list[Awaited]) -> Partition:
     if topic in INTERNAL_TOPICS:
         return _refused(index, ErrorCode.INVALID_TOPIC_EXCEPTION)
     try:
-        info = context.leader_of(topic, index)
-        start = context.log(topic, index).delete_records_before(offset)
+        info = context.led.leader_of(topic, index)
+        start = context.broker.log(topic, index).delete_records_before(offset)
     except LogAccessError as error:
         return _refused(index, error.code)
     except LogError as error:

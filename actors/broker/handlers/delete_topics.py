@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.broker.context import BrokerContext, Request
+from actors.broker.handlers.context import HandlerContext, Request
 from actors.broker.handlers.forwarding import forward
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, DeleteTopicsRequest, DeleteTopicsResponse
@@ -19,14 +19,14 @@ _DISABLED_FROM = 3
 _NO_ID = bytes(16)
 
 
-def handle(context: BrokerContext, request: Request) -> None:
+def handle(context: HandlerContext, request: Request) -> None:
     """Topics are named, from version 6 on by name or id (KIP-516)."""
     m: DeleteTopicsRequest = request.message
 
     def answer(results: list[dict[str, Any]]) -> DeleteTopicsResponse:
         return DeleteTopicsResponse(responses=[_result(result, request.version) for result in results])
 
-    forward(context, request, "delete_topics", {"topics": _asked(m, request.version)}, answer, failed)
+    forward(context.broker, request, "delete_topics", {"topics": _asked(m, request.version)}, answer, failed)
 
 
 def _asked(m: DeleteTopicsRequest, version: int) -> list[dict[str, Any]]:

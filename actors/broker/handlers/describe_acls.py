@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.broker.context import BrokerContext, Request
+from actors.broker.handlers.context import HandlerContext, Request
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, DescribeAclsRequest, DescribeAclsResponse
 
@@ -10,7 +10,7 @@ API = DescribeAclsRequest
 VERSIONS = (1, 3)
 
 
-def handle(context: BrokerContext, request: Request) -> DescribeAclsResponse:
+def handle(context: HandlerContext, request: Request) -> DescribeAclsResponse:
     """Answered at once."""
     text = "there are no ACLs: this broker has no authorizer"
     return failed(request.message, request.version, ErrorCode.SECURITY_DISABLED, text)

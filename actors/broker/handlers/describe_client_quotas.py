@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.broker.context import BrokerContext, Request
+from actors.broker.handlers.context import HandlerContext, Request
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, DescribeClientQuotasRequest, DescribeClientQuotasResponse
 
@@ -10,7 +10,7 @@ API = DescribeClientQuotasRequest
 VERSIONS = (0, 1)
 
 
-def handle(context: BrokerContext, request: Request) -> DescribeClientQuotasResponse:
+def handle(context: HandlerContext, request: Request) -> DescribeClientQuotasResponse:
     """Answered at once: no entity has a quota, whatever is asked for."""
     return DescribeClientQuotasResponse(error_message=None, entries=[])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.broker.context import BrokerContext, Request
+from actors.broker.handlers.context import HandlerContext, Request
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, DescribeClusterRequest, DescribeClusterResponse
 from actors.wire.operations import CLUSTER_OPERATIONS, NOT_ASKED
@@ -13,7 +13,7 @@ VERSIONS = (0, 2)
 BROKERS, CONTROLLERS = 1, 2
 
 
-def handle(context: BrokerContext, request: Request) -> DescribeClusterResponse:
+def handle(context: HandlerContext, request: Request) -> DescribeClusterResponse:
     """Answered at once. Every broker passes on what the controller decides; the one with the least id is named."""
     m: DescribeClusterRequest = request.message
     if m.endpoint_type != BROKERS:
@@ -21,10 +21,10 @@ def handle(context: BrokerContext, request: Request) -> DescribeClusterResponse:
         if m.endpoint_type == CONTROLLERS:
             code = ErrorCode.MISMATCHED_ENDPOINT_TYPE
         return failed(m, request.version, code, "this is a broker's listener: ask for endpoint type 1")
-    alive = context.metadata.alive()
-    known = [context.metadata.brokers[i] for i in sorted(context.metadata.brokers)]
+    alive = context.broker.metadata.alive()
+    known = [context.broker.metadata.brokers[i] for i in sorted(context.broker.metadata.brokers)]
     return DescribeClusterResponse(
-        cluster_id=context.metadata.cluster_id,
+        cluster_id=context.broker.metadata.cluster_id,
         controller_id=alive[0].id if alive else -1,
         brokers=[
             DescribeClusterResponse.DescribeClusterBroker(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from actors.broker.context import BrokerContext, Request
+from actors.broker.context import BrokerContext
+from actors.broker.handlers.context import HandlerContext, Request
 from actors.settings import (
     BrokerConfig,
     ConfigValue,
@@ -30,16 +31,16 @@ Entry = DescribeConfigsResponse.DescribeConfigsResourceResult
 Resource = DescribeConfigsRequest.DescribeConfigsResource
 
 
-def handle(context: BrokerContext, request: Request) -> DescribeConfigsResponse:
+def handle(context: HandlerContext, request: Request) -> DescribeConfigsResponse:
     """Answered at once; a broker knows the settings of every topic but, of brokers, only its own."""
     m: DescribeConfigsRequest = request.message
     return DescribeConfigsResponse(results=[_described(context, m, resource) for resource in m.resources])
 
 
-def _described(context: BrokerContext, m: DescribeConfigsRequest, resource: Resource) -> Result:
+def _described(context: HandlerContext, m: DescribeConfigsRequest, resource: Resource) -> Result:
     match resource.resource_type:
         case 2:
-            return _topic(context, m, resource)
+            return _topic(context.broker, m, resource)
         case 4:
             return _broker(context, m, resource)
         case 8:
@@ -48,50 +49,50 @@ def _described(context: BrokerContext, m: DescribeConfigsRequest, resource: Reso
         case 16:
             return _client_metrics(m, resource)
         case 32:
-            return _group(context, m, resource)
+            return _group(context.broker, m, resource)
         case other:
             text = f"resource type {other} has no settings here: topic (2), broker (4), client metrics (16), group (32)"
             return _refused(resource, ErrorCode.INVALID_REQUEST, text)
 
 
-def _topic(context: BrokerContext, m: DescribeConfigsRequest, resource: Resource) -> Result:
+def _topic(broker: BrokerContext, m: DescribeConfigsRequest, resource: Resource) -> Result:
     name = resource.resource_name
     if wrong := topic_name_error(name):
         return _refused(resource, ErrorCode.INVALID_TOPIC_EXCEPTION, wrong)
-    topic = context.metadata.topics.get(name)
+    topic = broker.metadata.topics.get(name)
     if topic is None:
         return _refused(resource, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r} does not exist")
     names = topic_config_names(topic.configs)
-    values = (topic_config_value(key, topic.configs, context.config) for key in _asked(resource, names))
+    values = (topic_config_value(key, topic.configs, broker.config) for key in _asked(resource, names))
     return _result(m, resource, values)
 
 
-def _broker(context: BrokerContext, m: DescribeConfigsRequest, resource: Resource) -> Result:
+def _broker(context: HandlerContext, m: DescribeConfigsRequest, resource: Resource) -> Result:
     name = resource.resource_name
     if name == "":
         # The cluster-wide changes, and nothing that is merely a default.
-        changed = context.metadata.broker_configs.get("", {})
+        changed = context.broker.metadata.broker_configs.get("", {})
         config = BrokerConfig.from_mapping({}).with_dynamic(changed, changed)
         return _result(m, resource, (broker_config_value(key, config) for key in _asked(resource, changed)))
-    if name != str(context.broker_id):
-        text = f"this is broker {context.broker_id}: it knows no settings of broker {name!r}"
+    if name != str(context.broker.broker_id):
+        text = f"this is broker {context.broker.broker_id}: it knows no settings of broker {name!r}"
         return _refused(resource, ErrorCode.INVALID_REQUEST, text)
-    names, running = broker_config_names(context.config), _running(context)
-    values = (broker_config_value(key, context.config, running) for key in _asked(resource, names))
+    names, running = broker_config_names(context.broker.config), _running(context)
+    values = (broker_config_value(key, context.broker.config, running) for key in _asked(resource, names))
     return _result(m, resource, values)
 
 
-def _running(context: BrokerContext) -> dict[str, str]:
+def _running(context: HandlerContext) -> dict[str, str]:
     """What this broker is and does under Kafka's names, wherever it has that from."""
     running = {
-        "broker.id": str(context.broker_id),
-        "log.dirs": str(context.data_dir.path),
-        "node.id": str(context.broker_id),
+        "broker.id": str(context.broker.broker_id),
+        "log.dirs": str(context.broker.data_dir.path),
+        "node.id": str(context.broker.broker_id),
         "process.roles": "broker",
     }
-    if context.listener is not None:
-        running["listeners"] = _listener(*context.listener)
-    if (known := context.metadata.brokers.get(context.broker_id)) is not None:
+    if context.clients.listener is not None:
+        running["listeners"] = _listener(*context.clients.listener)
+    if (known := context.broker.metadata.brokers.get(context.broker.broker_id)) is not None:
         running["advertised.listeners"] = _listener(known.host, known.port)
     return running
 
@@ -100,10 +101,10 @@ def _listener(host: str, port: int) -> str:
     return f"PLAINTEXT://[{host}]:{port}" if ":" in host else f"PLAINTEXT://{host}:{port}"
 
 
-def _group(context: BrokerContext, m: DescribeConfigsRequest, resource: Resource) -> Result:
+def _group(broker: BrokerContext, m: DescribeConfigsRequest, resource: Resource) -> Result:
     if not resource.resource_name:
         return _refused(resource, ErrorCode.INVALID_REQUEST, "a group's name must not be empty")
-    return _result(m, resource, (group_config_value(key, context.config) for key in _asked(resource, group_settings())))
+    return _result(m, resource, (group_config_value(key, broker.config) for key in _asked(resource, group_settings())))
 
 
 def _client_metrics(m: DescribeConfigsRequest, resource: Resource) -> Result:

@@ -6,7 +6,8 @@ import logging
 import shutil
 from collections.abc import Iterator
 
-from actors.broker.context import BrokerContext, Request
+from actors.broker.context import BrokerContext
+from actors.broker.handlers.context import HandlerContext, Request
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, DescribeLogDirsRequest, DescribeLogDirsResponse
 
@@ -20,10 +21,10 @@ Topic = DescribeLogDirsResponse.DescribeLogDirsTopic
 Partition = DescribeLogDirsResponse.DescribeLogDirsPartition
 
 
-def handle(context: BrokerContext, request: Request) -> DescribeLogDirsResponse:
+def handle(context: HandlerContext, request: Request) -> DescribeLogDirsResponse:
     """Answered at once. A broker has one directory; that its disk does not answer is that directory's error."""
     m: DescribeLogDirsRequest = request.message
-    path = str(context.data_dir.path.absolute())
+    path = str(context.broker.data_dir.path.absolute())
     try:
         volume = shutil.disk_usage(path)
     except OSError as error:
@@ -31,23 +32,23 @@ def handle(context: BrokerContext, request: Request) -> DescribeLogDirsResponse:
         return DescribeLogDirsResponse(results=[Result(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=path)])
     wanted = None if m.topics is None else {(t.topic, index) for t in m.topics for index in t.partitions}
     topics: dict[str, Topic] = {}
-    for name, index in _held(context):
+    for name, index in _held(context.broker):
         if wanted is None or (name, index) in wanted:
             topics.setdefault(name, Topic(name=name, partitions=[])).partitions.append(_partition(context, name, index))
     result = Result(log_dir=path, topics=list(topics.values()), total_bytes=volume.total, usable_bytes=volume.free)
     return DescribeLogDirsResponse(results=[result])
 
 
-def _held(context: BrokerContext) -> Iterator[tuple[str, int]]:
+def _held(broker: BrokerContext) -> Iterator[tuple[str, int]]:
     """The partitions this broker has a replica of, without those whose log the disk does not show."""
-    for name, topic in context.metadata.topics.items():
+    for name, topic in broker.metadata.topics.items():
         for index in range(len(topic.partitions)):
-            if context.holds(name, index) and (name, index) not in context.data_dir.not_opened:
+            if broker.holds(name, index) and (name, index) not in broker.data_dir.not_opened:
                 yield name, index
 
 
-def _partition(context: BrokerContext, topic: str, index: int) -> Partition:
-    found = context.held_log(topic, index)
+def _partition(context: HandlerContext, topic: str, index: int) -> Partition:
+    found = context.broker.held_log(topic, index)
     if found is None:  # a log is made when it is first used
         return Partition(partition_index=index)
     lag = context.replication.lag(topic, index)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from actors.broker.context import BrokerContext, Request
+from actors.broker.context import BrokerContext
+from actors.broker.handlers.context import HandlerContext, Request
 from actors.log.batch import NO_SEQUENCE, NO_TIMESTAMP
 from actors.log.partition_log import PartitionLog
 from actors.wire.errors import ErrorCode
@@ -17,28 +18,28 @@ Partition = DescribeProducersResponse.PartitionResponse
 Producer = DescribeProducersResponse.ProducerState
 
 
-def handle(context: BrokerContext, request: Request) -> DescribeProducersResponse:
+def handle(context: HandlerContext, request: Request) -> DescribeProducersResponse:
     """Answered at once, by any broker that has a replica, from its own log."""
     m: DescribeProducersRequest = request.message
     return DescribeProducersResponse(
         topics=[
-            Topic(name=t.name, partitions=[_partition(context, t.name, index) for index in t.partition_indexes])
+            Topic(name=t.name, partitions=[_partition(context.broker, t.name, index) for index in t.partition_indexes])
             for t in m.topics
         ]
     )
 
 
-def _partition(context: BrokerContext, topic: str, index: int) -> Partition:
+def _partition(broker: BrokerContext, topic: str, index: int) -> Partition:
     if wrong := topic_name_error(topic):
         return _refused(index, ErrorCode.INVALID_TOPIC_EXCEPTION, wrong)
-    if context.metadata.partition(topic, index) is None:
+    if broker.metadata.partition(topic, index) is None:
         return _refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic}-{index} does not exist")
-    if not context.holds(topic, index):
-        text = f"broker {context.broker_id} has no replica of {topic}-{index}"
+    if not broker.holds(topic, index):
+        text = f"broker {broker.broker_id} has no replica of {topic}-{index}"
         return _refused(index, ErrorCode.NOT_LEADER_OR_FOLLOWER, text)
-    if (topic, index) in context.data_dir.not_opened:
+    if (topic, index) in broker.data_dir.not_opened:
         return _refused(index, ErrorCode.KAFKA_STORAGE_ERROR, f"the log of {topic}-{index} cannot be opened")
-    found = context.held_log(topic, index)
+    found = broker.held_log(topic, index)
     return Partition(partition_index=index, active_producers=[] if found is None else _active(found))
 
 

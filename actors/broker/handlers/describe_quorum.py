@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from actors.broker.context import BrokerContext, Request
+from actors.broker.handlers.context import HandlerContext, Request
 from actors.broker.handlers.forwarding import forward
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, DescribeQuorumRequest, DescribeQuorumResponse
@@ -24,12 +24,12 @@ Node = DescribeQuorumResponse.Node
 Listener = DescribeQuorumResponse.Listener
 
 
-def handle(context: BrokerContext, request: Request) -> DescribeQuorumResponse | None:
+def handle(context: HandlerContext, request: Request) -> DescribeQuorumResponse | None:
     """Answered when the controller has said where its log ends and what each broker has of it."""
     m: DescribeQuorumRequest = request.message
     if [(t.topic_name, [p.partition_index for p in t.partitions]) for t in m.topics] != [(METADATA_TOPIC, [0])]:
         return _unknown(m)
-    forward(context, request, "describe_quorum", {}, _answer, failed)
+    forward(context.broker, request, "describe_quorum", {}, _answer, failed)
     return None
 
 

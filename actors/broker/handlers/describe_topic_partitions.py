@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.broker.context import BrokerContext, Request
+from actors.broker.handlers.context import HandlerContext, Request
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse
 from actors.wire.operations import TOPIC_OPERATIONS
@@ -17,16 +17,16 @@ Partition = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseParti
 Cursor = DescribeTopicPartitionsResponse.Cursor
 
 
-def handle(context: BrokerContext, request: Request) -> DescribeTopicPartitionsResponse:
+def handle(context: HandlerContext, request: Request) -> DescribeTopicPartitionsResponse:
     """Answered at once, by name; no topic named means all. `next_cursor` is where the next page begins."""
     m: DescribeTopicPartitionsRequest = request.message
-    known = context.metadata.topics
+    known = context.broker.metadata.topics
     cursor = m.cursor
     first = cursor.topic_name if cursor else ""
     asked = {topic.name for topic in m.topics} or set(known)
     if cursor and (cursor.partition_index < 0 or (m.topics and first not in asked)):
         return failed(m, request.version, ErrorCode.INVALID_REQUEST)
-    alive = {broker.id for broker in context.metadata.alive()}
+    alive = {broker.id for broker in context.broker.metadata.alive()}
     room = max(1, min(m.response_partition_limit, PAGE))
     topics: list[Topic] = []
     for name in sorted(name for name in asked if name >= first):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.broker.context import BrokerContext, Request
+from actors.broker.handlers.context import HandlerContext, Request
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import (
     ApiMessage,
@@ -14,7 +14,7 @@ API = DescribeUserScramCredentialsRequest
 VERSIONS = (0, 0)
 
 
-def handle(context: BrokerContext, request: Request) -> DescribeUserScramCredentialsResponse:
+def handle(context: HandlerContext, request: Request) -> DescribeUserScramCredentialsResponse:
     """Answered at once."""
     text = "there are no SCRAM credentials: this broker has no SASL listener"
     return failed(request.message, request.version, ErrorCode.SECURITY_DISABLED, text)

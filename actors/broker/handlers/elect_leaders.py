@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.broker.context import BrokerContext, Request
+from actors.broker.handlers.context import HandlerContext, Request
 from actors.broker.handlers.forwarding import forward
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, ElectLeadersRequest, ElectLeadersResponse
@@ -18,14 +18,14 @@ Partition = ElectLeadersResponse.PartitionResult
 _TYPES = (0, 1)
 
 
-def handle(context: BrokerContext, request: Request) -> ElectLeadersResponse | None:
+def handle(context: HandlerContext, request: Request) -> ElectLeadersResponse | None:
     """Answered by the controller; before version 1 every election is of the preferred leader."""
     m: ElectLeadersRequest = request.message
     kind = m.election_type if request.version >= 1 else 0
     if kind not in _TYPES:
         return failed(m, request.version, ErrorCode.INVALID_REQUEST)
     asked = None if m.topic_partitions is None else [[t.topic, i] for t in m.topic_partitions for i in t.partitions]
-    forward(context, request, "elect_leaders", {"type": kind, "partitions": asked}, _answer, failed)
+    forward(context.broker, request, "elect_leaders", {"type": kind, "partitions": asked}, _answer, failed)
     return None
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from actors.broker.context import BrokerContext, Request
+from actors.broker.context import BrokerContext
+from actors.broker.handlers.context import HandlerContext, Request
 from actors.group_api import offset_fetch
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import (
@@ -24,7 +25,7 @@ from placement.hashing import partition_for_group
 
 
 def _gather(
-    context: BrokerContext,
+    context: HandlerContext,
     version: int,
     parts: list[tuple[int, ApiMessage]],
     merge: Callable[[list[Any]], ApiMessage],
@@ -50,21 +51,21 @@ def _gather(
         context.shards.ask(partition, message, version, collect(index))
 
 
-def _by_partition(context: BrokerContext, groups: Iterable[str]) -> dict[int, list[str]]:
-    count = context.offsets_partition_count()
+def _by_partition(broker: BrokerContext, groups: Iterable[str]) -> dict[int, list[str]]:
+    count = broker.offsets_partition_count()
     shares: dict[int, list[str]] = {}
     for group in groups:
         shares.setdefault(partition_for_group(group, count), []).append(group)
     return shares
 
 
-def describe_groups(context: BrokerContext, request: Request) -> None:
+def describe_groups(context: HandlerContext, request: Request) -> None:
     """DescribeGroups, asked of the shards of its groups."""
     m: DescribeGroupsRequest = request.message
     also = m.include_authorized_operations
     parts: list[tuple[int, ApiMessage]] = [
         (partition, DescribeGroupsRequest(groups=groups, include_authorized_operations=also))
-        for partition, groups in _by_partition(context, m.groups).items()
+        for partition, groups in _by_partition(context.broker, m.groups).items()
     ]
 
     def merge(answers: list[DescribeGroupsResponse]) -> DescribeGroupsResponse:
@@ -78,12 +79,12 @@ def describe_groups(context: BrokerContext, request: Request) -> None:
     _gather(context, request.version, parts, merge, request.reply)
 
 
-def delete_groups(context: BrokerContext, request: Request) -> None:
+def delete_groups(context: HandlerContext, request: Request) -> None:
     """DeleteGroups, asked of the shards of its groups."""
     m: DeleteGroupsRequest = request.message
     parts: list[tuple[int, ApiMessage]] = [
         (partition, DeleteGroupsRequest(groups_names=groups))
-        for partition, groups in _by_partition(context, dict.fromkeys(m.groups_names)).items()
+        for partition, groups in _by_partition(context.broker, dict.fromkeys(m.groups_names)).items()
     ]
 
     def merge(answers: list[DeleteGroupsResponse]) -> DeleteGroupsResponse:
@@ -92,7 +93,7 @@ def delete_groups(context: BrokerContext, request: Request) -> None:
     _gather(context, request.version, parts, merge, request.reply)
 
 
-def list_groups(context: BrokerContext, request: Request) -> None:
+def list_groups(context: HandlerContext, request: Request) -> None:
     """ListGroups, asked of all shards led here. One that has moved away is skipped; any other error is the call's."""
     parts: list[tuple[int, ApiMessage]] = [(partition, request.message) for partition in context.shards.led()]
 
@@ -105,9 +106,9 @@ def list_groups(context: BrokerContext, request: Request) -> None:
     _gather(context, request.version, parts, merge, request.reply)
 
 
-def offset_fetch_groups(context: BrokerContext, request: Request) -> None:
+def offset_fetch_groups(context: HandlerContext, request: Request) -> None:
     """OffsetFetch of several groups (KIP-709), one question a group."""
-    count = context.offsets_partition_count()
+    count = context.broker.offsets_partition_count()
     parts: list[tuple[int, ApiMessage]] = [
         (partition_for_group(part.groups[0].group_id, count), part) for part in offset_fetch.split(request.message)
     ]

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import logging
 
-from actors.broker.context import BrokerContext, LogAccessError, ParkedFetch, Request
+from actors.broker.fetches import ParkedFetch
+from actors.broker.handlers.context import HandlerContext, Request
 from actors.broker.handlers.leaders import WRONG_LEADER, current_leader, endpoints
+from actors.broker.led import LogAccessError
 from actors.log.errors import LogError
 from actors.log.partition_log import PartitionLog
 from actors.wire.errors import ErrorCode
@@ -34,7 +36,7 @@ SMALL_ANSWER_BYTES = 64 << 10
 ANSWER_BYTES_MAX = 2 << 20
 
 
-def handle(context: BrokerContext, request: Request) -> FetchResponse | None:
+def handle(context: HandlerContext, request: Request) -> FetchResponse | None:
     """Answered at once if there are `min_bytes` or an error to report, else parked for at most `max_wait_ms`."""
     m: FetchRequest = request.message
     refusal = _session_refusal(m)
@@ -43,7 +45,7 @@ def handle(context: BrokerContext, request: Request) -> FetchResponse | None:
     fetch = _Fetch(context, request)
     response = fetch.attempt(last=m.max_wait_ms <= 0)
     if response is None:
-        context.park(ParkedFetch(fetch.retry, fetch.partitions(), request.connection), m.max_wait_ms)
+        context.broker.fetches.park(ParkedFetch(fetch.retry, fetch.partitions(), request.connection), m.max_wait_ms)
     return response
 
 
@@ -59,12 +61,12 @@ class _Fetch:
 
     __slots__ = ("_context", "_enough", "_message", "_min_bytes", "_read", "_request", "_wanted")
 
-    def __init__(self, context: BrokerContext, request: Request) -> None:
+    def __init__(self, context: HandlerContext, request: Request) -> None:
         self._context = context
         self._request = request
         self._message: FetchRequest = request.message
         self._wanted: list[tuple[FetchRequest.FetchTopic, str | None]] = []
-        names = context.metadata.names
+        names = context.broker.metadata.names
         for topic in self._message.topics:
             by_id = request.version >= _TOPIC_IDS_FROM
             self._wanted.append((topic, names.get(topic.topic_id) if by_id else topic.topic))
@@ -111,8 +113,8 @@ class _Fetch:
 
     def _limit(self) -> int:
         context = self._context
-        limit = min(self._message.max_bytes, context.config.integer("fetch.max.bytes"), ANSWER_BYTES_MAX)
-        room = WAITING_BYTES_MAX - context.response_bytes_waiting()
+        limit = min(self._message.max_bytes, context.broker.config.integer("fetch.max.bytes"), ANSWER_BYTES_MAX)
+        room = WAITING_BYTES_MAX - context.clients.response_bytes_waiting()
         return limit if room >= limit else min(limit, max(room, SMALL_ANSWER_BYTES))
 
     def _available(self, limit: int, min_bytes: int) -> bool:
@@ -135,8 +137,8 @@ class _Fetch:
     def _log(self, topic: str | None, asked: FetchRequest.FetchPartition) -> PartitionLog:
         if topic is None:
             raise LogAccessError(ErrorCode.UNKNOWN_TOPIC_ID)
-        self._context.leader_of(topic, asked.partition, asked.current_leader_epoch)
-        return self._context.log(topic, asked.partition)
+        self._context.led.leader_of(topic, asked.partition, asked.current_leader_epoch)
+        return self._context.broker.log(topic, asked.partition)
 
     def _partition(self, topic: str | None, asked: FetchRequest.FetchPartition, limit: int) -> Partition:
         try:
@@ -172,14 +174,14 @@ class _Fetch:
         self._enough = True
         refused = _refused(index, code)
         if topic is not None and code in WRONG_LEADER and self._request.version >= _LEADERS_FROM:
-            refused.current_leader = current_leader(self._context, topic, index, FetchResponse.LeaderIdAndEpoch)
+            refused.current_leader = current_leader(self._context.broker, topic, index, FetchResponse.LeaderIdAndEpoch)
         return refused
 
     def _response(self, topics: list[Topic]) -> FetchResponse:
         response = FetchResponse(responses=topics)
         if self._enough and self._request.version >= _ENDPOINTS_FROM:
             leaders = [p.current_leader for topic in topics for p in topic.partitions if p.current_leader]
-            response.node_endpoints = endpoints(self._context, leaders, FetchResponse.NodeEndpoint)
+            response.node_endpoints = endpoints(self._context.broker, leaders, FetchResponse.NodeEndpoint)
         return response
 
 

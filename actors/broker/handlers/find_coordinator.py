@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from actors.broker.context import BrokerContext, Request
-from actors.broker.handlers.offsets_topic import ensure_offsets_topic
+from actors.broker.context import BrokerContext
+from actors.broker.handlers.context import HandlerContext, Request
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, FindCoordinatorRequest, FindCoordinatorResponse
 from placement.hashing import partition_for_group
@@ -25,7 +25,7 @@ NO_TRANSACTIONS = (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transaction
 Coordinator = FindCoordinatorResponse.Coordinator
 
 
-def handle(context: BrokerContext, request: Request) -> FindCoordinatorResponse | None:
+def handle(context: HandlerContext, request: Request) -> FindCoordinatorResponse | None:
     """One answer a key from version 4 on (KIP-699), one in all before."""
     m: FindCoordinatorRequest = request.message
     keys = m.coordinator_keys if request.version >= 4 else [m.key]
@@ -36,7 +36,7 @@ def handle(context: BrokerContext, request: Request) -> FindCoordinatorResponse 
 class _Lookup:
     """One request, until the shards of all the groups that are coordinated here serve, or do not for now."""
 
-    def __init__(self, context: BrokerContext, request: Request, key_type: int, keys: list[str]) -> None:
+    def __init__(self, context: HandlerContext, request: Request, key_type: int, keys: list[str]) -> None:
         self._context = context
         self._request = request
         self._found = [_find(context, key_type, key) for key in keys]
@@ -45,7 +45,7 @@ class _Lookup:
 
     def begin(self) -> FindCoordinatorResponse | None:
         """The answer, or None if it comes later."""
-        led = dict.fromkeys(_partition(self._context, c.key) for c in self._found if self._is_here(c))
+        led = dict.fromkeys(_partition(self._context.broker, c.key) for c in self._found if self._is_here(c))
         missing = set(led)
 
         def settled(partition: int, code: ErrorCode) -> None:
@@ -70,21 +70,21 @@ class _Lookup:
         if not self._is_here(found):
             return found
         found = _placed(self._context, found.key)
-        partition = _partition(self._context, found.key)
+        partition = _partition(self._context.broker, found.key)
         if self._is_here(found) and self._codes.get(partition) is not ErrorCode.NONE:
             text = f"{OFFSETS_TOPIC}-{partition} is being started"
             return _refused(found.key, ErrorCode.COORDINATOR_NOT_AVAILABLE, text)
         return found
 
     def _is_here(self, found: Coordinator) -> bool:
-        return found.node_id == self._context.broker_id
+        return found.node_id == self._context.broker.broker_id
 
 
-def _partition(context: BrokerContext, key: str) -> int:
-    return partition_for_group(key, context.offsets_partition_count())
+def _partition(broker: BrokerContext, key: str) -> int:
+    return partition_for_group(key, broker.offsets_partition_count())
 
 
-def _find(context: BrokerContext, key_type: int, key: str) -> Coordinator:
+def _find(context: HandlerContext, key_type: int, key: str) -> Coordinator:
     if key_type == TRANSACTION:
         return _refused(key, *NO_TRANSACTIONS)
     if key_type != GROUP:
@@ -94,13 +94,13 @@ def _find(context: BrokerContext, key_type: int, key: str) -> Coordinator:
     return _placed(context, key)
 
 
-def _placed(context: BrokerContext, key: str) -> Coordinator:
-    if OFFSETS_TOPIC not in context.metadata.topics:
-        ensure_offsets_topic(context)
+def _placed(context: HandlerContext, key: str) -> Coordinator:
+    if OFFSETS_TOPIC not in context.broker.metadata.topics:
+        context.offsets_topic.ensure()
         return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{OFFSETS_TOPIC} is being created")
-    index = _partition(context, key)
-    partition = context.metadata.partition(OFFSETS_TOPIC, index)
-    leader = context.metadata.brokers.get(partition.leader) if partition else None
+    index = _partition(context.broker, key)
+    partition = context.broker.metadata.partition(OFFSETS_TOPIC, index)
+    leader = context.broker.metadata.brokers.get(partition.leader) if partition else None
     if leader is None or not leader.alive:
         return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{OFFSETS_TOPIC}-{index} has no leader")
     return Coordinator(key=key, node_id=leader.id, host=leader.host, port=leader.port, error_message=None)

@@ -6,7 +6,8 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from actors.broker.context import BrokerContext, Request
+from actors.broker.context import BrokerContext
+from actors.broker.handlers.context import Request
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage
 
@@ -14,7 +15,7 @@ log = logging.getLogger(__name__)
 
 
 def forward(
-    context: BrokerContext,
+    broker: BrokerContext,
     request: Request,
     operation: str,
     arguments: Mapping[str, Any],
@@ -38,4 +39,4 @@ def forward(
             response = failed(request.message, request.version, ErrorCode.UNKNOWN_SERVER_ERROR, None)
         request.reply(response)
 
-    context.controller.call(operation, arguments, done)
+    broker.controller.call(operation, arguments, done)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 
-from actors.broker.context import BrokerContext, Request
+from actors.broker.handlers.context import HandlerContext, Request
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, GetTelemetrySubscriptionsRequest, GetTelemetrySubscriptionsResponse
 
@@ -16,7 +16,7 @@ _MAX_BYTES = 1 << 20
 _ZSTD, _LZ4, _GZIP, _SNAPPY = 4, 3, 1, 2
 
 
-def handle(context: BrokerContext, request: Request) -> GetTelemetrySubscriptionsResponse:
+def handle(context: HandlerContext, request: Request) -> GetTelemetrySubscriptionsResponse:
     """Answered at once. A client that has no instance id is given one."""
     m: GetTelemetrySubscriptionsRequest = request.message
     return GetTelemetrySubscriptionsResponse(

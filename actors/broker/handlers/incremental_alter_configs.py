@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from actors.broker.context import BrokerContext, Request
 from actors.broker.handlers.altering import Operation, ask, refused
+from actors.broker.handlers.context import HandlerContext, Request
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
 
@@ -11,7 +11,7 @@ API = IncrementalAlterConfigsRequest
 VERSIONS = (0, 1)
 
 
-def handle(context: BrokerContext, request: Request) -> None:
+def handle(context: HandlerContext, request: Request) -> None:
     """What a resource does not name stays as it is."""
     ask(context, request, IncrementalAlterConfigsResponse, failed, _operations, replace=False)
 

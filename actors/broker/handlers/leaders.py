@@ -13,17 +13,17 @@ T = TypeVar("T")
 WRONG_LEADER = frozenset((ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH))
 
 
-def current_leader(context: BrokerContext, topic: str, index: int, make: Callable[..., T]) -> T | None:
+def current_leader(broker: BrokerContext, topic: str, index: int, make: Callable[..., T]) -> T | None:
     """The leader and its epoch as `make(leader_id=..., leader_epoch=...)`; None if nobody else is known to lead."""
-    partition = context.metadata.partition(topic, index)
-    if partition is None or partition.leader in (NO_LEADER, context.broker_id):
+    partition = broker.metadata.partition(topic, index)
+    if partition is None or partition.leader in (NO_LEADER, broker.broker_id):
         return None
     return make(leader_id=partition.leader, leader_epoch=partition.leader_epoch)
 
 
-def endpoints(context: BrokerContext, leaders: Iterable[Any], make: Callable[..., T]) -> list[T]:
+def endpoints(broker: BrokerContext, leaders: Iterable[Any], make: Callable[..., T]) -> list[T]:
     """Where the living ones of these leaders are reached."""
-    brokers = context.metadata.brokers
+    brokers = broker.metadata.brokers
     ids = dict.fromkeys(leader.leader_id for leader in leaders)
     found = (brokers[i] for i in ids if i in brokers and brokers[i].alive)
     return [make(node_id=b.id, host=b.host, port=b.port, rack=b.rack) for b in found]

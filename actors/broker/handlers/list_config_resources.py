@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from actors.broker.context import BrokerContext, Request
+from actors.broker.context import BrokerContext
+from actors.broker.handlers.context import HandlerContext, Request
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, ListConfigResourcesRequest, ListConfigResourcesResponse
 
@@ -25,7 +26,7 @@ class ResourceType(IntEnum):
     GROUP = 32
 
 
-def handle(context: BrokerContext, request: Request) -> ListConfigResourcesResponse:
+def handle(context: HandlerContext, request: Request) -> ListConfigResourcesResponse:
     """Answered at once, from the last image. No type named means all of them."""
     m: ListConfigResourcesRequest = request.message
     types = m.resource_types if request.version >= _TYPES_FROM else [ResourceType.CLIENT_METRICS]
@@ -36,17 +37,17 @@ def handle(context: BrokerContext, request: Request) -> ListConfigResourcesRespo
             Resource(resource_name=name, resource_type=kind)
             for kind in ResourceType
             if not types or kind in types
-            for name in _names(context, kind)
+            for name in _names(context.broker, kind)
         ]
     )
 
 
-def _names(context: BrokerContext, kind: ResourceType) -> list[str]:
+def _names(broker: BrokerContext, kind: ResourceType) -> list[str]:
     match kind:
         case ResourceType.TOPIC:
-            return sorted(context.metadata.topics)
+            return sorted(broker.metadata.topics)
         case ResourceType.BROKER:
-            return [str(broker.id) for broker in context.metadata.alive()]
+            return [str(broker.id) for broker in broker.metadata.alive()]
         case _:
             return []
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 from enum import IntEnum
 
-from actors.broker.context import BrokerContext, LogAccessError, Request
+from actors.broker.handlers.context import HandlerContext, Request
+from actors.broker.led import LogAccessError
 from actors.log.errors import LogError
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, ListOffsetsRequest, ListOffsetsResponse
@@ -41,7 +42,7 @@ Partition = ListOffsetsResponse.ListOffsetsPartitionResponse
 Topic = ListOffsetsResponse.ListOffsetsTopicResponse
 
 
-def handle(context: BrokerContext, request: Request) -> ListOffsetsResponse:
+def handle(context: HandlerContext, request: Request) -> ListOffsetsResponse:
     """Answered at once."""
     m: ListOffsetsRequest = request.message
     return ListOffsetsResponse(
@@ -56,13 +57,13 @@ def handle(context: BrokerContext, request: Request) -> ListOffsetsResponse:
 
 
 def _partition(
-    context: BrokerContext, topic: str, asked: ListOffsetsRequest.ListOffsetsPartition, version: int
+    context: HandlerContext, topic: str, asked: ListOffsetsRequest.ListOffsetsPartition, version: int
 ) -> Partition:
     index = asked.partition_index
     if asked.timestamp < 0 and version < _SINCE.get(asked.timestamp, 1 << 15):
         return Partition(partition_index=index, error_code=ErrorCode.UNSUPPORTED_VERSION)
     try:
-        partition = context.leader_of(topic, index, asked.current_leader_epoch)
+        partition = context.led.leader_of(topic, index, asked.current_leader_epoch)
         offset, timestamp, epoch = _look_up(context, topic, index, asked.timestamp, partition)
     except LogAccessError as error:
         unknown_yet = error.code is ErrorCode.OFFSET_NOT_AVAILABLE and version < _NOT_AVAILABLE_FROM
@@ -77,10 +78,10 @@ def _partition(
 
 
 def _look_up(
-    context: BrokerContext, topic: str, index: int, time: int, partition: PartitionInfo
+    context: HandlerContext, topic: str, index: int, time: int, partition: PartitionInfo
 ) -> tuple[int, int, int]:
     """(offset, timestamp, leader epoch), each -1 where there is none."""
-    partition_log = context.log(topic, index)
+    partition_log = context.broker.log(topic, index)
     match time:
         case Time.LATEST:
             if len(partition.replicas) > 1 and not context.replication.watermark_is_known(topic, index):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.broker.context import BrokerContext, Request
+from actors.broker.handlers.context import HandlerContext, Request
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse
 from placement.metadata import PartitionInfo
@@ -14,17 +14,17 @@ Topic = ListPartitionReassignmentsResponse.OngoingTopicReassignment
 Partition = ListPartitionReassignmentsResponse.OngoingPartitionReassignment
 
 
-def handle(context: BrokerContext, request: Request) -> ListPartitionReassignmentsResponse:
+def handle(context: HandlerContext, request: Request) -> ListPartitionReassignmentsResponse:
     """Answered at once, from the last image."""
     m: ListPartitionReassignmentsRequest = request.message
-    topics = context.metadata.topics
+    topics = context.broker.metadata.topics
     if m.topics is None:
         asked = [(name, i) for name, topic in topics.items() for i in range(len(topic.partitions))]
     else:
         asked = [(topic.name, i) for topic in m.topics for i in topic.partition_indexes]
     found: dict[str, Topic] = {}
     for name, index in asked:
-        partition = context.metadata.partition(name, index)
+        partition = context.broker.metadata.partition(name, index)
         if partition is not None and (partition.adding or partition.removing):
             found.setdefault(name, Topic(name=name, partitions=[])).partitions.append(_described(index, partition))
     return ListPartitionReassignmentsResponse(topics=list(found.values()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.broker.context import BrokerContext, Request
+from actors.broker.handlers.context import HandlerContext, Request
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, ListTransactionsRequest, ListTransactionsResponse
 
@@ -23,7 +23,7 @@ STATES = frozenset(
 )
 
 
-def handle(context: BrokerContext, request: Request) -> ListTransactionsResponse:
+def handle(context: HandlerContext, request: Request) -> ListTransactionsResponse:
     """Answered at once. States that Kafka does not know are named, so that a slip of the pen is seen."""
     m: ListTransactionsRequest = request.message
     return ListTransactionsResponse(unknown_state_filters=[s for s in m.state_filters if s not in STATES])

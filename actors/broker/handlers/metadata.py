@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from actors.broker.context import BrokerContext, Request
-from actors.broker.handlers.offsets_topic import ensure_offsets_topic
+from actors.broker.context import BrokerContext
+from actors.broker.handlers.context import HandlerContext, Request
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, MetadataRequest, MetadataResponse
 from actors.wire.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
@@ -19,18 +19,18 @@ _NO_ID = bytes(16)
 _IDS_FROM = 12
 
 
-def handle(context: BrokerContext, request: Request) -> MetadataResponse | None:
+def handle(context: HandlerContext, request: Request) -> MetadataResponse | None:
     """Answered at once, or when the controller has created what was missing and may be created."""
     m: MetadataRequest = request.message
-    topics = m.topics
+    broker, topics = context.broker, m.topics
     if topics is None or (request.version == 0 and not topics):
-        return _response(context, m, [_described(context, topic) for topic in context.metadata.topics.values()])
+        return _response(broker, m, [_described(broker, topic) for topic in broker.metadata.topics.values()])
     if not all(_legal(topic, request.version) for topic in topics):
         return failed(m, request.version, ErrorCode.INVALID_REQUEST)
     missing = _to_create(context, request)
     if not missing:
-        return _response(context, m, _found(context, m, {}))
-    _create(context, request, missing)
+        return _response(broker, m, _found(broker, m, {}))
+    _create(broker, request, missing)
     return None
 
 
@@ -39,21 +39,21 @@ def _legal(topic: MetadataRequest.MetadataRequestTopic, version: int) -> bool:
     return topic.name is not None if topic.topic_id == _NO_ID else version >= _IDS_FROM
 
 
-def _to_create(context: BrokerContext, request: Request) -> list[str]:
+def _to_create(context: HandlerContext, request: Request) -> list[str]:
     m: MetadataRequest = request.message
     allowed = request.version < 4 or m.allow_auto_topic_creation
-    if not allowed or not context.config.boolean("auto.create.topics.enable"):
+    if not allowed or not context.broker.config.boolean("auto.create.topics.enable"):
         return []
     names = dict.fromkeys(t.name for t in m.topics or () if t.name is not None and t.topic_id == _NO_ID)
-    missing = [name for name in names if name not in context.metadata.topics and topic_name_error(name) is None]
+    missing = [name for name in names if name not in context.broker.metadata.topics and topic_name_error(name) is None]
     if OFFSETS_TOPIC in missing:
         # It has settings of its own, and only one creation of it is ever under way.
         missing.remove(OFFSETS_TOPIC)
-        ensure_offsets_topic(context)
+        context.offsets_topic.ensure()
     return missing
 
 
-def _create(context: BrokerContext, request: Request, names: list[str]) -> None:
+def _create(broker: BrokerContext, request: Request, names: list[str]) -> None:
     topics: list[dict[str, object]] = [
         {"name": name, "partitions": -1, "factor": -1, "assignments": None, "configs": {}} for name in names
     ]
@@ -65,24 +65,24 @@ def _create(context: BrokerContext, request: Request, names: list[str]) -> None:
             code = result["error_code"]
             if code not in (0, ErrorCode.TOPIC_ALREADY_EXISTS):
                 codes[str(result["name"])] = int(str(code))
-        request.reply(_response(context, request.message, _found(context, request.message, codes)))
+        request.reply(_response(broker, request.message, _found(broker, request.message, codes)))
 
-    context.controller.call("create_topics", {"topics": topics, "validate_only": False}, done)
+    broker.controller.call("create_topics", {"topics": topics, "validate_only": False}, done)
 
 
-def _found(context: BrokerContext, m: MetadataRequest, codes: dict[str, int]) -> list[Topic]:
+def _found(broker: BrokerContext, m: MetadataRequest, codes: dict[str, int]) -> list[Topic]:
     """The topics asked for, each once; `codes` says what became of those that had to be created."""
     answers: dict[str | bytes | None, Topic] = {}
     for asked in m.topics or ():
         if asked.topic_id != _NO_ID:
-            name = context.metadata.names.get(asked.topic_id)
+            name = broker.metadata.names.get(asked.topic_id)
             missing = Topic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id)
             key: str | bytes | None = asked.topic_id if name is None else name
         else:
             name = key = asked.name
             missing = Topic(error_code=_why_missing(name, codes), name=name)
-        topic = context.metadata.topics.get(name) if name is not None else None
-        answers[key] = missing if topic is None else _described(context, topic)
+        topic = broker.metadata.topics.get(name) if name is not None else None
+        answers[key] = missing if topic is None else _described(broker, topic)
     return list(answers.values())
 
 
@@ -92,8 +92,8 @@ def _why_missing(name: str | None, codes: dict[str, int]) -> int:
     return codes.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
-def _described(context: BrokerContext, topic: TopicInfo) -> Topic:
-    alive = {broker.id for broker in context.metadata.alive()}
+def _described(broker: BrokerContext, topic: TopicInfo) -> Topic:
+    alive = {each.id for each in broker.metadata.alive()}
     partitions = []
     for index, p in enumerate(topic.partitions):
         led = p.leader in alive
@@ -111,17 +111,17 @@ def _described(context: BrokerContext, topic: TopicInfo) -> Topic:
     return Topic(name=topic.name, topic_id=topic.id, is_internal=topic.internal, partitions=partitions)
 
 
-def _response(context: BrokerContext, m: MetadataRequest, topics: Iterable[Topic]) -> MetadataResponse:
+def _response(broker: BrokerContext, m: MetadataRequest, topics: Iterable[Topic]) -> MetadataResponse:
     topics = list(topics)
     if m.include_topic_authorized_operations:
         for topic in topics:
             topic.topic_authorized_operations = TOPIC_OPERATIONS if topic.name is not None else NOT_ASKED
-    alive = context.metadata.alive()
+    alive = broker.metadata.alive()
     return MetadataResponse(
         brokers=[
             MetadataResponse.MetadataResponseBroker(node_id=b.id, host=b.host, port=b.port, rack=b.rack) for b in alive
         ],
-        cluster_id=context.metadata.cluster_id,
+        cluster_id=broker.metadata.cluster_id,
         controller_id=alive[0].id if alive else -1,
         topics=topics,
         cluster_authorized_operations=CLUSTER_OPERATIONS if m.include_cluster_authorized_operations else NOT_ASKED,

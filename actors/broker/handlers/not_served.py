@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from actors.broker.context import BrokerContext, Request
+from actors.broker.handlers.context import HandlerContext, Request
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import (
     AlterShareGroupOffsetsRequest,
@@ -48,7 +48,7 @@ class NotServed:
         self._why = why
         self._refusal = refusal
 
-    def handle(self, context: BrokerContext, request: Request) -> ApiMessage:
+    def handle(self, context: HandlerContext, request: Request) -> ApiMessage:
         """The refusal."""
         return self._refusal(request.message, ErrorCode.UNSUPPORTED_VERSION, self._why)
 

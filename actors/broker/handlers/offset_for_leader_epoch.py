@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 
-from actors.broker.context import BrokerContext, LogAccessError, Request
+from actors.broker.handlers.context import HandlerContext, Request
+from actors.broker.led import LogAccessError
 from actors.log.errors import LogError
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
@@ -18,7 +19,7 @@ Result = OffsetForLeaderEpochResponse.EpochEndOffset
 Topic = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult
 
 
-def handle(context: BrokerContext, request: Request) -> OffsetForLeaderEpochResponse:
+def handle(context: HandlerContext, request: Request) -> OffsetForLeaderEpochResponse:
     """Answered at once; epoch and offset are -1 where the epoch is not known."""
     m: OffsetForLeaderEpochRequest = request.message
     return OffsetForLeaderEpochResponse(
@@ -30,12 +31,12 @@ def handle(context: BrokerContext, request: Request) -> OffsetForLeaderEpochResp
 
 
 def _partition(
-    context: BrokerContext, topic: str, asked: OffsetForLeaderEpochRequest.OffsetForLeaderPartition
+    context: HandlerContext, topic: str, asked: OffsetForLeaderEpochRequest.OffsetForLeaderPartition
 ) -> Result:
     index = asked.partition
     try:
-        context.leader_of(topic, index, asked.current_leader_epoch)
-        epoch, end = context.log(topic, index).end_offset_for_epoch(asked.leader_epoch)
+        context.led.leader_of(topic, index, asked.current_leader_epoch)
+        epoch, end = context.broker.log(topic, index).end_offset_for_epoch(asked.leader_epoch)
     except LogAccessError as error:
         return Result(partition=index, error_code=error.code)
     except LogError as error:

@@ -5,22 +5,27 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from actors.broker.context import BrokerContext
+from actors.broker.context import Controller
 
 log = logging.getLogger(__name__)
 
 
-def ensure_offsets_topic(context: BrokerContext) -> None:
-    """Have the topic created unless that is under way. What comes of it, the next image tells."""
-    if context.creating_offsets_topic:
-        return
-    context.creating_offsets_topic = True
+class OffsetsTopic:
+    """Whether its creation is under way."""
 
-    def done(result: dict[str, Any] | None, error: str | None) -> None:
-        context.creating_offsets_topic = False
+    def __init__(self, controller: Controller) -> None:
+        self._controller = controller
+        self._creating = False
+
+    def ensure(self) -> None:
+        """Have the topic created unless that is under way. What comes of it, the next image tells."""
+        if not self._creating:
+            self._creating = True
+            self._controller.call("create_offsets_topic", {}, self._created)
+
+    def _created(self, result: dict[str, Any] | None, error: str | None) -> None:
+        self._creating = False
         if result is not None and error is None:
             error = result["error_message"]
         if error is not None:
             log.warning("__consumer_offsets is not created, groups have no coordinator yet: %s", error)
-
-    context.controller.call("create_offsets_topic", {}, done)

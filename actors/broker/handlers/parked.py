@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from actors.broker.context import BrokerContext, Request
+from actors.broker.handlers.context import Request
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage
 
@@ -26,7 +26,7 @@ class Parked:
 
     def __init__(
         self,
-        context: BrokerContext,
+        loop: asyncio.AbstractEventLoop,
         request: Request,
         response: ApiMessage,
         waits: Sequence[Awaited],
@@ -36,9 +36,7 @@ class Parked:
         self._response = response
         self._refuse = refuse
         self._open = {id(answer): answer for answer, _ in waits}
-        self._timer: asyncio.TimerHandle = context.loop.call_later(
-            max(request.message.timeout_ms, 0) / 1000, self._time_out
-        )
+        self._timer: asyncio.TimerHandle = loop.call_later(max(request.message.timeout_ms, 0) / 1000, self._time_out)
         for answer, wait in waits:
             wait(partial(self._settle, answer))
 

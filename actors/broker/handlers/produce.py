@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 from functools import partial
 
-from actors.broker.context import BrokerContext, LogAccessError, Request
+from actors.broker.context import BrokerContext
+from actors.broker.handlers.context import HandlerContext, Request
 from actors.broker.handlers.find_coordinator import NO_TRANSACTIONS
 from actors.broker.handlers.leaders import WRONG_LEADER, current_leader, endpoints
 from actors.broker.handlers.parked import Awaited, Parked
+from actors.broker.led import LogAccessError
 from actors.log.errors import LogError, RefusedRecordsError
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, ProduceRequest, ProduceResponse
@@ -34,7 +36,7 @@ _ZSTD = 4
 _TRANSACTIONAL = 0x10
 
 
-def handle(context: BrokerContext, request: Request) -> ProduceResponse | None:
+def handle(context: HandlerContext, request: Request) -> ProduceResponse | None:
     """Answered at once, but with acks=all when the replicas in sync have it. None with acks=0."""
     m: ProduceRequest = request.message
     waits: list[Awaited] = []
@@ -56,27 +58,27 @@ def handle(context: BrokerContext, request: Request) -> ProduceResponse | None:
         return None
     if request.version >= _LEADERS_FROM and errors & WRONG_LEADER:
         leaders = [p.current_leader for t in response.responses for p in t.partition_responses if p.current_leader]
-        response.node_endpoints = endpoints(context, leaders, ProduceResponse.NodeEndpoint)
+        response.node_endpoints = endpoints(context.broker, leaders, ProduceResponse.NodeEndpoint)
     if waits:
-        Parked(context, request, response, waits, _refuse)
+        Parked(context.broker.loop, request, response, waits, _refuse)
         return None
     return response
 
 
 def _append_all(
-    context: BrokerContext,
+    context: HandlerContext,
     data: ProduceRequest.TopicProduceData,
     m: ProduceRequest,
     version: int,
     waits: list[Awaited],
 ) -> Topic:
-    name = context.metadata.names.get(data.topic_id) if version >= _TOPIC_IDS_FROM else data.name
+    name = context.broker.metadata.names.get(data.topic_id) if version >= _TOPIC_IDS_FROM else data.name
     results = [_append(context, name, part, m.acks, version, waits) for part in data.partition_data]
     return Topic(topic_id=data.topic_id, name=data.name, partition_responses=results)
 
 
 def _append(
-    context: BrokerContext,
+    context: HandlerContext,
     topic: str | None,
     data: ProduceRequest.PartitionProduceData,
     acks: int,
@@ -87,16 +89,16 @@ def _append(
         return _refused(data.index, ErrorCode.UNKNOWN_TOPIC_ID)
     index, records = data.index, data.records or b""
     try:
-        partition = context.leader_of(topic, index)
-        refusal = _judge(context, topic, records, acks, version, len(partition.isr))
+        partition = context.led.leader_of(topic, index)
+        refusal = _judge(context.broker, topic, records, acks, version, len(partition.isr))
         if refusal is not None:
             return _refused(index, *refusal)
-        partition_log = context.log(topic, index)
-        done = partition_log.append_as_leader(records, partition.leader_epoch, context.now_ms())
+        partition_log = context.broker.log(topic, index)
+        done = partition_log.append_as_leader(records, partition.leader_epoch, context.broker.now_ms())
     except LogAccessError as error:
         refused = _refused(index, error.code)
         if error.code in WRONG_LEADER:
-            refused.current_leader = current_leader(context, topic, index, ProduceResponse.LeaderIdAndEpoch)
+            refused.current_leader = current_leader(context.broker, topic, index, ProduceResponse.LeaderIdAndEpoch)
         return refused
     except RefusedRecordsError as error:
         refused = _refused(index, error.error_code, str(error))
@@ -112,7 +114,7 @@ def _append(
         log.error("%s-%d: %s", topic, index, error)
         return _refused(index, ErrorCode.KAFKA_STORAGE_ERROR, str(error))
     if not done.duplicate:
-        context.appended(topic, index, partition_log, partition)
+        context.led.appended(topic, index, partition_log, partition)
     answer = Partition(
         index=index,
         base_offset=done.base_offset,
@@ -130,12 +132,12 @@ def _refuse(answer: Partition, code: ErrorCode) -> None:
 
 
 def _judge(
-    context: BrokerContext, topic: str, records: bytes, acks: int, version: int, in_sync: int
+    broker: BrokerContext, topic: str, records: bytes, acks: int, version: int, in_sync: int
 ) -> tuple[ErrorCode, str] | None:
     """What Kafka refuses before it looks at the log."""
     if topic in INTERNAL_TOPICS:
         return ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic} is written by coordinators only"
-    if acks == -1 and in_sync < (needed := context.min_insync_replicas(topic)):
+    if acks == -1 and in_sync < (needed := broker.min_insync_replicas(topic)):
         return ErrorCode.NOT_ENOUGH_REPLICAS, f"{in_sync} replica(s) in sync, min.insync.replicas={needed}"
     if len(records) > _ATTRIBUTES_AT:
         attributes = records[_ATTRIBUTES_AT]

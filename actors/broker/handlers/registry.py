@@ -13,7 +13,6 @@ from types import ModuleType
 from typing import Any, Final
 
 from actors import group_api as groups
-from actors.broker.context import BrokerContext, Request
 from actors.broker.handlers import (
     alter_configs,
     alter_partition_reassignments,
@@ -49,6 +48,7 @@ from actors.broker.handlers import (
     produce,
     update_features,
 )
+from actors.broker.handlers.context import HandlerContext, Request
 from actors.broker.handlers.rights import (
     ALTER_CLUSTER,
     ALTER_CONFIGS_CLUSTER,
@@ -79,7 +79,7 @@ from actors.broker.handlers.rights import (
 from actors.wire.api_keys import ApiKey
 from actors.wire.messages import ApiMessage
 
-Handle = Callable[[BrokerContext, Request], ApiMessage | None]
+Handle = Callable[[HandlerContext, Request], ApiMessage | None]
 Failed = Callable[..., ApiMessage]
 
 SOCKET_LIMIT: Final = "socket.request.max.bytes"
@@ -223,5 +223,4 @@ APIS: Final[dict[int, Api]] = {api.key: api for api in sorted(_ROWS, key=lambda 
 """The table, by API key."""
 
 ADVERTISED: Final = {int(key): (api.first, api.last) for key, api in APIS.items()}
-"""What ApiVersions says: first and last version by API key."""
-api_versions.ADVERTISED.update(ADVERTISED)
+"""What ApiVersions says: first and last version by API key, in order."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.broker.context import BrokerContext, Request
+from actors.broker.handlers.context import HandlerContext, Request
 from actors.broker.handlers.features import FEATURES
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, UpdateFeaturesRequest, UpdateFeaturesResponse
@@ -15,7 +15,7 @@ Result = UpdateFeaturesResponse.UpdatableFeatureResult
 _ONE_ERROR_FROM = 2  # of then on all updates succeed or fail together
 
 
-def handle(context: BrokerContext, request: Request) -> UpdateFeaturesResponse:
+def handle(context: HandlerContext, request: Request) -> UpdateFeaturesResponse:
     """Answered at once, for there is nothing to change."""
     m: UpdateFeaturesRequest = request.message
     wrong = [_why_not(update) for update in m.feature_updates]

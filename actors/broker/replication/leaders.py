@@ -14,7 +14,7 @@ from actors.broker.replication.waiting import Key, Waiting
 from actors.log.errors import LogError
 from actors.log.replication import LeaderLog, LeaderReplica, NoLog
 from actors.wire.errors import ErrorCode
-from placement.metadata import OFFSETS_TOPIC, PartitionInfo
+from placement.metadata import PartitionInfo
 
 log = logging.getLogger(__name__)
 
@@ -175,9 +175,8 @@ class Leaders:
     def reached(self, key: Key, watermark: int) -> None:
         """All below `watermark` has committed: tell whoever waits for it."""
         self.waiting.reached(key, watermark)
-        self._context.wake(*key)
-        if key[0] == OFFSETS_TOPIC:
-            self._context.shards.watermark(key[1], watermark)
+        self._context.fetches.wake(*key)
+        self._context.commits.tell(*key, watermark)
 
     def starts_moved(self) -> None:
         """Look again at who waits for a log's start: those it was waited for may be out of sync."""

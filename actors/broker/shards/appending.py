@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 from actors.broker.context import BrokerContext
+from actors.broker.led import LedPartitions
 from actors.broker.shards.link import ShardLink
 from actors.broker.shards.partitions import Partitions
 from actors.links.relay import Kind
@@ -18,8 +19,9 @@ log = logging.getLogger(__name__)
 class Appending:
     """Appends what shards decide, and tells them what of it has committed."""
 
-    def __init__(self, context: BrokerContext, partitions: Partitions) -> None:
+    def __init__(self, context: BrokerContext, led: LedPartitions, partitions: Partitions) -> None:
         self._context = context
+        self._led = led
         self._partitions = partitions
 
     def append(self, link: ShardLink, partition: int, number: int, batch: bytes) -> None:
@@ -48,7 +50,7 @@ class Appending:
         next_offset = result.last_offset + 1
         payload = result.base_offset.to_bytes(8, "big") + next_offset.to_bytes(8, "big")
         link.protocol.send(Kind.APPENDED, partition, number, payload)
-        context.appended(OFFSETS_TOPIC, partition, partition_log, info)
+        self._led.appended(OFFSETS_TOPIC, partition, partition_log, info)
         if len(info.replicas) == 1:  # else it is told when the followers have it
             link.protocol.send(Kind.HIGH_WATERMARK, 0, partition_log.high_watermark)
 

@@ -17,6 +17,7 @@ import msgpack
 
 from actors.broker.connection import Connection
 from actors.broker.context import BrokerContext
+from actors.broker.led import LedPartitions
 from actors.broker.shards.appending import Appending
 from actors.broker.shards.link import LinkState, Question, ShardLink, ShardStatus
 from actors.broker.shards.loading import Loading
@@ -43,13 +44,13 @@ _NEVER_PARKED = (ApiKey.HEARTBEAT, ApiKey.SYNC_GROUP)
 class ShardHub:
     """All shards of one broker. Everything runs on the broker's loop. The hub alone moves links between states."""
 
-    def __init__(self, context: BrokerContext, want_spares: Callable[[int], None]) -> None:
+    def __init__(self, context: BrokerContext, led: LedPartitions, want_spares: Callable[[int], None]) -> None:
         self._context = context
         self.groups = Groups(context)
-        self.partitions = Partitions(context)
+        self.partitions = Partitions(context, led)
         self.processes = Processes(context.config, want_spares, self._assign)
         self.loading = Loading(context, self._load_failed)
-        self._appending = Appending(context, self.partitions)
+        self._appending = Appending(context, led, self.partitions)
         handlers: dict[int, Handle] = {
             Kind.APPEND: self._appending.append,
             Kind.LOAD_MORE: self.loading.send_more,
@@ -61,9 +62,9 @@ class ShardHub:
         self._relaying = Relaying(self.processes.links, handlers)
         self._readiness = Readiness(context, self.partitions, self.processes, self._relaying.flush)
         self._topics = TopicNews()
+        context.commits.subscribe(OFFSETS_TOPIC, self._appending.watermark)
         # What is called for every frame is called directly.
         self.partition_of = self.groups.partition_of
-        self.watermark = self._appending.watermark
         self._serving = self.partitions.serving
         self._send = self._relaying.send
         self._describing: dict[int, asyncio.Future[GroupStatus | None]] = {}  # questions about groups, by number

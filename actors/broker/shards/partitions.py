@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from actors.broker.context import BrokerContext
+from actors.broker.led import LedPartitions
 from actors.broker.shards.link import LinkState, ShardLink
 from placement.hashing import partition_for_group
 from placement.metadata import OFFSETS_TOPIC
@@ -40,14 +41,15 @@ class Groups:
 class Partitions:
     """The offsets partitions, and the shards that load or serve them."""
 
-    def __init__(self, context: BrokerContext) -> None:
+    def __init__(self, context: BrokerContext, led: LedPartitions) -> None:
         self._context = context
+        self._leads = led.leads
         self.links: dict[int, ShardLink] = {}
 
     def led(self, partition: int) -> bool:
         """Whether this broker may act as the partition's leader now."""
         info = self._context.metadata.partition(OFFSETS_TOPIC, partition)
-        return info is not None and self._context.leads(OFFSETS_TOPIC, partition, info)
+        return info is not None and self._leads(OFFSETS_TOPIC, partition, info)
 
     def serving(self, partition: int) -> ShardLink | None:
         """The shard that can be asked about the partition's groups now."""

@@ -57,7 +57,7 @@ def written(broker: Broker, topic: str, *items: bytes, **options: Any) -> int:
     data = values(*items, **options)
     log = broker.context.log(topic, 0)
     log.append_as_leader(data, 0, NOW_MS)
-    broker.context.appended(topic, 0, log, broker.metadata.topics[topic].partitions[0])
+    broker.led.appended(topic, 0, log, broker.metadata.topics[topic].partitions[0])
     return len(data)
 
 

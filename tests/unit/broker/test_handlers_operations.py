@@ -69,10 +69,10 @@ def test_the_shard_is_told_that_operations_are_asked_for(tmp_path: Path) -> None
         described = DescribeGroupsResponse.DescribedGroup(group_id="g", authorized_operations=GROUP)
         done(DescribeGroupsResponse(groups=[described]))
 
-    broker.context.shards.ask = ask  # type: ignore[method-assign]
+    broker.shards.ask = ask  # type: ignore[method-assign]
     answers: list[DescribeGroupsResponse] = []
     message = DescribeGroupsRequest(groups=["g"], include_authorized_operations=True)
     request: Any = SimpleNamespace(message=message, version=5, reply=answers.append)
-    fan_out.describe_groups(broker.context, request)
+    fan_out.describe_groups(broker.handlers, request)
     assert told[0].include_authorized_operations
     assert [group.authorized_operations for group in answers[0].groups] == [GROUP]

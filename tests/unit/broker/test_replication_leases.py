@@ -6,6 +6,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+from actors.broker.commits import Commits
 from actors.broker.replication.followers import Followers
 from actors.broker.replication.links import FollowerLink, FollowerListener
 from actors.broker.replication.manager import ReplicaManager
@@ -176,7 +177,8 @@ class _Leading:
             loop=SimpleNamespace(time=lambda: 100.0, call_soon=lambda call, *args: self._soon.append((call, args))),
             controller=SimpleNamespace(connected=True, call=lambda name, asked, done: self.calls.append((name, asked))),
             min_insync_replicas=lambda topic: 1,
-            wake=lambda *key: None,
+            fetches=SimpleNamespace(wake=lambda *key: None),
+            commits=Commits(),
         )
         self.manager = ReplicaManager(context, lambda: b"", lambda: 3, lambda: 100.0)
         self.link: Any = SimpleNamespace(
@@ -339,7 +341,8 @@ def test_a_watermark_that_a_refused_proposal_held_back_is_told_to_those_who_wait
     context.loop = SimpleNamespace(time=lambda: 0.0)
     context.controller = SimpleNamespace(connected=True, call=lambda operation, arguments, done: asked.append(done))
     context.metadata = SimpleNamespace(topics={"t": SimpleNamespace(id=bytes(16))})
-    context.wake = lambda topic, index: None
+    context.fetches = SimpleNamespace(wake=lambda topic, index: None)
+    context.commits = Commits()
     manager._proposals.send(lambda broker: 0)
     log.append([b"x"], 0)
     assert not leader.advance()
@@ -357,7 +360,8 @@ def test_fewer_replicas_asked_for_let_a_watermark_go_on_at_once() -> None:
     context: Any = manager._context
     context.loop = SimpleNamespace(time=lambda: 0.0)
     context.min_insync_replicas = lambda topic: 1
-    context.wake = lambda topic, index: None
+    context.fetches = SimpleNamespace(wake=lambda topic, index: None)
+    context.commits = Commits()
     told: list[ErrorCode] = []
     manager._leaders.waiting.add(("t", 0), Waiter(1, told.append))
     manager._leaders._update(("t", 0), leader, _ALONE)

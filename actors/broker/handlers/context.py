@@ -1,0 +1,63 @@
+"""What a handler is given: a request, and the parts of the broker that answer it.
+
+Handlers never touch sockets or Ray; they return a message, or park the request and answer it later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from actors.broker.clients import Clients
+from actors.broker.connection import Connection
+from actors.broker.context import BrokerContext, Replication, Shards
+from actors.broker.handlers.idle_settings import IdleSettings
+from actors.broker.handlers.offsets_topic import OffsetsTopic
+from actors.broker.handlers.producer_ids import ProducerIds
+from actors.broker.led import LedPartitions
+from actors.broker.slots import Slot
+from actors.wire.framing import RequestHeader, encode_response
+from actors.wire.messages import ApiMessage
+
+
+@dataclass(slots=True)
+class Request:
+    """One request being handled. `slot` is None for a produce with acks=0, which nobody answers."""
+
+    header: RequestHeader
+    message: Any
+    connection: Connection
+    slot: Slot | None
+
+    @property
+    def version(self) -> int:
+        return self.header.api_version
+
+    def reply(self, response: ApiMessage) -> None:
+        """Answer a parked request. Its connection may be gone; then nothing happens."""
+        if self.slot is not None and self.slot.answer is None:
+            self.slot.finish(encode_response(response, self.header.api_version, self.header.correlation_id))
+            self.connection.flush()
+
+
+def _everybody(group_id: str) -> bool:
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class HandlerContext:
+    """The parts of a broker that handlers use. A helper of a handler takes the part it needs."""
+
+    broker: BrokerContext
+    led: LedPartitions
+    replication: Replication
+    shards: Shards
+    clients: Clients
+    producer_ids: ProducerIds
+    offsets_topic: OffsetsTopic
+    idle_settings: IdleSettings
+    advertised: Mapping[int, tuple[int, int]]
+    """First and last version of each API that ApiVersions names, by API key."""
+    may_describe_group: Callable[[str], bool] = _everybody
+    """DESCRIBE on a group. There are no ACLs yet, so everybody may; where it is asked is settled all the same."""

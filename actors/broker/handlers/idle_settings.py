@@ -1,0 +1,27 @@
+"""Settings that are accepted and do nothing: the log says so, once for each."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Container, Iterable
+
+from actors.settings import SETTINGS, TOPIC_SETTINGS
+
+log = logging.getLogger(__name__)
+
+_EFFECTIVE: dict[int, Container[str]] = {2: TOPIC_SETTINGS, 4: SETTINGS}
+"""Settings that have an effect, by the type of resource they are of."""
+
+
+class IdleSettings:
+    """What the log has said."""
+
+    def __init__(self) -> None:
+        self._told: set[str] = set()
+
+    def note(self, resource_type: int, names: Iterable[str]) -> None:
+        """These were changed: say in the log which of them have no effect."""
+        idle = {name for name in names if name not in _EFFECTIVE[resource_type]} - self._told
+        if idle:
+            self._told |= idle
+            log.warning("accepted, but without effect here: %s", ", ".join(sorted(idle)))
