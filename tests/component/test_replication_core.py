@@ -237,6 +237,24 @@ def test_a_push_heard_twice_or_late_changes_nothing() -> None:
     assert other.records() == log.records()
 
 
+def test_of_what_was_sent_together_the_first_refusal_alone_begins_anew() -> None:
+    log, other = written((1, 3)), MemoryLog()
+    leader = led(log, isr=(0, 1), replicas=(0, 1))
+    follower = joined(leader, b1=other)[1]
+    other.tear(0)
+    refusals = []
+    for value in (b"x", b"y"):
+        log.append([value], 1)
+        push = leader.take_push(1, 200, 0)
+        assert push is not None
+        refusals.append(follower.on_push(push, 0))
+    assert [ack.outcome for ack in refusals] == [Outcome.MISMATCHED] * 2
+    leader.on_ack(1, refusals[0], 0)
+    assert leader.take_push(1, 200, 0) is not None
+    leader.on_ack(1, refusals[1], 0)
+    assert leader.take_push(1, 200, 0) is None, "its answer is still to come"
+
+
 def test_the_leaders_start_becomes_the_followers() -> None:
     log, other = written((0, 2), (0, 2)), MemoryLog()
     leader = led(log, isr=(0, 1), replicas=(0, 1))
