@@ -23,9 +23,10 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, help="keep data and history.jsonl here (a temporary one)")
     parser.add_argument("--faults", nargs="*", default=(), help="exactly these, by a part of their names")
     parser.add_argument("--starve", action="store_true", help="take all CPU from it instead of killing processes")
+    parser.add_argument("--beaters", type=int, default=0, help="starve so many members that only beat, in 20 groups")
     given = parser.parse_args()
     if given.starve:
-        return _starve(given.minutes)
+        return _starve(_hunger(60 * given.minutes, given.beaters))
     seed = random.randrange(1 << 30) if given.seed is None else given.seed
     console = Console()
     console.print(f"python -m tests.chaos --minutes {given.minutes:g} --seed {seed} --groups {given.groups}")
@@ -46,13 +47,20 @@ def main() -> int:
     return 0
 
 
-def _starve(minutes: float) -> int:
+def _hunger(seconds: float, beaters: int) -> Hunger:
+    if not beaters:
+        return Hunger(seconds)
+    groups = min(20, beaters)
+    return Hunger(seconds, groups, beaters // groups, commits=False, pause_s=3.0)  # heartbeat.interval.ms of consumers
+
+
+def _starve(plan: Hunger) -> int:
     console = Console()
     with temporary_folder() as folder:
-        survival = starve(Hunger(60 * minutes), folder, lambda text: console.print(text, highlight=False))
+        survival = starve(plan, folder, lambda text: console.print(text, highlight=False))
         report_survival(console, survival)
-        if survival.killed or survival.expelled:
-            sys.exit(f"the history is in {folder}")
+        if survival.violations:
+            sys.exit(f"the cluster's logs are in {folder}")
     return 0
 
 

@@ -1,6 +1,6 @@
 """A cluster beside a program that takes all CPU: nobody is killed, no member expelled, and it is quick again at once.
 
-`python -m tests.chaos --starve --minutes 5`. The clients are starved, too; they run beside it.
+`python -m tests.chaos --starve --minutes 5`. The members are starved, too, but hardly need CPU: they are in `light`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ import contextlib
 import re
 import subprocess
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,16 +16,16 @@ from pathlib import Path
 import psutil
 from rich.console import Console
 
-from actors.client import Admin, Consumer, ConsumerRebalanceListener, TopicPartition
+from actors.client import Admin
 from actors.client.admin.types import NewTopic
-from actors.client.errors import KafkaError
-from tests.chaos.history import History
-from tests.chaos.load import PATIENCE_MS, Load
+from tests.chaos.light import Members, Told
 from tests.compat.peers import Coterie, coterie, end_family
 
 TOPIC = "starved"
 QUICK_S = 0.5
-"""A commit that takes no longer is quick."""
+"""A heartbeat or commit that takes no longer is quick."""
+QUICK_AGAIN_S = 5.0
+"""So long after the end, all are to be quick."""
 _LOOP = ["sh", "-c", "while :; do :; done"]
 _KILLED = re.compile(r"silent.* killed|is gone|has died|has not registered")
 _ACTORS = ("Controller", "Broker", "OffsetsPartition")
@@ -34,10 +33,16 @@ _ACTORS = ("Controller", "Broker", "OffsetsPartition")
 
 @dataclass(frozen=True, slots=True)
 class Hunger:
-    """`seconds` beside `loops` busy loops, with `groups` groups of one member each, on `brokers` brokers."""
+    """`seconds` beside `loops` busy loops, with `groups` groups of `members` members, on `brokers` brokers.
+
+    Each member beats every `pause_s` seconds, and commits as often unless `commits` is false.
+    """
 
     seconds: float
     groups: int = 20
+    members: int = 2
+    commits: bool = True
+    pause_s: float = 1.0
     loops: int = 64
     brokers: int = 3
     config: dict[str, str] = field(default_factory=dict)
@@ -46,89 +51,64 @@ class Hunger:
 
 @dataclass(slots=True)
 class Survival:
-    """How a cluster came through."""
+    """How a cluster came through. Counts and waits are of what was asked or answered while it starved."""
 
     killed: list[str] = field(default_factory=list)
     """What the cluster's logs say of killing, and processes that were there and are not any more."""
     expelled: list[str] = field(default_factory=list)
-    commits: int = 0
-    longest_gap_s: float = 0.0
+    closed: list[str] = field(default_factory=list)
+    """Connections of members that broke."""
+    answered: dict[str, int] = field(default_factory=dict)
+    """Heartbeats and commits that were taken, by kind."""
+    refused: dict[int, int] = field(default_factory=dict)
+    """Those that were not, by error code."""
+    longest_wait_s: float = 0.0
+    """From asking to the answer."""
+    longest_stall_s: float = 0.0
+    """How late the members themselves were, for want of CPU: a part of the longest wait may be this."""
     quick_after_s: float = 0.0
 
-
-class _Losses(ConsumerRebalanceListener):
-    def __init__(self, load: SteadyMember) -> None:
-        self._load = load
-
-    def on_partitions_lost(self, lost: list[TopicPartition]) -> None:
-        self._load.history.note("lost", client=self._load.name)
-
-
-class SteadyMember(Load):
-    """The one member of a group: polls, and commits all the time."""
-
-    def run(self) -> None:
-        consumer = Consumer(
-            bootstrap_servers=self.servers,
-            group_id=self.name,
-            client_id=self.name,
-            enable_auto_commit=False,
-            auto_offset_reset="earliest",
-            max_poll_interval_ms=PATIENCE_MS,
-        )
-        with consumer:
-            consumer.subscribe([TOPIC], listener=_Losses(self))
-            while not self.stopping.wait(0.05):
-                with contextlib.suppress(KafkaError):
-                    consumer.poll(100)
-                    if not consumer.assignment():
-                        continue
-                    begun = self.history.now()
-                    consumer.commit(timeout_ms=PATIENCE_MS)
-                    self.history.note("committed", group=self.name, took=self.history.now() - begun)
+    @property
+    def violations(self) -> list[str]:
+        """What must not have happened, in sentences."""
+        found = [*self.killed, *(f"expelled: {each}" for each in self.expelled)]
+        if self.quick_after_s > QUICK_AGAIN_S:
+            found.append(f"quick again only after {self.quick_after_s:.1f} s")
+        return found
 
 
 def starve(plan: Hunger, folder: Path, say: Callable[[str], object] = lambda text: None) -> Survival:
     """Starve a cluster in `folder`. Raises TimeoutError if it does not come up, or does not come to itself."""
-    history = History(folder / "history.jsonl")
-    found = Survival()
-    with (
-        contextlib.closing(history),
-        coterie(folder, brokers=plan.brokers, config=plan.config) as cluster,
-    ):
+    with coterie(folder, brokers=plan.brokers, config=plan.config) as cluster:
         with Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
-            admin.create_topics([NewTopic(TOPIC, 1, min(plan.brokers, 3))])
-        names = [f"steady-{number}" for number in range(plan.groups)]
-        members = [SteadyMember(name, history, cluster.bootstrap_servers) for name in names]
-        for member in members:
-            member.start()
-        _wait_until_quick(history, plan, plan.warm_s)
-        before, logged = _actors(cluster), _log_lines(cluster)
-        say(f"{plan.groups} groups on {len(before)} processes; {plan.loops} busy loops for {plan.seconds:.0f} s")
-        history.note("starved")
-        with _busy_loops(plan.loops):
-            _tell(history, plan, say)
-        history.note("fed")
-        fed = history.now()
-        _wait_until_quick(history, plan, plan.warm_s)
-        found.quick_after_s = history.now() - fed
-        after = _actors(cluster)
-        found.killed = [f"{before[pid]} {pid} is not there any more" for pid in before.keys() - after.keys()]
-        found.killed += _log_lines(cluster)[len(logged) :]
-        for member in members:
-            member.stop()
-        for member in members:
-            member.join(60)
-    _judge(history, found)
+            admin.create_topics([NewTopic(TOPIC, plan.members, min(plan.brokers, 3))])
+        groups = [f"steady-{number}" for number in range(plan.groups)]
+        topic = TOPIC if plan.commits else None
+        members = Members(cluster.bootstrap_servers, groups, plan.members, plan.pause_s, topic)
+        try:
+            _wait_until_quick(members.told, plan)
+            before, logged = _actors(cluster), _log_lines(cluster)
+            say(f"{plan.groups} groups of {plan.members} on {len(before)} processes; {plan.loops} busy loops")
+            starved = time.monotonic()
+            with _busy_loops(plan.loops):
+                _tell(members.told, plan, say)
+            fed = time.monotonic()
+            _wait_until_quick(members.told, plan)
+            found = _judge(members.told, starved, fed)
+            found.quick_after_s = time.monotonic() - fed
+            after = _actors(cluster)
+            found.killed = [f"{before[pid]} {pid} is not there any more" for pid in before.keys() - after.keys()]
+            found.killed += _log_lines(cluster)[len(logged) :]
+        finally:
+            members.stop()
     return found
 
 
-def _tell(history: History, plan: Hunger, say: Callable[[str], object]) -> None:
+def _tell(told: Told, plan: Hunger, say: Callable[[str], object]) -> None:
     begun = time.monotonic()
     while (spent := time.monotonic() - begun) < plan.seconds:
         time.sleep(min(20.0, plan.seconds - spent))
-        lost = sum(event["event"] == "lost" for event in history.read())
-        say(f"{time.monotonic() - begun:7.1f} s  {lost} expelled")
+        say(f"{time.monotonic() - begun:7.1f} s  {len(told.answers)} answers, {len(told.expelled)} expelled")
 
 
 @contextlib.contextmanager
@@ -162,38 +142,49 @@ def _log_lines(cluster: Coterie) -> list[str]:
     return [line for line in lines if _KILLED.search(line)]
 
 
-def _wait_until_quick(history: History, plan: Hunger, timeout_s: float) -> None:
-    """Until a commit of every group that began after now was quick."""
-    since, deadline = history.now(), time.monotonic() + timeout_s
-    quick: set[str] = set()
-    while len(quick) < plan.groups:
+def _wait_until_quick(told: Told, plan: Hunger) -> None:
+    """Until, of what every group asks from now on, one heartbeat and one commit were quick."""
+    since, deadline = time.monotonic(), time.monotonic() + plan.warm_s
+    kinds = ("heartbeat", "commit") if plan.commits else ("heartbeat",)
+    slow = {(f"steady-{number}", kind) for number in range(plan.groups) for kind in kinds}
+    seen = len(told.answers)
+    while slow:
         if time.monotonic() > deadline:
-            raise TimeoutError(f"{len(quick)} of {plan.groups} groups are quick after {timeout_s:.0f} s")
+            raise TimeoutError(f"{len({group for group, _ in slow})} groups are not quick after {plan.warm_s:.0f} s")
         time.sleep(0.1)
-        for event in history.read():
-            if event["event"] == "committed" and event["at"] - event["took"] > since and event["took"] < QUICK_S:
-                quick.add(event["group"])
+        fresh = told.answers[seen:]
+        seen += len(fresh)
+        slow -= {(a.group, a.kind) for a in fresh if a.asked > since and a.took < QUICK_S and not a.code}
 
 
-def _judge(history: History, found: Survival) -> None:
-    last: dict[str, float] = defaultdict(float)
-    starved = False
-    for event in history.read():
-        if event["event"] in ("starved", "fed"):
-            starved = starved or event["event"] == "starved"
-        elif event["event"] == "lost" and starved:
-            found.expelled.append(f"{event['client']} at {event['at']:.1f} s")
-        elif event["event"] == "committed":
-            group, at = event["group"], event["at"]
-            if starved:
-                found.commits += 1
-                found.longest_gap_s = max(found.longest_gap_s, at - last[group])
-            last[group] = at
+def _judge(told: Told, starved: float, fed: float) -> Survival:
+    found = Survival()
+    for answer in told.answers:
+        if answer.asked > fed or answer.answered < starved:
+            continue
+        found.longest_wait_s = max(found.longest_wait_s, answer.took)
+        if answer.code:
+            found.refused[answer.code] = found.refused.get(answer.code, 0) + 1
+        elif answer.answered <= fed:
+            found.answered[answer.kind] = found.answered.get(answer.kind, 0) + 1
+    found.expelled = [f"{name} after {at - starved:.1f} s" for at, name in told.expelled if at > starved]
+    found.closed = [f"{what} after {at - starved:.1f} s" for at, what in told.closed if at > starved]
+    found.longest_stall_s = max((late for at, late in told.stalls if starved < at < fed), default=0.0)
+    return found
 
 
 def report(console: Console, found: Survival) -> None:
     """What a run ends with."""
-    console.print(f"killed: {len(found.killed)}; members expelled: {len(found.expelled)}; commits: {found.commits}")
-    console.print(f"longest gap of a group: {found.longest_gap_s:.1f} s; quick again after {found.quick_after_s:.1f} s")
-    for line in [*found.killed, *found.expelled][:20]:
+    counts = ", ".join(f"{count:,} {kind}s" for kind, count in sorted(found.answered.items())) or "nothing"
+    refused = "".join(f", {count:,} with error {code}" for code, count in sorted(found.refused.items()))
+    for line in (
+        f"killed: {len(found.killed)}; members expelled: {len(found.expelled)}; connections lost: {len(found.closed)}",
+        f"answered while starved: {counts}{refused}",
+        f"longest wait: {found.longest_wait_s:.1f} s; members late themselves: {found.longest_stall_s:.1f} s at most",
+        f"quick again after {found.quick_after_s:.1f} s",
+    ):
+        console.print(line, highlight=False)
+    for line in found.closed[:20]:
+        console.print(f"lost: {line}", highlight=False)
+    for line in found.violations[:20]:
         console.print(f"[red]VIOLATION[/] {line}", highlight=False)
