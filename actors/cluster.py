@@ -44,6 +44,7 @@ _SILENCE_SECONDS = 30.0
 _SOCKET_PATH_MAX = 107
 _MARK_LENGTH = 12
 _ADDRESS_FILE = "ray-address"
+_RAY_LOG = "ray.log"
 
 
 class Cluster:
@@ -102,13 +103,15 @@ class Cluster:
             _warn_if_open(listening)
             _check_ports(listening if bind is not None else None, port, brokers, folder, port_setting(port, listeners))
         _prepare_folder(folder)
-        owns_ray = _connect(folder, ray_address)
+        owns_ray = _connect(ray_address, folder, may_start=True)
         try:
             controller, addresses = _start_controller(name, folder, bind, brokers, port, settings)
         except BaseException:
             if owns_ray:
                 ray_runtime.end()
             raise
+        if owns_ray and embedded:
+            notes.append(f"logs are in {folder / 'logs'}; what Ray says is in {_RAY_LOG} there")
         cluster = cls(name, controller, addresses, owns_ray=owns_ray, owner=True, notes=notes)
         if owns_ray and embedded:
             (folder / _ADDRESS_FILE).write_text(cluster.ray_address)
@@ -126,9 +129,10 @@ class Cluster:
 
         Raises ClusterError if there is none of that name.
         """
-        if ray_address is None and data_dir is not None:
-            ray_address = _embedded_address(Path(data_dir).resolve())
-        owns_ray = _connect(None, ray_address)
+        folder = None if data_dir is None else Path(data_dir).resolve()
+        if ray_address is None and folder is not None:
+            ray_address = _embedded_address(folder)
+        owns_ray = _connect(ray_address, folder)
         try:
             controller = ray.get_actor("controller", namespace=_namespace(name))
             addresses = ray.get(controller.addresses.remote(), timeout=10)
@@ -152,9 +156,10 @@ class Cluster:
         Returns how many brokers and partition actors were ended without a controller. Raises ClusterError if there
         is nothing of that name.
         """
-        if ray_address is None and data_dir is not None:
-            ray_address = _embedded_address(Path(data_dir).resolve())
-        owns_ray = _connect(None, ray_address)
+        folder = None if data_dir is None else Path(data_dir).resolve()
+        if ray_address is None and folder is not None:
+            ray_address = _embedded_address(folder)
+        owns_ray = _connect(ray_address, folder)
         try:
             try:
                 cluster = cls.connect(name=name)
@@ -441,16 +446,17 @@ def _listens(path: Path) -> bool:
         return True
 
 
-def _connect(folder: Path | None, ray_address: str | None) -> bool:
-    """Connect this process to Ray; whether that has to be undone later."""
+def _connect(ray_address: str | None, folder: Path | None, *, may_start: bool = False) -> bool:
+    """Connect this process to Ray, which `may_start` for the cluster in `folder`; whether that has to be undone."""
     if ray.is_initialized():
         return False
-    if ray_address is None and folder is not None:
-        ray_runtime.start_embedded(folder / "ray-token", object_store_memory=_OBJECT_STORE_BYTES)
+    words = None if folder is None else folder / "logs" / _RAY_LOG
+    if ray_address is None and folder is not None and may_start:
+        ray_runtime.start_embedded(folder / "ray-token", words=words, object_store_memory=_OBJECT_STORE_BYTES)
         return True
     if ray_address is None:
         raise ClusterError("no Ray to connect to: give the address that `coterie up` printed as ray.address")
-    ray_runtime.connect(ray_address)
+    ray_runtime.connect(ray_address, words)
     return True
 
 

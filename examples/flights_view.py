@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
 from collections import deque
@@ -24,13 +25,13 @@ _PLAIN_SECONDS = 2.0
 
 @contextmanager
 def terminal_of_our_own(log: Path) -> Iterator[Console]:
-    """A console on standard output; whatever else is written there or to standard error goes to a file.
+    """A console on standard output; whatever else is written there or to standard error, or logged, goes to a file.
 
-    Ray tells each of its programs of every process that dies, here of one that is killed on purpose, and has no setting
-    that it should not. Py4J leaves sockets to the garbage collector, of which Python warns.
+    Among it is what Ray tells each of its programs of every process that dies, here of one that is killed on purpose.
     """
     console = Console(file=sys.stdout)
-    with log.open("w", buffering=1) as file, redirect_stdout(file), redirect_stderr(file):
+    logging.basicConfig(filename=log, level=logging.INFO)
+    with log.open("a", buffering=1) as file, redirect_stdout(file), redirect_stderr(file):
         yield console
 
 

@@ -13,6 +13,7 @@ import secrets
 import sys
 import tempfile
 import threading
+import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -64,6 +65,7 @@ def _run(app: Application, java: Java, owned: bool) -> Iterator[SparkSession]:
     from spark_bridge import launch, ray_nodes
 
     ray_nodes.refuse_taken_namespace()
+    expect_unclosed_sockets()
     with launch.interrupts_restored(), ray_nodes.placed(app) as group:
         java_env = {} if owned else ray_nodes.java_env_of_nodes(sys.executable)
         log = _log_file(app)
@@ -76,6 +78,12 @@ def _run(app: Application, java: Java, owned: bool) -> Iterator[SparkSession]:
             ray_nodes.wait_until_gone(app, in_order)
         with contextlib.suppress(OSError):
             os.unlink(log)  # it stays where there was an error to look for
+
+
+def expect_unclosed_sockets() -> None:
+    """Have Python say nothing of the sockets that PySpark leaves open: one to this machine for each `collect()`."""
+    ends = r"laddr=\('127\.0\.0\.1', \d+\), raddr=\('127\.0\.0\.1', \d+\)"
+    warnings.filterwarnings("ignore", f"unclosed <socket.socket .*{ends}", ResourceWarning, "socket")
 
 
 def _environment(java: Java) -> dict[str, str]:

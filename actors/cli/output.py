@@ -91,7 +91,8 @@ def working(label: str) -> Iterator[None]:
     from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
     shape = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with RichProgress(*shape, console=Console(stderr=True), transient=True) as bars:
+    # Standard output is left alone: it would be put back at the end as it was at the beginning.
+    with RichProgress(*shape, console=Console(stderr=True), transient=True, redirect_stdout=False) as bars:
         bars.add_task(label, total=None)
         yield
 

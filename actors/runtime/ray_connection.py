@@ -18,6 +18,7 @@ from typing import Any
 import ray
 
 from actors.errors import CoterieError
+from actors.runtime import ray_words
 
 _MODE, _TOKEN, _TOKEN_PATH = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"
 _CONNECT_SECONDS = 1.5
@@ -33,14 +34,18 @@ class ClusterError(CoterieError, RuntimeError):
     """A cluster cannot be started, found or stopped; the text says why and what to do."""
 
 
-def connect(ray_address: str, **options: Any) -> None:
-    """Connect to the Ray at `ray_address`; `options` are ray.init's. Raises ClusterError."""
+def connect(ray_address: str, words: Path | None = None, **options: Any) -> None:
+    """Connect to the Ray at `ray_address`; what it says goes to the file `words`. Raises ClusterError.
+
+    `options` are ray.init's.
+    """
     host, _, port = ray_address.rpartition(":")
     try:
         if host and "://" not in host and port.isdigit():
             _check_there(ray_address, host.strip("[]"), int(port))
             _be_let_in(ray_address)
-        ray.init(address=ray_address, logging_level="ERROR", log_to_driver=False, **options)
+        with ray_words.kept(words):
+            ray.init(address=ray_address, logging_level="ERROR", log_to_driver=False, **options)
     except ClusterError:
         forget_token()
         raise

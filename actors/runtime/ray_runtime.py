@@ -17,6 +17,7 @@ from typing import Any
 import psutil
 import ray
 
+from actors.runtime import ray_words
 from actors.runtime.ray_connection import ClusterError, connect, forget_token, use_token
 
 __all__ = ["ClusterError", "connect", "end", "process_environment", "protect", "start_embedded", "write_private"]
@@ -24,10 +25,13 @@ __all__ = ["ClusterError", "connect", "end", "process_environment", "protect", "
 _AGENTS_SECONDS = 1.5
 
 
-def start_embedded(token: Path, environment: Mapping[str, str] | None = None, **options: Any) -> None:
+def start_embedded(
+    token: Path, environment: Mapping[str, str] | None = None, words: Path | None = None, **options: Any
+) -> None:
     """Start Ray in this process, asking for the token in the file `token`, which is made if it is missing.
 
-    `environment` is what its processes inherit beside this one's; `options` are ray.init's.
+    `environment` is what its processes inherit beside this one's; what Ray says goes to the file `words`. `options`
+    are ray.init's.
     """
     protect(token)
     # Ray runs workers at niceness 15; a broker that waits behind every other process is no broker.
@@ -35,7 +39,8 @@ def start_embedded(token: Path, environment: Mapping[str, str] | None = None, **
     try:
         with process_environment({**_some_java(), **(environment or {})}):
             quiet = {"include_dashboard": False, "logging_level": "ERROR", "log_to_driver": False}
-            ray.init(address="local", **{**quiet, **options})
+            with ray_words.kept(words):
+                ray.init(address="local", **{**quiet, **options})
     except BaseException:
         end()  # a part of it may run already
         raise
@@ -47,7 +52,8 @@ def end() -> None:
     for child in psutil.Process().children():
         with contextlib.suppress(psutil.NoSuchProcess):
             agents += child.children(recursive=True) if child.name() == "raylet" else []
-    ray.shutdown()
+    with ray_words.leaving():
+        ray.shutdown()
     forget_token()
     _, left = psutil.wait_procs(agents, timeout=_AGENTS_SECONDS)
     for process in left:

@@ -51,11 +51,12 @@ class Terminal:
         assert text in self.shown(), self._err.read_text()[-3000:]
 
     def ended(self, expected: int = 0) -> str:
-        """Standard output, once it has ended, with this exit code and without a warning."""
+        """Standard output, once it has ended, with this exit code, without a warning and without a word of Ray's."""
         code = self.process.wait(SLOW)
         said = self._err.read_text()
         assert code == expected, (self.process.args, code, self.shown()[-1000:], said[-3000:])
         assert WARNING.findall(said) == []
+        assert "(raylet)" not in self.shown() + said
         return self.shown()
 
     def interrupted(self, expected: int = 0) -> None:

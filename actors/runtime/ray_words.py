@@ -1,0 +1,91 @@
+"""What Ray tells the program that has started it, or connected to it: not for the program's own standard output.
+
+Ray tells each of its drivers of every process that dies, whoever ended it, and has no setting that it should not: a
+thread of Ray's prints. Around a ray.init of ours, what such a thread prints is logged by this module's logger at INFO,
+and kept in a file if there is one. A Ray that the user has started with ray.init is left as it is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import re
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TextIO
+
+log = logging.getLogger(__name__)
+
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+class _Stdout:
+    """A program's standard output, but for what `threads` write: that is taken line by line."""
+
+    def __init__(self, stream: TextIO, file: Path | None) -> None:
+        self.stream = stream
+        self.threads: set[threading.Thread] = set()
+        self._file = file
+        self._begun = ""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+    def write(self, text: str) -> int:
+        """Write, or take; returns how many characters that were."""
+        thread = threading.current_thread()
+        if thread not in self.threads:
+            return self.stream.write(text)
+        *lines, self._begun = (self._begun + text).split("\n")
+        self.threads.discard(thread)  # whoever handles what is logged may write to standard output
+        try:
+            for line in lines:
+                self._take(_COLOUR.sub("", line))
+        finally:
+            self.threads.add(thread)
+        return len(text)
+
+    def _take(self, line: str) -> None:
+        log.info("%s", line)
+        if self._file is not None:
+            with contextlib.suppress(OSError), self._file.open("a") as file:  # a full disk is no error of the program's
+                file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {line}\n")
+
+
+_installed: _Stdout | None = None
+
+
+@contextlib.contextmanager
+def kept(file: Path | None) -> Iterator[None]:
+    """Around ray.init: the threads that it starts are heard from here on, until `leaving`. `file` is made when needed.
+
+    If the block raises, nothing is changed.
+    """
+    global _installed
+    before = set(threading.enumerate())
+    stdout = _Stdout(sys.stdout, file) if sys.stdout is not None else None
+    yield
+    if stdout is None:  # a program without one, such as a daemon
+        return
+    stdout.threads.update(t for t in set(threading.enumerate()) - before if t.name.startswith("ray"))
+    sys.stdout, _installed = stdout, stdout
+
+
+@contextlib.contextmanager
+def leaving() -> Iterator[None]:
+    """Around ray.shutdown, which prints what it has held back; afterwards standard output is what it was."""
+    global _installed
+    stdout, _installed = _installed, None
+    if stdout is None:
+        yield
+        return
+    stdout.threads.add(threading.current_thread())
+    try:
+        yield
+    finally:
+        stdout.threads.clear()
+        if sys.stdout is stdout:  # else whoever has replaced it meanwhile may put this one back: it hands all on
+            sys.stdout = stdout.stream

@@ -1,0 +1,86 @@
+"""A program on a terminal: with its standard output and error on a pseudo-terminal, and Python's warnings on."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psutil
+
+from tests.ray.support import ROOT, assert_gone, descendants
+
+_STYLE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+class OnATerminal:
+    """A Python program, and what its terminal has got so far."""
+
+    def __init__(self, *arguments: str, **environment: str) -> None:
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+        size = {"COLUMNS": "160", "LINES": "60", "TERM": "xterm"}
+        self._ours, programs = os.openpty()
+        self.process = subprocess.Popen(
+            [sys.executable, *arguments],
+            cwd=ROOT,
+            env=inherited | size | {"PYTHONWARNINGS": "default"} | environment,
+            stdin=subprocess.DEVNULL,
+            stdout=programs,
+            stderr=programs,
+        )
+        os.close(programs)
+        self._seen: dict[int, psutil.Process] = {}
+        self._got = b""
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def _read(self) -> None:
+        while part := self._part():
+            self._got += part
+            self._seen.update({child.pid: child for child in descendants(self.process.pid)})
+
+    def _part(self) -> bytes:
+        """What was written next; nothing once the last program has closed the terminal."""
+        try:
+            return os.read(self._ours, 1 << 16)
+        except OSError:  # as Linux says it
+            return b""
+
+    @property
+    def shown(self) -> str:
+        """Without its styles."""
+        return _STYLE.sub("", self._got.decode(errors="replace"))
+
+    def ended(self) -> int:
+        """The exit code, once it has ended and closed its terminal; it must leave no process behind."""
+        self._reader.join()
+        code = self.process.wait(60)
+        assert_gone(self._seen.values())
+        return code
+
+    def close(self) -> None:
+        """End the program and what it has started, however they are doing."""
+        family = [*self._seen.values(), *descendants(self.process.pid)]
+        self.process.kill()
+        self.process.wait()
+        for process in family:
+            try:
+                process.kill()
+            except psutil.NoSuchProcess:
+                continue
+        self._reader.join()
+        os.close(self._ours)
+
+
+@contextmanager
+def on_a_terminal(*arguments: str, **environment: str) -> Iterator[OnATerminal]:
+    """Run Python with these arguments; it is ended with the block."""
+    program = OnATerminal(*arguments, **environment)
+    try:
+        yield program
+    finally:
+        program.close()

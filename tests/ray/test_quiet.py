@@ -1,0 +1,56 @@
+"""What Ray says of a process that died: not in the terminal of `coterie up`; where a user has started Ray, as ever."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from actors.cluster import Cluster
+from tests.ray.support import wait_until
+from tests.ray.terminal import on_a_terminal
+
+DIED = "A worker died or was killed"
+SLOW = 240  # for what takes seconds where nothing else runs
+
+OF_THE_USERS_RAY = """
+import os, signal, sys, time
+import ray
+from coterie import Cluster
+ray.init(address="local", num_cpus=2, include_dashboard=False, logging_level="ERROR", object_store_memory=80 << 20)
+with Cluster.start(data_dir=sys.argv[1], port=0) as cluster:
+    os.kill(next(iter(cluster.broker_pids().values())), signal.SIGKILL)
+    deadline = time.monotonic() + 240
+    while not os.path.exists(sys.argv[2]) and time.monotonic() < deadline:
+        time.sleep(0.05)
+"""
+
+
+@pytest.mark.timeout(600)
+def test_the_terminal_of_up_shows_nothing_of_a_broker_that_is_killed_but_where_the_logs_are(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with on_a_terminal("-m", "actors.cli.main", "up", "--port", "0", "--data-dir", str(data)) as up:
+        wait_until(lambda: "ready " in up.shown or up.process.poll() is not None, SLOW, "the ready line")
+        with Cluster.connect(data_dir=data) as cluster:
+            (victim,) = cluster.broker_pids().values()
+        os.kill(victim, signal.SIGKILL)
+        log = data / "logs" / "ray.log"
+        wait_until(lambda: (log.exists() and DIED in log.read_text()) or DIED in up.shown, SLOW, "Ray's word of it")
+        up.process.send_signal(signal.SIGTERM)
+        assert up.ended() == 0, up.shown
+        assert "raylet" not in up.shown
+        *_, told, ready = [line.strip() for line in up.shown.splitlines() if line.strip()]
+        assert told.endswith(f"logs are in {data / 'logs'}; what Ray says is in ray.log there")
+        assert ready.startswith("ready bootstrap.servers=")
+
+
+@pytest.mark.timeout(600)
+def test_a_ray_that_the_user_has_started_says_what_it_says(tmp_path: Path) -> None:
+    heard = tmp_path / "heard"
+    with on_a_terminal("-c", OF_THE_USERS_RAY, str(tmp_path / "data"), str(heard)) as program:
+        wait_until(lambda: DIED in program.shown or program.process.poll() is not None, SLOW, "Ray's word of it")
+        heard.touch()
+        assert program.ended() == 0, program.shown
+        assert DIED in program.shown
