@@ -486,6 +486,12 @@ def _start_controller(
             f"Ray has not started the controller within {_START_SECONDS:.0f} s: see `ray status` for what it waits for"
         ) from error
     except ray.exceptions.RayError as error:
+        if isinstance(error, ray.exceptions.RayActorError) and not error.actor_init_failed:
+            _end_actors(name)
+            raise ClusterError(
+                f"the controller's process ended while it started the brokers: start the cluster again, and if it does "
+                f"so again, see {spec.log_dir}/controller.log"
+            ) from error
         cause = getattr(error, "cause", None)
         _stop_quietly(controller)
         raise ClusterError(last_line(cause if cause is not None else error)) from error

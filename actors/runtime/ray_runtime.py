@@ -8,8 +8,10 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
+import re
 import secrets
 import shutil
+import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,8 @@ from actors.runtime.ray_connection import ClusterError, connect, forget_token, u
 __all__ = ["ClusterError", "connect", "end", "process_environment", "protect", "start_embedded", "write_private"]
 
 _AGENTS_SECONDS = 1.5
+_GCS_PORT = "RAY_GCS_SERVER_PORT"
+_PORT = re.compile(r"The specified port is (\d+)")
 
 
 def start_embedded(
@@ -31,7 +35,7 @@ def start_embedded(
     """Start Ray in this process, asking for the token in the file `token`, which is made if it is missing.
 
     `environment` is what its processes inherit beside this one's; what Ray says goes to the file `words`. `options`
-    are ray.init's.
+    are ray.init's. Raises ClusterError if Ray does not start.
     """
     protect(token)
     # Ray runs workers at niceness 15; a broker that waits behind every other process is no broker.
@@ -41,9 +45,23 @@ def start_embedded(
             quiet = {"include_dashboard": False, "logging_level": "ERROR", "log_to_driver": False}
             with ray_words.kept(words):
                 ray.init(address="local", **{**quiet, **options})
-    except BaseException:
+    except BaseException as error:
         end()  # a part of it may run already
+        if isinstance(error, RuntimeError | OSError | ray.exceptions.RayError):
+            raise ClusterError(_why_not_started(str(error))) from error
         raise
+
+
+def _why_not_started(said: str) -> str:
+    """One line of what Ray says in many. It chooses its ports, and begins to listen only some time after that."""
+    place = f"its logs are in {os.environ.get('RAY_TMPDIR', tempfile.gettempdir())}/ray/session_latest/logs"
+    taken = _PORT.search(said)
+    if taken is None:
+        return f"Ray does not start: {(said.splitlines() or ['it does not say why'])[0].rstrip(' .')}; {place}"
+    port, chosen = taken[1], os.environ.get(_GCS_PORT)
+    if chosen == port:
+        return f"Ray does not start: port {port}, which {_GCS_PORT} chose, is taken: choose another, or unset it"
+    return f"Ray does not start: port {port}, which it chose itself, has been taken meanwhile: start again; {place}"
 
 
 def end() -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from ray.exceptions import GetTimeoutError, RayError
+from ray.exceptions import ActorUnavailableError, GetTimeoutError, RayError
 
 from actors.broker.spec import BrokerSpec
 from actors.cli.output import working
@@ -110,6 +110,49 @@ def test_a_cluster_that_does_not_stop_in_order_is_ended_before_that_is_said(
         assert ended == [controller, "ray"]
         cluster.stop()
     assert ended == [controller, "ray"]
+
+
+def test_a_controller_that_ends_while_the_cluster_starts_is_said_with_its_log(
+    short: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ray's "the actor is temporarily unavailable: RPC error: Socket closed" was all that `coterie up` said."""
+    ended: list[str] = []
+
+    class Context:
+        @staticmethod
+        def get_node_id() -> str:
+            return "0" * 56
+
+    def get(ref: object, timeout: float = 0.0) -> None:
+        raise ActorUnavailableError("The actor is temporarily unavailable: Socket closed", None)
+
+    def get_actor(name: str, namespace: str) -> object:
+        raise ValueError(name)
+
+    monkeypatch.setattr("ray.is_initialized", lambda: True)
+    monkeypatch.setattr("ray.nodes", lambda: [{}])
+    monkeypatch.setattr("ray.get_actor", get_actor)
+    monkeypatch.setattr("ray.get", get)
+    monkeypatch.setattr("ray.get_runtime_context", Context)
+    monkeypatch.setattr("actors.cluster.Controller", FakeController())
+    monkeypatch.setattr("actors.cluster._end_actors", ended.append)
+    with pytest.raises(ClusterError) as caught:
+        Cluster.start(name="c", data_dir=short / "d", port=0)
+    assert str(caught.value) == (
+        "the controller's process ended while it started the brokers: start the cluster again, and if it does so "
+        f"again, see {short}/d/logs/controller.log"
+    )
+    assert ended == ["c"]
+
+
+class FakeController:
+    """Whatever is called on it, on its handle, or on a method of that."""
+
+    def __getattr__(self, name: str) -> FakeController:
+        return self
+
+    def __call__(self, *arguments: object, **options: object) -> FakeController:
+        return self
 
 
 # --- socket folders ---

@@ -1,0 +1,68 @@
+"""A Ray of our own that does not start: one line says why, and which port it was. No Ray is started."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray
+
+from actors.runtime import ray_runtime
+
+TAKEN = """Failed to start GCS.  Last 1 lines of error files:
+[2026-11-23 06:08:13,856 C 28685 28685] (gcs_server) grpc_server.cc:134:  An unexpected system state has occurred. \
+Check failed: server_ Failed to start the grpc server. The specified port is 23875. This means that Ray's core \
+components will not be able to function correctly."""
+
+
+@pytest.fixture
+def refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """What is said where ray.init raises an error."""
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    monkeypatch.setenv("RAY_TMPDIR", "/somewhere")
+    monkeypatch.delenv("RAY_GCS_SERVER_PORT", raising=False)
+
+    def refused(error: Exception) -> str:
+        def init(**options: object) -> None:
+            raise error
+
+        monkeypatch.setattr(ray, "init", init)
+        with pytest.raises(ray_runtime.ClusterError) as caught:
+            ray_runtime.start_embedded(tmp_path / "ray-token")
+        return str(caught.value)
+
+    return refused
+
+
+LOGS = "its logs are in /somewhere/ray/session_latest/logs"
+
+
+def test_a_port_that_somebodys_connection_has_taken_since_ray_chose_it_is_named(refused: Any) -> None:
+    """Ray's own words were a "bug in Ray", over twenty lines."""
+    why = "Ray does not start: port 23875, which it chose itself, has been taken meanwhile: start again"
+    assert refused(RuntimeError(TAKEN)) == f"{why}; {LOGS}"
+
+
+def test_a_port_that_the_environment_chose_is_named_with_the_variable(
+    refused: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_GCS_SERVER_PORT", "23875")
+    why = "port 23875, which RAY_GCS_SERVER_PORT chose, is taken: choose another, or unset it"
+    assert refused(RuntimeError(TAKEN)) == f"Ray does not start: {why}"
+
+
+@pytest.mark.parametrize("error", [OSError("no space\nleft."), RuntimeError("no space\nleft.")])
+def test_another_reason_is_the_first_line_of_rays(refused: Any, error: Exception) -> None:
+    assert refused(error) == f"Ray does not start: no space; {LOGS}"
+
+
+def test_what_is_no_failure_of_rays_stays_what_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+
+    def init(**options: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ray, "init", init)
+    with pytest.raises(KeyboardInterrupt):
+        ray_runtime.start_embedded(tmp_path / "ray-token")
