@@ -127,9 +127,12 @@ def test_two_jobs_and_a_pool_share_a_group(spark: SparkSession, cluster: Cluster
     values = set(send(servers, topic_name, range(400)))
     one, two = Seen(), Seen()
     # One member each: with more members than partitions, the pool would rightly have nothing.
-    first = stream(spark, servers, topic_name, one, members=1, maxOffsetsPerTrigger=40).start()
-    second = stream(spark, servers, topic_name, two, members=1, maxOffsetsPerTrigger=40).start()
-    with ConsumerPool(topic_name, group, lambda record: None, 1, bootstrap_servers=servers) as pool:
+    with contextlib.ExitStack() as jobs:  # what fails below must not leave them running
+        first = stream(spark, servers, topic_name, one, members=1, maxOffsetsPerTrigger=40).start()
+        jobs.callback(first.stop)
+        second = stream(spark, servers, topic_name, two, members=1, maxOffsetsPerTrigger=40).start()
+        jobs.callback(second.stop)
+        pool = jobs.enter_context(ConsumerPool(topic_name, group, lambda record: None, 1, bootstrap_servers=servers))
         wait_until(lambda: all(s.assignment for s in pool.status()), what="the pool's share")
         wait_until(lambda: shares(servers, group) == [1, 1, 2], what="a share for each")
         wait_until(lambda: committed(servers, topic_name) == ends(servers, topic_name), 90, "all that was there")
@@ -141,8 +144,6 @@ def test_two_jobs_and_a_pool_share_a_group(spark: SparkSession, cluster: Cluster
         mine, yours = extra.intersection(one.values), extra.intersection(two.values)
         wait_until(lambda: len(mine) + len(yours) + pool.handled() - before >= 400, what="everything handled")
         assert shares(servers, group) == [1, 1, 2]
-    first.stop()
-    second.stop()
     assert first.exception() is None
     assert second.exception() is None
     # Each had the records of the partitions it held, and nobody had another's.
