@@ -1,5 +1,6 @@
-"""Records of 100 bytes over twelve partitions: librdkafka (confluent-kafka) against every broker in the same run,
-and our own consumer, record by record and as Arrow.
+"""Records of 100 bytes over twelve partitions, in one run against every broker.
+
+librdkafka (confluent-kafka) produces and consumes, and our own consumer reads, record by record and as Arrow.
 """
 
 from __future__ import annotations

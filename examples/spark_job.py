@@ -1,6 +1,6 @@
-"""A Spark job for `ray job submit`: reads a topic as a consumer group, and keeps what it read as Parquet files.
+r"""A Spark job for `ray job submit`: reads a topic as a consumer group, and keeps what it read as Parquet files.
 
-    ray job submit --address http://HEAD:8265 --working-dir examples -- \\
+    ray job submit --address http://HEAD:8265 --working-dir examples -- \
         python spark_job.py --topic orders --group archive --output /shared/orders
 
 It finds Coterie's cluster on the Ray it runs on. It reads to the end of what is there; submitted again, it goes on from

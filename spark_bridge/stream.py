@@ -94,8 +94,11 @@ class GroupStream:
         return self
 
     def trigger(self, *, available_now: bool | None = None, processing_time: str | None = None) -> Self:
-        """When batches are made: without a call as fast as possible; every `processing_time` ("5 seconds"); or
-        `available_now=True`: until what is there at the start has been read, then the query ends."""
+        """When batches are made; without a call as fast as possible.
+
+        Every `processing_time` ("5 seconds"), or with `available_now=True` until what is there at the start has been
+        read: then the query ends.
+        """
         if (available_now is None) == (processing_time is None):
             raise OptionError("trigger: give either available_now=True or processing_time")
         if available_now is not None and not available_now:

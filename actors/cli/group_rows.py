@@ -169,7 +169,7 @@ def _offset_row(
 
 
 def _assignment(partitions: Sequence[TopicPartition]) -> str:
-    """ "a(0,1), b(3)" for the partitions of a member."""
+    """The partitions of a member as text: `a(0,1), b(3)`."""
     by_topic: dict[str, list[int]] = {}
     for topic, number in sorted(partitions):
         by_topic.setdefault(topic, []).append(number)

@@ -109,7 +109,7 @@ def to_json(record: Record) -> bytes:
 
 
 def separator_bytes(text: str | None) -> bytes | None:
-    """A separator as typed, where `\\t` is a tab."""
+    r"""A separator as typed, where `\t` is a tab."""
     return None if text is None else text.replace("\\t", "\t").encode()
 
 

@@ -98,7 +98,7 @@ def working(label: str) -> Iterator[None]:
 
 
 def plural(count: int, thing: str) -> str:
-    """ "1 topic", "2 topics"."""
+    """How many of a thing as text: `1 topic`, `2 topics`."""
     return f"{count:,} {thing}" + ("" if count == 1 else "s")
 
 

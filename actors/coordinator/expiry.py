@@ -41,8 +41,10 @@ class Expiry:
         self._runtime.timers.arm(self._timer, now.monotonic_ms + interval_ms)
 
     def run(self, now: Now) -> None:
-        """Write tombstones for what has expired, a write for each group. Groups with writes under way are
-        in use, and looked at next time."""
+        """Write tombstones for what has expired, a write for each group.
+
+        Groups with writes under way are in use, and looked at next time.
+        """
         runtime, left = self._runtime, self._left
         if not left:
             left.extend(runtime.groups)

@@ -262,8 +262,10 @@ class Group:
             member.assignment = assignments[member.member_id]
 
     def begin_deletion(self) -> None:
-        """Its tombstone is being written. That may fail, and retention counts from when the group emptied: the
-        timestamp stays."""
+        """Its tombstone is being written.
+
+        That may fail, and retention counts from when the group emptied: the timestamp stays.
+        """
         self._enter(GroupState.DEAD)
 
     # -- questions

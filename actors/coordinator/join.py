@@ -256,8 +256,10 @@ class Join:
 
     @staticmethod
     def _replaced(group: Group, member: Member, leader_before: str, api_version: int) -> JoinGroupResponse:
-        """Version 9 can tell a returning leader to skip the assignment (KIP-814). Before that it is shown
-        its own old id as leader, so that it behaves as a follower."""
+        """Version 9 can tell a returning leader to skip the assignment (KIP-814).
+
+        Before that it is shown its own old id as leader, so that it behaves as a follower.
+        """
         response = group.join_response(member, api_version)
         leads = member.member_id == group.leader_id
         skips = api_version >= 9

@@ -289,8 +289,10 @@ class Shard:
     # -- the log
 
     def take_records(self) -> Append | None:
-        """The next append, to be made atomically, or None. Call until it is None: a turn that wrote more
-        than `max_message_bytes` makes several."""
+        """The next append, to be made atomically, or None.
+
+        Call until it is None: a turn that wrote more than `max_message_bytes` makes several.
+        """
         return self._runtime.writer.take()
 
     def appended(self, batch_id: int, base_offset: int, next_offset: int, now: Now) -> None:

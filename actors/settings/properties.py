@@ -14,10 +14,10 @@ _SEPARATOR: Final = re.compile(r"((?:\\.|[^\\=:\s])*)\s*[=:]?\s*(.*)", re.DOTALL
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """Keys and values of a properties file; the last of two lines with the same key holds, as in Java.
+    r"""Keys and values of a properties file; the last of two lines with the same key holds, as in Java.
 
     Understood: `#` and `!` comments, `=`, `:` or blanks between key and value, a backslash at the end of a line
-    to go on in the next, and the escapes `\\t \\n \\r \\f \\uXXXX`. Raises SettingError on a line without a key.
+    to go on in the next, and the escapes `\t \n \r \f \uXXXX`. Raises SettingError on a line without a key.
     """
     found: dict[str, str] = {}
     for number, line in _logical_lines(text):

@@ -10,7 +10,7 @@ _MOST_SECONDS = 3600
 
 
 class Changes:
-    """`lock` guards what both threads touch. `count` grows with each change, so that none is missed before a wait:
+    """`lock` guards what both threads touch. `count` grows with each change, so that none is missed before a wait.
 
     seen = changes.count
     …                                   # look at what may have changed
