@@ -18,10 +18,10 @@ from actors.broker.shards.hub import ShardHub
 from actors.broker.slots import Slot
 from actors.broker.spec import BrokerSpec, StartError
 from actors.wire.api_keys import ApiKey
-from actors.wire.codec import read_uvarint, skip_tags
 from actors.wire.errors import ErrorCode, WireError
 from actors.wire.framing import decode_request_header, encode_response
 from actors.wire.messages import api_name
+from actors.wire.varints import read_uvarint, skip_tags
 
 log = logging.getLogger(__name__)
 

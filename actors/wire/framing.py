@@ -7,9 +7,10 @@ from functools import cache
 from typing import NamedTuple, TypeVar
 
 from actors.wire.api_keys import ApiKey
-from actors.wire.codec import ApiMessage, read_uvarint, skip_tags
+from actors.wire.codec import ApiMessage
 from actors.wire.errors import WireError
 from actors.wire.messages import request_class
+from actors.wire.varints import read_uvarint, skip_tags
 
 _API_VERSIONS = ApiKey.API_VERSIONS
 _request_head = struct.Struct(">ihhih")

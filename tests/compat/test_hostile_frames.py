@@ -54,15 +54,15 @@ def _filled(cls: type[ApiMessage], chance: random.Random) -> ApiMessage:
 
 
 def _struct(cls: type[ApiMessage], struct_name: str, chance: random.Random) -> Any:
-    return cls._classes[struct_name](
-        **{name: _value(cls, kind, default, chance) for name, kind, _, _, default, _ in cls._structs[struct_name]}
+    return cls.layout.classes[struct_name](
+        **{name: _value(cls, kind, default, chance) for name, kind, _, _, default, _ in cls.layout.structs[struct_name]}
     )
 
 
 def _value(cls: type[ApiMessage], kind: str, default: Any, chance: random.Random) -> Any:
     if kind.startswith("[]"):
         return [_value(cls, kind[2:], None, chance) for _ in range(chance.randrange(3))]
-    if kind in cls._structs:
+    if kind in cls.layout.structs:
         return _struct(cls, kind, chance)
     match kind:
         case "bool":

@@ -55,7 +55,7 @@ def scalar(rng: random.Random, cls: Any, kind: str, version: int, name: str = ""
     if kind in ("bytes", "records"):
         return rng.randbytes(rng.choice((0, 1, 130, 20_000)))
     struct_class = cls if kind == cls.__name__ else getattr(cls, kind)
-    rows = [r for r in cls._structs[kind] if r[2][0] <= version <= r[2][1]]
+    rows = [r for r in cls.layout.structs[kind] if r[2][0] <= version <= r[2][1]]
     return struct_class(**{r[0]: random_value(rng, cls, r, version) for r in rows})
 
 

@@ -1,0 +1,54 @@
+"""Unsigned varints, and the tagged fields whose sizes they are (KIP-482)."""
+
+from __future__ import annotations
+
+
+def uvarint(value: int) -> bytes:
+    """An unsigned varint, as flexible versions use for lengths and tags."""
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+SMALL = tuple(uvarint(n) for n in range(1024))
+
+
+def compact_length(n: int) -> bytes:
+    """The compact length of n items or bytes: n + 1, for 0 means null."""
+    return SMALL[n + 1] if n < 1023 else uvarint(n + 1)
+
+
+def read_uvarint(data: bytes, pos: int) -> tuple[int, int]:
+    """(value, next position). Raises ValueError beyond 32 bits."""
+    value = shift = 0
+    while True:
+        byte = data[pos]
+        pos += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            if value > 0xFFFFFFFF:
+                raise ValueError("varint longer than 32 bits")
+            return value, pos
+        shift += 7
+        if shift > 28:
+            raise ValueError("varint longer than 32 bits")
+
+
+def skip_tags(data: bytes, pos: int) -> int:
+    """The position after a tagged-field section of which nothing is known."""
+    count, pos = read_uvarint(data, pos)
+    for _ in range(count):
+        _, pos = read_uvarint(data, pos)
+        size, pos = read_uvarint(data, pos)
+        pos += size
+        if pos > len(data):
+            raise ValueError("tagged field reaches beyond the frame")
+    return pos
+
+
+def short(what: str) -> None:
+    """Raise for a length that is no length here."""
+    raise ValueError(f"{what} reaches beyond the frame or is null where it may not be")
