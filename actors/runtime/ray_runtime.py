@@ -12,7 +12,7 @@ import re
 import secrets
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ import psutil
 import ray
 
 from actors.runtime import ray_words
+from actors.runtime.fork_server import executable
 from actors.runtime.ray_connection import ClusterError, connect, forget_token, use_token
 
 __all__ = ["ClusterError", "connect", "end", "process_environment", "protect", "start_embedded", "write_private"]
@@ -28,20 +29,28 @@ _AGENTS_SECONDS = 1.5
 _GCS_PORT = "RAY_GCS_SERVER_PORT"
 _PORT = re.compile(r"The specified port is (\d+)")
 
+_fork_server: Path | None = None  # the folder of that of the Ray this process has started
 
 def start_embedded(
-    token: Path, environment: Mapping[str, str] | None = None, words: Path | None = None, **options: Any
+    token: Path,
+    environment: Mapping[str, str] | None = None,
+    words: Path | None = None,
+    *,
+    warm: Sequence[str] | None = None,
+    log: Path | None = None,
+    **options: Any,
 ) -> None:
     """Start Ray in this process, asking for the token in the file `token`, which is made if it is missing.
 
-    `environment` is what its processes inherit beside this one's; what Ray says goes to the file `words`. `options`
-    are ray.init's. Raises ClusterError if Ray does not start.
+    `environment` is what its processes inherit beside this one's; what Ray says goes to the file `words`. With `warm`,
+    its workers are forked from a process that has imported these modules (see fork_server), and `log` is where it is
+    said if they are not. `options` are ray.init's. Raises ClusterError if Ray does not start.
     """
     protect(token)
     # Ray runs workers at niceness 15; a broker that waits behind every other process is no broker.
     os.environ.setdefault("RAY_worker_niceness", "0")
     try:
-        with process_environment({**_some_java(), **(environment or {})}):
+        with process_environment({**_some_java(), **(environment or {})}), _forking(warm, log):
             quiet = {"include_dashboard": False, "logging_level": "ERROR", "log_to_driver": False}
             with ray_words.kept(words):
                 ray.init(address="local", **{**quiet, **options})
@@ -66,6 +75,7 @@ def _why_not_started(said: str) -> str:
 
 def end() -> None:
     """Leave Ray; one that this process has started ends, its agents included, which outlive a raylet cut short."""
+    global _fork_server
     agents: list[psutil.Process] = []
     for child in psutil.Process().children():
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -77,6 +87,9 @@ def end() -> None:
     for process in left:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
+    if _fork_server is not None:
+        executable.remove(_fork_server)
+        _fork_server = None
 
 
 def protect(token: Path) -> None:
@@ -107,6 +120,15 @@ def process_environment(variables: Mapping[str, str]) -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+
+
+@contextlib.contextmanager
+def _forking(warm: Sequence[str] | None, log: Path | None) -> Iterator[None]:
+    """A Ray that is started meanwhile has its workers forked, if `warm` is given and they can be."""
+    global _fork_server
+    _fork_server = executable.prepare(warm, log) if warm is not None else None
+    with executable.lent_executable(_fork_server) if _fork_server is not None else contextlib.nullcontext():
+        yield
 
 
 def _some_java() -> dict[str, str]:
