@@ -45,6 +45,8 @@ _SOCKET_PATH_MAX = 107
 _MARK_LENGTH = 12
 _ADDRESS_FILE = "ray-address"
 _RAY_LOG = "ray.log"
+WARM = ("actors.broker.server", "actors.controller.server", "actors.offsets_partition.process", "placement.nodes")
+"""What the processes of a cluster import; not the actors themselves, see fork_server."""
 
 
 class Cluster:
@@ -103,7 +105,8 @@ class Cluster:
             _warn_if_open(listening)
             _check_ports(listening if bind is not None else None, port, brokers, folder, port_setting(port, listeners))
         _prepare_folder(folder)
-        owns_ray = _connect(ray_address, folder, may_start=True)
+        forks = BrokerConfig.from_mapping(settings).text("coterie.actor.start") == "fork"
+        owns_ray = _connect(ray_address, folder, may_start=True, warm=WARM if forks else None)
         try:
             controller, addresses = _start_controller(name, folder, bind, brokers, port, settings)
         except BaseException:
@@ -446,13 +449,25 @@ def _listens(path: Path) -> bool:
         return True
 
 
-def _connect(ray_address: str | None, folder: Path | None, *, may_start: bool = False) -> bool:
-    """Connect this process to Ray, which `may_start` for the cluster in `folder`; whether that has to be undone."""
+def _connect(
+    ray_address: str | None, folder: Path | None, *, may_start: bool = False, warm: Sequence[str] | None = None
+) -> bool:
+    """Connect this process to Ray, which `may_start` for the cluster in `folder`; whether that has to be undone.
+
+    `warm`: see start_embedded.
+    """
     if ray.is_initialized():
         return False
-    words = None if folder is None else folder / "logs" / _RAY_LOG
-    if ray_address is None and folder is not None and may_start:
-        ray_runtime.start_embedded(folder / "ray-token", words=words, object_store_memory=_OBJECT_STORE_BYTES)
+    logs = None if folder is None else folder / "logs"
+    words = None if logs is None else logs / _RAY_LOG
+    if ray_address is None and folder is not None and logs is not None and may_start:
+        ray_runtime.start_embedded(
+            folder / "ray-token",
+            words=words,
+            warm=warm,
+            log=logs / "starts.log",
+            object_store_memory=_OBJECT_STORE_BYTES,
+        )
         return True
     if ray_address is None:
         raise ClusterError("no Ray to connect to: give the address that `coterie up` printed as ray.address")

@@ -314,6 +314,14 @@ _CLUSTER: Final = (
 )
 
 _OWN: Final = (
+    _text(
+        "coterie.actor.start",
+        "fork",
+        "How the processes of an embedded Ray start: `fork` has them forked from one that has imported what they need, "
+        "or started plainly where that is not possible, and then `logs/starts.log` says why; `plain` starts each from "
+        "nothing. On a Ray that runs already they are started as that Ray does it.",
+        choices=("fork", "plain"),
+    ),
     _int(
         "coterie.spare.shards",
         2,

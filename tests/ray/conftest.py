@@ -8,9 +8,8 @@ from pathlib import Path
 
 import psutil
 import pytest
-import ray
 
-from actors.cluster import Cluster
+from actors.cluster import WARM, Cluster
 from actors.runtime import ray_runtime
 from tests.ray.support import FAST, assert_gone
 
@@ -20,18 +19,11 @@ _numbers = itertools.count(1)
 @pytest.fixture(scope="package")
 def embedded_ray(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Ray in this process; every process it has started is gone afterwards."""
-    ray_runtime.protect(tmp_path_factory.mktemp("ray") / "ray-token")
-    ray.init(
-        address="local",
-        num_cpus=4,
-        include_dashboard=False,
-        object_store_memory=80 << 20,
-        logging_level="ERROR",
-        log_to_driver=False,
-    )
+    token = tmp_path_factory.mktemp("ray") / "ray-token"
+    ray_runtime.start_embedded(token, warm=WARM, num_cpus=4, object_store_memory=80 << 20)
     yield
     family = psutil.Process().children(recursive=True)
-    ray.shutdown()
+    ray_runtime.end()
     assert_gone(family)
 
 

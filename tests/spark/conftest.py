@@ -18,7 +18,7 @@ import ray
 from ray._private.utils import write_ray_address
 
 import spark_bridge
-from actors.cluster import Cluster
+from actors.cluster import WARM, Cluster
 from actors.runtime import ray_runtime
 from tests.spark.support import FAST, FAST_SPARK, JOB_SERVER, SMALL, assert_gone, jvms
 
@@ -40,7 +40,7 @@ def embedded_ray(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Ray in this process; every process it has started is gone afterwards."""
     token = tmp_path_factory.mktemp("ray") / "ray-token"
     with job_server() as options:
-        ray_runtime.start_embedded(token, num_cpus=6, object_store_memory=200 << 20, **options)
+        ray_runtime.start_embedded(token, warm=WARM, num_cpus=6, object_store_memory=200 << 20, **options)
         if folder := options.get("_temp_dir"):
             # As `ray start` does: the job server asks this file which of the machine's Rays is its own.
             write_ray_address(ray.get_runtime_context().gcs_address, folder)

@@ -1,0 +1,166 @@
+"""Processes forked from a warm one: they are Ray's as any other, and without that one they start plainly."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import ray
+
+from actors.cluster import Cluster
+from tests.ray.support import assert_gone, commit, committed, consumer, descendants, full_status, topic, up, wait_until
+
+_DIED = (ray.exceptions.ActorDiedError, ray.exceptions.ActorUnavailableError)
+
+
+@ray.remote(num_cpus=0, max_restarts=-1)
+class Probe:
+    """An actor that says what it has become."""
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "pid": os.getpid(),
+            "parent": os.getppid(),
+            "group": os.getpgid(0),
+            "random_id": ray.ObjectRef.from_random().hex(),
+            "exit_code": subprocess.run(["false"], check=False).returncode,
+            "job": os.environ["RAY_JOB_ID"],
+        }
+
+
+def described(actor: Any) -> dict[str, Any] | None:
+    """What an actor says, None while it is being restarted."""
+    with contextlib.suppress(*_DIED):
+        found: dict[str, Any] = ray.get(actor.describe.remote(), timeout=60)
+        return found
+    return None
+
+
+def servers(pid: int) -> list[psutil.Process]:
+    """The fork servers among a process's descendants: their parent is a raylet, which a worker of theirs has not."""
+    found = []
+    for process in descendants(pid):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if "fork_server.server" in " ".join(process.cmdline()) and process.parent().name() == "raylet":
+                found.append(process)
+    return found
+
+
+def folder_of(server: psutil.Process) -> Path:
+    """Where its socket is."""
+    return next(Path(word) for word in server.cmdline() if Path(word).name.startswith("coterie-fork-"))
+
+
+def parents(status: dict[str, Any]) -> set[int]:
+    """Those of a cluster's processes."""
+    brokers = status["brokers"]
+    pids = [status["controller_pid"], *(broker["pid"] for broker in brokers)]
+    pids += [shard["pid"] for broker in brokers for shard in broker["shards"]]
+    return {psutil.Process(pid).ppid() for pid in pids}
+
+
+@pytest.fixture
+def probe(embedded_ray: None) -> Iterator[Any]:
+    actor = Probe.remote()
+    yield actor
+    ray.kill(actor)
+
+
+def test_a_clusters_processes_are_forked_from_one(shared: Cluster) -> None:
+    [server] = servers(os.getpid())
+    assert parents(full_status(shared)) == {server.pid}
+    assert server.num_threads() == 1
+
+
+def test_forked_actors_share_nothing_they_must_not(embedded_ray: None) -> None:
+    actors = [Probe.remote() for _ in range(3)]
+    found = [ray.get(actor.describe.remote()) for actor in actors]
+    [server] = servers(os.getpid())
+    assert {one["parent"] for one in found} == {server.pid}
+    assert len({one["random_id"] for one in found}) == 3
+    assert len({one["group"] for one in found} | {os.getpgid(server.pid)}) == 4
+    assert {one["exit_code"] for one in found} == {1}  # its own children are waited for
+    assert {one["job"] for one in found} == {ray.get_runtime_context().get_job_id()}
+    for actor in actors:
+        ray.kill(actor)
+
+
+def test_a_forked_actor_that_dies_is_restarted_and_leaves_no_zombie(probe: Any) -> None:
+    before = ray.get(probe.describe.remote())
+    os.kill(before["pid"], signal.SIGKILL)
+    after = wait_until(lambda: described(probe), what="a restart")
+    assert after["pid"] != before["pid"]
+    assert after["parent"] == before["parent"]
+    wait_until(lambda: not psutil.pid_exists(before["pid"]), what="the end of the one before")
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_ray_kills_a_forked_actor(probe: Any, restarts: bool) -> None:
+    before = ray.get(probe.describe.remote())
+    ray.kill(probe, no_restart=not restarts)
+    wait_until(lambda: not psutil.pid_exists(before["pid"]), what="its end")
+    if restarts:
+        after = wait_until(lambda: described(probe), what="a restart")
+        assert after["pid"] != before["pid"]
+
+
+def test_a_worker_with_an_environment_of_its_own_is_not_forked(embedded_ray: None) -> None:
+    actor = Probe.options(runtime_env={"env_vars": {"COTERIE_TEST": "1"}}).remote()
+    [server] = servers(os.getpid())
+    assert ray.get(actor.describe.remote())["parent"] == server.ppid()
+    ray.kill(actor)
+
+
+def test_without_the_server_processes_start_plainly_and_it_is_said_once(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with up(data) as running:
+        [server] = servers(running.process.pid)
+        folder, raylet = folder_of(server), server.ppid()
+        group = consumer(running.servers, "g")
+        commit(group, topic(running.servers, "t", 1), 7)
+        forked = server.children()
+        assert len(forked) >= 3
+        server.kill()
+        for process in forked:  # brokers and shards are started again, and so is the controller
+            process.kill()
+        assert_gone(forked)
+        assert committed(group, "t", 1) == [7]
+        group.close()
+        lines = (data / "logs" / "starts.log").read_text().splitlines()
+        assert len(lines) == 1
+        assert "started plainly" in lines[0]
+        plain = [child for child in psutil.Process(raylet).children() if "ray::" in " ".join(child.cmdline())]
+        assert len(plain) >= 3
+        assert servers(running.process.pid) == []
+    assert not folder.exists()
+
+
+def test_the_server_and_its_processes_end_with_a_ray_that_is_killed(tmp_path: Path) -> None:
+    with up(tmp_path / "data") as running:
+        [server] = servers(running.process.pid)
+        folder, ours = folder_of(server), [server, *server.children()]
+        family = descendants(running.process.pid)
+        running.process.kill()
+        running.process.wait()
+        assert_gone(ours)
+        for process in family:  # Ray's agents outlive it for minutes
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+    assert not folder.exists()
+
+
+def test_processes_start_plainly_where_that_is_wanted(tmp_path: Path) -> None:
+    with up(tmp_path / "data", "--config", "coterie.actor.start=plain") as running:
+        assert servers(running.process.pid) == []
+        group = consumer(running.servers, "g")
+        commit(group, topic(running.servers, "t", 1), 7)
+        assert committed(group, "t", 1) == [7]
+        group.close()
+        assert not (tmp_path / "data" / "logs" / "starts.log").exists()
