@@ -212,6 +212,7 @@ class RayLauncher:
         actor.describe.remote().future().add_done_callback(
             lambda future: self._work.put(partial(self._shard_started, broker_id, future))
         )
+        actor.serve.remote()
         self._starting[broker_id] = self._starting.get(broker_id, 0) + 1
 
     def _shard_started(self, broker_id: int, future: Any) -> None:

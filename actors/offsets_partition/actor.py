@@ -10,9 +10,10 @@ import os
 from typing import Any
 
 import ray
+import uvloop
 
 from actors.offsets_partition.process import ShardProcess
-from actors.runtime.process import LoopThread, check_code_version, log_to, settle_memory
+from actors.runtime.process import check_code_version, log_to, settle_memory
 
 
 async def _serve(socket_path: str, version: str) -> None:
@@ -31,10 +32,18 @@ class OffsetsPartition:
         check_code_version(version)
         log_to(log_dir, name)
         settle_memory()
-        self._thread = LoopThread("coterie-shard")
-        self._thread.spawn(_serve(socket_path, version))
+        self._socket_path = socket_path
+        self._version = version
 
     def describe(self) -> dict[str, Any]:
         """Whose process this is."""
         context = ray.get_runtime_context()
         return {"pid": os.getpid(), "node_id": context.get_node_id(), "actor_id": context.get_actor_id()}
+
+    def serve(self) -> None:
+        """Serve until no broker is left; that ends the process, so nobody sees this return.
+
+        It keeps the main thread, which Ray otherwise wakes a hundred times a second to look for signals: that is most
+        of what an idle process costs. Nothing that is called after it is heard.
+        """
+        uvloop.run(_serve(self._socket_path, self._version))

@@ -339,6 +339,7 @@ def test_traffic_goes_on_while_the_controller_is_killed_and_comes_back(mortal: C
     produce(servers, name, [b"before"])
     brokers = mortal.broker_pids()
     with Traffic(servers, name, name) as traffic:
+        shard = shard_of(coordinator_of(mortal, name), name)
         before = mortal.status()["controller_pid"]
         os.kill(before, signal.SIGKILL)
         at = traffic.acknowledged
@@ -347,6 +348,7 @@ def test_traffic_goes_on_while_the_controller_is_killed_and_comes_back(mortal: C
         wait_until(lambda: _controller_pid(mortal) not in (None, before), what="another controller")
     assert traffic.longest_pause() < 30  # nothing on a quiet machine
     wait_until(lambda: _pids(mortal) == brokers, what="the same brokers, registered again")
+    assert shard_of(coordinator_of(mortal, name), name) == shard  # which went on serving a call of the dead one's
     topic(servers, f"{name}-after", 2)
     assert read_all(servers, name, 2) == {b"before", b"while it is away"}
     epochs = [broker["epoch"] for broker in mortal.status()["brokers"]]
