@@ -56,7 +56,7 @@ def start_embedded(
                 ray.init(address="local", **{**quiet, **options})
     except BaseException as error:
         end()  # a part of it may run already
-        if isinstance(error, RuntimeError | OSError | ray.exceptions.RayError):
+        if isinstance(error, Exception):  # Ray raises many kinds; one that is too slow for its half minute, the barest
             raise ClusterError(_why_not_started(str(error))) from error
         raise
 

@@ -52,9 +52,15 @@ def test_a_port_that_the_environment_chose_is_named_with_the_variable(
     assert refused(RuntimeError(TAKEN)) == f"Ray does not start: {why}"
 
 
-@pytest.mark.parametrize("error", [OSError("no space\nleft."), RuntimeError("no space\nleft.")])
+@pytest.mark.parametrize("error", [OSError("no space\nleft."), RuntimeError("no space\nleft."), Exception("no space\nleft.")])
 def test_another_reason_is_the_first_line_of_rays(refused: Any, error: Exception) -> None:
     assert refused(error) == f"Ray does not start: no space; {LOGS}"
+
+
+def test_a_machine_too_busy_for_rays_half_minute_is_one_line(refused: Any) -> None:
+    """Ray raises a bare Exception, which `coterie up` took for a bug of its own."""
+    slow = "The current node timed out during startup. This could happen because some of the raylet failed to startup."
+    assert refused(Exception(slow)) == f"Ray does not start: {slow.rstrip('.')}; {LOGS}"
 
 
 def test_what_is_no_failure_of_rays_stays_what_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
