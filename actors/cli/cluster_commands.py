@@ -186,7 +186,7 @@ def _broker_row(broker: dict[str, Any]) -> dict[str, Any]:
 
 
 def _shard_row(broker: dict[str, Any], shard: dict[str, Any]) -> dict[str, Any]:
-    figures = shard["figures"]
+    figures = shard["figures"] or {}
     groups = sum(figures.get("groups", {}).values())
     return {
         "role": "partition",
@@ -196,5 +196,7 @@ def _shard_row(broker: dict[str, Any], shard: dict[str, Any]) -> dict[str, Any]:
         "epoch": shard["epoch"] if shard["partition"] >= 0 else None,
         "address": f"on broker {broker['id']}",
         "ray_node": (broker.get("node_id") or "")[:12],
-        "load": f"{groups} groups, {figures['offset_commits']} commits" if "offset_commits" in figures else None,
+        "load": f"{groups} groups, {figures['counters']['offset_commits']} commits"
+        if figures.get("counters")
+        else None,
     }

@@ -1,16 +1,21 @@
 """Between a broker and its offsets partitions: many clients' frames over one Unix socket, written once a turn.
 
-A message is `length u32, kind u8, a u32, b u64, payload`; what a and b mean stands with each kind. Both ends use
-`RelayProtocol`; what to do with a message is theirs.
+A message is `length u32, kind u8, a u32, b u64, payload`; what a and b mean stands with each kind. A payload is bytes
+that somebody else has made, or one of the dataclasses below in `PAYLOADS`' form. Both ends use `RelayProtocol`; what
+to do with a message is theirs.
 """
 
 from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import cast
+from typing import TypeAlias, cast
+
+from actors.coordinator.config import CoordinatorConfig
+from actors.links.codec import Codec
 
 HEAD = struct.Struct(">IBIQ")
 _BODY_HEAD = HEAD.size - 4
@@ -20,8 +25,8 @@ RELAY_QUEUE_MAX_BYTES = 8 << 20
 class Kind(IntEnum):
     """What a message says. `a` and `b` are 0 where nothing is said of them."""
 
-    HELLO = 1  # shard -> broker; payload: msgpack about the process
-    BECOME = 2  # broker -> shard: host partition a at leader epoch b; payload: msgpack settings
+    HELLO = 1  # shard -> broker; payload: Greeting
+    BECOME = 2  # broker -> shard: host partition a at leader epoch b; payload: Assignment
     LOAD = 3  # broker -> shard: a piece of the partition's log; payload: record batches
     LOADED = 4  # broker -> shard: that was all; b is the log end offset
     ACTIVE = 5  # shard -> broker: partition a serves
@@ -33,14 +38,60 @@ class Kind(IntEnum):
     APPENDED = 11  # broker -> shard: append number b; payload: base and next offset
     REFUSED = 12  # broker -> shard: append number b was refused with error a; nothing was written
     HIGH_WATERMARK = 13  # broker -> shard: b is safe
-    TOPICS = 14  # broker -> shard: these topics are gone; payload: msgpack list of [topic, partition]
+    TOPICS = 14  # broker -> shard: these topics there are; payload: KnownTopics
     PING = 15  # broker -> shard
-    PONG = 16  # shard -> broker; payload: msgpack figures
+    PONG = 16  # shard -> broker; payload: Figures
     RESIGN = 17  # broker -> shard: you are a spare again
     LOAD_MORE = 18  # shard -> broker: send the next piece
     END = 19  # broker -> shard: there are more spares than are of use
     DESCRIBE = 20  # broker -> shard: question b; payload: a group's id
     DESCRIBED = 21  # shard -> broker: answer to question b; payload: its GroupStatus, or nothing if there is no group
+
+
+@dataclass(frozen=True, slots=True)
+class Greeting:
+    """A shard process, and whose code it runs."""
+
+    pid: int
+    code_version: str
+
+
+TopicRow: TypeAlias = tuple[str, bytes, int]
+"""A topic's name, its id and how many partitions it has."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownTopics:
+    """All topics of the cluster."""
+
+    topics: tuple[TopicRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """What a shard goes by, and all topics of the cluster."""
+
+    config: CoordinatorConfig
+    topics: tuple[TopicRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What a shard process counts since its start, and what it has. None where it hosts no partition."""
+
+    requests: int = 0
+    state: str | None = None
+    groups: Mapping[str, int] = field(default_factory=dict)
+    """How many are in which state."""
+    offsets: int = 0
+    """Partitions that have a committed offset."""
+    counters: Mapping[str, int] = field(default_factory=dict)
+    """Those of `coordinator/metrics.py`, by name."""
+
+
+PAYLOADS: Codec[Greeting | Assignment | KnownTopics | Figures] = Codec(
+    "relay", {Kind.HELLO: Greeting, Kind.BECOME: Assignment, Kind.TOPICS: KnownTopics, Kind.PONG: Figures}
+)
 
 
 class RelayProtocol(asyncio.Protocol):

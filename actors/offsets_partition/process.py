@@ -13,18 +13,16 @@ import logging
 import os
 import time
 import uuid
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
-
-import msgpack
 
 from actors.coordinator.config import CoordinatorConfig
 from actors.coordinator.messages import DeleteTopicOffsetsRequest, Now, OffsetCommitRequest, Response
 from actors.coordinator.shard import Shard, ShardState
 from actors.group_api import MODULES, Topics, decode, heartbeat, offset_commit
 from actors.links.group_status import GroupStatus, Rebalance
-from actors.links.relay import Kind, RelayProtocol
+from actors.links.relay import PAYLOADS, Assignment, Figures, Greeting, Kind, KnownTopics, RelayProtocol
 from actors.log.batch import build_batch, read_header, recompress
 from actors.offsets_partition.replaying import replay
 from actors.runtime.liveness import SharedClock
@@ -97,7 +95,7 @@ class ShardProcess:
         self._config = CoordinatorConfig()
         self._requests = 0
         self._said_active = False
-        self._figures: dict[str, Any] = {}
+        self._figures = Figures()
         self._figures_due = 0.0
 
     async def run(self) -> None:
@@ -126,8 +124,7 @@ class ShardProcess:
         return self._protocol
 
     def _say_hello(self) -> None:
-        hello = {"pid": os.getpid(), "code_version": self._code_version}
-        self._send(Kind.HELLO, payload=msgpack.packb(hello))
+        self._send(Kind.HELLO, payload=PAYLOADS.encode(Greeting(os.getpid(), self._code_version)))
 
     def _send(self, kind: int, a: int = 0, b: int = 0, payload: bytes = b"") -> None:
         if self._protocol is not None:
@@ -151,7 +148,7 @@ class ShardProcess:
         self._shard = None
         self._partition = -1
         self._said_active = False
-        self._figures, self._figures_due = {}, 0.0
+        self._figures, self._figures_due = Figures(), 0.0
         self._hosts.clear()
         self._commits.clear()
         self._after_commits.clear()
@@ -187,13 +184,13 @@ class ShardProcess:
         elif kind == Kind.REFUSED:
             self._with_shard(lambda shard: shard.append_refused(b, a, self._now()))
         elif kind == Kind.TOPICS:
-            self._note_topics(Topics(map(tuple, msgpack.unpackb(payload))))
+            self._note_topics(Topics(PAYLOADS.read(KnownTopics, payload).topics))
         elif kind == Kind.LOAD:
             self._load(payload)
         elif kind == Kind.LOADED:
             self._loaded(b)
         elif kind == Kind.BECOME:
-            self._become(a, b, msgpack.unpackb(payload))
+            self._become(a, b, PAYLOADS.read(Assignment, payload))
         elif kind == Kind.DESCRIBE:
             self._describe(b, payload.decode())
         elif kind == Kind.END:
@@ -210,10 +207,10 @@ class ShardProcess:
     def _on_turn(self, protocol: RelayProtocol) -> None:
         self._turn()
 
-    def _become(self, partition: int, epoch: int, told: dict[str, Any]) -> None:
+    def _become(self, partition: int, epoch: int, told: Assignment) -> None:
         self._forget()
-        self._config = CoordinatorConfig(**told["config"])
-        self._topics = Topics(map(tuple, told["topics"]))
+        self._config = told.config
+        self._topics = Topics(told.topics)
         self._gone = frozenset()
         self._partition, self._epoch = partition, epoch
         self._shard = Shard(self._config, lambda: str(uuid.uuid4()))
@@ -265,7 +262,7 @@ class ShardProcess:
         if shard is not None and self._loop.time() >= self._figures_due:
             self._figures = _figures(shard)  # it may have a hundred thousand groups to look at
             self._figures_due = self._loop.time() + _FIGURES_SECONDS
-        self._send(Kind.PONG, payload=msgpack.packb({"requests": self._requests, **self._figures}))
+        self._send(Kind.PONG, payload=PAYLOADS.encode(replace(self._figures, requests=self._requests)))
 
     def _describe(self, question: int, group_id: str) -> None:
         found = self._shard.group_status(group_id, self._now()) if self._shard is not None else None
@@ -406,10 +403,10 @@ def _compressed(batch: bytes, codec: int) -> bytes:
     return bytes(smaller) if len(smaller) < len(batch) else batch
 
 
-def _figures(shard: Shard) -> dict[str, Any]:
+def _figures(shard: Shard) -> Figures:
     """What `coterie status --format json` shows of a shard."""
     groups = {str(state): count for state, count in shard.group_counts().items()}
-    return {"state": str(shard.state), "groups": groups, "offsets": shard.offset_count(), **asdict(shard.metrics)}
+    return Figures(0, str(shard.state), groups, shard.offset_count(), asdict(shard.metrics))
 
 
 def _others(path: str) -> list[str]:

@@ -12,14 +12,13 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-import msgpack
 import pytest
 
 from actors.coordinator.config import CoordinatorConfig
 from actors.coordinator.metrics import Metrics
 from actors.coordinator.records import OffsetAndMetadata, OffsetsPut, encode
 from actors.links.group_status import GroupStatus
-from actors.links.relay import Kind, RelayProtocol
+from actors.links.relay import PAYLOADS, Assignment, Figures, Greeting, Kind, KnownTopics, RelayProtocol, TopicRow
 from actors.log.batch import build_batch, iter_key_values, read_header, split_batches
 from actors.offsets_partition import process as module
 from actors.offsets_partition.process import ShardProcess, _compressed
@@ -33,6 +32,10 @@ TOPICS = [["t", b"t" * 16, 8]]
 Commit = messages.OffsetCommitRequest
 Fetch = messages.OffsetFetchRequest
 Join = messages.JoinGroupRequest
+
+
+def rows(topics: list[Any]) -> tuple[TopicRow, ...]:
+    return tuple((name, topic_id, count) for name, topic_id, count in topics)
 
 
 class FakeBroker:
@@ -95,9 +98,13 @@ class FakeBroker:
         config = asdict(CoordinatorConfig())
         config |= {"group_initial_rebalance_delay_ms": 0, "offsets_commit_timeout_ms": 60_000, **settings}
         assert set(config) == {f.name for f in fields(CoordinatorConfig)}
-        self.link.send(Kind.BECOME, 3, epoch, msgpack.packb({"config": config, "topics": self.topics}))
+        told = Assignment(CoordinatorConfig(**config), rows(self.topics))
+        self.link.send(Kind.BECOME, 3, epoch, PAYLOADS.encode(told))
         for batch, _ in self.log:
             self.link.send(Kind.LOAD, 3, 0, batch)
+
+    def tell(self, topics: list[Any]) -> None:
+        self.link.send(Kind.TOPICS, 0, 0, PAYLOADS.encode(KnownTopics(rows(topics))))
 
     def loaded(self) -> None:
         self.link.send(Kind.LOADED, 3, self.end)
@@ -187,12 +194,12 @@ async def process(path: Path) -> AsyncIterator[FakeBroker]:
 def test_a_process_says_who_it_is_and_waits(tmp_path: Path) -> None:
     async def test() -> None:
         async with process(tmp_path) as broker:
-            hello = msgpack.unpackb(broker.of(Kind.HELLO)[0][2])
-            assert hello["pid"] > 0
-            assert hello["code_version"] == "tests"
+            hello = PAYLOADS.read(Greeting, broker.of(Kind.HELLO)[0][2])
+            assert hello.pid > 0
+            assert hello.code_version == "tests"
             broker.link.send(Kind.PING)
-            figures = msgpack.unpackb((await broker.hear(Kind.PONG))[2])
-            assert figures["requests"] == 0
+            figures = PAYLOADS.read(Figures, (await broker.hear(Kind.PONG))[2])
+            assert figures.requests == 0
 
     run(test())
 
@@ -300,10 +307,10 @@ def test_a_broker_is_sent_all_that_a_shard_counts(tmp_path: Path) -> None:
             await broker.commit(3)
             await broker.commit(5)
             broker.link.send(Kind.PING)
-            figures = msgpack.unpackb((await broker.hear(Kind.PONG))[2])
-            assert set(figures) == {"requests", "state", "groups", "offsets", *(each.name for each in fields(Metrics))}
-            assert (figures["requests"], figures["offset_commits"], figures["offsets"]) == (2, 2, 1)
-            assert (figures["state"], figures["groups"], figures["appends_committed"]) == ("Active", {"Empty": 1}, 2)
+            figures = PAYLOADS.read(Figures, (await broker.hear(Kind.PONG))[2])
+            assert set(figures.counters) == {each.name for each in fields(Metrics)}
+            assert (figures.requests, figures.counters["offset_commits"], figures.offsets) == (2, 2, 1)
+            assert (figures.state, figures.groups, figures.counters["appends_committed"]) == ("Active", {"Empty": 1}, 2)
 
     run(test())
 
@@ -379,7 +386,7 @@ def test_a_commit_is_answered_by_the_topics_it_was_checked_against(
             topic = Commit.OffsetCommitRequestTopic(name="t", partitions=beyond)
             slot = broker.ask(Commit(group_id="g", generation_id_or_member_epoch=-1, topics=[topic]), version)
             _, number, batch = await broker.hear(Kind.APPEND)
-            broker.link.send(Kind.TOPICS, 0, 0, msgpack.packb(then))
+            broker.tell(then)
             broker.append(number, batch)
             (answered,) = (await broker.answer(slot)).topics
             assert [p.error_code for p in answered.partitions] == [0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
@@ -606,7 +613,7 @@ def test_offsets_of_a_topic_that_is_deleted_are_dropped(tmp_path: Path) -> None:
         async with process(tmp_path) as broker:
             await broker.serving()
             await broker.commit(5)
-            broker.link.send(Kind.TOPICS, 0, 0, msgpack.packb([]))
+            broker.tell([])
             await broker.hear(Kind.APPEND, 2)
             group, *tombstones = iter_key_values(broker.log[1][0])
             assert is_group(group)  # it lives on without offsets
@@ -633,9 +640,9 @@ def test_offsets_of_a_topic_that_was_deleted_without_the_shard_are_dropped(tmp_p
                 broker.topics = others
             broker.become()
             if when == "while it loads":
-                broker.link.send(Kind.TOPICS, 0, 0, msgpack.packb(others))
+                broker.tell(others)
             elif when == "made anew while it loads":
-                broker.link.send(Kind.TOPICS, 0, 0, msgpack.packb([*others, ["t", b"n" * 16, 8]]))
+                broker.tell([*others, ["t", b"n" * 16, 8]])
             broker.loaded()
             await broker.hear(Kind.ACTIVE, 2)
             assert await broker.committed() == {}
@@ -663,8 +670,8 @@ def test_a_log_with_a_corrupt_record_answers_not_coordinator_rather_than_loading
             answer = await broker.answer(broker.ask(Fetch(group_id="g", topics=None), 7))
             assert answer.error_code == ErrorCode.NOT_COORDINATOR
             broker.link.send(Kind.PING)
-            figures = msgpack.unpackb((await broker.hear(Kind.PONG))[2])
-            assert figures["state"] == "Failed"
+            figures = PAYLOADS.read(Figures, (await broker.hear(Kind.PONG))[2])
+            assert figures.state == "Failed"
 
     run(test())
 

@@ -9,11 +9,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import msgpack
 import pytest
 from test_shard_process import FakeBroker
 
-from actors.links.relay import Kind
+from actors.links.relay import PAYLOADS, Figures, Kind
 from actors.offsets_partition import process as module
 from actors.offsets_partition.process import ShardProcess
 from actors.runtime.liveness import SharedClock
@@ -148,6 +147,6 @@ def test_what_came_while_the_process_was_in_the_middle_of_something_is_read_befo
             await until(lambda: slots)
             answer = await broker.answer(slots[0])
             assert answer.error_code == ErrorCode.NONE
-            assert msgpack.unpackb((await broker.hear(Kind.PONG))[2])["groups"] == {"Stable": 1}
+            assert PAYLOADS.read(Figures, (await broker.hear(Kind.PONG))[2]).groups == {"Stable": 1}
 
     run(test())

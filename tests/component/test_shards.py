@@ -13,7 +13,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import msgpack
 import pytest
 
 from actors.broker.clients import Clients
@@ -26,7 +25,7 @@ from actors.broker.led import LedPartitions
 from actors.broker.shards import processes as module
 from actors.broker.shards.hub import ShardHub
 from actors.links.group_status import GroupStatus, Rebalance
-from actors.links.relay import Kind, RelayProtocol
+from actors.links.relay import PAYLOADS, Assignment, Figures, Greeting, Kind, KnownTopics, RelayProtocol
 from actors.log.batch import build_batch, iter_key_values
 from actors.log.compaction import compact
 from actors.log.config import LogConfig
@@ -81,12 +80,12 @@ class FakeShard:
         return self
 
     def hello(self) -> None:
-        self.protocol.send(Kind.HELLO, payload=msgpack.packb({"pid": self.pid, "code_version": "tests"}))
+        self.protocol.send(Kind.HELLO, payload=PAYLOADS.encode(Greeting(self.pid, "tests")))
 
     def _on_message(self, protocol: RelayProtocol, kind: int, a: int, b: int, payload: bytes) -> None:
         if kind == Kind.PING:
             if self.pongs:
-                protocol.send(Kind.PONG, payload=msgpack.packb({"offset_commits": 3}))
+                protocol.send(Kind.PONG, payload=PAYLOADS.encode(Figures(counters={"offset_commits": 3})))
             return
         self.heard.append((kind, a, b, payload))
 
@@ -315,9 +314,9 @@ def test_a_spare_waits_until_a_partition_wants_it(tmp_path: Path) -> None:
             assert not w.ensure(1)
             partition, epoch, payload = await shard.hear(Kind.BECOME)
             assert (partition, epoch) == (1, 5)
-            told = msgpack.unpackb(payload)
-            assert told["config"]["group_initial_rebalance_delay_ms"] == 3000
-            assert [OFFSETS_TOPIC, b"o" * 16, PARTITIONS] in told["topics"]
+            told = PAYLOADS.read(Assignment, payload)
+            assert told.config.group_initial_rebalance_delay_ms == 3000
+            assert (OFFSETS_TOPIC, b"o" * 16, PARTITIONS) in told.topics
             shard.protocol.send(Kind.ACTIVE, 1)
             await until(lambda: w.ensure(1))
 
@@ -880,7 +879,7 @@ def test_a_stall_of_the_broker_kills_no_shard(tmp_path: Path, monkeypatch: pytes
             await asyncio.sleep(0.02)
             w.hub.tick()
             assert killed == []
-            await until(lambda: w.states("Active")[0].figures == {"offset_commits": 3})
+            await until(lambda: w.states("Active")[0].figures == Figures(counters={"offset_commits": 3}))
 
     run(test())
 
@@ -1037,7 +1036,7 @@ def test_shards_are_told_which_topics_there_are(tmp_path: Path) -> None:
             w.context.metadata.apply(topic_record(TopicInfo("new", b"n" * 16, (PartitionInfo(1, 0, (1,), (1,)),) * 2)))
             w.hub.note_topics()
             await until(lambda: shard.of(Kind.TOPICS))
-            assert ["new", b"n" * 16, 2] in msgpack.unpackb(shard.of(Kind.TOPICS)[-1][2])
+            assert ("new", b"n" * 16, 2) in PAYLOADS.read(KnownTopics, shard.of(Kind.TOPICS)[-1][2]).topics
             told = len(shard.of(Kind.TOPICS))
             w.hub.note_topics()
             await asyncio.sleep(0.02)

@@ -13,8 +13,6 @@ from collections.abc import Callable
 from functools import partial
 from itertools import count
 
-import msgpack
-
 from actors.broker.connection import Connection
 from actors.broker.context import BrokerContext
 from actors.broker.led import LedPartitions
@@ -28,7 +26,7 @@ from actors.broker.shards.relaying import Handle, Relaying
 from actors.broker.shards.topics import TopicNews
 from actors.broker.slots import Slot
 from actors.links.group_status import GroupStatus
-from actors.links.relay import Kind, RelayProtocol
+from actors.links.relay import PAYLOADS, Figures, Greeting, Kind, RelayProtocol
 from actors.wire.api_keys import ApiKey
 from actors.wire.errors import ErrorCode
 from actors.wire.framing import encode_request
@@ -172,7 +170,7 @@ class ShardHub:
         return protocol
 
     def _on_hello(self, link: ShardLink, _a: int, _b: int, payload: bytes) -> None:
-        link.greet(msgpack.unpackb(payload)["pid"])
+        link.greet(PAYLOADS.read(Greeting, payload).pid)
         self.processes.add_spare(link)
 
     def _assign(self, link: ShardLink, partition: int) -> bool:
@@ -227,7 +225,7 @@ class ShardHub:
         self._relaying.give_up(link, link.leave(state))
 
     def _on_pong(self, link: ShardLink, _a: int, _b: int, payload: bytes) -> None:
-        link.figures = msgpack.unpackb(payload)
+        link.figures = PAYLOADS.read(Figures, payload)
 
     def _on_described(self, link: ShardLink, _a: int, number: int, payload: bytes) -> None:
         asked = self._describing.get(number)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
-from typing import Any
 
 from actors.broker.slots import Slot
 from actors.errors import CoterieError
-from actors.links.relay import RelayProtocol
+from actors.links.relay import Figures, RelayProtocol
 from actors.wire.messages import ApiMessage
 
 
@@ -73,7 +72,7 @@ class ShardLink:
         self.partition = -1
         self.epoch = -1
         self.pid = 0
-        self.figures: dict[str, Any] = {}
+        self.figures: Figures | None = None
         self.opened: set[int] = set()  # client connections the shard has been told of
         self.pending: dict[int, tuple[Slot | Question, bytes]] = {}  # what it owes us, with the request's frame
 
@@ -118,4 +117,4 @@ class ShardStatus:
     pid: int
     state: str
     epoch: int
-    figures: dict[str, Any] = field(default_factory=dict)
+    figures: Figures | None = None

@@ -8,13 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import partial
 
-import msgpack
-
 from actors.broker.context import BrokerContext
 from actors.broker.shards.link import ShardLink
 from actors.broker.shards.topics import topics_of
 from actors.coordinator.config import CoordinatorConfig
-from actors.links.relay import Kind
+from actors.links.relay import PAYLOADS, Assignment, Kind
 from actors.log.errors import LogError
 from actors.settings import BrokerConfig
 from placement.metadata import OFFSETS_TOPIC
@@ -54,8 +52,8 @@ class Loading:
         try:
             partition_log = self._context.log(OFFSETS_TOPIC, link.partition)
             load = _Load(partition_log.log_start_offset, partition_log.log_end_offset)
-            settings = {"config": _group_settings(self._context.config), "topics": topics_of(self._context.metadata)}
-            link.protocol.send(Kind.BECOME, link.partition, link.epoch, msgpack.packb(settings))
+            told = Assignment(_group_settings(self._context.config), topics_of(self._context.metadata))
+            link.protocol.send(Kind.BECOME, link.partition, link.epoch, PAYLOADS.encode(told))
             self._loads[link] = load
             self._read_piece(link, load)
         except _LOAD_ERRORS:
@@ -116,7 +114,8 @@ class Loading:
         self._failed(link)
 
 
-def _group_settings(config: BrokerConfig) -> dict[str, int]:
-    """The settings a shard goes by, named as in CoordinatorConfig."""
+def _group_settings(config: BrokerConfig) -> CoordinatorConfig:
+    """The settings a shard goes by."""
     keys = {"max_message_bytes": "message.max.bytes"}
-    return {f.name: config.integer(keys.get(f.name, f.name.replace("_", "."))) for f in fields(CoordinatorConfig)}
+    names = [field.name for field in fields(CoordinatorConfig)]
+    return CoordinatorConfig(**{name: config.integer(keys.get(name, name.replace("_", "."))) for name in names})

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
-
-import msgpack
 
 from actors.broker.shards.link import ShardLink
-from actors.links.relay import Kind
+from actors.links.relay import PAYLOADS, Kind, KnownTopics, TopicRow
 from placement.metadata import ClusterMetadata
 
 
-def topics_of(metadata: ClusterMetadata) -> list[list[Any]]:
-    """Name, id and number of partitions of each topic."""
-    return [[t.name, t.id, len(t.partitions)] for t in metadata.topics.values()]
+def topics_of(metadata: ClusterMetadata) -> tuple[TopicRow, ...]:
+    """All topics, as shards are told of them."""
+    return tuple((t.name, t.id, len(t.partitions)) for t in metadata.topics.values())
 
 
 class TopicNews:
@@ -29,6 +26,6 @@ class TopicNews:
         if now == self._told:
             return
         self._told = now
-        payload = msgpack.packb(topics_of(metadata))
+        payload = PAYLOADS.encode(KnownTopics(topics_of(metadata)))
         for link in links:
             link.protocol.send(Kind.TOPICS, 0, 0, payload)

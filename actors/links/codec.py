@@ -1,0 +1,261 @@
+"""Messages as frozen dataclasses, and the one encoder and decoder of each link: a table from tag to class.
+
+A message travels as an array, its tag first, then the values of its fields in their order; msgpack carries it. A
+dataclass within a message is an array of its values alone, unless it has a tag as well. Fields are int, float, str,
+bytes, bool, IntEnum, dataclasses, tuples and mappings of these, or None where they may be. A value that is none of
+what its field can hold ends in a LinkError that names the field.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from enum import IntEnum
+from operator import attrgetter
+from typing import Any, Generic, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+
+import msgpack
+
+from actors.errors import CoterieError
+
+M = TypeVar("M")
+T = TypeVar("T")
+_Read = Callable[[Any], Any]
+
+_PLAIN = (int, str, bytes, bool, float)
+
+
+class LinkError(CoterieError):
+    """What came over a link is no message of it; the text names the message and the field."""
+
+
+class Codec(Generic[M]):
+    """The messages of one link. `packed` has, for classes that pack themselves, how to and how to read that."""
+
+    def __init__(
+        self,
+        link: str,
+        classes: Mapping[int, type[M]],
+        packed: Mapping[type, tuple[Callable[[Any], object], Callable[[Any], object]]] | None = None,
+    ) -> None:
+        self._link = link
+        self._classes = dict(classes)
+        self._tags = {cls: tag for tag, cls in classes.items()}
+        self._packed = packed or {}
+        self._writers: dict[type, Callable[[Any], object]] = {cls: write for cls, (write, _) in self._packed.items()}
+        self._records: dict[type, _Row] = {}
+        for cls in classes.values():
+            self._record(cls)
+
+    @property
+    def classes(self) -> dict[int, type[M]]:
+        """The messages by their tags."""
+        return dict(self._classes)
+
+    def encode(self, message: M) -> bytes:
+        """The bytes of a message. Raises TypeError if it is none of this link."""
+        if type(message) not in self._tags:
+            raise TypeError(f"{type(message).__name__} is no message of the {self._link} link")
+        body: bytes = msgpack.packb(message, default=self._write)
+        return body
+
+    def read(self, wanted: type[T], body: bytes) -> T:
+        """The message of these bytes, where one of this class has to be. Raises LinkError."""
+        message = self.decode(body)
+        if not isinstance(message, wanted):
+            raise LinkError(f"{self._link} link: {type(message).__name__} is no {wanted.__name__}")
+        return message
+
+    def decode(self, body: bytes) -> M:
+        """The message of these bytes. Raises LinkError."""
+        try:
+            return cast(M, self._tagged(msgpack.unpackb(body)))
+        except LinkError as error:
+            raise LinkError(f"{self._link} link: {error}") from None
+        except ValueError as error:
+            raise LinkError(f"{self._link} link: no msgpack: {error}") from error
+
+    def _write(self, value: object) -> object:
+        write = self._writers.get(type(value))
+        if write is not None:
+            return write(value)
+        if isinstance(value, Mapping):
+            return dict(value)
+        raise TypeError(f"{type(value).__name__} is in no message of the {self._link} link")
+
+    # --- made once, when the link's module is imported ---
+
+    def _record(self, cls: type) -> _Row:
+        """How a dataclass is read; from now on, how it is written is known as well."""
+        found = self._records.get(cls)
+        if found is None:
+            found = self._records[cls] = _Row(cls.__name__, cls)
+            names = [field.name for field in fields(cls)]
+            hints = [get_type_hints(cls)[name] for name in names]
+            found.complete(names, hints, list(map(self._reader, hints)))
+            self._writers[cls] = _writer(names, self._tags.get(cls))
+        return found
+
+    def _reader(self, hint: Any) -> _Read:
+        origin, arguments = get_origin(hint) or hint, get_args(hint)
+        if origin in (Union, types.UnionType):
+            return self._optional(arguments)
+        if origin is tuple:
+            return self._tuple(arguments)
+        if origin is Mapping:
+            return _mapping(*map(self._reader, arguments))
+        if origin is float:
+            return _float
+        if origin in _PLAIN:
+            return _exactly(origin)
+        if origin in self._packed:
+            return _packed(origin, self._packed[origin][1])
+        if issubclass(origin, IntEnum):
+            return _enum(origin)
+        if origin not in self._tags and is_dataclass(origin):
+            return self._record(cast(type, origin)).read
+        return self._one_of(origin)
+
+    def _optional(self, arguments: tuple[Any, ...]) -> _Read:
+        (hint,) = (each for each in arguments if each is not types.NoneType)
+        read = self._reader(hint)
+        return lambda value: None if value is None else read(value)
+
+    def _tuple(self, arguments: tuple[Any, ...]) -> _Read:
+        if arguments[-1] is Ellipsis:
+            return _sequence(self._reader(arguments[0]))
+        names = [str(number) for number in range(len(arguments))]
+        return _Row("tuple", _as_tuple).complete(names, arguments, list(map(self._reader, arguments))).read
+
+    def _one_of(self, base: type) -> _Read:
+        """A message within a message."""
+
+        def read(value: Any) -> Any:
+            found = self._tagged(value)
+            if not isinstance(found, base):
+                raise LinkError(f"{type(found).__name__} is no {base.__name__}")
+            return found
+
+        return read
+
+    def _tagged(self, values: Any) -> Any:
+        if type(values) is not list or not values:
+            raise LinkError(f"a message is an array with a tag, not {_shown(values)}")
+        cls = self._classes.get(values[0]) if type(values[0]) is int else None
+        if cls is None:
+            raise LinkError(f"unknown tag {_shown(values[0])}")
+        return self._records[cls].read(values[1:])
+
+
+class _Row:
+    """How an array is read, each value by the reader of its type; `make` has the values in their order."""
+
+    def __init__(self, what: str, make: Callable[..., Any]) -> None:
+        self._what = what
+        self._make = make
+        self._types: tuple[type, ...] = ()
+        self._names: Sequence[str] = ()
+        self._all: list[tuple[int, _Read]] = []
+        self._others: list[tuple[int, _Read]] = []
+
+    def complete(self, names: Sequence[str], hints: Sequence[Any], readers: Sequence[_Read]) -> _Row:
+        self._names, self._all = names, list(enumerate(readers))
+        # One comparison for all values that need no more than to be of their type.
+        self._types = tuple(map(_carrier, hints))
+        self._others = [each for each, hint in zip(self._all, hints, strict=True) if hint not in _PLAIN]
+        return self
+
+    def read(self, values: Any) -> Any:
+        if type(values) is not list or len(values) != len(self._all):
+            raise LinkError(f"{self._what} is an array of {len(self._all)}, not {_shown(values)}")
+        i = 0
+        try:
+            for i, read in self._others if tuple(map(type, values)) == self._types else self._all:
+                values[i] = read(values[i])
+        except LinkError as error:
+            raise LinkError(f"{self._what}.{self._names[i]}: {error}") from None
+        return self._make(*values)
+
+
+def _writer(names: list[str], tag: int | None) -> Callable[[Any], object]:
+    """What makes an array of a dataclass; msgpack does the rest."""
+    if not names:
+        return lambda value: () if tag is None else (tag,)
+    if len(names) == 1:
+        (name,) = names
+        return lambda value: (getattr(value, name),) if tag is None else (tag, getattr(value, name))
+    values = attrgetter(*names)
+    return values if tag is None else lambda value: (tag, *values(value))
+
+
+def _carrier(hint: Any) -> type:
+    """As what msgpack mostly hands over a value of this type."""
+    origin = get_origin(hint) or hint
+    if origin in _PLAIN:
+        return cast(type, origin)
+    if isinstance(origin, type) and issubclass(origin, IntEnum):
+        return int
+    return dict if origin is Mapping else list
+
+
+def _as_tuple(*values: Any) -> tuple[Any, ...]:
+    return values
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:60]}…"
+
+
+def _exactly(wanted: type) -> _Read:
+    def read(value: Any) -> Any:
+        if type(value) is not wanted:
+            raise LinkError(f"{_shown(value)} is no {wanted.__name__}")
+        return value
+
+    return read
+
+
+def _float(value: Any) -> float:
+    if type(value) not in (float, int):
+        raise LinkError(f"{_shown(value)} is no float")
+    return float(value)
+
+
+def _enum(wanted: type[IntEnum]) -> _Read:
+    def read(value: Any) -> IntEnum:
+        try:
+            return wanted(value)
+        except ValueError:
+            raise LinkError(f"{_shown(value)} is no {wanted.__name__}") from None
+
+    return read
+
+
+def _packed(wanted: type, unpack: Callable[[Any], object]) -> _Read:
+    def read(value: Any) -> object:
+        try:
+            return unpack(value)
+        except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
+            raise LinkError(f"{_shown(value)} is no {wanted.__name__}: {error}") from error
+
+    return read
+
+
+def _sequence(item: _Read) -> _Read:
+    def read(value: Any) -> tuple[Any, ...]:
+        if type(value) is not list:
+            raise LinkError(f"{_shown(value)} is no array")
+        return tuple(map(item, value))
+
+    return read
+
+
+def _mapping(key: _Read, item: _Read) -> _Read:
+    def read(value: Any) -> dict[Any, Any]:
+        if type(value) is not dict:
+            raise LinkError(f"{_shown(value)} is no map")
+        return {key(k): item(v) for k, v in value.items()}
+
+    return read
