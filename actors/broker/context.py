@@ -8,10 +8,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol, TypeVar
 
 from actors.broker.commits import Commits
 from actors.broker.fetches import ParkedFetches
+from actors.links.operations import Operation, Result
 from actors.log.config import LogConfig, config_docs
 from actors.log.data_dir import DataDir
 from actors.log.partition_log import PartitionLog
@@ -20,7 +21,7 @@ from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage
 from placement.metadata import OFFSETS_TOPIC, ClusterMetadata, PartitionInfo
 
-Done = Callable[[Any, str | None], None]
+R = TypeVar("R", bound=Result)
 _LOG_SETTINGS = frozenset(config_docs())
 
 
@@ -31,7 +32,7 @@ class Controller(Protocol):
     def connected(self) -> bool:
         """Whether there is a connection: calls fail at once without one."""
 
-    def call(self, operation: str, arguments: Mapping[str, Any], done: Done) -> None: ...
+    def call(self, operation: Operation[R], done: Callable[[R | None, str | None], None]) -> None: ...
 
 
 class Shards(Protocol):

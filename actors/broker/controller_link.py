@@ -3,13 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
 
-from actors.broker.context import Done
 from actors.broker.replication import LOST
-from actors.links.control import ControlProtocol
+from actors.links.connection import ControlProtocol, Message
+from actors.links.control import (
+    Answer,
+    Applied,
+    Call,
+    Confirmed,
+    ControlMessage,
+    Failed,
+    Heartbeat,
+    Hello,
+    Image,
+    Join,
+    Joined,
+    Load,
+    Welcome,
+)
+from actors.links.operations import Operation, Result
 from placement.metadata import ClusterMetadata
+
+R = TypeVar("R", bound=Result)
 
 _CONNECT_SECONDS = 5.0
 _ANSWER_SECONDS = 10.0
@@ -33,8 +50,8 @@ class ControllerLink:
         self.secret = secret
         self._protocol: ControlProtocol | None = None
         self._broker: Broker | None = None  # who has registered by it: who has only joined hears of no image
-        self._answer: asyncio.Future[dict[str, Any]] | None = None  # to a join or a hello
-        self._calls: dict[int, Done] = {}
+        self._answer: asyncio.Future[Joined | Welcome] | None = None  # to a join or a hello
+        self._calls: dict[int, Callable[[Any, str | None], None]] = {}  # who waits for the result of which call
         self._next_call = 0
         self.epoch = -1
         self.last_confirmed = 0.0
@@ -69,53 +86,66 @@ class ControllerLink:
             protocol.close()
             raise
 
-    def send(self, message: dict[str, Any]) -> None:
+    def send(self, message: ControlMessage) -> None:
         """Send, or drop it if there is no connection."""
         if self._protocol is not None:
             self._protocol.send(message)
 
-    async def ask(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Say that we join or register; the controller's answer. Raises OSError, TimeoutError."""
+    async def join(self) -> Joined:
+        """Say that we join; what the cluster is. Raises OSError, TimeoutError."""
+        joined = await self._ask(Join())
+        assert isinstance(joined, Joined)
+        return joined
+
+    async def _ask(self, message: Join | Hello) -> Joined | Welcome:
         self._answer = self._loop.create_future()
         self.send(message)
         return await asyncio.wait_for(self._answer, _ANSWER_SECONDS)
 
-    async def register(self, hello: dict[str, Any], broker: Broker) -> None:
+    async def register(self, hello: Hello, broker: Broker) -> None:
         """Register, and have `broker` hear of images and of this connection's end. Raises OSError, TimeoutError."""
         self._broker = broker
-        await self.ask(hello)
+        await self._ask(hello)
 
-    def heartbeat(self, load: dict[str, Any]) -> None:
+    def heartbeat(self, load: Load) -> None:
         """Show that we live, and ask for the lease."""
         self.unanswered += 1
-        self.send({"type": "heartbeat", "sent": self._loop.time(), "load": load})
+        self.send(Heartbeat(self._loop.time(), load))
 
-    def call(self, operation: str, arguments: Mapping[str, Any], done: Done) -> None:
+    def call(self, operation: Operation[R], done: Callable[[R | None, str | None], None]) -> None:
         """Have the controller do something; `done` gets (result, None) or (None, why not)."""
         if self._protocol is None:
             done(None, "the controller cannot be reached")
             return
         self._next_call += 1
         self._calls[self._next_call] = done
-        self.send({"type": "call", "id": self._next_call, "operation": operation, "arguments": dict(arguments)})
+        self.send(Call(self._next_call, operation))
 
-    def _on_message(self, protocol: ControlProtocol, message: dict[str, Any]) -> None:
+    def _on_message(self, protocol: ControlProtocol, message: Message) -> None:
         self.unanswered = 0
-        match message["type"]:
-            case "image" if self._broker is not None:
-                version = self._broker.on_image(ClusterMetadata.from_wire(message["image"]))
-                self.send({"type": "ack", "version": version})
-            case "answer":
-                done = self._calls.pop(message["id"], None)
-                if done is not None:
-                    done(message.get("result"), message.get("error"))
-            case "heartbeat":
-                self.last_confirmed = message["sent"]
-            case "joined" | "welcome":
-                if message["type"] == "welcome":
-                    self.epoch = message["epoch"]
-                if self._answer is not None and not self._answer.done():
-                    self._answer.set_result(message)
+        match message:
+            case Image(metadata) if self._broker is not None:
+                self.send(Applied(self._broker.on_image(metadata)))
+            case Answer(number, result):
+                self._answered(number, result, None)
+            case Failed(number, error):
+                self._answered(number, None, error)
+            case Confirmed(sent):
+                self.last_confirmed = sent
+            case Joined():
+                self._settle(message)
+            case Welcome(epoch):
+                self.epoch = epoch
+                self._settle(message)
+
+    def _answered(self, number: int, result: Result | None, error: str | None) -> None:
+        done = self._calls.pop(number, None)
+        if done is not None:
+            done(result, error)
+
+    def _settle(self, answer: Joined | Welcome) -> None:
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_result(answer)
 
     def _lost(self, protocol: ControlProtocol) -> None:
         if protocol is not self._protocol:

@@ -17,6 +17,7 @@ from actors.broker.listening import PortTakenError, listen
 from actors.broker.shards.hub import ShardHub
 from actors.broker.slots import Slot
 from actors.broker.spec import BrokerSpec, StartError
+from actors.links.control import Load
 from actors.wire.api_keys import ApiKey
 from actors.wire.errors import ErrorCode, WireError
 from actors.wire.framing import decode_request_header, encode_response
@@ -107,14 +108,14 @@ class FrontDoor:
             if self._last_tick - connection.last_active > self._idle_seconds and not len(connection.slots):
                 connection.close(f"idle for more than connections.max.idle.ms={self._idle_seconds * 1000:.0f}")
 
-    def load(self) -> dict[str, Any]:
+    def load(self) -> Load:
         """What the controller and `coterie status` are told."""
-        return {
-            "connections": len(self._clients),
-            "requests": self._requests,
-            "longest_turn_ms": round(self._longest_turn * 1000, 1),
-            "logs": len(self._broker.data_dir.logs),
-        }
+        return Load(
+            connections=len(self._clients),
+            requests=self._requests,
+            longest_turn_ms=round(self._longest_turn * 1000, 1),
+            logs=len(self._broker.data_dir.logs),
+        )
 
     # --- connections ---
 

@@ -5,17 +5,21 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
+from typing import TypeVar
 
-from actors.broker.context import BrokerContext, Done
+from actors.broker.context import BrokerContext
 from actors.broker.controller_link import ControllerLink
 from actors.broker.front_door import FrontDoor
 from actors.broker.images import Images
 from actors.broker.replication import ReplicaManager
 from actors.broker.spec import BrokerSpec, StartError
-from actors.links.control import ControlProtocol
+from actors.links.connection import ControlProtocol
+from actors.links.control import Hello, Joined
+from actors.links.operations import BrokerLeaving, Operation, Result
 from placement.metadata import ClusterMetadata
+
+R = TypeVar("R", bound=Result)
 
 log = logging.getLogger(__name__)
 
@@ -43,11 +47,11 @@ class Contact:
         """Whether there is a connection to a controller that has been joined."""
         return self._joined.connected
 
-    def call(self, operation: str, arguments: Mapping[str, Any], done: Done) -> None:
+    def call(self, operation: Operation[R], done: Callable[[R | None, str | None], None]) -> None:
         """Have the controller do something; `done` gets (result, None) or (None, why not)."""
-        self._joined.call(operation, arguments, done)
+        self._joined.call(operation, done)
 
-    async def join_first(self, broker_id: int) -> dict[str, Any]:
+    async def join_first(self, broker_id: int) -> Joined:
         """Join at a broker's start, when the controller may still be starting. Raises StartError."""
         deadline = self._loop.time() + _JOIN_SECONDS
         while True:
@@ -58,7 +62,7 @@ class Contact:
                     raise StartError(f"broker {broker_id} cannot reach the controller: {error}") from error
                 await asyncio.sleep(_RECONNECT_SECONDS)
 
-    async def join(self) -> dict[str, Any]:
+    async def join(self) -> Joined:
         """Find the controller and connect to it; what the cluster is. Raises OSError, TimeoutError."""
         host, port, secret = await self._loop.run_in_executor(None, self._find_controller)
         older, link = self.link, ControllerLink(self._loop, secret)
@@ -67,9 +71,9 @@ class Contact:
         older.close()
         self.link = link
         await link.connect(host, port)
-        answer = await link.ask({"type": "join"})
+        joined = await link.join()
         self._joined = link
-        return answer
+        return joined
 
 
 class Registration:
@@ -120,18 +124,17 @@ class Registration:
             self.on_controller_lost(self.link)
 
     async def _register(self) -> None:
-        hello = {
-            "type": "hello",
-            "broker_id": self._spec.broker_id,
-            "epoch": self.link.epoch,
-            "host": self._spec.advertised_host,
-            "port": self._spec.advertised_port or self._front_door.port,
-            "rack": self._context.config.text("broker.rack"),
-            "replica_host": self._replica_host(),
-            "replica_port": self._replica_port,
-            "intact": self._registered or self._context.data_dir.intact,  # a process does not lose what it wrote
-            "pid": os.getpid(),
-        }
+        hello = Hello(
+            broker_id=self._spec.broker_id,
+            epoch=self.link.epoch,
+            host=self._spec.advertised_host,
+            port=self._spec.advertised_port or self._front_door.port,
+            rack=self._context.config.text("broker.rack"),
+            pid=os.getpid(),
+            replica_host=self._replica_host(),
+            replica_port=self._replica_port,
+            intact=self._registered or self._context.data_dir.intact,  # a process does not lose what it wrote
+        )
         await self.link.register(hello, self)
         self._registered = True
         # The answer comes after the image: without that, we might take ourselves for the leader of what we led once.
@@ -204,8 +207,7 @@ class Registration:
     async def _leave(self) -> None:
         left: asyncio.Future[str | None] = self._context.loop.create_future()
         self.link.call(
-            "broker_leaving",
-            {"broker_id": self._spec.broker_id},
+            BrokerLeaving(self._spec.broker_id),
             lambda result, error: None if left.done() else left.set_result(error),
         )
         error = await asyncio.wait_for(left, _HAND_OVER_SECONDS)

@@ -32,6 +32,7 @@ from actors.broker.registration import Contact, Registration
 from actors.broker.replication import ReplicaManager
 from actors.broker.shards.hub import ShardHub
 from actors.broker.spec import BrokerSpec, StartError
+from actors.links.control import WantSpares
 from actors.log.data_dir import META_NAME, DataDir
 from actors.settings import BrokerConfig
 from placement.metadata import ClusterMetadata
@@ -54,7 +55,7 @@ class BrokerServer:
             lambda: contact.link.last_confirmed,
         )
         led = LedPartitions(context, self.replicas)
-        self.shards = ShardHub(context, led, lambda count: contact.link.send({"type": "spares", "count": count}))
+        self.shards = ShardHub(context, led, lambda count: contact.link.send(WantSpares(count)))
         self.images = Images(context, self.replicas, self.shards)
         self.clients = Clients(context)
         handlers = HandlerContext(
@@ -84,9 +85,9 @@ class BrokerServer:
         contact = Contact(find_controller, loop)
         try:
             joined = await contact.join_first(spec.broker_id)
-            metadata = ClusterMetadata.from_wire(joined["image"])
+            metadata = joined.metadata
             config = with_dynamic(BrokerConfig.from_mapping(spec.config), metadata, spec.broker_id)
-            data_dir = await loop.run_in_executor(None, _open_logs, spec, config, joined["cluster_id"], metadata)
+            data_dir = await loop.run_in_executor(None, _open_logs, spec, config, joined.cluster_id, metadata)
         except BaseException:
             contact.link.close()
             raise
@@ -159,7 +160,7 @@ class BrokerServer:
             "broker_id": self.spec.broker_id,
             "pid": os.getpid(),
             "port": self.port,
-            "load": self.front_door.load(),
+            "load": asdict(self.front_door.load()),
             "shards": [asdict(row) for row in self.shards.status()],
         }
 

@@ -12,7 +12,7 @@ import secrets
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from actors.controller.decisions import topics
@@ -24,7 +24,32 @@ from actors.controller.decisions.elections import (
     preferred_elected,
 )
 from actors.controller.metadata_log import MetadataLog
-from actors.links.control import ControlProtocol
+from actors.links.connection import ControlProtocol, Message
+from actors.links.control import (
+    CODEC,
+    Answer,
+    Applied,
+    Call,
+    Confirmed,
+    Failed,
+    Heartbeat,
+    Hello,
+    Image,
+    Join,
+    Joined,
+    Load,
+    WantSpares,
+    Welcome,
+)
+from actors.links.operations import (
+    AllocateProducerIds,
+    AlterPartitions,
+    DescribeQuorum,
+    Observer,
+    Operation,
+    Quorum,
+    Result,
+)
 from actors.runtime.liveness import Sight, Silence
 from actors.settings import BrokerConfig
 from placement.metadata import BrokerInfo, broker_record
@@ -33,7 +58,7 @@ log = logging.getLogger(__name__)
 
 _RETRY_SECONDS = 0.5  # before a start that failed is tried again
 _LEASES_FOR_A_DISK = 2  # so long may a silent broker wait for one
-_ANSWERED_AT_ONCE = ("producer_ids", "alter_partitions")  # nobody else need know of it first
+_ANSWERED_AT_ONCE = (AllocateProducerIds, AlterPartitions)  # nobody else need know of it first
 _ACK_WAIT_SECONDS = 1.0  # a change is answered when all living brokers know it, or after this
 
 
@@ -63,7 +88,7 @@ class Session:
     last_heard: float = 0.0
     silence: Silence | None = None
     caught_up: float | None = None  # when it last had all of the metadata
-    load: dict[str, Any] = field(default_factory=dict)
+    load: Load | None = None
 
 
 @dataclass(eq=False, slots=True)
@@ -145,47 +170,45 @@ class ControllerServer:
     def _on_ready(self, protocol: ControlProtocol) -> None:
         self._sessions[protocol] = Session(protocol, last_heard=self._loop.time())
 
-    def _on_message(self, protocol: ControlProtocol, message: dict[str, Any]) -> None:
+    def _on_message(self, protocol: ControlProtocol, message: Message) -> None:
         session = self._sessions[protocol]
         session.last_heard, session.silence = self._loop.time(), None
-        match message["type"]:
-            case "heartbeat":
-                session.load = message["load"]
-                protocol.send({"type": "heartbeat", "sent": message["sent"]})
-            case "call":
-                self._call(session, message)
-            case "ack":
-                session.acked_version = message["version"]
+        match message:
+            case Heartbeat(sent, load):
+                session.load = load
+                protocol.send(Confirmed(sent))
+            case Call(number, operation):
+                self._call(session, number, operation)
+            case Applied(version):
+                session.acked_version = version
                 self._release_acked()
-            case "spares" if session.broker_id >= 0:
-                self._launcher.start_shards(session.broker_id, message["count"])
-            case "join":
-                image = self.metadata.to_wire()
-                protocol.send({"type": "joined", "cluster_id": self.metadata.cluster_id, "image": image})
-            case "hello":
+            case WantSpares(count) if session.broker_id >= 0:
+                self._launcher.start_shards(session.broker_id, count)
+            case Join():
+                protocol.send(Joined(self.metadata.cluster_id, self.metadata))
+            case Hello():
                 self._register(session, message)
         if session.acked_version >= self.metadata.version:
             session.caught_up = session.last_heard
 
-    def _register(self, session: Session, hello: dict[str, Any]) -> None:
+    def _register(self, session: Session, hello: Hello) -> None:
         metadata = self.metadata
-        broker_id = hello["broker_id"]
+        broker_id = hello.broker_id
         older = self._brokers.get(broker_id)
         if older is not None and older is not session:
             older.protocol.close()
         known = metadata.brokers.get(broker_id)
-        session.broker_id, session.pid = broker_id, hello["pid"]
-        same_process = known is not None and known.alive and hello["epoch"] == known.epoch
+        session.broker_id, session.pid = broker_id, hello.pid
+        same_process = known is not None and known.alive and hello.epoch == known.epoch
         session.epoch = known.epoch if same_process and known else (known.epoch + 1 if known else 0)
         self._brokers[broker_id] = session
         self._starting.discard(broker_id)
         if not same_process:
             self._commit(broker_lost(metadata, broker_id, config=self.config), tell=False)  # if nobody saw that
             self._commit([broker_record(_described(hello, session.epoch))], tell=False)
-            intact = hello.get("intact", True)
-            elected = broker_registered(metadata, broker_id, intact=intact, config=self.config)
+            elected = broker_registered(metadata, broker_id, intact=hello.intact, config=self.config)
             self._commit(elected, tell=False)
-        session.protocol.send({"type": "welcome", "epoch": session.epoch, "cluster_id": metadata.cluster_id})
+        session.protocol.send(Welcome(session.epoch, metadata.cluster_id))
         self._tell()
         log.info("broker %d (pid %d) registered at epoch %d", broker_id, session.pid, session.epoch)
 
@@ -295,21 +318,20 @@ class ControllerServer:
                 self._tell()
 
     def _tell(self) -> None:
-        image = {"type": "image", "image": self.metadata.to_wire()}
+        image = CODEC.encode(Image(self.metadata))
         for session in self._brokers.values():
-            session.protocol.send(image)
+            session.protocol.send_encoded(image)
 
-    def _call(self, session: Session, message: dict[str, Any]) -> None:
-        number = message["id"]
+    def _call(self, session: Session, number: int, operation: Operation[Result]) -> None:
         try:
-            result, records = self._operate(message["operation"], message["arguments"])
+            result, records = self._operate(operation)
             self._commit(records)
         except Exception as error:
-            log.exception("%s failed", message["operation"])
-            session.protocol.send({"type": "answer", "id": number, "error": f"{type(error).__name__}: {error}"})
+            log.exception("%s failed", type(operation).__name__)
+            session.protocol.send(Failed(number, f"{type(error).__name__}: {error}"))
             return
-        answer = {"type": "answer", "id": number, "result": result}
-        if not records or message["operation"] in _ANSWERED_AT_ONCE:
+        answer = Answer(number, result)
+        if not records or isinstance(operation, _ANSWERED_AT_ONCE):
             session.protocol.send(answer)
             return
         waiting = _Unacked(self.metadata.version, lambda: session.protocol.send(answer))
@@ -317,11 +339,10 @@ class ControllerServer:
         self._unacked.append(waiting)
         self._release_acked()
 
-    def _operate(self, operation: str, arguments: dict[str, Any]) -> tuple[Any, list[list[Any]]]:
-        now_ms = time.time_ns() // 1_000_000
-        if operation == "describe_quorum":
-            return self.quorum(now_ms), []
-        return topics.operate(self.metadata, self.config, operation, arguments, lambda: secrets.token_bytes(16), now_ms)
+    def _operate(self, operation: Operation[Result]) -> tuple[Result, list[list[Any]]]:
+        if isinstance(operation, DescribeQuorum):
+            return self.quorum(time.time_ns() // 1_000_000), []
+        return topics.operate(self.metadata, self.config, operation, lambda: secrets.token_bytes(16))
 
     def _release_acked(self) -> None:
         version = min((s.acked_version for s in self._brokers.values()), default=1 << 62)
@@ -351,29 +372,32 @@ class ControllerServer:
                     "epoch": b.epoch,
                     "alive": b.alive,
                     "pid": self._brokers[b.id].pid if b.id in self._brokers else None,
-                    "load": self._brokers[b.id].load if b.id in self._brokers else {},
+                    "load": asdict(load) if (load := self._load(b.id)) is not None else {},
                 }
                 for _, b in sorted(self.metadata.brokers.items())
             ],
         }
 
-    def quorum(self, now_ms: int) -> dict[str, Any]:
-        """Where the metadata log ends and, of each broker here, [id, what it has, when heard of, when caught up]."""
+    def _load(self, broker_id: int) -> Load | None:
+        return self._brokers[broker_id].load if broker_id in self._brokers else None
+
+    def quorum(self, now_ms: int) -> Quorum:
+        """Where the metadata log ends, and how far each broker here has it, at `now_ms` wall time."""
         now, version = self._loop.time(), self.metadata.version
 
-        def row(broker_id: int, session: Session) -> list[int]:
+        def row(broker_id: int, session: Session) -> Observer:
             caught_up = session.last_heard if session.acked_version >= version else session.caught_up
             times = [-1 if at is None else now_ms - round((now - at) * 1000) for at in (session.last_heard, caught_up)]
-            return [broker_id, session.acked_version, *times]
+            return Observer(broker_id, session.acked_version, *times)
 
-        return {
-            "controller_epoch": self.metadata.controller_epoch,
-            "log_end_offset": version,
-            "now_ms": now_ms,
-            "host": self.address[0],
-            "port": self.address[1],
-            "brokers": [row(broker_id, session) for broker_id, session in sorted(self._brokers.items())],
-        }
+        return Quorum(
+            controller_epoch=self.metadata.controller_epoch,
+            log_end_offset=version,
+            now_ms=now_ms,
+            host=self.address[0],
+            port=self.address[1],
+            brokers=tuple(row(broker_id, session) for broker_id, session in sorted(self._brokers.items())),
+        )
 
     def ready(self, these: Sequence[int] | None = None) -> bool:
         """Whether these brokers, or all that are expected, are registered and know of one another."""
@@ -411,14 +435,14 @@ class ControllerServer:
         self.log.close()
 
 
-def _described(hello: dict[str, Any], epoch: int) -> BrokerInfo:
+def _described(hello: Hello, epoch: int) -> BrokerInfo:
     """The broker that a hello is from."""
     return BrokerInfo(
-        id=hello["broker_id"],
-        host=hello["host"],
-        port=hello["port"],
-        rack=hello["rack"],
+        id=hello.broker_id,
+        host=hello.host,
+        port=hello.port,
+        rack=hello.rack,
         epoch=epoch,
-        replica_host=hello.get("replica_host", ""),
-        replica_port=hello.get("replica_port", 0),
+        replica_host=hello.replica_host,
+        replica_port=hello.replica_port,
     )

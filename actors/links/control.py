@@ -1,137 +1,156 @@
-"""Messages between a controller and its brokers, and between brokers: msgpack maps with a length, over TCP.
-
-Both ends prove that they know the cluster's secret before anything else is said: a challenge each way, answered with
-an HMAC-SHA256 over it and the role of the end that answers. Without the role, an end could be made to answer its own
-challenge, on this connection or on another.
-"""
+"""What controller and brokers say to each other, over a connection that `connection` proves."""
 
 from __future__ import annotations
 
-import asyncio
-import hmac
-import secrets
-from collections.abc import Callable
-from typing import Any, Literal, cast
+from dataclasses import dataclass
+from typing import TypeAlias
 
-import msgpack
-
-Role = Literal["controller", "broker", "leader", "follower"]
-
-_PEERS: dict[Role, Role] = {
-    "controller": "broker",
-    "broker": "controller",
-    "leader": "follower",
-    "follower": "leader",
-}
-_LIMIT = 128 << 20  # above the largest message.max.bytes by more than what goes with it in one frame
-_LIMIT_UNPROVED = 4096
+from actors.links import operations
+from actors.links.codec import Codec
+from actors.links.operations import Operation, Result
+from placement.metadata import ClusterMetadata
 
 
-class ControlProtocol(asyncio.Protocol):
-    """One end of a control connection. `on_ready` is called once the other end has proved itself."""
+@dataclass(frozen=True, slots=True)
+class Join:
+    """Broker -> controller, at its start: what cluster is this?"""
 
-    def __init__(
-        self,
-        role: Role,
-        secret: bytes,
-        on_ready: Callable[[ControlProtocol], None],
-        on_message: Callable[[ControlProtocol, dict[str, Any]], None],
-        on_lost: Callable[[ControlProtocol], None],
-    ) -> None:
-        self._role: Role = role
-        self._peer: Role = _PEERS[role]
-        self._secret = secret
-        self._on_ready = on_ready
-        self._on_message = on_message
-        self._on_lost = on_lost
-        self.transport: asyncio.Transport | None = None
-        self._challenge = secrets.token_bytes(16)
-        self._proved = False
-        self._answered = False
-        self._chunks: list[bytes] = []
-        self._have = 0
-        self._need = 4
-        self._closed = False
-        self.writable = True
-        """Whether the other end keeps up with what is sent."""
-        self.on_writable: Callable[[], None] = lambda: None
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast(asyncio.Transport, transport)
-        self.send({"challenge": self._challenge})
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """Controller -> broker: the cluster as it is."""
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.transport = None
-        self._on_lost(self)
+    cluster_id: str
+    metadata: ClusterMetadata
 
-    def pause_writing(self) -> None:
-        self.writable = False
 
-    def resume_writing(self) -> None:
-        self.writable = True
-        self.on_writable()
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """Broker -> controller: this process is that broker, and serves. `epoch` is -1 until it has been given one."""
 
-    def data_received(self, data: bytes) -> None:
-        if self._chunks:
-            self._chunks.append(data)
-            self._have += len(data)
-            if self._have < self._need:
-                return
-            data = b"".join(self._chunks)
-            self._chunks.clear()
-        position, self._need = 0, 4
-        while len(data) - position >= 4 and not self._closed:
-            length = int.from_bytes(data[position : position + 4], "big")
-            if length > (_LIMIT if self._proved else _LIMIT_UNPROVED):
-                self.close()
-                return
-            if len(data) - position - 4 < length:
-                self._need = 4 + length
-                break
-            body = data[position + 4 : position + 4 + length]
-            position += 4 + length
-            try:
-                self._receive(msgpack.unpackb(body))
-            except (ValueError, KeyError, TypeError):
-                if self._proved:
-                    raise
-                self.close()
-                return
-        if position < len(data):
-            self._chunks.append(data[position:])
-            self._have = len(data) - position
+    broker_id: int
+    epoch: int
+    host: str
+    port: int
+    rack: str | None
+    pid: int
+    replica_host: str = ""
+    replica_port: int = 0
+    intact: bool = True
+    """Whether its logs have all that it ever acknowledged."""
 
-    def _receive(self, message: dict[str, Any]) -> None:
-        if self._proved and self._answered:
-            self._on_message(self, message)
-        elif "challenge" in message and not self._answered:
-            self._answered = True
-            self.send({"proof": self._proof(self._role, message["challenge"])})
-            self._begin()
-        elif "proof" in message and not self._proved:
-            if not hmac.compare_digest(self._proof(self._peer, self._challenge), message["proof"]):
-                self.close()
-                return
-            self._proved = True
-            self._begin()
-        else:
-            self.close()
 
-    def _proof(self, role: Role, challenge: bytes) -> bytes:
-        return hmac.digest(self._secret, role.encode() + b":" + challenge, "sha256")
+@dataclass(frozen=True, slots=True)
+class Welcome:
+    """Controller -> broker: registered, at this epoch."""
 
-    def _begin(self) -> None:
-        if self._proved and self._answered:
-            self._on_ready(self)
+    epoch: int
+    cluster_id: str
 
-    def send(self, message: dict[str, Any]) -> None:
-        """Send one message; nothing happens if the connection has gone."""
-        if self.transport is not None:
-            body = msgpack.packb(message)
-            self.transport.write(len(body).to_bytes(4, "big") + body)
 
-    def close(self) -> None:
-        """End the connection at once; what has been read already is not looked at any more."""
-        self._closed = True
-        if self.transport is not None:
-            self.transport.abort()
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What a broker has to do."""
+
+    connections: int = 0
+    requests: int = 0
+    longest_turn_ms: float = 0.0
+    logs: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """Broker -> controller: it lives, and asks for its lease. `sent` is its own clock (seconds)."""
+
+    sent: float
+    load: Load
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmed:
+    """Controller -> broker: the heartbeat of `sent` was read, and the lease begins with it."""
+
+    sent: float
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """Controller -> broker: the whole metadata, after a change."""
+
+    metadata: ClusterMetadata
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """Broker -> controller: the metadata of this version, or of a newer one, is in force."""
+
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class WantSpares:
+    """Broker -> controller: have so many shard processes on their way here."""
+
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Broker -> controller: do this, and answer by that number."""
+
+    number: int
+    operation: Operation[Result]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Controller -> broker: what came of a call."""
+
+    number: int
+    result: Result
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """Controller -> broker: a call could not be done, and nothing has changed."""
+
+    number: int
+    error: str
+
+
+ControlMessage: TypeAlias = (
+    Join
+    | Joined
+    | Hello
+    | Welcome
+    | Heartbeat
+    | Confirmed
+    | Image
+    | Applied
+    | WantSpares
+    | Call
+    | Answer
+    | Failed
+    | Operation[Result]
+    | Result
+)
+
+CODEC: Codec[ControlMessage] = Codec(
+    "control",
+    {
+        1: Join,
+        2: Joined,
+        3: Hello,
+        4: Welcome,
+        5: Heartbeat,
+        6: Confirmed,
+        7: Image,
+        8: Applied,
+        9: WantSpares,
+        10: Call,
+        11: Answer,
+        12: Failed,
+        **operations.CLASSES,
+    },
+    packed={ClusterMetadata: (ClusterMetadata.to_wire, ClusterMetadata.from_wire)},
+)

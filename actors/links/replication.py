@@ -1,55 +1,72 @@
-"""Pushes and acknowledgements as lists that msgpack carries. A partition is named by its topic's id and its index."""
+"""What leader and follower say to each other, once both have proved the cluster's secret (`control` has how).
+
+A partition is named by its topic's id and its index. What a push and an acknowledgement mean stands in
+`actors.log.replication`.
+"""
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from dataclasses import dataclass
+from typing import TypeAlias
 
-from actors.log.replication import Ack, Outcome, Push
+from actors.links.codec import Codec
+from actors.log.replication import Ack, Push
 
-Row: TypeAlias = list[Any]
-
-
-def push_row(topic_id: bytes, index: int, push: Push) -> Row:
-    return [
-        topic_id,
-        index,
-        push.leader_epoch,
-        push.round,
-        push.base_offset,
-        push.previous_epoch,
-        push.next_offset,
-        push.high_watermark,
-        push.log_start_offset,
-        push.unclean,
-        push.since,
-        [list(pair) for pair in push.epochs],
-        push.records,
-    ]
+PartitionPush: TypeAlias = tuple[bytes, int, Push]
+"""The topic's id, the partition's index, and a push to it."""
+PartitionAck: TypeAlias = tuple[bytes, int, Ack]
+"""The same, and what became of the push."""
 
 
-def read_push(row: Row) -> tuple[bytes, int, Push]:
-    """(topic id, index, push). Raises TypeError if the row has another length."""
-    topic_id, index, *fields = row
-    fields[-2] = tuple((pair[0], pair[1]) for pair in fields[-2])
-    return topic_id, index, Push(*fields)
+@dataclass(frozen=True, slots=True)
+class LeaderHello:
+    """Leader -> follower: which broker comes."""
+
+    broker_id: int
 
 
-def ack_row(topic_id: bytes, index: int, ack: Ack) -> Row:
-    return [
-        topic_id,
-        index,
-        ack.leader_epoch,
-        ack.round,
-        int(ack.outcome),
-        ack.end_offset,
-        ack.high_watermark,
-        [list(pair) for pair in ack.epochs],
-        ack.log_start_offset,
-    ]
+@dataclass(frozen=True, slots=True)
+class FollowerHello:
+    """Follower -> leader: which broker this is, and the epoch it is registered at."""
+
+    broker_id: int
+    epoch: int
 
 
-def read_ack(row: Row) -> tuple[bytes, int, Ack]:
-    """(topic id, index, acknowledgement)."""
-    topic_id, index, epoch, number, outcome, end, watermark, epochs, start = row
-    pairs = tuple((pair[0], pair[1]) for pair in epochs)
-    return topic_id, index, Ack(epoch, number, Outcome(outcome), end, watermark, pairs, start)
+@dataclass(frozen=True, slots=True)
+class Pushes:
+    """Leader -> follower: all that leaves in one turn."""
+
+    pushes: tuple[PartitionPush, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Acks:
+    """Follower -> leader: an acknowledgement for each push of one message, in their order."""
+
+    acks: tuple[PartitionAck, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ping:
+    """Leader -> follower: a sign of life is asked for. `sent` is the leader's clock (seconds)."""
+
+    sent: float
+
+
+@dataclass(frozen=True, slots=True)
+class Pong:
+    """Follower -> leader: the ping of `sent` was read."""
+
+    sent: float
+    view: tuple[int, int]
+    """The controller's epoch and the version of the metadata that the follower knows."""
+    controller: bool
+    """Whether the follower has a controller, or had one within a lease."""
+
+
+ReplicationMessage: TypeAlias = LeaderHello | FollowerHello | Pushes | Acks | Ping | Pong
+
+CODEC: Codec[ReplicationMessage] = Codec(
+    "replication", {1: LeaderHello, 2: FollowerHello, 3: Pushes, 4: Acks, 5: Ping, 6: Pong}
+)

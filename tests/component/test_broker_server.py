@@ -18,7 +18,8 @@ from actors.broker.server import BrokerServer
 from actors.broker.spec import BrokerSpec, StartError
 from actors.controller.metadata_log import MetadataLog
 from actors.controller.server import ControllerServer
-from actors.links.control import ControlProtocol
+from actors.links.connection import ControlProtocol, Message
+from actors.links.control import Heartbeat, Load
 from actors.log.batch import build_batch
 from actors.settings import BrokerConfig
 from actors.wire import messages
@@ -400,7 +401,7 @@ def test_nothing_is_said_to_the_controller_among_the_proofs(tmp_path: Path) -> N
                         held.append((self, data))
 
             loop = asyncio.get_running_loop()
-            heard: list[dict[str, Any]] = []
+            heard: list[Message] = []
             server = await loop.create_server(
                 lambda: Slow("controller", SECRET, lambda _: None, lambda _, m: heard.append(m), lambda _: None),
                 "127.0.0.1",
@@ -410,16 +411,17 @@ def test_nothing_is_said_to_the_controller_among_the_proofs(tmp_path: Path) -> N
             joining = asyncio.ensure_future(link.connect("127.0.0.1", server.sockets[0].getsockname()[1]))
             await until(lambda: held)
             for _ in range(20):
-                link.heartbeat({})
+                link.heartbeat(Load())
                 await asyncio.sleep(0)
             assert not link.connected
             Slow.hears = True
             for protocol, data in held:
                 protocol.data_received(data)
             await joining
-            link.heartbeat({"first": 1})
+            link.heartbeat(Load(connections=1))
             await until(lambda: heard)
-            assert [message["load"] for message in heard] == [{"first": 1}]
+            assert [message.load for message in heard if isinstance(message, Heartbeat)] == [Load(connections=1)]
+            assert len(heard) == 1
             link.close()
             server.close()
 
@@ -431,8 +433,8 @@ def test_a_welcome_is_no_lease_only_what_comes_after_the_image_is(
 ) -> None:
     on_message = ControllerServer._on_message
 
-    def without_heartbeats(server: ControllerServer, protocol: ControlProtocol, message: dict[str, Any]) -> None:
-        if message["type"] != "heartbeat":
+    def without_heartbeats(server: ControllerServer, protocol: ControlProtocol, message: Message) -> None:
+        if not isinstance(message, Heartbeat):
             on_message(server, protocol, message)
 
     async def test() -> None:

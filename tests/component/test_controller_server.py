@@ -8,12 +8,28 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgpack
 import pytest
 
 from actors.controller import server as controller_server
+from actors.controller.decisions import topics
 from actors.controller.decisions.elections import leadership_balanced
 from actors.controller.metadata_log import MetadataLog
 from actors.controller.server import ControllerServer
+from actors.links.control import (
+    CODEC,
+    Answer,
+    Applied,
+    Confirmed,
+    Heartbeat,
+    Hello,
+    Image,
+    Join,
+    Joined,
+    Load,
+    WantSpares,
+)
+from actors.links.operations import CreatePartitions
 from actors.runtime.liveness import Doing, Sight
 from actors.settings import BrokerConfig
 from placement.metadata import (
@@ -28,6 +44,7 @@ from placement.metadata import (
     partition_record,
     topic_record,
 )
+from tests.support.calls import plain
 from tests.support.runtime_helpers import SECRET, FakeBroker, run, until
 
 
@@ -118,10 +135,10 @@ def test_a_joining_broker_is_given_the_cluster_and_its_image(tmp_path: Path) -> 
     async def test() -> None:
         async with controller(tmp_path) as c:
             broker = await FakeBroker(0).connect(c.port)
-            broker.send(type="join")
-            joined = await broker.hear("joined")
-            assert joined["cluster_id"] == c.metadata.cluster_id
-            assert ClusterMetadata.from_wire(joined["image"]).controller_epoch == 1
+            broker.send(Join())
+            joined = await broker.hear(Joined)
+            assert joined.cluster_id == c.metadata.cluster_id
+            assert joined.metadata.controller_epoch == 1
             assert c.metadata.brokers == {}, "joining is not registering"
 
     run(test())
@@ -133,8 +150,8 @@ def test_a_registered_broker_is_in_every_brokers_image(tmp_path: Path) -> None:
             one = await FakeBroker(0).register(c.port, listens_on=9092)
             two = await FakeBroker(1).register(c.port, listens_on=9093)
             assert (one.epoch, two.epoch) == (0, 0)
-            await until(lambda: len(one.of("image")) >= 2 and two.of("image"))
-            images = [ClusterMetadata.from_wire(b.of("image")[-1]["image"]) for b in (one, two)]
+            await until(lambda: len(one.of(Image)) >= 2 and two.of(Image))
+            images = [b.of(Image)[-1].metadata for b in (one, two)]
             for image in images:
                 assert [(b.id, b.port, b.alive) for b in image.alive()] == [(0, 9092, True), (1, 9093, True)]
 
@@ -188,7 +205,9 @@ def test_a_message_that_makes_no_sense_ends_its_connection_alone(tmp_path: Path)
         async with controller(tmp_path) as c:
             good = await FakeBroker(0).register(c.port)
             bad = await FakeBroker(1).connect(c.port)
-            bad.send(type="hello")  # says nothing of itself
+            bad.protocol.send_encoded(
+                msgpack.packb([next(tag for tag, cls in CODEC.classes.items() if cls is Hello)])
+            )  # says nothing of itself
             await bad.lost.wait()
             assert (await create(good, "t"))["error_code"] == 0
 
@@ -214,7 +233,7 @@ def test_the_end_of_a_connection_is_a_death_its_partitions_move_and_it_is_starte
             assert c.leader("t", mine).leader == NO_LEADER, "its only replica is gone"
             assert c.leader("t", mine).isr == (1,), "and may come back with what it has"
             assert c.leader("t", 1 - mine) == before[1 - mine], "the others are left alone"
-            await until(lambda: ClusterMetadata.from_wire(one.of("image")[-1]["image"]).brokers[1].alive is False)
+            await until(lambda: one.of(Image)[-1].metadata.brokers[1].alive is False)
 
     run(test())
 
@@ -230,7 +249,7 @@ def test_a_broker_that_comes_back_leads_what_it_led_at_a_higher_epoch(tmp_path: 
             again = await FakeBroker(0).register(c.port)
             assert c.leader("t").leader == 0
             assert c.leader("t").leader_epoch > before.leader_epoch
-            image = ClusterMetadata.from_wire((await again.hear("image"))["image"])
+            image = (await again.hear(Image)).metadata
             found = image.partition("t", 0)
             assert found is not None
             assert found.leader_epoch == c.leader("t").leader_epoch
@@ -330,14 +349,14 @@ def test_a_silent_broker_is_hung_up_on_killed_and_succeeded(tmp_path: Path) -> N
 
             async def talk() -> None:
                 while True:
-                    talker.send(type="heartbeat", sent=1.0, load={"connections": 3, "requests": 4})
+                    talker.send(Heartbeat(1.0, Load(connections=3, requests=4)))
                     await asyncio.sleep(0.1)
 
             talking = asyncio.ensure_future(talk())
             await silent.lost.wait()
             await until(lambda: 0 in c.launcher.started)
             assert c.launcher.killed == [0]
-            assert talker.of("heartbeat"), "heartbeats are answered: that is the broker's lease"
+            assert talker.of(Confirmed), "heartbeats are answered: that is the broker's lease"
             assert not talker.lost.is_set()
             assert c.server.status()["brokers"][1]["load"]["connections"] == 3
             talking.cancel()
@@ -398,9 +417,9 @@ def test_a_broker_that_gets_no_cpu_is_waited_for_and_nobody_else_leads(
             async def ticks(count: int) -> None:
                 for _ in range(count):
                     clock.ahead += 15.0
-                    beats = len(other.of("heartbeat"))
-                    other.send(type="heartbeat", sent=0.0, load={})
-                    await other.hear("heartbeat", beats + 1)
+                    beats = len(other.of(Confirmed))
+                    other.send(Heartbeat(0.0, Load()))
+                    await other.hear(Confirmed, beats + 1)
                     c.server._tick()
 
             c.launcher.sights[0] = Sight(Doing.RUNNABLE, 0.2)
@@ -483,7 +502,7 @@ def test_brokers_that_outlive_the_controller_register_again_without_an_election(
             again = await FakeBroker(0, broker.epoch).register(c.port)
             assert again.epoch == broker.epoch
             assert [c.leader("t", i) for i in range(3)] == before
-            image = ClusterMetadata.from_wire((await again.hear("image"))["image"])
+            image = (await again.hear(Image)).metadata
             assert image.controller_epoch == 2
             assert (await create(again, "u"))["error_code"] == 0
             assert c.launcher.started == []
@@ -531,12 +550,12 @@ def test_a_change_is_answered_when_every_living_broker_has_the_image(
         async with controller(tmp_path) as c:
             one = await FakeBroker(0).register(c.port)
             slow = await FakeBroker(1, acks=False).register(c.port)
-            one.send(type="call", id=7, operation="create_topics", arguments={"topics": [topic("t")]})
+            one.ask("create_topics", 7, topics=[topic("t")])
             await until(lambda: "t" in c.metadata.topics)
-            await until(lambda: any("t" in str(m["image"][4]) for m in slow.of("image")))
-            assert one.of("answer") == []
-            slow.send(type="ack", version=c.metadata.version)
-            assert (await one.hear("answer"))["result"][0]["name"] == "t"
+            await until(lambda: any("t" in m.metadata.topics for m in slow.of(Image)))
+            assert one.of(Answer) == []
+            slow.send(Applied(c.metadata.version))
+            assert plain((await one.hear(Answer)).result)[0]["name"] == "t"
 
     run(test())
 
@@ -562,10 +581,10 @@ def test_the_death_of_the_broker_that_was_waited_for_releases_the_answer(
         async with controller(tmp_path) as c:
             one = await FakeBroker(0).register(c.port)
             slow = await FakeBroker(1, acks=False).register(c.port)
-            one.send(type="call", id=1, operation="create_topics", arguments={"topics": [topic("t")]})
+            one.ask("create_topics", topics=[topic("t")])
             await until(lambda: "t" in c.metadata.topics)
             slow.hang_up()
-            assert (await one.hear("answer"))["result"][0]["error_code"] == 0
+            assert plain((await one.hear(Answer)).result)[0]["error_code"] == 0
 
     run(test())
 
@@ -583,12 +602,16 @@ def test_a_refused_change_is_answered_at_once_and_logged_nowhere(tmp_path: Path)
     run(test())
 
 
-def test_an_operation_nobody_knows_is_an_error_of_that_call_alone(tmp_path: Path) -> None:
+def test_an_operation_without_a_rule_is_an_error_of_that_call_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(topics.OPERATIONS, CreatePartitions)
+
     async def test() -> None:
         async with controller(tmp_path) as c:
             one = await FakeBroker(0).register(c.port)
-            answer = await one.call("make_coffee", 1)
-            assert "make_coffee" in answer["error"]
+            answer = await one.call("create_partitions", 1, topics=[])
+            assert "CreatePartitions" in answer["error"]
             assert (await create(one, "t", number=2))["error_code"] == 0
 
     run(test())
@@ -635,7 +658,7 @@ def test_a_death_that_cannot_be_logged_is_logged_once_the_disk_has_room(
             async def talk() -> None:
                 while True:
                     for broker in (one, two):
-                        broker.send(type="heartbeat", sent=1.0, load={})
+                        broker.send(Heartbeat(1.0, Load()))
                     await asyncio.sleep(0.1)
 
             talking = asyncio.ensure_future(talk())
@@ -728,7 +751,7 @@ def test_the_offsets_topic_is_created_once_however_many_ask(tmp_path: Path) -> N
             assert configs["cleanup.policy"] == "compact"
             assert configs["compression.type"] == "producer"
             assert configs["segment.bytes"] == "104857600"
-            image = ClusterMetadata.from_wire(brokers[2].of("image")[-1]["image"])
+            image = brokers[2].of(Image)[-1].metadata
             assert image.topics[OFFSETS_TOPIC].id == made.id, "one topic, not three"
 
     run(test())
@@ -743,7 +766,7 @@ def test_producer_ids_are_never_given_twice_not_even_by_a_successor(tmp_path: Pa
                 two = await FakeBroker(1).register(c.port)
                 for number in (1, 2):
                     for broker in (one, two):
-                        block = (await broker.call("producer_ids", number))["result"]
+                        block = (await broker.call("allocate_producer_ids", number))["result"]
                         taken += range(block["first"], block["first"] + block["count"])
         assert len(taken) == len(set(taken)) == 8000
 
@@ -757,9 +780,9 @@ def test_spares_are_asked_of_the_launcher_for_the_broker_that_asks(tmp_path: Pat
     async def test() -> None:
         async with controller(tmp_path) as c:
             nobody = await FakeBroker(9).connect(c.port)
-            nobody.send(type="spares", count=3)  # it has not said who it is
+            nobody.send(WantSpares(3))  # it has not said who it is
             broker = await FakeBroker(4).register(c.port)
-            broker.send(type="spares", count=2)
+            broker.send(WantSpares(2))
             await until(lambda: c.launcher.shards)
             assert c.launcher.shards == [(4, 2)]
 
@@ -774,7 +797,7 @@ def test_ready_means_that_all_expected_brokers_know_of_one_another(tmp_path: Pat
             await FakeBroker(0).register(c.port)
             slow = await FakeBroker(1, acks=False).register(c.port)
             assert not c.server.ready()
-            slow.send(type="ack", version=c.metadata.version)
+            slow.send(Applied(c.metadata.version))
             await until(c.server.ready)
 
     run(test())

@@ -55,7 +55,9 @@ def test_any_broker_describes_the_quorum_as_the_controller_knows_it(tmp_path: Pa
             partition = DescribeQuorumRequest.PartitionData(partition_index=0)
             topic = DescribeQuorumRequest.TopicData(topic_name=METADATA_TOPIC, partitions=[partition])
             end = w.metadata.version
-            await until(lambda: all(row[1] == end for row in w.controller.quorum(0)["brokers"]), what="both to have it")
+            await until(
+                lambda: all(o.log_end_offset == end for o in w.controller.quorum(0).brokers), what="both to have it"
+            )
             for broker_id in w.servers:
                 client = await w.client(broker_id)
                 answer = await client.ask(DescribeQuorumRequest(topics=[topic]), 2)

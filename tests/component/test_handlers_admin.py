@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from actors.broker.handlers.registry import APIS
+from actors.links.operations import Done
 from actors.settings import SETTINGS, topic_config_names
 from actors.wire.api_keys import ApiKey
 from actors.wire.errors import ErrorCode
@@ -108,7 +109,7 @@ def test_an_answer_nobody_understands_is_a_server_error(tmp_path: Path) -> None:
     broker = Broker(tmp_path)
     broker.controller.prompt = False
     pending = broker.send(CreateTopicsRequest(topics=[new_topic("t")]), 5)
-    broker.controller.calls.pop()[2]([{"surprise": 1}], None)
+    broker.controller.calls.pop()[1](Done(), None)
     assert [result.error_code for result in pending.response.topics] == [-1]
 
 

@@ -177,14 +177,14 @@ def test_producer_ids_are_all_different(tmp_path: Path, version: int) -> None:
     answers = [broker.ask(InitProducerIdRequest(transactional_id=None), version) for _ in range(2500)]
     assert {(answer.error_code, answer.producer_epoch) for answer in answers} == {(0, 0)}
     assert [answer.producer_id for answer in answers] == list(range(2500))
-    assert broker.controller.operations == ["producer_ids"] * 3
+    assert broker.controller.operations == ["allocate_producer_ids"] * 3
 
 
 def test_producers_that_wait_share_one_block(tmp_path: Path) -> None:
     broker = Broker(tmp_path)
     broker.controller.prompt = False
     waiting = [broker.send(InitProducerIdRequest(transactional_id=None), 4) for _ in range(5)]
-    assert broker.controller.operations == ["producer_ids"]
+    assert broker.controller.operations == ["allocate_producer_ids"]
     broker.controller.answer()
     assert [pending.response.producer_id for pending in waiting] == [0, 1, 2, 3, 4]
 

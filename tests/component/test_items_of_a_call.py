@@ -19,6 +19,7 @@ from actors.wire.messages import (
     ListPartitionReassignmentsRequest,
 )
 from placement.metadata import BrokerInfo, ClusterMetadata, PartitionInfo, TopicInfo, broker_record, topic_record
+from tests.support import calls
 from tests.support.handler_helpers import Broker
 
 BAD = "bad"
@@ -38,10 +39,11 @@ class Cluster:
     def do(self, operation: str, **arguments: Any) -> tuple[list[int], int]:
         """The error code of each item, and how many records were made."""
         config = BrokerConfig.from_mapping({})
-        rows, records = administration.operate(self.metadata, config, operation, arguments, lambda: b"i" * 16, 0)
+        asked = calls.operation(operation, **arguments)
+        result, records = administration.operate(self.metadata, config, asked, lambda: b"i" * 16)
         for record in records:
             self.metadata.apply(record)
-        return [row["error_code"] for row in rows], len(records)
+        return [row["error_code"] for row in calls.plain(result)], len(records)
 
 
 def test_a_move_of_an_unknown_topic_costs_the_other_partitions_nothing() -> None:

@@ -18,6 +18,7 @@ from actors.client import Consumer, TopicPartition
 from actors.client.errors import FencedInstanceIdError
 from actors.controller.metadata_log import MetadataLog
 from actors.controller.server import ControllerServer
+from actors.links.operations import DeleteTopics, DoomedTopic
 from actors.log.batch import build_batch, read_records
 from actors.log.errors import StorageError
 from actors.offsets_partition.process import ShardProcess
@@ -28,6 +29,7 @@ from actors.wire.framing import decode_response, encode_request
 from actors.wire.messages import ApiMessage, response_class
 from placement.hashing import partition_for_group
 from placement.metadata import OFFSETS_TOPIC, PartitionInfo, changed, partition_record
+from tests.support.calls import operation
 from tests.support.runtime_helpers import SECRET, run, until
 
 FAST = {
@@ -142,7 +144,7 @@ class World:
             "factor": factor,
             "configs": {key.replace("_", "."): value for key, value in configs.items()},
         }
-        _, records = self.controller._operate("create_topics", {"topics": [topic]})
+        _, records = self.controller._operate(operation("create_topics", topics=[topic]))
         assert records
         self.controller._commit(records)
         await until(lambda: all(name in s.context.metadata.topics for s in self.servers.values()))
@@ -456,7 +458,7 @@ def test_a_topic_made_anew_unseen_is_another_one(tmp_path: Path, written: bool) 
     async def test() -> None:
         async with world(tmp_path) as w:
             topic = {"name": "t", "partitions": -1, "factor": -1, "assignments": [[0, 1, 2]], "configs": {}}
-            _, records = w.controller._operate("create_topics", {"topics": [topic]})
+            _, records = w.controller._operate(operation("create_topics", topics=[topic]))
             w.controller._commit(records)
             await until(lambda: all("t" in server.context.metadata.topics for server in w.servers.values()))
             if written:
@@ -467,9 +469,9 @@ def test_a_topic_made_anew_unseen_is_another_one(tmp_path: Path, written: bool) 
                 await until(lambda: len(w.partition("t").isr) == 3, what="all in sync")
             assert ("t", 0) in w.servers[0].replicas._leaders.replicas
 
-            _, records = w.controller._operate("delete_topics", {"topics": [{"name": "t", "topic_id": None}]})
+            _, records = w.controller._operate(DeleteTopics((DoomedTopic("t"),)))
             w.controller._commit(records, tell=False)
-            _, records = w.controller._operate("create_topics", {"topics": [topic]})
+            _, records = w.controller._operate(operation("create_topics", topics=[topic]))
             w.controller._commit(records)
             new = w.metadata.topics["t"]
             await until(lambda: all(s.context.metadata.topics["t"].id == new.id for s in w.servers.values()))

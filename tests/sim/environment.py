@@ -21,7 +21,7 @@ import actors.broker.shards.processes
 import actors.client.net.network
 import actors.controller.metadata_log
 import actors.controller.server
-import actors.links.control
+import actors.links.connection
 import actors.log.checkpoint
 import actors.log.compaction
 import actors.log.data_dir
@@ -163,7 +163,7 @@ _EXCHANGED: list[tuple[Any, str, Any]] = [
     (actors.log.data_dir, "uuid", _IDS),
     (actors.offsets_partition.process, "uuid", _IDS),
     (actors.controller.server, "secrets", _IDS),
-    (actors.links.control, "secrets", _IDS),
+    (actors.links.connection, "secrets", _IDS),
     (actors.client.net.network, "random", Chance()),
     (actors.offsets_partition.process, "os", _KERNEL),
     (actors.broker.registration, "os", _KERNEL),
@@ -200,7 +200,7 @@ _EXCHANGED: list[tuple[Any, str, Any]] = [
     ),
     # Sets of connections are iterated; where an object lies in memory must not matter.
     (actors.broker.connection.Connection, "__hash__", lambda connection: connection.id),
-    (actors.links.control.ControlProtocol, "__hash__", lambda protocol: hash(protocol._challenge)),
+    (actors.links.connection.ControlProtocol, "__hash__", lambda protocol: hash(protocol._challenge)),
 ]
 
 

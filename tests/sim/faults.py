@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from actors.controller.server import ControllerServer
+from actors.links.operations import AlterReassignments, Reassignment
 from tests.sim.cluster import BROKERS, SimBroker
 from tests.sim.engine import MS, SECOND, Machine, Process
 
@@ -186,14 +187,14 @@ class Faults:
         topic = chance.choice(sorted(server.metadata.topics))
         index = chance.randrange(len(server.metadata.topics[topic].partitions))
         count = 1 if scenario.replicas == 1 else chance.randint(scenario.min_insync, scenario.replicas)
-        target = None if chance.random() < 0.2 else chance.sample(BROKERS, count)
+        target = None if chance.random() < 0.2 else tuple(chance.sample(BROKERS, count))
         self.sim.say(f"{topic}-{index} moves to {target}")
-        self.sim.at(self.sim.now, process, self._move, server, [topic, index, target])
+        self.sim.at(self.sim.now, process, self._move, server, Reassignment(topic, index, target))
         return True
 
     @staticmethod
-    def _move(server: ControllerServer, partition: list[Any]) -> None:
-        _, records = server._operate("alter_reassignments", {"partitions": [partition], "allow_factor_change": True})
+    def _move(server: ControllerServer, move: Reassignment) -> None:
+        _, records = server._operate(AlterReassignments((move,), allow_factor_change=True))
         server._commit(records)
 
     # -- members

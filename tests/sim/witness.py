@@ -24,6 +24,10 @@ from actors.coordinator.group import Group
 from actors.coordinator.member import Member
 from actors.coordinator.rebalance import Rebalancer
 from actors.coordinator.shard import Shard
+from actors.links.connection import Message
+from actors.links.control import Call, Heartbeat, Hello
+from actors.links.operations import AlterPartitions
+from actors.links.replication import Acks, Pong, Pushes
 from actors.log.partition_log import PartitionLog
 from actors.log.replication import Ack, FollowerReplica, LeaderReplica, Outcome, Push
 from actors.offsets_partition.process import ShardProcess
@@ -239,24 +243,24 @@ class Witness(Inspector):
             self.sim.fail("zombie", text + f"{truth.leader_epoch}; last confirmed {silent_us // MS} ms ago")
 
     def _watch_pongs(self, product: Any) -> Any:
-        def ponged(manager: ReplicaManager, link: FollowerLink, message: dict[str, Any]) -> None:
-            product(manager, link, message)
+        def ponged(manager: ReplicaManager, link: FollowerLink, pong: Pong) -> None:
+            product(manager, link, pong)
             process = self.sim.process
-            if process is not None and link.confirmed_at == message["pong"]:
-                asked_us = round(message["pong"] * SECOND) - process.machine.monotonic_offset_us
+            if process is not None and link.confirmed_at == pong.sent:
+                asked_us = round(pong.sent * SECOND) - process.machine.monotonic_offset_us
                 self._confirmed[process.pid, link.broker_id] = asked_us
 
         return ponged
 
     def _watch_controller(self, product: Any) -> Any:
-        def _on_message(server: ControllerServer, protocol: Any, message: dict[str, Any]) -> None:
+        def _on_message(server: ControllerServer, protocol: Any, message: Message) -> None:
             product(server, protocol, message)
             endpoint = protocol.transport
-            if endpoint is not None and message["type"] in ("heartbeat", "hello"):
+            if endpoint is not None and isinstance(message, Heartbeat | Hello):
                 self._contact[endpoint.peer.process.pid] = self.sim.now
-            if message.get("operation") == "alter_partitions":
-                for asked in message["arguments"]["partitions"]:
-                    self._judge_in_sync(server.metadata.names.get(asked["topic_id"], ""), asked["index"])
+            if isinstance(message, Call) and isinstance(message.operation, AlterPartitions):
+                for asked in message.operation.partitions:
+                    self._judge_in_sync(server.metadata.names.get(asked.topic_id, ""), asked.index)
 
         return _on_message
 
@@ -292,22 +296,22 @@ class Witness(Inspector):
     # -- messages that come again
 
     def _watch_pushes(self, product: Any) -> Any:
-        def _on_message(listener: FollowerListener, protocol: Any, message: dict[str, Any]) -> None:
+        def _on_message(listener: FollowerListener, protocol: Any, message: Message) -> None:
             process = self.sim.process
-            if "push" in message and process is not None:
-                self._remember(process, lambda: listener._take(message["push"]))
+            if isinstance(message, Pushes) and process is not None:
+                self._remember(process, lambda: listener._take(message.pushes))
             product(listener, protocol, message)
 
         return _on_message
 
     def _watch_acks(self, product: Any) -> Any:
-        def _on_message(link: FollowerLink, protocol: Any, message: dict[str, Any]) -> None:
+        def _on_message(link: FollowerLink, protocol: Any, message: Message) -> None:
             process = self.sim.process
-            if "acks" in message and process is not None:
+            if isinstance(message, Acks) and process is not None:
 
                 def again() -> None:
                     if link._protocol is protocol and link.ready:
-                        link._owner.acknowledged(link, message["acks"])
+                        link._owner.acknowledged(link, message.acks)
 
                 self._remember(process, again)
             product(link, protocol, message)

@@ -23,12 +23,14 @@ from actors.broker.handlers.registry import ADVERTISED, APIS
 from actors.broker.led import LedPartitions
 from actors.broker.slots import Slot
 from actors.controller.decisions import topics
+from actors.links.operations import Operation
 from actors.log.data_dir import DataDir
 from actors.settings import BrokerConfig
 from actors.wire.errors import ErrorCode
 from actors.wire.framing import decode_request_header, decode_response, encode_request, encode_response
 from actors.wire.messages import response_class
 from placement.metadata import BrokerInfo, ClusterMetadata, PartitionInfo, TopicInfo, broker_record, topic_record
+from tests.support.calls import name_of
 from tests.support.left_open import LEFT_OPEN
 
 NOW_MS = 1_700_000_000_000
@@ -119,30 +121,30 @@ class Controller:
     def __init__(self, config: BrokerConfig) -> None:
         self.config = config
         self.metadata = ClusterMetadata()
-        self.calls: list[tuple[str, dict[str, Any], Callable[[Any, str | None], None]]] = []
+        self.calls: list[tuple[Operation[Any], Callable[[Any, str | None], None]]] = []
         self.operations: list[str] = []
         self.prompt = True
         self.connected = True
         self._ids = itertools.count(1)
 
-    def call(self, operation: str, arguments: Any, done: Callable[[Any, str | None], None]) -> None:
-        self.operations.append(operation)
-        self.calls.append((operation, dict(arguments), done))
+    def call(self, operation: Operation[Any], done: Callable[[Any, str | None], None]) -> None:
+        self.operations.append(name_of(operation))
+        self.calls.append((operation, done))
         if self.prompt:
             self.answer()
 
     def answer(self) -> None:
         """Decide the oldest call, and answer it once the broker has the image."""
-        operation, arguments, done = self.calls.pop(0)
+        operation, done = self.calls.pop(0)
         result, records = topics.operate(
-            self.metadata, self.config, operation, arguments, lambda: next(self._ids).to_bytes(16, "big"), NOW_MS
+            self.metadata, self.config, operation, lambda: next(self._ids).to_bytes(16, "big")
         )
         for record in records:
             self.metadata.apply(record)
         done(result, None)
 
     def fail(self, error: str) -> None:
-        self.calls.pop(0)[2](None, error)
+        self.calls.pop(0)[1](None, error)
 
 
 class Shards:

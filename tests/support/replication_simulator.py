@@ -17,6 +17,7 @@ from itertools import count
 from typing import Any
 
 from actors.controller.decisions.elections import alter_partitions, broker_lost, broker_registered
+from actors.links.operations import AlterPartitions, ProposedIsr
 from actors.log.replication import Ack, FollowerReplica, LeaderReplica, Push
 from actors.settings import BrokerConfig
 from placement.metadata import BrokerInfo, ClusterMetadata, PartitionInfo, TopicInfo, broker_record, topic_record
@@ -224,13 +225,13 @@ class SimController:
         if self.sessions.get(broker_id, (None, -1))[1] == process:
             self.heard[broker_id] = self.world.now_ms
 
-    def alter(self, broker: SimBroker, process: int, arguments: dict[str, Any], leader: LeaderReplica) -> None:
+    def alter(self, broker: SimBroker, process: int, proposed: AlterPartitions, leader: LeaderReplica) -> None:
         if self.sessions.get(broker.id, (None, -1))[1] != process:
             return
-        (result,), records = alter_partitions(self.metadata, arguments, self.config)
+        altered, records = alter_partitions(self.metadata, proposed, self.config)
         self._apply(records)
-        if result["error_code"]:
-            proposed_to = arguments["partitions"][0]["partition_epoch"]
+        if altered.partitions[0].error_code:
+            proposed_to = proposed.partitions[0].partition_epoch
             broker.hear(process, lambda: leader.refused(proposed_to))
 
     def tick(self) -> None:
@@ -558,16 +559,10 @@ class SimBroker:
         proposal = leader.propose(self.world.now_ms, LAG_MS, self.epoch, lambda b: self._pongs.get(b, 0))
         if proposal is not None:
             self.world.say(f"broker {self.id} proposes {proposal.isr} at {proposal.partition_epoch}")
-            asked = {
-                "topic_id": TOPIC_ID,
-                "index": 0,
-                "leader_epoch": proposal.leader_epoch,
-                "partition_epoch": proposal.partition_epoch,
-                "isr": [list(member) for member in proposal.isr],
-            }
-            arguments = {"broker_id": self.id, "broker_epoch": process, "partitions": [asked]}
+            asked = ProposedIsr(TOPIC_ID, 0, proposal.leader_epoch, proposal.partition_epoch, tuple(proposal.isr))
+            proposed = AlterPartitions(self.id, process, (asked,))
             slow = self.world.random.randint(100, 400) if self.world.chance(0.3) else 1
-            self.world.after(slow, lambda: self.world.controller.alter(self, process, arguments, leader))
+            self.world.after(slow, lambda: self.world.controller.alter(self, process, proposed, leader))
 
     # -- invariants
 

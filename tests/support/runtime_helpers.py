@@ -8,9 +8,12 @@ from typing import Any, TypeVar
 
 import uvloop
 
-from actors.links.control import ControlProtocol
+from actors.links.connection import ControlProtocol, Message
+from actors.links.control import Answer, Applied, Call, ControlMessage, Failed, Hello, Image, Welcome
+from tests.support.calls import operation, plain
 
 T = TypeVar("T")
+M = TypeVar("M")
 
 SECRET = b"k" * 32
 
@@ -42,7 +45,7 @@ class FakeBroker:
         self.broker_id = broker_id
         self.epoch = epoch
         self.acks = acks
-        self.heard: list[dict[str, Any]] = []
+        self.heard: list[Message] = []
         self.ready = asyncio.Event()
         self.lost = asyncio.Event()
         self.protocol: ControlProtocol
@@ -66,42 +69,49 @@ class FakeBroker:
     async def register(self, port: int, *, listens_on: int = 9092) -> FakeBroker:
         """Connect, say hello, and wait for the welcome."""
         await self.connect(port)
-        self.send(
-            type="hello",
-            broker_id=self.broker_id,
-            epoch=self.epoch,
-            host="127.0.0.1",
-            port=listens_on,
-            rack=None,
-            pid=1000 + self.broker_id,
-        )
-        welcome = await self.hear("welcome")
-        self.epoch = welcome["epoch"]
+        self.send(self.hello(listens_on))
+        self.epoch = (await self.hear(Welcome)).epoch
         return self
 
-    def _on_message(self, protocol: ControlProtocol, message: dict[str, Any]) -> None:
-        self.heard.append(message)
-        if message["type"] == "image" and self.acks:
-            self.send(type="ack", version=message["image"][2])
+    def hello(self, listens_on: int = 9092) -> Hello:
+        """What it registers with."""
+        return Hello(self.broker_id, self.epoch, "127.0.0.1", listens_on, None, 1000 + self.broker_id)
 
-    def send(self, **message: Any) -> None:
+    def _on_message(self, protocol: ControlProtocol, message: Message) -> None:
+        self.heard.append(message)
+        if isinstance(message, Image) and self.acks:
+            self.send(Applied(message.metadata.version))
+
+    def send(self, message: ControlMessage) -> None:
         """Say one message."""
         self.protocol.send(message)
 
-    def of(self, kind: str) -> list[dict[str, Any]]:
+    def of(self, kind: type[M]) -> list[M]:
         """What was heard of one kind."""
-        return [message for message in self.heard if message["type"] == kind]
+        return [message for message in self.heard if isinstance(message, kind)]
 
-    async def hear(self, kind: str, count: int = 1) -> dict[str, Any]:
+    async def hear(self, kind: type[M], count: int = 1) -> M:
         """The `count`th message of a kind."""
-        await until(lambda: len(self.of(kind)) >= count, what=kind)
+        await until(lambda: len(self.of(kind)) >= count, what=kind.__name__)
         return self.of(kind)[count - 1]
 
-    async def call(self, operation: str, number: int = 1, **arguments: Any) -> dict[str, Any]:
-        """Ask the controller to do something; its answer."""
-        self.send(type="call", id=number, operation=operation, arguments=arguments)
-        await until(lambda: any(m["id"] == number for m in self.of("answer")), what=operation)
-        return next(m for m in self.of("answer") if m["id"] == number)
+    async def call(self, name: str, number: int = 1, **arguments: Any) -> dict[str, Any]:
+        """Ask the controller to do something; {result}, or {error}."""
+        self.ask(name, number, **arguments)
+        return await until(lambda: self.answer(number), what=name) or {}
+
+    def ask(self, name: str, number: int = 1, **arguments: Any) -> None:
+        """The same without waiting for what comes of it."""
+        self.send(Call(number, operation(name, **arguments)))
+
+    def answer(self, number: int = 1) -> dict[str, Any] | None:
+        """What came of a call: {result} or {error}; None as long as nothing has."""
+        for message in self.heard:
+            if isinstance(message, Answer) and message.number == number:
+                return {"result": plain(message.result)}
+            if isinstance(message, Failed) and message.number == number:
+                return {"error": message.error}
+        return None
 
     def hang_up(self) -> None:
         """Die, as the controller sees it."""

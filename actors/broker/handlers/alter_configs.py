@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from actors.broker.handlers.altering import Operation, ask, refused
+from actors.broker.handlers.altering import ask, refused
 from actors.broker.handlers.context import HandlerContext, Request
+from actors.links.operations import ConfigChange
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import AlterConfigsRequest, AlterConfigsResponse, ApiMessage
 
@@ -18,8 +19,8 @@ def handle(context: HandlerContext, request: Request) -> None:
     ask(context, request, AlterConfigsResponse, failed, _operations, replace=True)
 
 
-def _operations(resource: AlterConfigsRequest.AlterConfigsResource) -> list[Operation]:
-    return [(config.name, _SET, config.value) for config in resource.configs]
+def _operations(resource: AlterConfigsRequest.AlterConfigsResource) -> list[ConfigChange]:
+    return [ConfigChange(config.name, _SET, config.value) for config in resource.configs]
 
 
 def failed(message: ApiMessage, version: int, code: ErrorCode, text: str | None = None) -> AlterConfigsResponse:

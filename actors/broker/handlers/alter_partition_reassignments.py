@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 from actors.broker.handlers.context import HandlerContext, Request
 from actors.broker.handlers.forwarding import forward
+from actors.links.operations import AlteredReassignments, AlterReassignments, Reassignment
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import (
     AlterPartitionReassignmentsRequest,
@@ -24,21 +24,23 @@ Partition = AlterPartitionReassignmentsResponse.ReassignablePartitionResponse
 def handle(context: HandlerContext, request: Request) -> None:
     """Answered when the move has begun; ListPartitionReassignments tells when it has ended."""
     m: AlterPartitionReassignmentsRequest = request.message
-    arguments = {
-        "partitions": [[t.name, p.partition_index, p.replicas] for t in m.topics for p in t.partitions],
-        "allow_factor_change": request.version < 1 or m.allow_replication_factor_change,
-    }
-    forward(context.broker, request, "alter_reassignments", arguments, partial(_answer, m), failed)
+    moves = tuple(
+        Reassignment(t.name, p.partition_index, None if p.replicas is None else tuple(p.replicas))
+        for t in m.topics
+        for p in t.partitions
+    )
+    operation = AlterReassignments(moves, request.version < 1 or m.allow_replication_factor_change)
+    forward(context.broker, request, operation, partial(_answer, m), failed)
 
 
 def _answer(
-    m: AlterPartitionReassignmentsRequest, results: list[dict[str, Any]]
+    m: AlterPartitionReassignmentsRequest, altered: AlteredReassignments
 ) -> AlterPartitionReassignmentsResponse:
     topics: dict[str, Topic] = {}
-    for r in results:
-        topic = topics.setdefault(r["topic"], Topic(name=r["topic"], partitions=[]))
+    for p in altered.partitions:
+        topic = topics.setdefault(p.topic, Topic(name=p.topic, partitions=[]))
         topic.partitions.append(
-            Partition(partition_index=r["index"], error_code=r["error_code"], error_message=r["error_message"])
+            Partition(partition_index=p.index, error_code=p.error_code, error_message=p.error_message)
         )
     return AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=m.allow_replication_factor_change, responses=list(topics.values())

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from actors.broker.handlers.context import HandlerContext, Request
 from actors.broker.handlers.forwarding import forward
+from actors.links.operations import AlterConfigs, AlteredConfigs, ChangedResource, ConfigChange, ResourceOutcome
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import AlterConfigsResponse, ApiMessage, IncrementalAlterConfigsResponse
 
 R = TypeVar("R", AlterConfigsResponse, IncrementalAlterConfigsResponse)
-Operation = tuple[str, int, str | None]
-"""A setting's name, what to do with it (0 set, 1 delete, 2 append, 3 subtract; KIP-339), and a value."""
 
 
 def ask(
@@ -20,47 +19,40 @@ def ask(
     request: Request,
     response: type[R],
     failed: Callable[[ApiMessage, int, ErrorCode, str | None], ApiMessage],
-    operations: Callable[[Any], Iterable[Operation]],
+    operations: Callable[[Any], Iterable[ConfigChange]],
     *,
     replace: bool,
 ) -> None:
     """Have the controller change the settings of the request's resources. `replace`: others go back to defaults."""
-    resources = [
-        {
-            "type": resource.resource_type,
-            "name": resource.resource_name,
-            "replace": replace,
-            "operations": [list(operation) for operation in operations(resource)],
-        }
+    resources = tuple(
+        ChangedResource(resource.resource_type, resource.resource_name, replace, tuple(operations(resource)))
         for resource in request.message.resources
-    ]
-    arguments = {"resources": resources, "validate_only": request.message.validate_only}
+    )
 
-    def answer(results: list[dict[str, Any]]) -> R:
-        for resource, result in zip(resources, results, strict=True):
-            if not result["error_code"]:
-                context.idle_settings.note(resource["type"], (key for key, *_ in resource["operations"]))
-        return answered(response, results)
+    def answer(altered: AlteredConfigs) -> R:
+        for resource, outcome in zip(resources, altered.resources, strict=True):
+            if not outcome.error_code:
+                context.idle_settings.note(resource.type, (change.key for change in resource.operations))
+        return answered(response, altered.resources)
 
-    forward(context.broker, request, "alter_configs", arguments, answer, failed)
+    forward(context.broker, request, AlterConfigs(resources, request.message.validate_only), answer, failed)
 
 
-def answered(response: type[R], results: Iterable[Mapping[str, Any]]) -> R:
+def answered(response: type[R], outcomes: Iterable[ResourceOutcome]) -> R:
     """The response that says what became of each resource."""
     return response(
         responses=[
             response.AlterConfigsResourceResponse(
-                error_code=result["error_code"],
-                error_message=result["error_message"],
-                resource_type=result["type"],
-                resource_name=result["name"],
+                error_code=outcome.error_code,
+                error_message=outcome.error_message,
+                resource_type=outcome.type,
+                resource_name=outcome.name,
             )
-            for result in results
+            for outcome in outcomes
         ]
     )
 
 
 def refused(response: type[R], resources: Iterable[Any], code: ErrorCode, text: str | None) -> R:
     """The response that refuses every resource for one reason."""
-    whole = {"error_code": code, "error_message": text}
-    return answered(response, [{**whole, "type": r.resource_type, "name": r.resource_name} for r in resources])
+    return answered(response, [ResourceOutcome(r.resource_type, r.resource_name, code, text) for r in resources])

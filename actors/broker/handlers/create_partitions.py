@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from actors.broker.handlers.context import HandlerContext, Request
 from actors.broker.handlers.forwarding import forward
+from actors.links.operations import CreatedPartitions, CreatePartitions, GrownTopic
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, CreatePartitionsRequest, CreatePartitionsResponse
 
@@ -18,18 +17,18 @@ Result = CreatePartitionsResponse.CreatePartitionsTopicResult
 def handle(context: HandlerContext, request: Request) -> None:
     """`count` is a topic's new total."""
     m: CreatePartitionsRequest = request.message
-    arguments = {"topics": [_arguments(topic) for topic in m.topics], "validate_only": m.validate_only}
-    forward(context.broker, request, "create_partitions", arguments, _answer, failed)
+    operation = CreatePartitions(tuple(_asked(topic) for topic in m.topics), m.validate_only)
+    forward(context.broker, request, operation, _answer, failed)
 
 
-def _arguments(topic: CreatePartitionsRequest.CreatePartitionsTopic) -> dict[str, Any]:
-    given = None if topic.assignments is None else [list(each.broker_ids) for each in topic.assignments]
-    return {"name": topic.name, "count": topic.count, "assignments": given}
+def _asked(topic: CreatePartitionsRequest.CreatePartitionsTopic) -> GrownTopic:
+    given = None if topic.assignments is None else tuple(tuple(each.broker_ids) for each in topic.assignments)
+    return GrownTopic(topic.name, topic.count, given)
 
 
-def _answer(results: list[dict[str, Any]]) -> CreatePartitionsResponse:
+def _answer(created: CreatedPartitions) -> CreatePartitionsResponse:
     return CreatePartitionsResponse(
-        results=[Result(name=r["name"], error_code=r["error_code"], error_message=r["error_message"]) for r in results]
+        results=[Result(name=t.name, error_code=t.error_code, error_message=t.error_message) for t in created.topics]
     )
 
 

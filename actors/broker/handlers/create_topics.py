@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from actors.broker.context import BrokerContext
 from actors.broker.handlers.context import HandlerContext, Request
 from actors.broker.handlers.forwarding import forward
+from actors.links.operations import CreatedTopic, CreatedTopics, CreateTopics, NewTopic
 from actors.settings import topic_config_names, topic_config_value
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, CreateTopicsRequest, CreateTopicsResponse
@@ -25,14 +24,14 @@ def handle(context: HandlerContext, request: Request) -> CreateTopicsResponse | 
     refused = {i: result for i, topic in enumerate(m.topics) if (result := _refused(topic)) is not None}
     asked = [topic for i, topic in enumerate(m.topics) if i not in refused]
 
-    def answer(results: list[dict[str, Any]]) -> CreateTopicsResponse:
-        made = (_result(context, topic, result) for topic, result in zip(asked, results, strict=True))
+    def answer(created: CreatedTopics) -> CreateTopicsResponse:
+        made = (_result(context, topic, result) for topic, result in zip(asked, created.topics, strict=True))
         return CreateTopicsResponse(topics=[refused.get(i) or next(made) for i in range(len(m.topics))])
 
     if not asked:
-        return answer([])
-    arguments = {"topics": [_arguments(topic) for topic in asked], "validate_only": m.validate_only}
-    forward(context.broker, request, "create_topics", arguments, answer, failed)
+        return answer(CreatedTopics(()))
+    operation = CreateTopics(tuple(_new(topic) for topic in asked), m.validate_only)
+    forward(context.broker, request, operation, answer, failed)
     return None
 
 
@@ -48,27 +47,27 @@ def _refused(topic: CreateTopicsRequest.CreatableTopic) -> Result | None:
     return None
 
 
-def _arguments(topic: CreateTopicsRequest.CreatableTopic) -> dict[str, Any]:
+def _new(topic: CreateTopicsRequest.CreatableTopic) -> NewTopic:
     ordered = sorted(topic.assignments, key=lambda assignment: assignment.partition_index)
-    return {
-        "name": topic.name,
-        "partitions": topic.num_partitions,
-        "factor": topic.replication_factor,
-        "assignments": [list(assignment.broker_ids) for assignment in ordered] or None,
-        "configs": {config.name: config.value for config in topic.configs},
-    }
-
-
-def _result(context: HandlerContext, topic: CreateTopicsRequest.CreatableTopic, result: dict[str, Any]) -> Result:
-    made = Result(
-        name=result["name"],
-        topic_id=result["topic_id"],
-        error_code=result["error_code"],
-        error_message=result["error_message"],
-        num_partitions=result["partitions"],
-        replication_factor=result["factor"],
+    return NewTopic(
+        name=topic.name,
+        partitions=topic.num_partitions,
+        factor=topic.replication_factor,
+        assignments=tuple(tuple(assignment.broker_ids) for assignment in ordered) or None,
+        configs={config.name: config.value for config in topic.configs},
     )
-    if not result["error_code"]:
+
+
+def _result(context: HandlerContext, topic: CreateTopicsRequest.CreatableTopic, result: CreatedTopic) -> Result:
+    made = Result(
+        name=result.name,
+        topic_id=result.topic_id,
+        error_code=result.error_code,
+        error_message=result.error_message,
+        num_partitions=result.partitions,
+        replication_factor=result.factor,
+    )
+    if not result.error_code:
         context.idle_settings.note(_TOPIC, (config.name for config in topic.configs))
         made.configs = _configs(context.broker, topic)
     return made

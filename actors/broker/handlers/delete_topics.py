@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from actors.broker.handlers.context import HandlerContext, Request
 from actors.broker.handlers.forwarding import forward
+from actors.links.operations import DeletedTopic, DeletedTopics, DeleteTopics, DoomedTopic
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, DeleteTopicsRequest, DeleteTopicsResponse
 
@@ -23,27 +22,23 @@ def handle(context: HandlerContext, request: Request) -> None:
     """Topics are named, from version 6 on by name or id (KIP-516)."""
     m: DeleteTopicsRequest = request.message
 
-    def answer(results: list[dict[str, Any]]) -> DeleteTopicsResponse:
-        return DeleteTopicsResponse(responses=[_result(result, request.version) for result in results])
+    def answer(deleted: DeletedTopics) -> DeleteTopicsResponse:
+        return DeleteTopicsResponse(responses=[_result(topic, request.version) for topic in deleted.topics])
 
-    forward(context.broker, request, "delete_topics", {"topics": _asked(m, request.version)}, answer, failed)
+    forward(context.broker, request, DeleteTopics(_asked(m, request.version)), answer, failed)
 
 
-def _asked(m: DeleteTopicsRequest, version: int) -> list[dict[str, Any]]:
+def _asked(m: DeleteTopicsRequest, version: int) -> tuple[DoomedTopic, ...]:
     if version < _IDS_FROM:
-        return [{"name": name, "topic_id": None} for name in m.topic_names]
-    return [
-        {"name": topic.name, "topic_id": topic.topic_id if topic.topic_id != _NO_ID else None} for topic in m.topics
-    ]
+        return tuple(DoomedTopic(name) for name in m.topic_names)
+    return tuple(DoomedTopic(t.name, t.topic_id if t.topic_id != _NO_ID else None) for t in m.topics)
 
 
-def _result(result: dict[str, Any], version: int) -> Result:
-    code = result["error_code"]
+def _result(topic: DeletedTopic, version: int) -> Result:
+    code = topic.error_code
     if code == ErrorCode.TOPIC_DELETION_DISABLED and version < _DISABLED_FROM:
         code = ErrorCode.INVALID_REQUEST  # older clients do not know the code (KIP-322)
-    return Result(
-        name=result["name"], topic_id=result["topic_id"], error_code=code, error_message=result["error_message"]
-    )
+    return Result(name=topic.name, topic_id=topic.topic_id, error_code=code, error_message=topic.error_message)
 
 
 def failed(message: ApiMessage, version: int, code: ErrorCode, text: str | None = None) -> DeleteTopicsResponse:
@@ -51,7 +46,7 @@ def failed(message: ApiMessage, version: int, code: ErrorCode, text: str | None 
     assert isinstance(message, DeleteTopicsRequest)
     return DeleteTopicsResponse(
         responses=[
-            Result(name=asked["name"], topic_id=asked["topic_id"] or _NO_ID, error_code=code, error_message=text)
+            Result(name=asked.name, topic_id=asked.topic_id or _NO_ID, error_code=code, error_message=text)
             for asked in _asked(message, version)
         ]
     )

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from actors.broker.handlers.context import HandlerContext, Request
 from actors.broker.handlers.forwarding import forward
+from actors.links.operations import DescribeQuorum, Observer, Quorum
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, DescribeQuorumRequest, DescribeQuorumResponse
 
@@ -29,22 +27,22 @@ def handle(context: HandlerContext, request: Request) -> DescribeQuorumResponse 
     m: DescribeQuorumRequest = request.message
     if [(t.topic_name, [p.partition_index for p in t.partitions]) for t in m.topics] != [(METADATA_TOPIC, [0])]:
         return _unknown(m)
-    forward(context.broker, request, "describe_quorum", {}, _answer, failed)
+    forward(context.broker, request, DescribeQuorum(), _answer, failed)
     return None
 
 
-def _answer(quorum: Mapping[str, Any]) -> DescribeQuorumResponse:
-    """`quorum` is ControllerServer.quorum's. What the controller has written has committed: there is no other voter."""
-    end, now_ms = quorum["log_end_offset"], quorum["now_ms"]
+def _answer(quorum: Quorum) -> DescribeQuorumResponse:
+    """What the controller has written has committed: there is no other voter."""
+    end, now_ms = quorum.log_end_offset, quorum.now_ms
     partition = Partition(
         error_message=None,
         leader_id=CONTROLLER_ID,
-        leader_epoch=quorum["controller_epoch"],
+        leader_epoch=quorum.controller_epoch,
         high_watermark=end,
-        current_voters=[_replica(CONTROLLER_ID, end, now_ms, now_ms)],
-        observers=[_replica(*each) for each in quorum["brokers"]],
+        current_voters=[_replica(Observer(CONTROLLER_ID, end, now_ms, now_ms))],
+        observers=[_replica(each) for each in quorum.brokers],
     )
-    listener = Listener(name="CONTROLLER", host=quorum["host"], port=quorum["port"])
+    listener = Listener(name="CONTROLLER", host=quorum.host, port=quorum.port)
     return DescribeQuorumResponse(
         error_message=None,
         topics=[Topic(topic_name=METADATA_TOPIC, partitions=[partition])],
@@ -52,9 +50,12 @@ def _answer(quorum: Mapping[str, Any]) -> DescribeQuorumResponse:
     )
 
 
-def _replica(node: int, end: int, heard_ms: int, caught_up_ms: int) -> Replica:
+def _replica(node: Observer) -> Replica:
     return Replica(
-        replica_id=node, log_end_offset=end, last_fetch_timestamp=heard_ms, last_caught_up_timestamp=caught_up_ms
+        replica_id=node.broker_id,
+        log_end_offset=node.log_end_offset,
+        last_fetch_timestamp=node.heard_ms,
+        last_caught_up_timestamp=node.caught_up_ms,
     )
 
 

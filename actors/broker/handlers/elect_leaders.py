@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from actors.broker.handlers.context import HandlerContext, Request
 from actors.broker.handlers.forwarding import forward
+from actors.links.operations import ElectedLeaders, ElectLeaders
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, ElectLeadersRequest, ElectLeadersResponse
 
@@ -24,17 +23,19 @@ def handle(context: HandlerContext, request: Request) -> ElectLeadersResponse | 
     kind = m.election_type if request.version >= 1 else 0
     if kind not in _TYPES:
         return failed(m, request.version, ErrorCode.INVALID_REQUEST)
-    asked = None if m.topic_partitions is None else [[t.topic, i] for t in m.topic_partitions for i in t.partitions]
-    forward(context.broker, request, "elect_leaders", {"type": kind, "partitions": asked}, _answer, failed)
+    asked = None
+    if m.topic_partitions is not None:
+        asked = tuple((t.topic, i) for t in m.topic_partitions for i in t.partitions)
+    forward(context.broker, request, ElectLeaders(kind, asked), _answer, failed)
     return None
 
 
-def _answer(results: list[dict[str, Any]]) -> ElectLeadersResponse:
+def _answer(elected: ElectedLeaders) -> ElectLeadersResponse:
     topics: dict[str, Topic] = {}
-    for r in results:
-        topic = topics.setdefault(r["topic"], Topic(topic=r["topic"], partition_result=[]))
+    for p in elected.partitions:
+        topic = topics.setdefault(p.topic, Topic(topic=p.topic, partition_result=[]))
         topic.partition_result.append(
-            Partition(partition_id=r["index"], error_code=r["error_code"], error_message=r["error_message"])
+            Partition(partition_id=p.index, error_code=p.error_code, error_message=p.error_message)
         )
     return ElectLeadersResponse(replica_election_results=list(topics.values()))
 

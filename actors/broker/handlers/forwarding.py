@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
+from typing import TypeVar
 
 from actors.broker.context import BrokerContext
 from actors.broker.handlers.context import Request
+from actors.links.operations import Operation, Result
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage
 
 log = logging.getLogger(__name__)
 
+R = TypeVar("R", bound=Result)
+
 
 def forward(
     broker: BrokerContext,
     request: Request,
-    operation: str,
-    arguments: Mapping[str, Any],
-    answer: Callable[[Any], ApiMessage],
+    operation: Operation[R],
+    answer: Callable[[R], ApiMessage],
     failed: Callable[[ApiMessage, int, ErrorCode, str | None], ApiMessage],
 ) -> None:
     """Ask the controller; the request is answered with `answer(result)`, or with `failed` if none comes.
@@ -27,16 +29,16 @@ def forward(
     Without an answer nobody knows whether it was done: REQUEST_TIMED_OUT, as in Kafka.
     """
 
-    def done(result: Any, error: str | None) -> None:
-        if error is not None:
+    def done(result: R | None, error: str | None) -> None:
+        if result is None:
             text = f"the controller did not answer: {error}"
             request.reply(failed(request.message, request.version, ErrorCode.REQUEST_TIMED_OUT, text))
             return
         try:
             response = answer(result)
         except Exception:
-            log.exception("the controller's answer to %s is not understood", operation)
+            log.exception("the controller's answer to %s is not understood", type(operation).__name__)
             response = failed(request.message, request.version, ErrorCode.UNKNOWN_SERVER_ERROR, None)
         request.reply(response)
 
-    broker.controller.call(operation, arguments, done)
+    broker.controller.call(operation, done)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from actors.broker.handlers.altering import Operation, ask, refused
+from actors.broker.handlers.altering import ask, refused
 from actors.broker.handlers.context import HandlerContext, Request
+from actors.links.operations import ConfigChange
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
 
@@ -16,8 +17,8 @@ def handle(context: HandlerContext, request: Request) -> None:
     ask(context, request, IncrementalAlterConfigsResponse, failed, _operations, replace=False)
 
 
-def _operations(resource: IncrementalAlterConfigsRequest.AlterConfigsResource) -> list[Operation]:
-    return [(config.name, config.config_operation, config.value) for config in resource.configs]
+def _operations(resource: IncrementalAlterConfigsRequest.AlterConfigsResource) -> list[ConfigChange]:
+    return [ConfigChange(config.name, config.config_operation, config.value) for config in resource.configs]
 
 
 def failed(

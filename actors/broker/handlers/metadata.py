@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from actors.broker.context import BrokerContext
 from actors.broker.handlers.context import HandlerContext, Request
+from actors.links.operations import CreatedTopics, CreateTopics, NewTopic
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, MetadataRequest, MetadataResponse
 from actors.wire.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
@@ -54,20 +55,15 @@ def _to_create(context: HandlerContext, request: Request) -> list[str]:
 
 
 def _create(broker: BrokerContext, request: Request, names: list[str]) -> None:
-    topics: list[dict[str, object]] = [
-        {"name": name, "partitions": -1, "factor": -1, "assignments": None, "configs": {}} for name in names
-    ]
-
-    def done(results: list[dict[str, object]] | None, error: str | None) -> None:
+    def done(created: CreatedTopics | None, error: str | None) -> None:
         # Whatever went wrong with the call, a client asks again on LEADER_NOT_AVAILABLE.
         codes = dict.fromkeys(names, int(ErrorCode.LEADER_NOT_AVAILABLE))
-        for result in results or []:
-            code = result["error_code"]
-            if code not in (0, ErrorCode.TOPIC_ALREADY_EXISTS):
-                codes[str(result["name"])] = int(str(code))
+        for topic in created.topics if created is not None else ():
+            if topic.error_code not in (0, ErrorCode.TOPIC_ALREADY_EXISTS):
+                codes[topic.name] = topic.error_code
         request.reply(_response(broker, request.message, _found(broker, request.message, codes)))
 
-    broker.controller.call("create_topics", {"topics": topics, "validate_only": False}, done)
+    broker.controller.call(CreateTopics(tuple(NewTopic(name) for name in names)), done)
 
 
 def _found(broker: BrokerContext, m: MetadataRequest, codes: dict[str, int]) -> list[Topic]:

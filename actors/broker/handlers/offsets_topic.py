@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
 
 from actors.broker.context import Controller
+from actors.links.operations import CreateOffsetsTopic, OffsetsTopicCreated
 
 log = logging.getLogger(__name__)
 
@@ -21,11 +21,11 @@ class OffsetsTopic:
         """Have the topic created unless that is under way. What comes of it, the next image tells."""
         if not self._creating:
             self._creating = True
-            self._controller.call("create_offsets_topic", {}, self._created)
+            self._controller.call(CreateOffsetsTopic(), self._created)
 
-    def _created(self, result: dict[str, Any] | None, error: str | None) -> None:
+    def _created(self, result: OffsetsTopicCreated | None, error: str | None) -> None:
         self._creating = False
         if result is not None and error is None:
-            error = result["error_message"]
+            error = result.error_message
         if error is not None:
             log.warning("__consumer_offsets is not created, groups have no coordinator yet: %s", error)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any
 
 from actors.broker.context import Controller
+from actors.links import operations
 
 log = logging.getLogger(__name__)
 
@@ -30,13 +30,13 @@ class ProducerIds:
         """Ask the controller for a block, once for all who wait; `done` is called when it has answered."""
         self._waiting.append(done)
         if len(self._waiting) == 1:
-            self._controller.call("producer_ids", {}, self._received)
+            self._controller.call(operations.AllocateProducerIds(), self._received)
 
-    def _received(self, result: dict[str, Any] | None, error: str | None) -> None:
+    def _received(self, result: operations.ProducerIds | None, error: str | None) -> None:
         if result is None or error is not None:
             log.warning("no producer ids from the controller: %s", error)
         else:
-            self._next, self._end = result["first"], result["first"] + result["count"]
+            self._next, self._end = result.first, result.first + result.count
         waiting = self._waiting.copy()
         self._waiting.clear()
         for done in waiting:

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from actors.broker.context import BrokerContext
 from actors.broker.replication.links import FollowerLink
+from actors.links.replication import Pong
 
 
 class Lease:
@@ -46,17 +46,15 @@ class Lease:
                     return False
         return True
 
-    def pong(self) -> dict[str, Any]:
-        """What a leader that pings us learns: how new our news are, and whether there is a controller."""
+    def pong(self, sent: float) -> Pong:
+        """What a leader whose ping was sent then learns: how new our news are, and whether there is a controller."""
         metadata = self._context.metadata
         since = self._context.loop.time() - self._seconds
-        return {
-            "view": [metadata.controller_epoch, metadata.version],
-            "controller": self._context.controller.connected or self._controller_confirmed_at() > since,
-        }
+        controller = self._context.controller.connected or self._controller_confirmed_at() > since
+        return Pong(sent, (metadata.controller_epoch, metadata.version), controller)
 
-    def ponged(self, link: FollowerLink, message: dict[str, Any]) -> None:
+    def ponged(self, link: FollowerLink, pong: Pong) -> None:
         """A follower has answered a ping: it confirms us unless it has a controller, or newer news than we."""
         ours = self._context.metadata
-        if not message["controller"] and tuple(message["view"]) <= (ours.controller_epoch, ours.version):
-            link.confirmed_at = message["pong"]
+        if not pong.controller and pong.view <= (ours.controller_epoch, ours.version):
+            link.confirmed_at = pong.sent

@@ -10,12 +10,21 @@ import asyncio
 import logging
 import socket
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Protocol
 
-from actors.links.control import ControlProtocol
-from actors.links.replication import Row
+from actors.links.connection import ControlProtocol, Message
+from actors.links.replication import (
+    Acks,
+    FollowerHello,
+    LeaderHello,
+    PartitionAck,
+    PartitionPush,
+    Ping,
+    Pong,
+    Pushes,
+)
 
 log = logging.getLogger(__name__)
 
@@ -32,9 +41,9 @@ class Links(Protocol):
 
     def disconnected(self, link: FollowerLink) -> None: ...
 
-    def acknowledged(self, link: FollowerLink, rows: list[Row]) -> None: ...
+    def acknowledged(self, link: FollowerLink, acks: Sequence[PartitionAck]) -> None: ...
 
-    def ponged(self, link: FollowerLink, message: dict[str, Any]) -> None: ...
+    def ponged(self, link: FollowerLink, pong: Pong) -> None: ...
 
     def has_room(self, link: FollowerLink) -> None: ...
 
@@ -91,22 +100,22 @@ class FollowerLink:
     def _on_ready(self, protocol: ControlProtocol) -> None:
         self._protocol = protocol
         protocol.on_writable = lambda: self._owner.has_room(self)
-        protocol.send({"hello": self._me})
+        protocol.send(LeaderHello(self._me))
 
-    def _on_message(self, protocol: ControlProtocol, message: dict[str, Any]) -> None:
-        if "acks" in message:
-            for _ in message["acks"]:
+    def _on_message(self, protocol: ControlProtocol, message: Message) -> None:
+        if isinstance(message, Acks):
+            for _ in message.acks:
                 self._in_flight -= self._sizes.popleft()
-            self._owner.acknowledged(self, message["acks"])
-        elif "pong" in message:
-            self.heard_at = message["pong"]
+            self._owner.acknowledged(self, message.acks)
+        elif isinstance(message, Pong):
+            self.heard_at = message.sent
             self._owner.ponged(self, message)
-        elif "hello" in message:
-            if message["hello"] != self.broker_id:
-                log.error("%s:%d is broker %s, not %d", *self.address, message["hello"], self.broker_id)
+        elif isinstance(message, FollowerHello):
+            if message.broker_id != self.broker_id:
+                log.error("%s:%d is broker %s, not %d", *self.address, message.broker_id, self.broker_id)
                 protocol.close()
                 return
-            self.broker_epoch, self.ready = message["epoch"], True
+            self.broker_epoch, self.ready = message.epoch, True
             self.heard_at = self._loop.time()
             log.info("broker %d (epoch %d) takes what is written here", self.broker_id, self.broker_epoch)
             self._owner.connected(self)
@@ -128,19 +137,19 @@ class FollowerLink:
             return 0
         return max(_WINDOW_BYTES - self._in_flight, 0)
 
-    def push(self, rows: list[Row]) -> None:
+    def push(self, pushes: Sequence[PartitionPush]) -> None:
         """Send pushes, in one write."""
         if self._protocol is not None:
-            for row in rows:
-                size = _ROW_BYTES + len(row[-1])
+            for _, _, push in pushes:
+                size = _ROW_BYTES + len(push.records)
                 self._sizes.append(size)
                 self._in_flight += size
-            self._protocol.send({"push": rows})
+            self._protocol.send(Pushes(tuple(pushes)))
 
     def ping(self) -> None:
         """Ask for a sign of life."""
         if self._protocol is not None and self.ready:
-            self._protocol.send({"ping": self._loop.time()})
+            self._protocol.send(Ping(self._loop.time()))
 
     def close(self) -> None:
         """Hang up for good."""
@@ -150,15 +159,15 @@ class FollowerLink:
 
 
 class FollowerListener:
-    """Where this broker takes what leaders push. `take(rows)` answers a frame's pushes, `pong()` a ping."""
+    """Where this broker takes what leaders push. `take` answers pushes, `pong` a ping sent when it says."""
 
     def __init__(
         self,
         me: int,
         epoch: Callable[[], int],
         secret: Callable[[], bytes],
-        take: Callable[[list[Row]], list[Row]],
-        pong: Callable[[], dict[str, Any]],
+        take: Callable[[Sequence[PartitionPush]], tuple[PartitionAck, ...]],
+        pong: Callable[[float], Pong],
     ) -> None:
         self._me = me
         self._epoch = epoch
@@ -184,15 +193,15 @@ class FollowerListener:
         if protocol.transport is not None:
             set_options(protocol.transport)
 
-    def _on_message(self, protocol: ControlProtocol, message: dict[str, Any]) -> None:
-        if "push" in message:
-            protocol.send({"acks": self._take(message["push"])})
-        elif "ping" in message:
+    def _on_message(self, protocol: ControlProtocol, message: Message) -> None:
+        if isinstance(message, Pushes):
+            protocol.send(Acks(self._take(message.pushes)))
+        elif isinstance(message, Ping):
             if self._protocols.get(protocol) != self._epoch():
                 protocol.close()  # the controller takes us for another process now: no set we are named in is recorded
                 return
-            protocol.send({"pong": message["ping"], **self._pong()})
-        elif "hello" in message:
+            protocol.send(self._pong(message.sent))
+        elif isinstance(message, LeaderHello):
             self._introduce(protocol)
 
     def _introduce(self, protocol: ControlProtocol) -> None:
@@ -201,7 +210,7 @@ class FollowerListener:
             protocol.close()  # its news of us are faster than ours, or we are leaving: it comes again
             return
         self._protocols[protocol] = epoch
-        protocol.send({"hello": self._me, "epoch": epoch})
+        protocol.send(FollowerHello(self._me, epoch))
 
     def _on_lost(self, protocol: ControlProtocol) -> None:
         self._protocols.pop(protocol, None)

@@ -9,6 +9,7 @@ from actors.broker.context import BrokerContext
 from actors.broker.replication.followers import Followers
 from actors.broker.replication.leaders import Leaders
 from actors.broker.replication.waiting import Key
+from actors.links.operations import ReplicaTorn
 
 log = logging.getLogger(__name__)
 
@@ -35,12 +36,8 @@ class Losses:
         self._leaders.stop(key)
         # What we wrote at this epoch is not what we would write now: only another epoch may follow.
         self._followers.note(key, info.id, partition.leader_epoch + (partition.leader == self._context.broker_id))
-        arguments = {
-            "broker_id": self._context.broker_id,
-            "broker_epoch": self._broker_epoch(),
-            "partitions": [[info.id, index]],
-        }
-        self._context.controller.call("replica_torn", arguments, lambda result, error: self._told(key, error))
+        torn = ReplicaTorn(self._context.broker_id, self._broker_epoch(), ((info.id, index),))
+        self._context.controller.call(torn, lambda result, error: self._told(key, error))
 
     def _told(self, key: Key, error: str | None) -> None:
         if error is not None:

@@ -11,8 +11,7 @@ Everything runs on the broker's loop.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from actors.broker.context import BrokerContext
 from actors.broker.replication.followers import Followers
@@ -23,8 +22,8 @@ from actors.broker.replication.losses import Losses
 from actors.broker.replication.proposals import Proposals
 from actors.broker.replication.pushes import Pushes
 from actors.broker.replication.waiting import Key, Waiter
-from actors.links.replication import Row, ack_row, read_ack, read_push
-from actors.log.replication import Ack, LeaderReplica
+from actors.links.replication import PartitionAck, PartitionPush, Pong
+from actors.log.replication import Ack, LeaderReplica, Push
 from actors.wire.errors import ErrorCode
 from placement.metadata import ClusterMetadata, PartitionInfo
 
@@ -198,14 +197,13 @@ class ReplicaManager:
     def has_room(self, link: FollowerLink) -> None:
         self._pushes.has_room(link)
 
-    def ponged(self, link: FollowerLink, message: dict[str, Any]) -> None:
-        self._lease.ponged(link, message)
+    def ponged(self, link: FollowerLink, pong: Pong) -> None:
+        self._lease.ponged(link, pong)
 
-    def acknowledged(self, link: FollowerLink, rows: list[Row]) -> None:
+    def acknowledged(self, link: FollowerLink, acks: Sequence[PartitionAck]) -> None:
         now_ms = int(self._context.loop.time() * 1000)
         names = self._context.metadata.names
-        for row in rows:
-            topic_id, index, ack = read_ack(row)
+        for topic_id, index, ack in acks:
             key = (names.get(topic_id, ""), index)
             leader = self._leaders.replicas.get(key)
             if leader is not None:
@@ -227,11 +225,10 @@ class ReplicaManager:
 
     # --- leaders of ours ---
 
-    def _take_pushes(self, rows: list[Row]) -> list[Row]:
-        return [self._take_push(row) for row in rows]
+    def _take_pushes(self, pushes: Sequence[PartitionPush]) -> tuple[PartitionAck, ...]:
+        return tuple([(topic_id, index, self._take_push(topic_id, index, push)) for topic_id, index, push in pushes])
 
-    def _take_push(self, row: Row) -> Row:
-        topic_id, index, push = read_push(row)
+    def _take_push(self, topic_id: bytes, index: int, push: Push) -> Ack:
         key = (self._context.metadata.names.get(topic_id, ""), index)
         leader = self._leaders.replicas.get(key)
         if leader is not None and push.leader_epoch > leader.leader_epoch:
@@ -239,7 +236,7 @@ class ReplicaManager:
             self._leaders.stop(key)
             leader = None
         epoch = leader.leader_epoch if leader is not None else -1
-        return ack_row(topic_id, index, self._followers.take(key, topic_id, push, epoch))
+        return self._followers.take(key, topic_id, push, epoch)
 
     # --- time ---
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from actors.broker.context import BrokerContext
 from actors.broker.replication.waiting import Key
+from actors.links.operations import AlteredPartitions, AlterPartitions, ProposedIsr
 from actors.log.replication import LeaderReplica, Proposal
 from actors.wire.errors import ErrorCode
 
@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 LOST = "the connection to the controller was lost"
 """The error of a call nobody knows the outcome of."""
 
-_Proposed = tuple[Key, LeaderReplica, dict[str, Any]]
+_Proposed = tuple[Key, LeaderReplica, ProposedIsr]
 
 
 class Proposals:
@@ -70,29 +70,19 @@ class Proposals:
             self._call(proposed, epoch)
 
     def _call(self, proposed: list[_Proposed], epoch: int) -> None:
-        def done(results: list[dict[str, Any]] | None, error: str | None) -> None:
+        def done(altered: AlteredPartitions | None, error: str | None) -> None:
             for number, (key, leader, asked) in enumerate(proposed):
                 if error == LOST:
-                    leader.outcome_unknown(asked["partition_epoch"])
-                elif results is None or results[number]["error_code"]:
-                    why = error or ErrorCode(results[number]["error_code"] if results else -1).name
+                    leader.outcome_unknown(asked.partition_epoch)
+                elif altered is None or altered.partitions[number].error_code:
+                    why = error or ErrorCode(altered.partitions[number].error_code if altered else -1).name
                     log.info("%s-%d: the in-sync set is not recorded: %s", *key, why)
-                    if leader.refused(asked["partition_epoch"]) and self._leaders.get(key) is leader:
+                    if leader.refused(asked.partition_epoch) and self._leaders.get(key) is leader:
                         self._committed(key, leader)
 
-        arguments = {
-            "broker_id": self._context.broker_id,
-            "broker_epoch": epoch,
-            "partitions": [asked for _, _, asked in proposed],
-        }
-        self._context.controller.call("alter_partitions", arguments, done)
+        asked = tuple(each for _, _, each in proposed)
+        self._context.controller.call(AlterPartitions(self._context.broker_id, epoch, asked), done)
 
 
-def _asked(topic_id: bytes, index: int, proposal: Proposal) -> dict[str, Any]:
-    return {
-        "topic_id": topic_id,
-        "index": index,
-        "leader_epoch": proposal.leader_epoch,
-        "partition_epoch": proposal.partition_epoch,
-        "isr": [list(member) for member in proposal.isr],
-    }
+def _asked(topic_id: bytes, index: int, proposal: Proposal) -> ProposedIsr:
+    return ProposedIsr(topic_id, index, proposal.leader_epoch, proposal.partition_epoch, tuple(proposal.isr))

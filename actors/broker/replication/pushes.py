@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from actors.broker.context import BrokerContext
 from actors.broker.replication.links import FollowerLink
 from actors.broker.replication.waiting import Key
-from actors.links.replication import Row, push_row
+from actors.links.replication import PartitionPush
 from actors.log.errors import LogError
 from actors.log.replication import LeaderReplica, Push
 
@@ -66,22 +66,22 @@ class Pushes:
         """Send what a follower has not been told, as far as it keeps up."""
         dirty = self._dirty.get(link.broker_id)
         while dirty and (room := min(link.room, _FRAME_BYTES)) > 0:
-            rows = self._rows(link.broker_id, dirty, room)
-            if rows:
-                link.push(rows)
+            pushes = self._take(link.broker_id, dirty, room)
+            if pushes:
+                link.push(pushes)
 
-    def _rows(self, broker: int, dirty: dict[Key, None], room: int) -> list[Row]:
-        rows: list[Row] = []
+    def _take(self, broker: int, dirty: dict[Key, None], room: int) -> list[PartitionPush]:
+        pushes: list[PartitionPush] = []
         now_ms = int(self._context.loop.time() * 1000)
         while dirty and room > 0:
             key = next(iter(dirty))
             del dirty[key]
             push = self._next(broker, key, room, now_ms)
             if push is not None:
-                rows.append(push_row(self._context.metadata.topics[key[0]].id, key[1], push))
+                pushes.append((self._context.metadata.topics[key[0]].id, key[1], push))
                 room -= len(push.records) + 1
                 dirty[key] = None  # there may be more, in its turn
-        return rows
+        return pushes
 
     def _next(self, broker: int, key: Key, room: int, now_ms: int) -> Push | None:
         leader = self._leaders.get(key)

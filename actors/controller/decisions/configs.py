@@ -12,6 +12,7 @@ from enum import IntEnum
 from typing import Any
 
 from actors.errors import CoterieError
+from actors.links.operations import AlterConfigs, AlteredConfigs, ChangedResource, ResourceOutcome
 from actors.settings import (
     BrokerConfig,
     Setting,
@@ -38,7 +39,7 @@ class ResourceType(IntEnum):
     GROUP = 32
 
 
-_FIXED = {
+_FIXED: dict[int, str] = {
     ResourceType.BROKER_LOGGER: "broker loggers (8) are neither shown nor changed through the protocol",
     ResourceType.CLIENT_METRICS: "clients' metrics are not collected, so there are no subscriptions to change",
     ResourceType.GROUP: "Kafka's settings of groups are about protocols that are not served, and cannot be changed",
@@ -83,34 +84,30 @@ def check_topic_configs(topic: str, configs: Mapping[str, str | None]) -> None:
 
 
 def alter_configs(
-    metadata: ClusterMetadata, config: BrokerConfig, arguments: Mapping[str, Any], new_id: Callable[[], bytes]
-) -> tuple[list[dict[str, Any]], list[list[Any]]]:
-    """{resources: [{type, name, replace, operations: [[key, op, value]]}], validate_only} -> one result a resource.
-
-    `replace`: what is not named goes back to its default. A broker's name is its id, or "" for all brokers.
-    """
-    asked = arguments["resources"]
-    times = Counter((resource["type"], resource["name"]) for resource in asked)
-    results, records = [], []
-    for resource in asked:
-        key = (resource["type"], resource["name"])
-        result = {"type": key[0], "name": key[1], "error_code": 0, "error_message": None}
-        results.append(result)
+    metadata: ClusterMetadata, config: BrokerConfig, asked: AlterConfigs
+) -> tuple[AlteredConfigs, list[list[Any]]]:
+    """Change settings, but those that cannot be changed so."""
+    times = Counter((resource.type, resource.name) for resource in asked.resources)
+    results: list[ResourceOutcome] = []
+    records = []
+    for resource in asked.resources:
+        key = (resource.type, resource.name)
         try:
             if times[key] > 1:
                 raise RefusedError(ErrorCode.INVALID_REQUEST, f"resource {key[1]!r} is named more than once")
             record = _change(metadata, config, resource)
         except Exception as error:
             refusal = refusal_for(error)
-            result |= {"error_code": int(refusal.code), "error_message": str(refusal)}
+            results.append(ResourceOutcome(*key, int(refusal.code), str(refusal)))
             continue
-        if not arguments.get("validate_only"):
+        results.append(ResourceOutcome(*key, 0, None))
+        if not asked.validate_only:
             records.append(record)
-    return results, records
+    return AlteredConfigs(tuple(results)), records
 
 
-def _change(metadata: ClusterMetadata, config: BrokerConfig, resource: Mapping[str, Any]) -> list[Any]:
-    match resource["type"]:
+def _change(metadata: ClusterMetadata, config: BrokerConfig, resource: ChangedResource) -> list[Any]:
+    match resource.type:
         case ResourceType.TOPIC:
             return _change_topic(metadata, config, resource)
         case ResourceType.BROKER:
@@ -120,8 +117,8 @@ def _change(metadata: ClusterMetadata, config: BrokerConfig, resource: Mapping[s
             raise RefusedError(ErrorCode.INVALID_REQUEST, text)
 
 
-def _change_topic(metadata: ClusterMetadata, config: BrokerConfig, resource: Mapping[str, Any]) -> list[Any]:
-    name = resource["name"]
+def _change_topic(metadata: ClusterMetadata, config: BrokerConfig, resource: ChangedResource) -> list[Any]:
+    name = resource.name
     topic = metadata.topics.get(name)
     if topic is None:
         raise RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r} does not exist")
@@ -135,14 +132,14 @@ def _change_topic(metadata: ClusterMetadata, config: BrokerConfig, resource: Map
     return ["topic_configs", name, changed]
 
 
-def _change_broker(metadata: ClusterMetadata, config: BrokerConfig, resource: Mapping[str, Any]) -> list[Any]:
-    name = resource["name"]
+def _change_broker(metadata: ClusterMetadata, config: BrokerConfig, resource: ChangedResource) -> list[Any]:
+    name = resource.name
     if name and name not in map(str, metadata.brokers):
         raise RefusedError(
             ErrorCode.INVALID_REQUEST, f"there is no broker {name!r}; an empty name stands for all brokers"
         )
     present = dict(metadata.broker_configs.get(name, {}))
-    for key, *_ in resource["operations"]:
+    for key in (change.key for change in resource.operations):
         if not _known(broker_setting, key).dynamic:
             raise RefusedError(
                 ErrorCode.INVALID_REQUEST, f"{key} is read-only while the broker runs: set it and restart"
@@ -157,26 +154,27 @@ def _change_broker(metadata: ClusterMetadata, config: BrokerConfig, resource: Ma
 
 def _changed(
     present: Mapping[str, str],
-    resource: Mapping[str, Any],
+    resource: ChangedResource,
     setting_of: Callable[[str], Setting],
     value_of: Callable[[str], Any],
 ) -> dict[str, str]:
     """The settings after the operations of one resource, not yet checked."""
-    times = Counter(key for key, *_ in resource["operations"])
-    changed = {} if resource["replace"] else dict(present)
-    for key, operation, value in resource["operations"]:
+    times = Counter(change.key for change in resource.operations)
+    changed = {} if resource.replace else dict(present)
+    for change in resource.operations:
+        key, value = change.key, change.value
         if times[key] > 1:
             raise RefusedError(ErrorCode.INVALID_REQUEST, f"{key} is changed more than once")
-        match operation:
+        match change.operation:
             case Operation.DELETE:
                 changed.pop(key, None)
             case Operation.SET | Operation.APPEND | Operation.SUBTRACT if value is None:
                 raise RefusedError(ErrorCode.INVALID_REQUEST, f"{key} needs a value")
-            case Operation.SET:
+            case Operation.SET if value is not None:
                 # No secret has a use here yet: that it was set is kept, what it is never reaches the disk.
                 changed[key] = "" if _known(setting_of, key).sensitive else value
-            case Operation.APPEND | Operation.SUBTRACT:
-                changed[key] = _list_change(_known(setting_of, key), operation, value, value_of)
+            case Operation.APPEND | Operation.SUBTRACT if value is not None:
+                changed[key] = _list_change(_known(setting_of, key), change.operation, value, value_of)
             case other:
                 raise RefusedError(ErrorCode.INVALID_REQUEST, f"unknown operation {other} on {key}")
     return changed

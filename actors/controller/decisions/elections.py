@@ -6,11 +6,20 @@ Rules over the cluster's metadata, as in topics.py: they return records, and not
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, TypeAlias
 
 from actors.controller.decisions.configs import refusal_for
+from actors.links.operations import (
+    AlteredPartitions,
+    AlterPartitions,
+    Done,
+    IsrOutcome,
+    ProposedIsr,
+    ReplicaTorn,
+    Result,
+)
 from actors.settings import BrokerConfig, topic_value
 from actors.wire.errors import ErrorCode
 from placement.metadata import (
@@ -26,7 +35,7 @@ from placement.metadata import (
 from placement.reassignment import completed
 
 Record: TypeAlias = list[Any]
-Decision: TypeAlias = tuple[Any, list[Record]]
+Decision: TypeAlias = tuple[Result, list[Record]]
 _Change: TypeAlias = Callable[[str, PartitionInfo], PartitionInfo]
 
 
@@ -203,34 +212,30 @@ def eligible_forgotten(metadata: ClusterMetadata) -> list[Record]:
 
 
 def alter_partitions(
-    metadata: ClusterMetadata, arguments: Mapping[str, Any], config: BrokerConfig | None = None
-) -> Decision:
-    """In-sync sets that leaders propose (KIP-497).
-
-    {broker_id, broker_epoch, partitions: [{topic_id, index, leader_epoch, partition_epoch, isr}]}, isr being
-    [broker, its epoch or -1] pairs -> [{topic_id, index, error_code}], in their order.
-    """
-    sender = metadata.brokers.get(arguments["broker_id"])
-    stale = sender is None or not sender.alive or sender.epoch != arguments["broker_epoch"]
-    results: list[dict[str, Any]] = []
+    metadata: ClusterMetadata, proposed: AlterPartitions, config: BrokerConfig | None = None
+) -> tuple[AlteredPartitions, list[Record]]:
+    """In-sync sets that leaders propose (KIP-497)."""
+    sender = metadata.brokers.get(proposed.broker_id)
+    stale = sender is None or not sender.alive or sender.epoch != proposed.broker_epoch
+    results: list[IsrOutcome] = []
     records: list[Record] = []
-    for asked in arguments["partitions"]:
-        name = metadata.names.get(asked["topic_id"])
-        partition = metadata.partition(name, asked["index"]) if name is not None else None
+    for asked in proposed.partitions:
+        name = metadata.names.get(asked.topic_id)
+        partition = metadata.partition(name, asked.index) if name is not None else None
         if stale:
             code = ErrorCode.STALE_BROKER_EPOCH
         elif name is None or partition is None:
             code = ErrorCode.UNKNOWN_TOPIC_ID
         else:
             try:
-                code = _judge(metadata, partition, arguments["broker_id"], asked)
+                code = _judge(metadata, partition, proposed.broker_id, asked)
                 if code is ErrorCode.NONE:
                     after = _recorded(metadata, config, name, partition, asked)
-                    records.append(partition_record(name, asked["index"], after))
+                    records.append(partition_record(name, asked.index, after))
             except Exception as error:
                 code = refusal_for(error).code
-        results.append({"topic_id": asked["topic_id"], "index": asked["index"], "error_code": int(code)})
-    return results, records
+        results.append(IsrOutcome(asked.topic_id, asked.index, int(code)))
+    return AlteredPartitions(tuple(results)), records
 
 
 def _recorded(
@@ -238,28 +243,26 @@ def _recorded(
     config: BrokerConfig | None,
     topic: str,
     partition: PartitionInfo,
-    asked: Mapping[str, Any],
+    asked: ProposedIsr,
 ) -> PartitionInfo:
-    members = {broker for broker, _ in asked["isr"]}
+    members = {broker for broker, _ in asked.isr}
     isr = tuple(replica for replica in partition.replicas if replica in members)
     needed = min_insync(metadata, config, topic)
     return completed(with_isr(partition, isr, needed), _alive(metadata), needed)
 
 
-def replica_torn(
-    metadata: ClusterMetadata, arguments: Mapping[str, Any], config: BrokerConfig | None = None
-) -> Decision:
-    """{broker_id, broker_epoch, partitions: [[topic_id, index]]}: a living broker has lost the ends of these logs.
+def replica_torn(metadata: ClusterMetadata, torn: ReplicaTorn, config: BrokerConfig | None = None) -> Decision:
+    """A living broker has lost the ends of these logs.
 
     Raises ValueError at another epoch than the broker's present one: between its hello and the welcome it does not
     know that one yet, and has to say this again.
     """
-    broker_id, epoch = arguments["broker_id"], arguments["broker_epoch"]
+    broker_id, epoch = torn.broker_id, torn.broker_epoch
     sender = metadata.brokers.get(broker_id)
     records: list[Record] = []
     if sender is None or sender.epoch != epoch:
         raise ValueError(f"broker {broker_id} is not registered at epoch {epoch}")
-    for topic_id, index in arguments["partitions"]:
+    for topic_id, index in torn.partitions:
         name = metadata.names.get(topic_id)
         partition = metadata.partition(name, index) if name is not None else None
         if name is None or partition is None:
@@ -270,15 +273,15 @@ def replica_torn(
             kept = elect(kept, _alive(metadata), min_insync=needed)
         if kept is not partition:
             records.append(partition_record(name, index, kept))
-    return {}, records
+    return Done(), records
 
 
-def _judge(metadata: ClusterMetadata, partition: PartitionInfo, broker_id: int, asked: Mapping[str, Any]) -> ErrorCode:
+def _judge(metadata: ClusterMetadata, partition: PartitionInfo, broker_id: int, asked: ProposedIsr) -> ErrorCode:
     """Why an in-sync set is not recorded; NONE if it is."""
-    members = dict(asked["isr"])
-    if partition.leader != broker_id or partition.leader_epoch != asked["leader_epoch"]:
+    members = dict(asked.isr)
+    if partition.leader != broker_id or partition.leader_epoch != asked.leader_epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
-    if partition.partition_epoch != asked["partition_epoch"]:
+    if partition.partition_epoch != asked.partition_epoch:
         return ErrorCode.INVALID_UPDATE_VERSION
     if broker_id not in members or not set(members) <= set(partition.replicas):
         return ErrorCode.INVALID_REQUEST

@@ -5,11 +5,17 @@ Rules over the cluster's metadata, as in topics.py: they return results and reco
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from actors.controller.decisions.configs import RefusedError, refusal_for
 from actors.controller.decisions.elections import Decision, Record, min_insync, preferred
+from actors.links.operations import (
+    AlteredReassignments,
+    AlterReassignments,
+    ElectedLeaders,
+    ElectLeaders,
+    PartitionOutcome,
+)
 from actors.settings import BrokerConfig
 from actors.wire.errors import ErrorCode
 from placement.metadata import NO_LEADER, ClusterMetadata, PartitionInfo, changed, elect, partition_record
@@ -25,32 +31,28 @@ def _partition(metadata: ClusterMetadata, topic: str, index: int) -> PartitionIn
     return found
 
 
-def _row(topic: str, index: int, refusal: RefusedError | None = None) -> dict[str, Any]:
-    return {
-        "topic": topic,
-        "index": index,
-        "error_code": int(refusal.code) if refusal else 0,
-        "error_message": str(refusal) if refusal else None,
-    }
+def _row(topic: str, index: int, refusal: RefusedError | None = None) -> PartitionOutcome:
+    return PartitionOutcome(topic, index, int(refusal.code) if refusal else 0, str(refusal) if refusal else None)
 
 
 # --- reassignments ----------------------------------------------------------------------------------------------
 
 
-def alter_reassignments(metadata: ClusterMetadata, config: BrokerConfig, arguments: Mapping[str, Any]) -> Decision:
-    """{partitions: [[topic, index, replicas or None to cancel]], allow_factor_change} -> one result a partition."""
-    results: list[dict[str, Any]] = []
+def alter_reassignments(metadata: ClusterMetadata, config: BrokerConfig, asked: AlterReassignments) -> Decision:
+    """Have partitions begin to move, or give their move up, but those that cannot."""
+    results: list[PartitionOutcome] = []
     records: list[Record] = []
     alive = frozenset(broker.id for broker in metadata.alive())
-    for topic, index, target in arguments["partitions"]:
+    for move in asked.partitions:
+        topic, index, target = move.topic, move.index, move.replicas
         try:
             before = _partition(metadata, topic, index)
             needed = min_insync(metadata, config, topic)
             if target is None:
                 after = _cancelled(before, topic, index, alive)
             else:
-                _check_target(metadata, before, target, allow_factor_change=arguments["allow_factor_change"])
-                after = _begun(before, tuple(target))
+                _check_target(metadata, before, target, allow_factor_change=asked.allow_factor_change)
+                after = _begun(before, target)
             _check_holders(before, after, needed)
             after = completed(after, alive, needed)
         except Exception as error:
@@ -59,7 +61,7 @@ def alter_reassignments(metadata: ClusterMetadata, config: BrokerConfig, argumen
         if after != before:
             records.append(partition_record(topic, index, after))
         results.append(_row(topic, index))
-    return results, records
+    return AlteredReassignments(tuple(results)), records
 
 
 def _check_target(
@@ -119,25 +121,24 @@ def _check_holders(before: PartitionInfo, after: PartitionInfo, needed: int) -> 
 # --- elections on demand ----------------------------------------------------------------------------------------
 
 
-def elect_leaders(metadata: ClusterMetadata, config: BrokerConfig, arguments: Mapping[str, Any]) -> Decision:
-    """{type, partitions: [[topic, index]] or None for all} -> one result a partition; of all, only those elected."""
-    asked = arguments["partitions"]
+def elect_leaders(metadata: ClusterMetadata, config: BrokerConfig, asked: ElectLeaders) -> Decision:
+    """Elect leaders where that is needed and can be."""
     everything = [(name, i) for name, topic in metadata.topics.items() for i in range(len(topic.partitions))]
-    results: list[dict[str, Any]] = []
+    results: list[PartitionOutcome] = []
     records: list[Record] = []
     alive = frozenset(broker.id for broker in metadata.alive())
-    for topic, index in everything if asked is None else asked:
+    for topic, index in everything if asked.partitions is None else asked.partitions:
         try:
             before = _partition(metadata, topic, index)
-            after = _elected(before, alive, arguments["type"], min_insync(metadata, config, topic))
+            after = _elected(before, alive, asked.type, min_insync(metadata, config, topic))
         except Exception as error:
             refusal = refusal_for(error)
-            if asked is not None or refusal.code is not ErrorCode.ELECTION_NOT_NEEDED:
+            if asked.partitions is not None or refusal.code is not ErrorCode.ELECTION_NOT_NEEDED:
                 results.append(_row(topic, index, refusal))
             continue
         records.append(partition_record(topic, index, after))
         results.append(_row(topic, index))
-    return results, records
+    return ElectedLeaders(tuple(results)), records
 
 
 def _elected(partition: PartitionInfo, alive: frozenset[int], kind: int, needed: int) -> PartitionInfo:

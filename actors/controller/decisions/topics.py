@@ -1,14 +1,14 @@
 """What the controller decides about topics, brokers and producer ids: rules over the cluster's metadata.
 
-An operation takes the metadata and a call's arguments (a dict, as it travels) and returns the call's result and the
-records to log. Nothing is applied here; there is no Ray, socket, clock or randomness. Settings of topics and brokers
+Each takes the metadata and a broker's operation (actors.links.operations) and returns its result and the records to
+log. Nothing is applied here; there is no Ray, socket, clock or randomness. Settings of topics and brokers
 are configs.py's, who leads and who is in sync is elections.py's.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -22,6 +22,32 @@ from actors.controller.decisions.elections import (
     replica_torn,
 )
 from actors.controller.decisions.reassignments import alter_reassignments, elect_leaders
+from actors.links.operations import (
+    AllocateProducerIds,
+    AlterConfigs,
+    AlteredConfigs,
+    AlterPartitions,
+    AlterReassignments,
+    BrokerLeaving,
+    CreatedPartitions,
+    CreatedTopic,
+    CreatedTopics,
+    CreateOffsetsTopic,
+    CreatePartitions,
+    CreateTopics,
+    DeletedTopic,
+    DeletedTopics,
+    DeleteTopics,
+    Done,
+    ElectLeaders,
+    NewTopic,
+    OffsetsTopicCreated,
+    Operation,
+    ProducerIds,
+    ReplicaTorn,
+    Result,
+    TopicOutcome,
+)
 from actors.settings import BrokerConfig, offsets_topic_configs
 from actors.wire.errors import ErrorCode
 from placement.assignment import NotEnoughBrokersError, assign_replicas
@@ -36,7 +62,7 @@ from placement.metadata import (
 )
 
 Record: TypeAlias = list[Any]
-Decision: TypeAlias = tuple[Any, list[Record]]
+Decision: TypeAlias = tuple[Result, list[Record]]
 NewId: TypeAlias = Callable[[], bytes]
 
 PRODUCER_ID_BLOCK = 1000
@@ -64,46 +90,40 @@ __all__ = [
 def operate(
     metadata: ClusterMetadata,
     config: BrokerConfig,
-    operation: str,
-    arguments: Mapping[str, Any],
+    operation: Operation[Result],
     new_id: NewId,
-    now_ms: int,
 ) -> Decision:
-    """One call of a broker at `now_ms`, wall time. Raises KeyError if there is no such operation."""
-    return OPERATIONS[operation](metadata, config, arguments, new_id)
+    """One call of a broker. Raises KeyError if there is no such operation."""
+    return OPERATIONS[type(operation)](metadata, config, operation, new_id)
 
 
 # --- topics -----------------------------------------------------------------------------------------------------
 
 
 def create_topics(
-    metadata: ClusterMetadata, config: BrokerConfig, arguments: Mapping[str, Any], new_id: NewId
-) -> Decision:
-    """{topics: [{name, partitions, factor, assignments, configs}], validate_only} -> one result a topic.
-
-    partitions and factor -1 mean the broker's default; assignments are the replicas of each partition, or None.
-    """
-    asked = arguments["topics"]
-    times = Counter(topic["name"] for topic in asked)
+    metadata: ClusterMetadata, config: BrokerConfig, asked: CreateTopics, new_id: NewId
+) -> tuple[CreatedTopics, list[Record]]:
+    """Make topics, but those that cannot be."""
+    times = Counter(topic.name for topic in asked.topics)
     taken = _Names(metadata)
     results, records = [], []
-    for topic in asked:
+    for topic in asked.topics:
         try:
-            if times[topic["name"]] > 1:
-                raise RefusedError(ErrorCode.INVALID_REQUEST, f"topic {topic['name']!r} is named more than once")
-            taken.check(topic["name"])
+            if times[topic.name] > 1:
+                raise RefusedError(ErrorCode.INVALID_REQUEST, f"topic {topic.name!r} is named more than once")
+            taken.check(topic.name)
             made = _new_topic(metadata, config, topic, taken.partitions)
             taken.add(made)
             if taken.made_partitions > MAX_NEW_PARTITIONS:
                 raise RefusedError(ErrorCode.POLICY_VIOLATION, _too_many(taken.made_partitions))
         except Exception as error:
-            results.append(_created(topic["name"], refusal=refusal_for(error)))
+            results.append(_created(topic.name, refusal=refusal_for(error)))
             continue
-        if not arguments.get("validate_only"):
+        if not asked.validate_only:
             made = replace(made, id=_unused_id(metadata, new_id))
             records.append(topic_record(made))
         results.append(_created(made.name, made))
-    return results, records
+    return CreatedTopics(tuple(results)), records
 
 
 class _Names:
@@ -138,25 +158,23 @@ def _alike(name: str) -> str:
     return name.replace(".", "_")
 
 
-def _new_topic(metadata: ClusterMetadata, config: BrokerConfig, topic: Mapping[str, Any], start: int) -> TopicInfo:
-    configs = dict(topic.get("configs") or {})
-    check_topic_configs(topic["name"], configs)
-    if topic["name"] == OFFSETS_TOPIC:
-        configs = {**offsets_topic_configs(config), **configs}
-    configs = {key: value for key, value in configs.items() if value is not None}
+def _new_topic(metadata: ClusterMetadata, config: BrokerConfig, topic: NewTopic, start: int) -> TopicInfo:
+    check_topic_configs(topic.name, topic.configs)
+    given = {**offsets_topic_configs(config), **topic.configs} if topic.name == OFFSETS_TOPIC else topic.configs
+    configs = {key: value for key, value in given.items() if value is not None}
     partitions = _new_partitions(metadata, config, topic, start)
-    return TopicInfo(topic["name"], _NO_ID, tuple(partitions), configs)
+    return TopicInfo(topic.name, _NO_ID, tuple(partitions), configs)
 
 
 def _new_partitions(
-    metadata: ClusterMetadata, config: BrokerConfig, topic: Mapping[str, Any], start: int
+    metadata: ClusterMetadata, config: BrokerConfig, topic: NewTopic, start: int
 ) -> list[PartitionInfo]:
-    count, factor, given = topic["partitions"], topic["factor"], topic.get("assignments")
+    count, factor, given = topic.partitions, topic.factor, topic.assignments
     if given is not None:
         if count != -1 or factor != -1:
             raise RefusedError(
                 ErrorCode.INVALID_REQUEST,
-                f"topic {topic['name']!r} gives replica assignments: partitions and replication factor must be -1",
+                f"topic {topic.name!r} gives replica assignments: partitions and replication factor must be -1",
             )
         return _assigned(metadata, given)
     count = config.integer("num.partitions") if count == -1 else count
@@ -221,44 +239,43 @@ def _unused_id(metadata: ClusterMetadata, new_id: NewId) -> bytes:
     return made
 
 
-def _created(name: str, topic: TopicInfo | None = None, refusal: RefusedError | None = None) -> dict[str, Any]:
-    return {
-        "name": name,
-        "error_code": int(refusal.code) if refusal else 0,
-        "error_message": str(refusal) if refusal else None,
-        "topic_id": topic.id if topic else _NO_ID,
-        "partitions": len(topic.partitions) if topic else -1,
-        "factor": len(topic.partitions[0].replicas) if topic else -1,
-    }
+def _created(name: str, topic: TopicInfo | None = None, refusal: RefusedError | None = None) -> CreatedTopic:
+    return CreatedTopic(
+        name=name,
+        error_code=int(refusal.code) if refusal else 0,
+        error_message=str(refusal) if refusal else None,
+        topic_id=topic.id if topic else _NO_ID,
+        partitions=len(topic.partitions) if topic else -1,
+        factor=len(topic.partitions[0].replicas) if topic else -1,
+    )
 
 
 def create_offsets_topic(
-    metadata: ClusterMetadata, config: BrokerConfig, arguments: Mapping[str, Any], new_id: NewId
+    metadata: ClusterMetadata, config: BrokerConfig, asked: CreateOffsetsTopic, new_id: NewId
 ) -> Decision:
-    """{} -> {error_code, error_message}. Nothing happens if the topic exists; too few brokers alive is error 38."""
+    """Nothing happens if the topic exists; too few brokers alive is error 38."""
     if OFFSETS_TOPIC in metadata.topics:
-        return {"error_code": 0, "error_message": None}, []
-    asked = {
-        "name": OFFSETS_TOPIC,
-        "partitions": config.integer("offsets.topic.num.partitions"),
-        "factor": config.integer("offsets.topic.replication.factor"),
-    }
-    (result,), records = create_topics(metadata, config, {"topics": [asked]}, new_id)
-    message = result["error_message"]
-    if result["error_code"] == ErrorCode.INVALID_REPLICATION_FACTOR:
+        return OffsetsTopicCreated(0, None), []
+    topic = NewTopic(
+        OFFSETS_TOPIC,
+        config.integer("offsets.topic.num.partitions"),
+        config.integer("offsets.topic.replication.factor"),
+    )
+    created, records = create_topics(metadata, config, CreateTopics((topic,)), new_id)
+    (result,) = created.topics
+    message = result.error_message
+    if result.error_code == ErrorCode.INVALID_REPLICATION_FACTOR:
         message = f"offsets.topic.replication.factor: {message}"
-    return {"error_code": result["error_code"], "error_message": message}, records
+    return OffsetsTopicCreated(result.error_code, message), records
 
 
-def delete_topics(
-    metadata: ClusterMetadata, config: BrokerConfig, arguments: Mapping[str, Any], new_id: NewId
-) -> Decision:
-    """{topics: [{name, topic_id}]}, one of the two None -> one result a topic."""
-    results: list[dict[str, Any]] = []
+def delete_topics(metadata: ClusterMetadata, config: BrokerConfig, asked: DeleteTopics, new_id: NewId) -> Decision:
+    """Delete topics, but those that cannot be."""
+    results: list[DeletedTopic] = []
     records: list[Record] = []
     gone: set[str] = set()
-    for asked in arguments["topics"]:
-        name, topic_id = asked.get("name"), asked.get("topic_id")
+    for doomed in asked.topics:
+        name, topic_id = doomed.name, doomed.topic_id
         try:
             topic = _named(metadata, name, topic_id)
             _check_deletable(topic, config, gone)
@@ -269,7 +286,7 @@ def delete_topics(
         gone.add(topic.name)
         records.append(["delete_topic", topic.name])
         results.append(_deleted(topic.name, topic.id))
-    return results, records
+    return DeletedTopics(tuple(results)), records
 
 
 def _check_deletable(topic: TopicInfo, config: BrokerConfig, gone: set[str]) -> None:
@@ -295,39 +312,33 @@ def _named(metadata: ClusterMetadata, name: str | None, topic_id: bytes | None) 
     return metadata.topics[metadata.names[topic_id]]
 
 
-def _deleted(name: str | None, topic_id: bytes, refusal: RefusedError | None = None) -> dict[str, Any]:
-    return {
-        "name": name,
-        "topic_id": topic_id,
-        "error_code": int(refusal.code) if refusal else 0,
-        "error_message": str(refusal) if refusal else None,
-    }
+def _deleted(name: str | None, topic_id: bytes, refusal: RefusedError | None = None) -> DeletedTopic:
+    return DeletedTopic(name, topic_id, int(refusal.code) if refusal else 0, str(refusal) if refusal else None)
 
 
 def create_partitions(
-    metadata: ClusterMetadata, config: BrokerConfig, arguments: Mapping[str, Any], new_id: NewId
+    metadata: ClusterMetadata, config: BrokerConfig, asked: CreatePartitions, new_id: NewId
 ) -> Decision:
-    """{topics: [{name, count, assignments}], validate_only} -> one result a topic; count is the new total."""
-    times = Counter(asked["name"] for asked in arguments["topics"])
-    results: list[dict[str, Any]] = []
+    """Give topics more partitions, but those that cannot have them."""
+    times = Counter(topic.name for topic in asked.topics)
+    results: list[TopicOutcome] = []
     records: list[Record] = []
-    for asked in arguments["topics"]:
-        name = asked["name"]
-        result = {"name": name, "error_code": 0, "error_message": None}
-        results.append(result)
+    for grown in asked.topics:
+        name = grown.name
         try:
             if times[name] > 1:
                 raise RefusedError(ErrorCode.INVALID_REQUEST, f"topic {name!r} is named more than once")
             topic = _named(metadata, name, None)
-            added = _added_partitions(metadata, topic, asked["count"], asked.get("assignments"))
+            added = _added_partitions(metadata, topic, grown.count, grown.assignments)
         except Exception as error:
             refusal = refusal_for(error)
-            result |= {"error_code": int(refusal.code), "error_message": str(refusal)}
+            results.append(TopicOutcome(name, int(refusal.code), str(refusal)))
             continue
-        if not arguments.get("validate_only"):
+        results.append(TopicOutcome(name, 0, None))
+        if not asked.validate_only:
             first = len(topic.partitions)
             records += [partition_record(name, first + i, partition) for i, partition in enumerate(added)]
-    return results, records
+    return CreatedPartitions(tuple(results)), records
 
 
 def _added_partitions(
@@ -359,39 +370,42 @@ def _added_partitions(
 
 
 def _alter_configs(
-    metadata: ClusterMetadata, config: BrokerConfig, arguments: Mapping[str, Any], new_id: NewId
-) -> Decision:
-    results, records = alter_configs(metadata, config, arguments, new_id)
-    changes = (each for each in arguments["resources"] if records)
-    if any(each["replace"] or any(op[0] == _MIN_INSYNC for op in each["operations"]) for each in changes):
+    metadata: ClusterMetadata, config: BrokerConfig, asked: AlterConfigs, new_id: NewId
+) -> tuple[AlteredConfigs, list[Record]]:
+    altered, records = alter_configs(metadata, config, asked)
+    changes = (each for each in asked.resources if records)
+    if any(each.replace or any(change.key == _MIN_INSYNC for change in each.operations) for each in changes):
         records = eligible_forgotten(metadata) + records
-    return results, records
+    return altered, records
 
 
 # --- producer ids -----------------------------------------------------------------------------------------------
 
 
 def allocate_producer_ids(
-    metadata: ClusterMetadata, config: BrokerConfig, arguments: Mapping[str, Any], new_id: NewId
-) -> Decision:
-    """{} -> {first, count}: producer ids nobody else is ever given, once the record is on disk."""
+    metadata: ClusterMetadata, config: BrokerConfig, asked: AllocateProducerIds, new_id: NewId
+) -> tuple[ProducerIds, list[Record]]:
+    """Producer ids nobody else is ever given, once the record is on disk."""
     first = metadata.next_producer_id
-    return {"first": first, "count": PRODUCER_ID_BLOCK}, [["producer_ids", first + PRODUCER_ID_BLOCK]]
+    return ProducerIds(first, PRODUCER_ID_BLOCK), [["producer_ids", first + PRODUCER_ID_BLOCK]]
 
 
-OPERATIONS: dict[str, Callable[[ClusterMetadata, BrokerConfig, Mapping[str, Any], NewId], Decision]] = {
-    "create_topics": create_topics,
-    "delete_topics": delete_topics,
-    "create_partitions": create_partitions,
-    "alter_configs": _alter_configs,
-    "create_offsets_topic": create_offsets_topic,
-    "producer_ids": allocate_producer_ids,
-    "broker_leaving": lambda metadata, config, arguments, new_id: (
-        {},
-        broker_leaving(metadata, arguments["broker_id"], config=config),
-    ),
-    "alter_partitions": lambda metadata, config, arguments, new_id: alter_partitions(metadata, arguments, config),
-    "replica_torn": lambda metadata, config, arguments, new_id: replica_torn(metadata, arguments, config),
-    "alter_reassignments": lambda metadata, config, arguments, new_id: alter_reassignments(metadata, config, arguments),
-    "elect_leaders": lambda metadata, config, arguments, new_id: elect_leaders(metadata, config, arguments),
+def _broker_leaving(
+    metadata: ClusterMetadata, config: BrokerConfig, asked: BrokerLeaving, new_id: NewId
+) -> tuple[Done, list[Record]]:
+    return Done(), broker_leaving(metadata, asked.broker_id, config=config)
+
+
+OPERATIONS: dict[type[Operation[Result]], Callable[..., Decision]] = {
+    CreateTopics: create_topics,
+    DeleteTopics: delete_topics,
+    CreatePartitions: create_partitions,
+    AlterConfigs: _alter_configs,
+    CreateOffsetsTopic: create_offsets_topic,
+    AllocateProducerIds: allocate_producer_ids,
+    BrokerLeaving: _broker_leaving,
+    AlterPartitions: lambda metadata, config, asked, new_id: alter_partitions(metadata, asked, config),
+    ReplicaTorn: lambda metadata, config, asked, new_id: replica_torn(metadata, asked, config),
+    AlterReassignments: lambda metadata, config, asked, new_id: alter_reassignments(metadata, config, asked),
+    ElectLeaders: lambda metadata, config, asked, new_id: elect_leaders(metadata, config, asked),
 }

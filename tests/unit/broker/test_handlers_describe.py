@@ -12,6 +12,7 @@ from actors.broker.handlers import describe_log_dirs
 from actors.broker.handlers.describe_quorum import CONTROLLER_ID, METADATA_TOPIC
 from actors.broker.handlers.features import FEATURES
 from actors.broker.handlers.registry import APIS
+from actors.links.operations import DescribeQuorum, Observer, Quorum
 from actors.wire.api_keys import ApiKey
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import (
@@ -208,12 +209,12 @@ def test_the_controller_is_the_quorums_one_voter(tmp_path: Path, version: int) -
     broker = Broker(tmp_path)
     broker.controller.prompt = False
     pending = broker.send(quorum_request(), version)
-    ((operation, _, done),) = broker.controller.calls
-    quorum = {"controller_epoch": 3, "log_end_offset": 41, "now_ms": 1000, "host": "h", "port": 50_000}
-    done({**quorum, "brokers": [[0, 41, 990, 990], [2, 38, 980, 600]]}, None)
+    ((operation, done),) = broker.controller.calls
+    observers = (Observer(0, 41, 990, 990), Observer(2, 38, 980, 600))
+    done(Quorum(3, 41, 1000, "h", 50_000, observers), None)
     answer = pending.response
     ((topic,), partition) = answer.topics, answer.topics[0].partitions[0]
-    assert (operation, answer.error_code, topic.topic_name) == ("describe_quorum", 0, METADATA_TOPIC)
+    assert (operation, answer.error_code, topic.topic_name) == (DescribeQuorum(), 0, METADATA_TOPIC)
     assert (partition.leader_id, partition.leader_epoch, partition.high_watermark) == (CONTROLLER_ID, 3, 41)
     assert [(v.replica_id, v.log_end_offset) for v in partition.current_voters] == [(CONTROLLER_ID, 41)]
     assert [(o.replica_id, o.log_end_offset) for o in partition.observers] == [(0, 41), (2, 38)]

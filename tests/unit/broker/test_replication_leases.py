@@ -11,7 +11,8 @@ from actors.broker.replication.followers import Followers
 from actors.broker.replication.links import FollowerLink, FollowerListener
 from actors.broker.replication.manager import ReplicaManager
 from actors.broker.replication.waiting import Waiter
-from actors.links.replication import ack_row, push_row, read_ack, read_push
+from actors.links.operations import AlteredPartitions, IsrOutcome, ReplicaTorn
+from actors.links.replication import Acks, FollowerHello, LeaderHello, Ping, Pong
 from actors.log.errors import StorageError
 from actors.log.replication import Ack, FollowerReplica, LeaderReplica, Outcome, Push
 from actors.settings import BrokerConfig
@@ -90,7 +91,7 @@ def test_the_sole_replica_takes_nothing_from_the_leader_before_it() -> None:
     def push() -> Outcome:
         sent = former.take_push(1, 1000, 0)
         assert sent is not None
-        _, _, ack = read_ack(manager._take_pushes([push_row(topic_id, 0, sent)])[0])
+        _, _, ack = manager._take_pushes([(topic_id, 0, sent)])[0]
         former.on_ack(1, ack, 0)
         return ack.outcome
 
@@ -165,7 +166,7 @@ class _Leading:
     def __init__(self, log: MemoryLog, replicas: tuple[int, ...]) -> None:
         self.topic_id, self.metadata = bytes(range(16)), ClusterMetadata()
         self.rows: list[Any] = []
-        self.calls: list[tuple[str, Any]] = []
+        self.calls: list[Any] = []
         self._soon: list[tuple[Callable[..., None], Any]] = []
         key = ("t", 0)
         context: Any = SimpleNamespace(
@@ -175,7 +176,7 @@ class _Leading:
             data_dir=SimpleNamespace(logs={key: log}, not_opened=set()),
             log=lambda *key: log,
             loop=SimpleNamespace(time=lambda: 100.0, call_soon=lambda call, *args: self._soon.append((call, args))),
-            controller=SimpleNamespace(connected=True, call=lambda name, asked, done: self.calls.append((name, asked))),
+            controller=SimpleNamespace(connected=True, call=lambda asked, done: self.calls.append(asked)),
             min_insync_replicas=lambda topic: 1,
             fetches=SimpleNamespace(wake=lambda *key: None),
             commits=Commits(),
@@ -210,14 +211,14 @@ class _Leading:
         self._run()
         rows = [row for row in self.rows if row[0] == self.topic_id]
         self.rows.clear()
-        return [read_push(row)[2] for row in rows]
+        return [push for _, _, push in rows]
 
     def acknowledged(self, ack: Ack) -> None:
-        self.manager.acknowledged(self.link, [ack_row(self.topic_id, 0, ack)])
+        self.manager.acknowledged(self.link, [(self.topic_id, 0, ack)])
         self._run()
 
     def proposed(self) -> list[list[int]]:
-        return [[broker for broker, _ in asked["partitions"][0]["isr"]] for _, asked in self.calls]
+        return [[broker for broker, _ in asked.partitions[0].isr] for asked in self.calls]
 
     def _run(self) -> None:
         while self._soon:
@@ -280,7 +281,7 @@ def test_a_broker_that_cannot_lead_gives_way_to_an_eligible_one_too() -> None:
     assert leading.calls == [], "nobody else may lead"
     leading.hear(isr=(0,), elr=(1,))
     leading.manager.failed("t", 0)
-    assert [name for name, _ in leading.calls] == ["replica_torn"]
+    assert [type(asked) for asked in leading.calls] == [ReplicaTorn]
 
 
 class _Link:
@@ -289,10 +290,10 @@ class _Link:
     transport = None
 
     def __init__(self) -> None:
-        self.sent: list[dict[str, Any]] = []
+        self.sent: list[Any] = []
         self.closed = False
 
-    def send(self, message: dict[str, Any]) -> None:
+    def send(self, message: Any) -> None:
         self.sent.append(message)
 
     def close(self) -> None:
@@ -300,30 +301,32 @@ class _Link:
 
 
 def _listener(epochs: list[int]) -> FollowerListener:
-    return FollowerListener(0, lambda: epochs[-1], lambda: b"", lambda rows: [], dict)
+    return FollowerListener(
+        0, lambda: epochs[-1], lambda: b"", lambda pushes: (), lambda sent: Pong(sent, (0, 0), True)
+    )
 
 
 def test_a_follower_that_does_not_know_its_epoch_yet_has_its_leader_come_again() -> None:
     """The controller's news reach the leader first; no in-sync set with epoch -1 would ever be recorded."""
     epochs, early, late = [-1], _Link(), _Link()
     listener: Any = _listener(epochs)
-    listener._on_message(early, {"hello": 1})
+    listener._on_message(early, LeaderHello(1))
     assert early.closed
     assert not early.sent
     epochs.append(3)
-    listener._on_message(late, {"hello": 1})
-    assert late.sent == [{"hello": 0, "epoch": 3}]
+    listener._on_message(late, LeaderHello(1))
+    assert late.sent == [FollowerHello(0, 3)]
 
 
 def test_a_follower_with_a_new_epoch_has_its_leaders_come_again() -> None:
     """After the controller took it for dead: sets that name it under its former epoch are refused for ever."""
     epochs, link = [3], _Link()
     listener: Any = _listener(epochs)
-    listener._on_message(link, {"hello": 1})
-    listener._on_message(link, {"ping": 1.0})
-    assert link.sent[-1] == {"pong": 1.0}
+    listener._on_message(link, LeaderHello(1))
+    listener._on_message(link, Ping(1.0))
+    assert link.sent[-1] == Pong(1.0, (0, 0), True)
     epochs.append(4)
-    listener._on_message(link, {"ping": 2.0})
+    listener._on_message(link, Ping(2.0))
     assert link.closed
 
 
@@ -339,7 +342,7 @@ def test_a_watermark_that_a_refused_proposal_held_back_is_told_to_those_who_wait
     told: list[ErrorCode] = []
     context: Any = manager._context
     context.loop = SimpleNamespace(time=lambda: 0.0)
-    context.controller = SimpleNamespace(connected=True, call=lambda operation, arguments, done: asked.append(done))
+    context.controller = SimpleNamespace(connected=True, call=lambda operation, done: asked.append(done))
     context.metadata = SimpleNamespace(topics={"t": SimpleNamespace(id=bytes(16))})
     context.fetches = SimpleNamespace(wake=lambda topic, index: None)
     context.commits = Commits()
@@ -347,7 +350,7 @@ def test_a_watermark_that_a_refused_proposal_held_back_is_told_to_those_who_wait
     log.append([b"x"], 0)
     assert not leader.advance()
     manager._leaders.waiting.add(("t", 0), Waiter(1, told.append))
-    asked[0]([{"error_code": ErrorCode.INVALID_UPDATE_VERSION}], None)
+    asked[0](AlteredPartitions((IsrOutcome(bytes(16), 0, ErrorCode.INVALID_UPDATE_VERSION),)), None)
     assert told == [ErrorCode.NONE]
     assert log.high_watermark == 1
 
@@ -384,9 +387,9 @@ def test_records_on_their_way_to_a_follower_leave_less_room_for_others() -> None
         protocol: Any = SimpleNamespace(send=lambda message: None, writable=True, close=lambda: None)
         link._protocol, link.ready = protocol, True
         before = link.room
-        link.push([push_row(bytes(16), 0, push)])
+        link.push([(bytes(16), 0, push)])
         assert before - link.room >= len(push.records) > 5000
-        link._on_message(protocol, {"acks": [[]]})
+        link._on_message(protocol, Acks(((bytes(16), 0, Ack(0, push.round, Outcome.MATCHED)),)))
         assert link.room == before
         link.close()
 

@@ -19,6 +19,7 @@ from placement.metadata import (
     partition_record,
     topic_record,
 )
+from tests.support import calls
 
 TOPIC_ID = b"t" * 16
 
@@ -36,10 +37,12 @@ class Cluster:
         self.metadata.apply(topic_record(TopicInfo("t", TOPIC_ID, (partition,))))
 
     def do(self, operation: str, **arguments: Any) -> Any:
-        result, records = topics.operate(self.metadata, self.config, operation, arguments, lambda: b"", 0)
+        result, records = topics.operate(
+            self.metadata, self.config, calls.operation(operation, **arguments), lambda: b""
+        )
         for record in records:
             self.metadata.apply(record)
-        return result
+        return calls.plain(result)
 
     @property
     def partition(self) -> PartitionInfo:

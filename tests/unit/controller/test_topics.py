@@ -21,6 +21,7 @@ from placement.metadata import (
     broker_record,
     topic_record,
 )
+from tests.support import calls
 
 
 class Cluster:
@@ -35,14 +36,13 @@ class Cluster:
             self.metadata.apply(broker_record(BrokerInfo(i, f"host{i}", 9092, rack, 0)))
 
     def do(self, operation: str, **arguments: Any) -> Any:
-        result, records = topics.operate(
-            self.metadata, self.config, operation, arguments, lambda: next(self._ids).to_bytes(16, "big"), 0
-        )
+        asked = calls.operation(operation, **arguments)
+        result, records = topics.operate(self.metadata, self.config, asked, lambda: next(self._ids).to_bytes(16, "big"))
         for record in records:
             self.metadata.apply(record)
         # What the controller logs and sends must survive the journey.
         assert ClusterMetadata.from_wire(self.metadata.to_wire()) == self.metadata
-        return result
+        return calls.plain(result)
 
     def create(self, *topics: dict[str, Any], **more: Any) -> list[int]:
         asked = [{"partitions": -1, "factor": -1, "assignments": None, "configs": {}, **topic} for topic in topics]
@@ -501,7 +501,7 @@ def test_losing_a_broker_twice_or_an_unknown_one_changes_nothing() -> None:
 
 def test_blocks_of_producer_ids_never_overlap() -> None:
     cluster = Cluster()
-    blocks = [cluster.do("producer_ids") for _ in range(3)]
+    blocks = [cluster.do("allocate_producer_ids") for _ in range(3)]
     assert blocks == [{"first": first, "count": 1000} for first in (0, 1000, 2000)]
 
 

@@ -11,8 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.broker.replication.pushes import _FRAME_BYTES
-from actors.links.control import ControlProtocol, Role
+from actors.links.connection import ControlProtocol, Message, Role
+from actors.links.control import CODEC, Applied, ControlMessage, Image, Join, WantSpares
 from actors.settings import SETTINGS
+from placement.metadata import ClusterMetadata
 
 SECRET = b"s" * 32
 
@@ -33,7 +35,7 @@ class Transport:
 class End:
     def __init__(self, role: Role, secret: bytes = SECRET) -> None:
         self.ready = 0
-        self.messages: list[dict[str, Any]] = []
+        self.messages: list[Message] = []
         self.lost = 0
         self.protocol = ControlProtocol(role, secret, self._on_ready, self._on_message, self._on_lost)
         self.transport = Transport(self)
@@ -43,7 +45,7 @@ class End:
     def _on_ready(self, protocol: ControlProtocol) -> None:
         self.ready += 1
 
-    def _on_message(self, protocol: ControlProtocol, message: dict[str, Any]) -> None:
+    def _on_message(self, protocol: ControlProtocol, message: Message) -> None:
         self.messages.append(message)
 
     def _on_lost(self, protocol: ControlProtocol) -> None:
@@ -53,22 +55,31 @@ class End:
         out, self.transport.out = self.transport.out, b""
         return out
 
-    def said(self) -> list[dict[str, Any]]:
+    def said(self) -> list[Any]:
         return unframed(self.take())
 
 
+CHALLENGE, PROOF = 1, 2
+
+
 def framed(message: Any) -> bytes:
+    """A message as it travels: its tag and the values of its fields."""
     body = msgpack.packb(message)
     return len(body).to_bytes(4, "big") + body
 
 
-def unframed(data: bytes) -> list[dict[str, Any]]:
+def unframed(data: bytes) -> list[Any]:
     found = []
     while data:
         length = int.from_bytes(data[:4], "big")
         found.append(msgpack.unpackb(data[4 : 4 + length]))
         data = data[4 + length :]
     return found
+
+
+def framed_message(message: ControlMessage) -> bytes:
+    body = CODEC.encode(message)
+    return len(body).to_bytes(4, "big") + body
 
 
 def talk(one: End, other: End) -> None:
@@ -89,16 +100,16 @@ def met() -> tuple[End, End]:
 def test_two_ends_that_know_the_secret_hear_one_another() -> None:
     controller, broker = met()
     assert (controller.ready, broker.ready) == (1, 1)
-    broker.protocol.send({"type": "hello", "n": 1})
-    controller.protocol.send({"type": "welcome"})
+    broker.protocol.send(WantSpares(1))
+    controller.protocol.send(Applied(2))
     talk(controller, broker)
-    assert controller.messages == [{"type": "hello", "n": 1}]
-    assert broker.messages == [{"type": "welcome"}]
+    assert controller.messages == [WantSpares(1)]
+    assert broker.messages == [Applied(2)]
 
 
 def test_an_end_with_another_secret_is_hung_up_on_and_never_heard() -> None:
     controller, stranger = End("controller"), End("broker", b"t" * 32)
-    stranger.protocol.send({"type": "hello"})
+    stranger.protocol.send(Join())
     talk(controller, stranger)
     assert controller.transport.aborted
     assert (controller.ready, controller.messages) == (0, [])
@@ -143,8 +154,8 @@ def test_nor_to_answer_it_on_another_connection() -> None:
     helper.said()
     helper.protocol.data_received(framed(challenge))
     (proof,) = helper.said()
-    helper_challenge = {"challenge": b"anything"}
-    victim.protocol.data_received(framed(helper_challenge) + framed(proof) + framed({"type": "call"}))
+    helper_challenge = [CHALLENGE, b"anything"]
+    victim.protocol.data_received(framed(helper_challenge) + framed(proof) + framed_message(Join()))
     assert victim.transport.aborted
     assert (victim.ready, victim.messages) == (0, [])
 
@@ -152,13 +163,17 @@ def test_nor_to_answer_it_on_another_connection() -> None:
 @pytest.mark.parametrize(
     "first",
     [
-        {"type": "hello"},
-        {"proof": b""},
-        {"proof": "text"},
-        {"proof": 5},
-        {"challenge": 5},
-        {"challenge": "text"},
+        [3, "hello"],
+        [PROOF, b""],
+        [PROOF, "text"],
+        [PROOF, 5],
+        [PROOF],
+        [CHALLENGE, 5],
+        [CHALLENGE, "text"],
+        [CHALLENGE, b"c", b"more"],
+        [[CHALLENGE], b"c"],
         ["challenge"],
+        [],
         "challenge",
         5,
         None,
@@ -188,27 +203,39 @@ def test_before_the_proof_a_message_may_be_4096_bytes_and_no_more() -> None:
 
 def test_after_the_proof_an_image_may_be_large_but_not_endless() -> None:
     controller, broker = met()
-    controller.protocol.send({"type": "image", "image": "x" * 1_000_000})
+    image = Image(ClusterMetadata("x" * 1_000_000))
+    controller.protocol.send(image)
     talk(controller, broker)
-    assert len(broker.messages[0]["image"]) == 1_000_000
+    assert broker.messages == [image]
     broker.protocol.data_received(((128 << 20) + 1).to_bytes(4, "big"))
     assert broker.transport.aborted
 
 
 def test_a_second_challenge_ends_the_connection() -> None:
     controller = End("controller")
-    controller.protocol.data_received(framed({"challenge": b"a" * 16}) + framed({"challenge": b"b" * 16}))
+    controller.protocol.data_received(framed([CHALLENGE, b"a" * 16]) + framed([CHALLENGE, b"b" * 16]))
     assert controller.transport.aborted
     assert len(controller.said()) == 2  # its challenge and one proof
 
 
 def test_messages_are_found_wherever_the_bytes_are_cut() -> None:
-    stream = framed({"type": "one"}) + framed({"type": "two", "text": "x" * 50})
+    sent: list[ControlMessage] = [WantSpares(1), Image(ClusterMetadata("x" * 50))]
+    stream = b"".join(map(framed_message, sent))
     for cut in range(1, len(stream)):
         controller, _ = met()
         controller.protocol.data_received(stream[:cut])
         controller.protocol.data_received(stream[cut:])
-        assert [m["type"] for m in controller.messages] == ["one", "two"], f"cut at {cut}"
+        assert controller.messages == sent, f"cut at {cut}"
+
+
+def test_a_malformed_message_ends_its_connection_and_the_log_names_the_field(caplog: pytest.LogCaptureFixture) -> None:
+    controller, broker = met()
+    wrong = [*msgpack.unpackb(CODEC.encode(WantSpares(1)))[:1], "many"]
+    controller.protocol.data_received(framed_message(Join()) + framed(wrong) + framed_message(Join()))
+    assert controller.transport.aborted
+    assert controller.messages == [Join()], "what came before it was heard, what came after it was not"
+    assert "WantSpares.count: 'many' is no int" in caplog.text
+    assert not broker.transport.aborted
 
 
 def test_what_was_read_before_a_close_is_not_heard_after_it() -> None:
@@ -216,16 +243,16 @@ def test_what_was_read_before_a_close_is_not_heard_after_it() -> None:
     controller.protocol._on_message = lambda protocol, message: (controller.messages.append(message), protocol.close())[
         0
     ]
-    broker.protocol.send({"n": 1})
-    broker.protocol.send({"n": 2})
+    broker.protocol.send(WantSpares(1))
+    broker.protocol.send(WantSpares(2))
     talk(controller, broker)
-    assert controller.messages == [{"n": 1}]
+    assert controller.messages == [WantSpares(1)]
 
 
 def test_the_end_of_a_connection_is_told_and_sending_after_it_is_harmless() -> None:
     controller, _ = met()
     controller.protocol.connection_lost(None)
-    controller.protocol.send({"type": "image"})
+    controller.protocol.send(WantSpares(1))
     assert controller.lost == 1
     assert controller.take() == b""
 
@@ -233,7 +260,8 @@ def test_the_end_of_a_connection_is_told_and_sending_after_it_is_harmless() -> N
 def test_the_proof_is_bound_to_the_role_and_the_challenge() -> None:
     broker = End("broker")
     broker.said()
-    broker.protocol.data_received(framed({"challenge": b"c" * 16}))
-    (answer,) = broker.said()
-    assert answer["proof"] == hmac.digest(SECRET, b"broker:" + b"c" * 16, "sha256")
-    assert answer["proof"] != hmac.digest(SECRET, b"controller:" + b"c" * 16, "sha256")
+    broker.protocol.data_received(framed([CHALLENGE, b"c" * 16]))
+    ((tag, proof),) = broker.said()
+    assert tag == PROOF
+    assert proof == hmac.digest(SECRET, b"broker:" + b"c" * 16, "sha256")
+    assert proof != hmac.digest(SECRET, b"controller:" + b"c" * 16, "sha256")

@@ -1,0 +1,178 @@
+"""The connection of a controller with its brokers, and of brokers with one another: messages with a length, over TCP.
+
+A message is its length (4 bytes) and what the codec of its link makes of it. Both ends prove that they know the
+cluster's secret before anything else is said: a challenge each way, answered with an HMAC-SHA256 over it and the role
+of the end that answers. Without the role, an end could be made to answer its own challenge, on this connection or on
+another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, cast
+
+from actors.links import control, replication
+from actors.links.codec import Codec, LinkError
+
+log = logging.getLogger(__name__)
+
+Role = Literal["controller", "broker", "leader", "follower"]
+
+_PEERS: dict[Role, Role] = {
+    "controller": "broker",
+    "broker": "controller",
+    "leader": "follower",
+    "follower": "leader",
+}
+_CODECS: dict[Role, Codec[Message]] = {
+    "controller": cast("Codec[Message]", control.CODEC),
+    "broker": cast("Codec[Message]", control.CODEC),
+    "leader": cast("Codec[Message]", replication.CODEC),
+    "follower": cast("Codec[Message]", replication.CODEC),
+}
+_LIMIT = 128 << 20  # above the largest message.max.bytes by more than what goes with it in one frame
+_LIMIT_UNPROVED = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Challenge:
+    """Each end -> the other: prove that you know the secret."""
+
+    challenge: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """The answer to a challenge."""
+
+    proof: bytes
+
+
+Message: TypeAlias = control.ControlMessage | replication.ReplicationMessage
+
+_PROOFS: Codec[Challenge | Proof] = Codec("unproved", {1: Challenge, 2: Proof})
+
+
+class ControlProtocol(asyncio.Protocol):
+    """One end of a control connection. `on_ready` is called once the other end has proved itself."""
+
+    def __init__(
+        self,
+        role: Role,
+        secret: bytes,
+        on_ready: Callable[[ControlProtocol], None],
+        on_message: Callable[[ControlProtocol, Message], None],
+        on_lost: Callable[[ControlProtocol], None],
+    ) -> None:
+        self._role: Role = role
+        self._peer: Role = _PEERS[role]
+        self._codec = _CODECS[role]
+        self._secret = secret
+        self._on_ready = on_ready
+        self._on_message = on_message
+        self._on_lost = on_lost
+        self.transport: asyncio.Transport | None = None
+        self._challenge = secrets.token_bytes(16)
+        self._proved = False
+        self._answered = False
+        self._chunks: list[bytes] = []
+        self._have = 0
+        self._need = 4
+        self._closed = False
+        self.writable = True
+        """Whether the other end keeps up with what is sent."""
+        self.on_writable: Callable[[], None] = lambda: None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+        self._write(_PROOFS.encode(Challenge(self._challenge)))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.transport = None
+        self._on_lost(self)
+
+    def pause_writing(self) -> None:
+        self.writable = False
+
+    def resume_writing(self) -> None:
+        self.writable = True
+        self.on_writable()
+
+    def data_received(self, data: bytes) -> None:
+        if self._chunks:
+            self._chunks.append(data)
+            self._have += len(data)
+            if self._have < self._need:
+                return
+            data = b"".join(self._chunks)
+            self._chunks.clear()
+        position, self._need = 0, 4
+        while len(data) - position >= 4 and not self._closed:
+            length = int.from_bytes(data[position : position + 4], "big")
+            if length > (_LIMIT if self._proved else _LIMIT_UNPROVED):
+                self.close()
+                return
+            if len(data) - position - 4 < length:
+                self._need = 4 + length
+                break
+            body = data[position + 4 : position + 4 + length]
+            position += 4 + length
+            if not self._receive(body):
+                self.close()
+                return
+        if position < len(data):
+            self._chunks.append(data[position:])
+            self._have = len(data) - position
+
+    def _receive(self, body: bytes) -> bool:
+        """Take in one message; False if it may not be said, or not now."""
+        try:
+            if self._proved and self._answered:
+                self._on_message(self, self._codec.decode(body))
+                return True
+            return self._take_proof(_PROOFS.decode(body))
+        except LinkError as error:
+            if self._proved:
+                log.error("hung up on a %s: %s", self._peer, error)
+            return False
+
+    def _take_proof(self, message: Challenge | Proof) -> bool:
+        if isinstance(message, Challenge) and not self._answered:
+            self._answered = True
+            self._write(_PROOFS.encode(Proof(self._proof(self._role, message.challenge))))
+        elif isinstance(message, Proof) and not self._proved:
+            if not hmac.compare_digest(self._proof(self._peer, self._challenge), message.proof):
+                return False
+            self._proved = True
+        else:
+            return False
+        if self._proved and self._answered:
+            self._on_ready(self)
+        return True
+
+    def _proof(self, role: Role, challenge: bytes) -> bytes:
+        return hmac.digest(self._secret, role.encode() + b":" + challenge, "sha256")
+
+    def send(self, message: Message) -> None:
+        """Send one message; nothing happens if the connection has gone."""
+        if self.transport is not None:
+            self._write(self._codec.encode(message))
+
+    def send_encoded(self, body: bytes) -> None:
+        """The same for what has been encoded already, once for many ends."""
+        self._write(body)
+
+    def _write(self, body: bytes) -> None:
+        if self.transport is not None:
+            self.transport.write(len(body).to_bytes(4, "big") + body)
+
+    def close(self) -> None:
+        """End the connection at once; what has been read already is not looked at any more."""
+        self._closed = True
+        if self.transport is not None:
+            self.transport.abort()

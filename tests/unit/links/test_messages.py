@@ -1,0 +1,180 @@
+"""Every message of every link: what is sent arrives, and what does not fit is refused with the field's name."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, fields, is_dataclass
+from enum import IntEnum
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+import msgpack
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.links import control, relay, replication
+from actors.links.codec import Codec, LinkError
+from placement.metadata import (
+    BrokerInfo,
+    ClusterMetadata,
+    PartitionInfo,
+    TopicInfo,
+    broker_record,
+    topic_record,
+)
+
+CODECS: dict[str, Codec[Any]] = {
+    "control": control.CODEC,
+    "replication": replication.CODEC,
+    "relay": relay.PAYLOADS,
+}
+MESSAGES = [(link, cls) for link, codec in CODECS.items() for cls in codec.classes.values()]
+NAMES = [cls.__name__ for _, cls in MESSAGES]
+
+
+@st.composite
+def metadata(draw: st.DrawFn) -> ClusterMetadata:
+    made = ClusterMetadata(draw(st.text()), draw(_of(int)))
+    for info in draw(st.lists(_of(BrokerInfo), max_size=3)):
+        made.apply(broker_record(info))
+    topics = st.tuples(st.text(), st.binary(min_size=16, max_size=16))
+    for name, topic_id in draw(st.lists(topics, unique_by=(lambda t: t[0], lambda t: t[1]), max_size=3)):
+        partitions = draw(st.lists(_of(PartitionInfo), max_size=3))
+        configs = draw(st.dictionaries(st.text(), st.text(), max_size=2))
+        made.apply(topic_record(TopicInfo(name, topic_id, tuple(partitions), configs)))
+    made.apply(["broker_configs", "0", draw(st.dictionaries(st.text(), st.text(), max_size=2))])
+    return made
+
+
+SCALARS: dict[Any, st.SearchStrategy[Any]] = {
+    int: st.integers(-(1 << 63), (1 << 64) - 1),
+    float: st.floats(allow_nan=False),
+    str: st.text(),
+    bytes: st.binary(),
+    bool: st.booleans(),
+    types.NoneType: st.none(),
+    ClusterMetadata: metadata(),
+}
+
+
+def _of(hint: Any) -> st.SearchStrategy[Any]:
+    """Values of a field's type."""
+    origin, arguments = get_origin(hint) or hint, get_args(hint)
+    if origin in SCALARS:
+        return SCALARS[origin]
+    if origin in (Union, types.UnionType):
+        return st.one_of(*map(_of, arguments))
+    if origin is tuple and arguments[-1] is Ellipsis:
+        return st.lists(_of(arguments[0]), max_size=3).map(tuple)
+    if origin is tuple:
+        return st.tuples(*map(_of, arguments))
+    if origin is Mapping:
+        return st.dictionaries(*map(_of, arguments), max_size=3)
+    if issubclass(origin, IntEnum):
+        return st.sampled_from(origin)
+    if is_dataclass(origin):
+        hints = get_type_hints(origin)
+        return st.builds(
+            origin, **{field.name: st.deferred(lambda h=hints[field.name]: _of(h)) for field in fields(origin)}
+        )
+    return st.one_of(*[_of(cls) for _, cls in MESSAGES if issubclass(cls, origin)])
+
+
+@pytest.mark.parametrize(("link", "cls"), MESSAGES, ids=NAMES)
+def test_a_message_arrives_as_it_was_sent(link: str, cls: type) -> None:
+    codec = CODECS[link]
+
+    @given(_of(cls))
+    def arrives(message: Any) -> None:
+        found = codec.decode(codec.encode(message))
+        assert found == message
+        assert type(found) is cls
+        assert _types(found) == _types(message)
+
+    arrives()
+
+
+def _types(value: Any) -> Any:
+    """The types of all that a message holds: 1 == 1.0 == True."""
+    if is_dataclass(value):
+        return type(value), [_types(getattr(value, field.name)) for field in fields(value)]
+    if isinstance(value, tuple):
+        return tuple, [_types(each) for each in value]
+    return type(value)
+
+
+@pytest.mark.parametrize(("link", "cls"), MESSAGES, ids=NAMES)
+def test_a_message_with_a_field_too_many_or_of_another_type_is_refused_by_its_name(link: str, cls: type) -> None:
+    codec = CODECS[link]
+
+    @given(_of(cls), st.data())
+    def refused(message: Any, data: st.DataObject) -> None:
+        tag, *values = msgpack.unpackb(codec.encode(message))
+        with pytest.raises(LinkError, match=rf"^{link} link: {cls.__name__} is an array of {len(values)}, not "):
+            codec.decode(msgpack.packb([tag, *values, 1]))
+        if values:
+            wrong = data.draw(st.integers(0, len(values) - 1))
+            values[wrong] = msgpack.ExtType(5, b"nothing of ours")
+            name = fields(cls)[wrong].name
+            with pytest.raises(LinkError, match=rf"^{link} link: {cls.__name__}\.{name}: "):
+                codec.decode(msgpack.packb([tag, *values]))
+
+    refused()
+
+
+@pytest.mark.parametrize("link", CODECS)
+@given(body=st.binary(max_size=60))
+def test_garbage_is_a_message_or_a_link_error(link: str, body: bytes) -> None:
+    with suppress(LinkError):
+        CODECS[link].decode(body)
+
+
+WRONG = [
+    ("control", [99], "unknown tag 99"),
+    ("control", [True], "unknown tag True"),
+    ("control", [], "a message is an array with a tag, not []"),
+    ("control", {"type": "hello"}, "a message is an array with a tag, not {'type': 'hello'}"),
+    ("control", [5, True, [0, 0, 0.0, 0]], "Heartbeat.sent: True is no float"),
+    ("control", [5, 1.0, [0, 0, "long", 0]], "Heartbeat.load: Load.longest_turn_ms: 'long' is no float"),
+    ("control", [10, 1, [209, 0, 1]], "Call.operation: ProducerIds is no Operation"),
+    ("control", [10, 1, [99]], "Call.operation: unknown tag 99"),
+    ("control", [7, ["c", 0, 0, [], [["t"]], {}, 0]], "Image.metadata: "),
+    ("replication", [4, [[b"t", 0, [1, 2, 9, 3, 4, [], 5]]]], "Acks.acks: tuple.2: Ack.outcome: 9 is no Outcome"),
+    ("replication", [6, 1.0, [1, 2, 3], True], "Pong.view: tuple is an array of 2, not [1, 2, 3]"),
+    ("relay", [14, [["t", b"i", "many"]]], "KnownTopics.topics: tuple.2: 'many' is no int"),
+]
+
+
+@pytest.mark.parametrize(("link", "values", "text"), WRONG)
+def test_what_is_wrong_with_a_message_is_said(link: str, values: Any, text: str) -> None:
+    with pytest.raises(LinkError) as error:
+        CODECS[link].decode(msgpack.packb(values))
+    assert str(error.value).startswith(f"{link} link: {text}")
+
+
+def test_another_message_than_the_one_that_has_to_come_is_refused() -> None:
+    body = relay.PAYLOADS.encode(relay.Greeting(1, "v"))
+    with pytest.raises(LinkError, match="relay link: Greeting is no Figures"):
+        relay.PAYLOADS.read(relay.Figures, body)
+
+
+def test_what_is_no_message_of_a_link_cannot_be_sent_over_it() -> None:
+    @dataclass(frozen=True, slots=True)
+    class Stranger:
+        number: int
+
+    stranger: Any = Stranger(1)
+    with pytest.raises(TypeError, match="Stranger is no message of the control link"):
+        control.CODEC.encode(stranger)
+    within: Any = control.Heartbeat(1.0, stranger)
+    with pytest.raises(TypeError, match="Stranger is in no message of the control link"):
+        control.CODEC.encode(within)
+
+
+@pytest.mark.parametrize(("link", "cls"), MESSAGES, ids=NAMES)
+def test_messages_are_frozen_and_have_slots(link: str, cls: Any) -> None:
+    assert cls.__dataclass_params__.frozen
+    assert "__slots__" in vars(cls)
+    assert Any not in get_type_hints(cls).values()
