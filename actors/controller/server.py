@@ -84,6 +84,8 @@ class Session:
     broker_id: int = -1
     epoch: int = -1
     pid: int = 0
+    answered: bool = False
+    """Whether the broker has shown that it knows of its registration."""
     acked_version: int = -1
     last_heard: float = 0.0
     silence: Silence | None = None
@@ -162,6 +164,10 @@ class ControllerServer:
     def start_failed(self, broker_id: int) -> None:
         """A broker's process ended before it registered, or could not begin: try again."""
         self._starting.discard(broker_id)
+        session = self._brokers.get(broker_id)
+        if session is not None and session.protocol not in self._sessions:
+            del self._brokers[broker_id]  # its hello was read after it had given up
+            self._record_loss(broker_id)
         if not self.stopping and broker_id in self._wanted and broker_id not in self._brokers:
             self._restart(broker_id, at_least_s=_RETRY_SECONDS)
 
@@ -175,12 +181,12 @@ class ControllerServer:
         session.last_heard, session.silence = self._loop.time(), None
         match message:
             case Heartbeat(sent, load):
-                session.load = load
+                session.load, session.answered = load, True
                 protocol.send(Confirmed(sent))
             case Call(number, operation):
                 self._call(session, number, operation)
             case Applied(version):
-                session.acked_version = version
+                session.acked_version, session.answered = version, True
                 self._release_acked()
             case WantSpares(count) if session.broker_id >= 0:
                 self._launcher.start_shards(session.broker_id, count)
@@ -216,10 +222,18 @@ class ControllerServer:
         session = self._sessions.pop(protocol, None)
         if session is None or self._brokers.get(session.broker_id) is not session:
             return
+        if self.stopping:
+            del self._brokers[session.broker_id]
+        elif session.answered:
+            self._session_lost(session)
+        else:
+            # It may have waited for us for too long, and comes again. Its process and its silence tell.
+            log.warning("broker %d (pid %d) hung up before its hello was answered", session.broker_id, session.pid)
+
+    def _session_lost(self, session: Session) -> None:
+        log.warning("broker %d (pid %d) is gone", session.broker_id, session.pid)
         del self._brokers[session.broker_id]
-        if not self.stopping:
-            log.warning("broker %d (pid %d) is gone", session.broker_id, session.pid)
-            self._broker_lost(session.broker_id)
+        self._broker_lost(session.broker_id)
 
     def _broker_lost(self, broker_id: int) -> None:
         self._record_loss(broker_id)
@@ -258,7 +272,7 @@ class ControllerServer:
             # Giving them up later than they give up their leases is always safe.
             log.warning("this controller stood still for %.1f s: brokers have another lease", now - self._tick_due)
             self._started = now
-            for session in self._sessions.values():
+            for session in (*self._sessions.values(), *self._brokers.values()):
                 session.last_heard, session.silence = now, None
         try:
             self._look_after_brokers(now)
@@ -272,7 +286,10 @@ class ControllerServer:
         for session in list(self._brokers.values()):
             if self._is_dead(session, now):
                 log.warning("broker %d silent for %.1f s: killed", session.broker_id, now - session.last_heard)
-                session.protocol.close()
+                if session.protocol in self._sessions:
+                    session.protocol.close()
+                else:
+                    self._session_lost(session)
         if self.stopping:
             return
         alive = {info.id for info in self.metadata.alive()}

@@ -435,6 +435,73 @@ def test_a_broker_that_gets_no_cpu_is_waited_for_and_nobody_else_leads(
     run(test())
 
 
+async def hung_up_unanswered(c: Controller, broker_id: int, epoch: int) -> None:
+    """A broker says hello and, tired of waiting, hangs up: a busy controller reads both at once."""
+    before = set(c.server._sessions)
+    impatient = await FakeBroker(broker_id, epoch).connect(c.port)
+    (its_end,) = await until(lambda: set(c.server._sessions) - before)
+    impatient.send(impatient.hello())
+    assert impatient.protocol.transport is not None
+    impatient.protocol.transport.close()
+    await impatient.lost.wait()
+    await until(lambda: its_end not in c.server._sessions, what="the hello and the end after it to be read")
+
+
+def test_a_broker_that_hung_up_before_its_hello_was_answered_is_not_dead(tmp_path: Path) -> None:
+    """A starved controller read the hang-up as a death, killed a sound broker, and started another one."""
+
+    async def test() -> None:
+        async with controller(tmp_path) as c:
+            c.server.expect([0, 1])
+            one, _ = await FakeBroker(0).register(c.port), await FakeBroker(1).register(c.port)
+            await create(one, "t", factor=2)
+            before = c.leader("t")
+            await hung_up_unanswered(c, 0, one.epoch)
+            assert one.lost.is_set(), "the connection it had before is over as well"
+            assert (c.launcher.killed, c.launcher.started) == ([], [])
+            assert c.metadata.brokers[0].alive
+            assert c.leader("t") == before
+            assert not c.server.ready(), "nor does it count as one that knows of the others"
+            assert (await FakeBroker(0, one.epoch).register(c.port)).epoch == one.epoch
+            await until(c.server.ready)
+            assert c.launcher.killed == []
+
+    run(test())
+
+
+@pytest.mark.parametrize("sight", [None, Sight(Doing.RUNNABLE, 0.0)])
+def test_one_that_hung_up_unanswered_and_does_not_come_again_is_judged_by_its_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sight: Sight | None
+) -> None:
+    async def test() -> None:
+        async with controller(tmp_path) as c:
+            c.server.expect([0])
+            broker = await FakeBroker(0).register(c.port)
+            if sight is not None:
+                c.launcher.sights[0] = sight
+            await hung_up_unanswered(c, 0, broker.epoch)
+            clock = Clock(asyncio.get_running_loop())
+            monkeypatch.setattr(c.server, "_loop", clock)
+            for _ in range(8):  # two leases
+                clock.ahead += 15.1
+                c.server._tick()
+            assert c.launcher.killed == ([0] if sight is None else [])
+            assert c.metadata.brokers[0].alive is (sight is not None)
+
+    run(test())
+
+
+def test_one_that_hung_up_unanswered_and_could_not_start_is_started_again_at_once(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with controller(tmp_path) as c:
+            c.server.start([0])
+            await hung_up_unanswered(c, 0, -1)
+            c.server.start_failed(0)
+            await until(lambda: c.launcher.started == [0, 0])
+
+    run(test())
+
+
 @pytest.mark.parametrize("doing", [Doing.NOTHING, Doing.RUNNABLE])
 def test_a_broker_that_is_asleep_or_busy_without_a_word_is_given_up_after_its_lease(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, doing: Doing

@@ -9,7 +9,19 @@ from typing import Any, TypeVar
 import uvloop
 
 from actors.links.connection import ControlProtocol, Message
-from actors.links.control import Answer, Applied, Call, ControlMessage, Failed, Hello, Image, Welcome
+from actors.links.control import (
+    Answer,
+    Applied,
+    Call,
+    Confirmed,
+    ControlMessage,
+    Failed,
+    Heartbeat,
+    Hello,
+    Image,
+    Load,
+    Welcome,
+)
 from tests.support.calls import operation, plain
 
 T = TypeVar("T")
@@ -67,10 +79,12 @@ class FakeBroker:
         return self
 
     async def register(self, port: int, *, listens_on: int = 9092) -> FakeBroker:
-        """Connect, say hello, and wait for the welcome."""
+        """Connect, say hello, wait for the welcome, and show that it came."""
         await self.connect(port)
         self.send(self.hello(listens_on))
         self.epoch = (await self.hear(Welcome)).epoch
+        self.send(Heartbeat(0.0, Load()))
+        self.heard.remove(await self.hear(Confirmed))
         return self
 
     def hello(self, listens_on: int = 9092) -> Hello:
