@@ -44,6 +44,10 @@ class BrokerInfo:
     replica_host: str = ""
     """Where it takes what leaders push, for other brokers only; port 0 where nothing does."""
     replica_port: int = 0
+    pid: int = 0
+    """Its process, on its own machine; 0: not known."""
+    process_started: int = 0
+    """When that began (clock ticks since boot): a pid is given to another process one day."""
 
 
 @dataclass(frozen=True, slots=True)

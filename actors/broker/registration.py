@@ -17,6 +17,7 @@ from actors.broker.spec import BrokerSpec, StartError
 from actors.links.connection import ControlProtocol
 from actors.links.control import Hello, Joined
 from actors.links.operations import BrokerLeaving, Operation, Result
+from actors.runtime.liveness import started_at
 from placement.metadata import ClusterMetadata
 
 R = TypeVar("R", bound=Result)
@@ -131,6 +132,7 @@ class Registration:
             port=self._spec.advertised_port or self._front_door.port,
             rack=self._context.config.text("broker.rack"),
             pid=os.getpid(),
+            process_started=started_at(os.getpid()),
             replica_host=self._replica_host(),
             replica_port=self._replica_port,
             intact=self._registered or self._context.data_dir.intact,  # a process does not lose what it wrote

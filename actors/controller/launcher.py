@@ -180,10 +180,10 @@ class RayLauncher:
         if actor is not None:
             self._work.put(partial(ray.kill, actor))
 
-    def look_at(self, broker_id: int, pid: int) -> Sight | None:
-        """What a broker's process does; None if it runs on another Ray node than this one."""
+    def look_at(self, broker_id: int, pid: int, started: int) -> Sight | None:
+        """What a broker's process does; None if it is gone, or runs on another Ray node than this one."""
         placed = self._specs.get(broker_id)
-        return look(pid) if placed is not None and placed[1].node_id == self._node_id else None
+        return look(pid, started) if placed is not None and placed[1].node_id == self._node_id else None
 
     def start_shards(self, broker_id: int, count: int) -> None:
         """See to it that `count` shard processes are on their way to a broker, a few at a time."""

@@ -72,8 +72,11 @@ class Launcher(Protocol):
     def start_shards(self, broker_id: int, count: int) -> None:
         """Have at least `count` more shard processes on their way to a broker."""
 
-    def look_at(self, broker_id: int, pid: int) -> Sight | None:
-        """What a broker's process does; None if it runs on another machine than the controller."""
+    def look_at(self, broker_id: int, pid: int, started: int) -> Sight | None:
+        """What the process does that has this pid and began then (clock ticks since boot; 0: whenever it began).
+
+        None if it is gone, or runs on another machine than the controller.
+        """
 
 
 @dataclass(eq=False, slots=True)
@@ -84,6 +87,7 @@ class Session:
     broker_id: int = -1
     epoch: int = -1
     pid: int = 0
+    process_started: int = 0
     answered: bool = False
     """Whether the broker has shown that it knows of its registration."""
     acked_version: int = -1
@@ -125,6 +129,7 @@ class ControllerServer:
         self._wanted: set[int] = set()
         self._starts: dict[int, list[float]] = {}
         self._starting: set[int] = set()  # on their way: neither here nor lost
+        self._absent: dict[int, Silence] = {}  # who was started before us and has not registered with us
         self._server: asyncio.AbstractServer | None = None
         self.address: tuple[str, int] = ("", 0)
         self.stopping = False
@@ -204,10 +209,12 @@ class ControllerServer:
         if older is not None and older is not session:
             older.protocol.close()
         known = metadata.brokers.get(broker_id)
-        session.broker_id, session.pid = broker_id, hello.pid
+        session.broker_id = broker_id
+        session.pid, session.process_started = hello.pid, hello.process_started
         same_process = known is not None and known.alive and hello.epoch == known.epoch
         session.epoch = known.epoch if same_process and known else (known.epoch + 1 if known else 0)
         self._brokers[broker_id] = session
+        self._absent.pop(broker_id, None)
         self._starting.discard(broker_id)
         if not same_process:
             self._commit(broker_lost(metadata, broker_id, config=self.config), tell=False)  # if nobody saw that
@@ -274,6 +281,7 @@ class ControllerServer:
             self._started = now
             for session in (*self._sessions.values(), *self._brokers.values()):
                 session.last_heard, session.silence = now, None
+            self._absent.clear()
         try:
             self._look_after_brokers(now)
         except OSError as error:
@@ -295,9 +303,10 @@ class ControllerServer:
         alive = {info.id for info in self.metadata.alive()}
         for broker_id in sorted((alive & self._starting) - self._brokers.keys()):
             self._record_loss(broker_id)  # the metadata log could not be written when it was lost
-        if now - self._started > self._lease:
-            for broker_id in sorted((self._wanted | alive) - self._brokers.keys() - self._starting):
+        for broker_id in sorted((self._wanted | alive) - self._brokers.keys() - self._starting):
+            if self._stays_away(broker_id, now):
                 log.warning("broker %d has not registered within a lease", broker_id)
+                self._absent.pop(broker_id, None)
                 self._broker_lost(broker_id)
         self._balance(now)
 
@@ -311,7 +320,18 @@ class ControllerServer:
         return session.silence.is_death(
             now - session.last_heard,
             self._lease,
-            lambda: self._launcher.look_at(session.broker_id, session.pid),
+            lambda: self._launcher.look_at(session.broker_id, session.pid, session.process_started),
+            disk_s=_LEASES_FOR_A_DISK * self._lease,
+        )
+
+    def _stays_away(self, broker_id: int, now: float) -> bool:
+        """Whether a broker of an earlier controller has not come within a lease, and not for want of CPU."""
+        known = self.metadata.brokers.get(broker_id)
+        pid, started = (known.pid, known.process_started) if known is not None and known.alive else (0, 0)
+        return self._absent.setdefault(broker_id, Silence()).is_death(
+            now - self._started,
+            self._lease,
+            lambda: self._launcher.look_at(broker_id, pid, started),
             disk_s=_LEASES_FOR_A_DISK * self._lease,
         )
 
@@ -462,4 +482,6 @@ def _described(hello: Hello, epoch: int) -> BrokerInfo:
         epoch=epoch,
         replica_host=hello.replica_host,
         replica_port=hello.replica_port,
+        pid=hello.pid,
+        process_started=hello.process_started,
     )

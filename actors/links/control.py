@@ -34,6 +34,8 @@ class Hello:
     port: int
     rack: str | None
     pid: int
+    process_started: int
+    """When the process began (clock ticks since its machine's boot), 0 if that cannot be told."""
     replica_host: str = ""
     replica_port: int = 0
     intact: bool = True

@@ -36,17 +36,31 @@ class Sight:
     cpu_s: float
 
 
-def look(pid: int) -> Sight | None:
-    """A process of this machine; None if there is none, or the system does not tell."""
+def look(pid: int, started: int = 0) -> Sight | None:
+    """A process of this machine; None if there is none that began at `started`, or the system does not tell."""
     if pid <= 0:
         return None
-    folder = Path(f"/proc/{pid}")
     try:
-        times = (folder / "stat").read_text().rpartition(")")[2].split()[11:13]
-        cpu_s = sum(map(int, times)) / os.sysconf("SC_CLK_TCK")
-        return Sight(_doing(folder / "task"), cpu_s)
-    except (OSError, ValueError):
+        found = _stat(pid)
+        if started not in (0, int(found[19])):
+            return None  # the pid has been given to another process
+        cpu_s = sum(map(int, found[11:13])) / os.sysconf("SC_CLK_TCK")
+        return Sight(_doing(Path(f"/proc/{pid}/task")), cpu_s)
+    except (OSError, ValueError, IndexError):
         return None
+
+
+def started_at(pid: int) -> int:
+    """When a process of this machine began, in clock ticks since boot; 0 if the system does not tell."""
+    try:
+        return int(_stat(pid)[19])
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def _stat(pid: int) -> list[str]:
+    """What proc_pid_stat(5) has after the process' name, its state first."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
 
 
 def _doing(tasks: Path) -> Doing:

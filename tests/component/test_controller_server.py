@@ -68,8 +68,8 @@ class Launcher:
     def start_shards(self, broker_id: int, count: int) -> None:
         self.shards.append((broker_id, count))
 
-    def look_at(self, broker_id: int, pid: int) -> Sight | None:
-        assert pid == 1000 + broker_id
+    def look_at(self, broker_id: int, pid: int, started: int) -> Sight | None:
+        assert (pid, started) in ((1000 + broker_id, 77), (0, 0))
         return self.sights.get(broker_id)
 
 
@@ -588,6 +588,34 @@ def test_a_restarted_controller_waits_a_lease_before_it_gives_a_broker_up(tmp_pa
             assert c.leader("t").leader == 0
             await until(lambda: c.launcher.started == [0])
             assert c.launcher.times[0] - started >= 0.95
+            assert c.leader("t").leader == NO_LEADER
+
+    run(test())
+
+
+def test_a_restarted_controller_waits_for_a_broker_that_gets_no_cpu_to_register(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It knew no pids of its predecessor's brokers, and killed those of a starved machine."""
+
+    async def test() -> None:
+        async with controller(tmp_path) as c:
+            await create(await FakeBroker(0).register(c.port), "t")
+        async with controller(tmp_path) as c:
+            c.server.expect([0])
+            before = c.leader("t")
+            clock = Clock(asyncio.get_running_loop())
+            monkeypatch.setattr(c.server, "_loop", clock)
+            c.launcher.sights[0] = Sight(Doing.RUNNABLE, 0.2)
+            for _ in range(12):  # three leases
+                clock.ahead += 15.1
+                c.server._tick()
+            assert (c.launcher.killed, c.leader("t")) == ([], before)
+            c.launcher.sights[0] = Sight(Doing.NOTHING, 0.2)  # now it is stopped
+            for _ in range(4):
+                clock.ahead += 15.1
+                c.server._tick()
+            assert c.launcher.killed == [0]
             assert c.leader("t").leader == NO_LEADER
 
     run(test())

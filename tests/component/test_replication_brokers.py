@@ -54,7 +54,7 @@ class Launcher:
         for _ in range(count - self.world.starting.get(broker_id, 0)):
             self.world.start_shard(broker_id)
 
-    def look_at(self, broker_id: int, pid: int) -> None: ...
+    def look_at(self, broker_id: int, pid: int, started: int) -> None: ...
 
 
 class World:

@@ -238,7 +238,7 @@ class Cluster:
     def start_shards(self, broker_id: int, count: int) -> None:
         self.brokers[broker_id].start_shards(count)
 
-    def look_at(self, broker_id: int, pid: int) -> Sight | None:
+    def look_at(self, broker_id: int, pid: int, started: int) -> Sight | None:
         return look(pid)
 
     # -- what is true

@@ -167,6 +167,7 @@ _EXCHANGED: list[tuple[Any, str, Any]] = [
     (actors.client.net.network, "random", Chance()),
     (actors.offsets_partition.process, "os", _KERNEL),
     (actors.broker.registration, "os", _KERNEL),
+    (actors.broker.registration, "started_at", lambda pid: 0),
     (actors.broker.server, "os", _KERNEL),
     (actors.offsets_partition.process, "gc", NoCollector()),
     (actors.broker.shards.processes, "_kill", _kill),

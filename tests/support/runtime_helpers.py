@@ -89,7 +89,7 @@ class FakeBroker:
 
     def hello(self, listens_on: int = 9092) -> Hello:
         """What it registers with."""
-        return Hello(self.broker_id, self.epoch, "127.0.0.1", listens_on, None, 1000 + self.broker_id)
+        return Hello(self.broker_id, self.epoch, "127.0.0.1", listens_on, None, 1000 + self.broker_id, 77)
 
     def _on_message(self, protocol: ControlProtocol, message: Message) -> None:
         self.heard.append(message)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
 import time
 from itertools import pairwise
 
-from actors.runtime.liveness import Doing, Pings, Sight, Silence, look
+from actors.runtime.liveness import Doing, Pings, Sight, Silence, look, started_at
 
 TICK = 0.25
 RUNNABLE, ASLEEP, DISK = (Sight(doing, 0.0) for doing in (Doing.RUNNABLE, Doing.NOTHING, Doing.WAITING_FOR_DISK))
@@ -171,6 +172,15 @@ def test_a_process_that_wants_a_cpu_is_told_from_one_that_is_stopped() -> None:
         busy.wait()
     assert look(busy.pid) is None
     assert look(0) is None
+
+
+def test_a_process_that_was_given_the_pid_of_another_is_not_taken_for_it() -> None:
+    me = os.getpid()
+    began = started_at(me)
+    assert began > 0
+    assert look(me, began) is not None
+    assert look(me, began - 1) is None
+    assert started_at(0) == 0
 
 
 def test_an_answer_ends_a_silence() -> None:
