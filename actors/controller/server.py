@@ -13,7 +13,7 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from actors.controller.decisions import topics
 from actors.controller.decisions.elections import (
@@ -24,6 +24,7 @@ from actors.controller.decisions.elections import (
     preferred_elected,
 )
 from actors.controller.metadata_log import MetadataLog
+from actors.controller.sessions import Launcher, Session, described
 from actors.links.connection import ControlProtocol, Message
 from actors.links.control import (
     CODEC,
@@ -50,9 +51,9 @@ from actors.links.operations import (
     Quorum,
     Result,
 )
-from actors.runtime.liveness import Sight, Silence
+from actors.runtime.liveness import Silence
 from actors.settings import BrokerConfig
-from placement.metadata import BrokerInfo, broker_record
+from placement.metadata import broker_record
 
 log = logging.getLogger(__name__)
 
@@ -60,41 +61,6 @@ _RETRY_SECONDS = 0.5  # before a start that failed is tried again
 _LEASES_FOR_A_DISK = 2  # so long may a silent broker wait for one
 _ANSWERED_AT_ONCE = (AllocateProducerIds, AlterPartitions)  # nobody else need know of it first
 _ACK_WAIT_SECONDS = 1.0  # a change is answered when all living brokers know it, or after this
-
-
-class Launcher(Protocol):
-    """Starts and ends the processes of a cluster."""
-
-    def start_broker(self, broker_id: int) -> None: ...
-
-    def kill_broker(self, broker_id: int) -> None: ...
-
-    def start_shards(self, broker_id: int, count: int) -> None:
-        """Have at least `count` more shard processes on their way to a broker."""
-
-    def look_at(self, broker_id: int, pid: int, started: int) -> Sight | None:
-        """What the process does that has this pid and began then (clock ticks since boot; 0: whenever it began).
-
-        None if it is gone, or runs on another machine than the controller.
-        """
-
-
-@dataclass(eq=False, slots=True)
-class Session:
-    """A broker's connection."""
-
-    protocol: ControlProtocol
-    broker_id: int = -1
-    epoch: int = -1
-    pid: int = 0
-    process_started: int = 0
-    answered: bool = False
-    """Whether the broker has shown that it knows of its registration."""
-    acked_version: int = -1
-    last_heard: float = 0.0
-    silence: Silence | None = None
-    caught_up: float | None = None  # when it last had all of the metadata
-    load: Load | None = None
 
 
 @dataclass(eq=False, slots=True)
@@ -218,7 +184,7 @@ class ControllerServer:
         self._starting.discard(broker_id)
         if not same_process:
             self._commit(broker_lost(metadata, broker_id, config=self.config), tell=False)  # if nobody saw that
-            self._commit([broker_record(_described(hello, session.epoch))], tell=False)
+            self._commit([broker_record(described(hello, session.epoch))], tell=False)
             elected = broker_registered(metadata, broker_id, intact=hello.intact, config=self.config)
             self._commit(elected, tell=False)
         session.protocol.send(Welcome(session.epoch, metadata.cluster_id))
@@ -470,18 +436,3 @@ class ControllerServer:
         for protocol in list(self._sessions):
             protocol.close()
         self.log.close()
-
-
-def _described(hello: Hello, epoch: int) -> BrokerInfo:
-    """The broker that a hello is from."""
-    return BrokerInfo(
-        id=hello.broker_id,
-        host=hello.host,
-        port=hello.port,
-        rack=hello.rack,
-        epoch=epoch,
-        replica_host=hello.replica_host,
-        replica_port=hello.replica_port,
-        pid=hello.pid,
-        process_started=hello.process_started,
-    )
