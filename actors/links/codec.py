@@ -31,13 +31,19 @@ class LinkError(CoterieError):
 
 
 class Codec(Generic[M]):
-    """The messages of one link. `packed` has, for classes that pack themselves, how to and how to read that."""
+    """The messages of one link. `packed` has, for classes that pack themselves, how to and how to read that.
+
+    `quick` has the same for messages that there are many of: values of the fields from a message, and back. It makes
+    and expects what the table would, but may take values for what they should be. Where it raises TypeError, ValueError
+    or LookupError, the values, which it has to leave as they are, are read field by field, and the error says which.
+    """
 
     def __init__(
         self,
         link: str,
         classes: Mapping[int, type[M]],
         packed: Mapping[type, tuple[Callable[[Any], object], Callable[[Any], object]]] | None = None,
+        quick: Mapping[type[M], tuple[Callable[[Any], tuple[Any, ...]], Callable[[list[Any]], M]]] | None = None,
     ) -> None:
         self._link = link
         self._classes = dict(classes)
@@ -45,8 +51,11 @@ class Codec(Generic[M]):
         self._packed = packed or {}
         self._writers: dict[type, Callable[[Any], object]] = {cls: write for cls, (write, _) in self._packed.items()}
         self._records: dict[type, _Row] = {}
-        for cls in classes.values():
-            self._record(cls)
+        self._readers: dict[int, _Read] = {tag: self._record(cls).read for tag, cls in classes.items()}
+        for cls, (values, made) in (quick or {}).items():
+            tag = self._tags[cls]
+            self._writers[cls] = _tagging(tag, values)
+            self._readers[tag] = _quickly(made, self._readers[tag])
 
     @property
     def classes(self) -> dict[int, type[M]]:
@@ -57,7 +66,7 @@ class Codec(Generic[M]):
         """The bytes of a message. Raises TypeError if it is none of this link."""
         if type(message) not in self._tags:
             raise TypeError(f"{type(message).__name__} is no message of the {self._link} link")
-        body: bytes = msgpack.packb(message, default=self._write)
+        body: bytes = msgpack.packb(self._writers[type(message)](message), default=self._write)
         return body
 
     def read(self, wanted: type[T], body: bytes) -> T:
@@ -142,10 +151,10 @@ class Codec(Generic[M]):
     def _tagged(self, values: Any) -> Any:
         if type(values) is not list or not values:
             raise LinkError(f"a message is an array with a tag, not {_shown(values)}")
-        cls = self._classes.get(values[0]) if type(values[0]) is int else None
-        if cls is None:
+        read = self._readers.get(values[0]) if type(values[0]) is int else None
+        if read is None:
             raise LinkError(f"unknown tag {_shown(values[0])}")
-        return self._records[cls].read(values[1:])
+        return read(values[1:])
 
 
 class _Row:
@@ -186,7 +195,21 @@ def _writer(names: list[str], tag: int | None) -> Callable[[Any], object]:
         (name,) = names
         return lambda value: (getattr(value, name),) if tag is None else (tag, getattr(value, name))
     values = attrgetter(*names)
-    return values if tag is None else lambda value: (tag, *values(value))
+    return values if tag is None else _tagging(tag, values)
+
+
+def _tagging(tag: int, values: Callable[[Any], tuple[Any, ...]]) -> Callable[[Any], object]:
+    return lambda value: (tag, *values(value))
+
+
+def _quickly(made: Callable[[list[Any]], Any], carefully: _Read) -> _Read:
+    def read(values: list[Any]) -> Any:
+        try:
+            return made(values)
+        except (TypeError, ValueError, LookupError):
+            return carefully(values)
+
+    return read
 
 
 def _carrier(hint: Any) -> type:

@@ -142,6 +142,12 @@ WRONG = [
     ("control", [10, 1, [99]], "Call.operation: unknown tag 99"),
     ("control", [7, ["c", 0, 0, [], [["t"]], {}, 0]], "Image.metadata: "),
     ("replication", [4, [[b"t", 0, [1, 2, 9, 3, 4, [], 5]]]], "Acks.acks: tuple.2: Ack.outcome: 9 is no Outcome"),
+    ("replication", [3, [[b"t", 0, [1, 2]]]], "Pushes.pushes: tuple.2: Push is an array of 11, not [1, 2]"),
+    (
+        "replication",
+        [4, [[b"t", 0, [1, 2, 0, 3, 4, [[5]], 6]]]],
+        "Acks.acks: tuple.2: Ack.epochs: tuple is an array of 2",
+    ),
     ("replication", [6, 1.0, [1, 2, 3], True], "Pong.view: tuple is an array of 2, not [1, 2, 3]"),
     ("relay", [14, [["t", b"i", "many"]]], "KnownTopics.topics: tuple.2: 'many' is no int"),
 ]
