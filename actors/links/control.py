@@ -13,7 +13,7 @@ from placement.metadata import ClusterMetadata
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """Broker -> controller, at its start: what cluster is this?"""
+    """Broker -> controller, at its start, to hear what cluster it is."""
 
 
 @dataclass(frozen=True, slots=True)

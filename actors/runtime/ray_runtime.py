@@ -31,6 +31,7 @@ _PORT = re.compile(r"The specified port is (\d+)")
 
 _fork_server: Path | None = None  # the folder of that of the Ray this process has started
 
+
 def start_embedded(
     token: Path,
     environment: Mapping[str, str] | None = None,

@@ -52,7 +52,9 @@ def test_a_port_that_the_environment_chose_is_named_with_the_variable(
     assert refused(RuntimeError(TAKEN)) == f"Ray does not start: {why}"
 
 
-@pytest.mark.parametrize("error", [OSError("no space\nleft."), RuntimeError("no space\nleft."), Exception("no space\nleft.")])
+@pytest.mark.parametrize(
+    "error", [OSError("no space\nleft."), RuntimeError("no space\nleft."), Exception("no space\nleft.")]
+)
 def test_another_reason_is_the_first_line_of_rays(refused: Any, error: Exception) -> None:
     assert refused(error) == f"Ray does not start: no space; {LOGS}"
 
