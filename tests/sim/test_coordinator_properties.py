@@ -168,7 +168,7 @@ class ShardMachine(RuleBasedStateMachine):
         open_tokens = [token for token in self.asked if token not in self.driver.answers and token not in self.dropped]
         if open_tokens:
             token = data.draw(st.sampled_from(open_tokens))
-            self.driver.shard.drop(token)
+            self.driver.shard.drop(lambda each: each == token)
             self.dropped.add(token)
             self.joins.pop(token, None)
 

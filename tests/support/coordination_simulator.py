@@ -183,7 +183,7 @@ class Server(Driver):
     def _fail_over(self, *, forget: bool) -> None:
         """The shard's state is gone, and whatever had not committed may be, too."""
         self._set_clock()
-        (self.shard.forget if forget else self.shard.unload)(self.now)
+        (self.shard.forget if forget else self.shard.unload)()
         self._hand_out()
         ends = [end for end in self.batch_ends if end >= self.high_watermark]
         self.truncate(self.world.random.choice(ends))
