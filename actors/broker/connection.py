@@ -10,6 +10,7 @@ import logging
 from typing import Protocol, cast
 
 from actors.broker.slots import Slot, SlotQueue
+from actors.wire.gathering import Gathering
 
 log = logging.getLogger(__name__)
 
@@ -43,9 +44,7 @@ class Connection(asyncio.Protocol):
         self.transport: asyncio.Transport | None = None
         self.peer = ""
         self.last_active = now
-        self._chunks: list[bytes] = []
-        self._have = 0
-        self._need = 4
+        self._gathering = Gathering()
         self._held: bytes = b""
         self._write_paused = False
         self._read_paused = False
@@ -63,7 +62,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.transport = None
-        self._chunks.clear()
+        self._gathering.clear()
         self._held = b""
         self.server.on_disconnect(self, self.slots.clear())
 
@@ -79,20 +78,14 @@ class Connection(asyncio.Protocol):
         if self._held:
             self._held += data
             return
-        if self._chunks:
-            # A frame longer than one read is gathered in pieces and joined once.
-            self._chunks.append(data)
-            self._have += len(data)
-            if self._have < self._need:
-                return
-            data = b"".join(self._chunks)
-            self._chunks.clear()
-        self._parse(data)
+        whole = self._gathering.whole(data)
+        if whole:
+            self._parse(whole)
 
     # --- frames ---
 
     def _parse(self, data: bytes) -> None:
-        position, size = 0, len(data)
+        position, size, need = 0, len(data), 4
         server, slots = self.server, self.slots
         try:
             while size - position >= 4:
@@ -110,14 +103,12 @@ class Connection(asyncio.Protocol):
                     return
                 end = position + 4 + length
                 if end > size:
-                    self._need = 4 + length
+                    need = 4 + length
                     break
                 server.on_frame(self, data, position + 4, end)
                 if self.transport is None:
                     return
                 position = end
-            else:
-                self._need = 4
         except ValueError as error:  # WireError: this connection alone pays for it
             self.close(str(error))
             return
@@ -126,8 +117,7 @@ class Connection(asyncio.Protocol):
             self.close("its request could not be handled")
             return
         if not self._held and position < size:
-            self._chunks.append(data[position:])
-            self._have = size - position
+            self._gathering.keep(data[position:], need)
         self.flush()
         self._update_reading()
 

@@ -18,6 +18,7 @@ from typing import Literal, TypeAlias, cast
 
 from actors.links import control, replication
 from actors.links.codec import Codec, LinkError
+from actors.wire.gathering import Gathering
 
 log = logging.getLogger(__name__)
 
@@ -80,9 +81,7 @@ class ControlProtocol(asyncio.Protocol):
         self._challenge = secrets.token_bytes(16)
         self._proved = False
         self._answered = False
-        self._chunks: list[bytes] = []
-        self._have = 0
-        self._need = 4
+        self._gathering = Gathering()
         self._closed = False
         self.writable = True
         """Whether the other end keeps up with what is sent."""
@@ -104,21 +103,15 @@ class ControlProtocol(asyncio.Protocol):
         self.on_writable()
 
     def data_received(self, data: bytes) -> None:
-        if self._chunks:
-            self._chunks.append(data)
-            self._have += len(data)
-            if self._have < self._need:
-                return
-            data = b"".join(self._chunks)
-            self._chunks.clear()
-        position, self._need = 0, 4
+        data = self._gathering.whole(data)
+        position, need = 0, 4
         while len(data) - position >= 4 and not self._closed:
             length = int.from_bytes(data[position : position + 4], "big")
             if length > (_LIMIT if self._proved else _LIMIT_UNPROVED):
                 self.close()
                 return
             if len(data) - position - 4 < length:
-                self._need = 4 + length
+                need = 4 + length
                 break
             body = data[position + 4 : position + 4 + length]
             position += 4 + length
@@ -126,8 +119,7 @@ class ControlProtocol(asyncio.Protocol):
                 self.close()
                 return
         if position < len(data):
-            self._chunks.append(data[position:])
-            self._have = len(data) - position
+            self._gathering.keep(data[position:], need)
 
     def _receive(self, body: bytes) -> bool:
         """Take in one message; False if it may not be said, or not now."""

@@ -16,6 +16,7 @@ from typing import TypeAlias, cast
 
 from actors.coordinator.config import CoordinatorConfig
 from actors.links.codec import Codec
+from actors.wire.gathering import Gathering
 
 HEAD = struct.Struct(">IBIQ")
 _BODY_HEAD = HEAD.size - 4
@@ -115,9 +116,7 @@ class RelayProtocol(asyncio.Protocol):
         self.transport: asyncio.Transport | None = None
         self._out: list[bytes] = []
         self._scheduled = False
-        self._chunks: list[bytes] = []
-        self._have = 0
-        self._need = HEAD.size
+        self._gathering = Gathering()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
@@ -136,27 +135,22 @@ class RelayProtocol(asyncio.Protocol):
             self._on_backlog(self, False)
 
     def data_received(self, data: bytes) -> None:
-        if self._chunks:
-            self._chunks.append(data)
-            self._have += len(data)
-            if self._have < self._need:
-                return
-            data = b"".join(self._chunks)
-            self._chunks.clear()
+        data = self._gathering.whole(data)
+        if not data:
+            return
         position, size = 0, len(data)
         head, unpack, on_message = HEAD.size, HEAD.unpack_from, self._on_message
-        self._need = head
+        need = head
         while size - position >= head:
             length, kind, a, b = unpack(data, position)
             end = position + 4 + length
             if end > size:
-                self._need = 4 + length
+                need = 4 + length
                 break
             on_message(self, kind, a, b, data[position + head : end])
             position = end
         if position < size:
-            self._chunks.append(data[position:])
-            self._have = size - position
+            self._gathering.keep(data[position:], need)
         self._on_turn(self)
 
     def send(self, kind: int, a: int = 0, b: int = 0, payload: bytes = b"") -> None:
