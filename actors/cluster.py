@@ -7,12 +7,7 @@ with Cluster.start(brokers=3, data_dir="data") as cluster:
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import hashlib
 import os
-import secrets
-import socket
-import stat
 import tempfile
 import time
 import warnings
@@ -24,13 +19,13 @@ from typing import Any, Self
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from actors.broker.listening import taken
 from actors.controller.actor import Controller, ControllerSpec, Listeners, port_setting
 from actors.links.group_status import GroupStatus
+from actors.preparation import check_ports, chosen_port, effective_config, prepare_folder, socket_dir, warn_if_open
 from actors.runtime import ray_runtime
 from actors.runtime.process import code_version, last_line
-from actors.runtime.ray_runtime import ClusterError, write_private
-from actors.settings import SETTINGS, BrokerConfig, broker_setting
+from actors.runtime.ray_runtime import ClusterError
+from actors.settings import BrokerConfig
 
 __all__ = ["Cluster", "ClusterError"]
 
@@ -38,11 +33,8 @@ DEFAULT_NAME = "default"
 _OBJECT_STORE_BYTES = 80 << 20
 _START_SECONDS = 60.0
 _STOP_SECONDS = 5.0
-_DYING_SECONDS = 10.0
 _CHECK_SECONDS = 1.0
 _SILENCE_SECONDS = 30.0
-_SOCKET_PATH_MAX = 107
-_MARK_LENGTH = 12
 _ADDRESS_FILE = "ray-address"
 _RAY_LOG = "ray.log"
 WARM = ("actors.broker.server", "actors.controller.server", "actors.offsets_partition.process", "placement.nodes")
@@ -93,18 +85,18 @@ class Cluster:
         """
         if brokers < 1:
             raise ClusterError(f"brokers must be at least 1, got {brokers}")
-        settings, notes = _effective_config(dict(config or {}), brokers)
+        settings, notes = effective_config(dict(config or {}), brokers)
         folder = Path(data_dir or tempfile.mkdtemp(prefix="coterie-")).resolve()
         # In a process that is connected to a Ray of several nodes, brokers elsewhere must be reachable from here.
         embedded = ray_address is None and (not ray.is_initialized() or len(ray.nodes()) == 1)
         bind = host or ("127.0.0.1" if embedded else None)
         listeners = Listeners.of(BrokerConfig.from_mapping(settings))
-        port = _chosen_port(port, listeners)
+        port = chosen_port(port, listeners)
         listening = listeners.bind_host or bind
         if listening is not None:
-            _warn_if_open(listening)
-            _check_ports(listening if bind is not None else None, port, brokers, folder, port_setting(port, listeners))
-        _prepare_folder(folder)
+            warn_if_open(listening)
+            check_ports(listening if bind is not None else None, port, brokers, folder, port_setting(port, listeners))
+        prepare_folder(folder)
         forks = BrokerConfig.from_mapping(settings).text("coterie.actor.start") == "fork"
         owns_ray = _connect(ray_address, folder, may_start=True, warm=WARM if forks else None)
         try:
@@ -321,132 +313,12 @@ def _end_actors(name: str) -> int:
     return len(actors)
 
 
-def _effective_config(settings: dict[str, str], brokers: int) -> tuple[dict[str, str], list[str]]:
-    config = BrokerConfig.from_mapping(settings)
-    settings = {
-        name: "" if broker_setting(name).sensitive else text for name, text in settings.items()
-    }  # of no use yet
-    idle = sorted(config.explicit - SETTINGS.keys())
-    notes = [f"accepted, but without effect here: {', '.join(idle)}"] if idle else []
-    factor = "offsets.topic.replication.factor"
-    if factor not in config.explicit and brokers < config.integer(factor):
-        # A small cluster gets what it can hold, rather than no coordinator at all.
-        wanted = config.integer(factor)
-        settings = {**settings, factor: str(brokers)}
-        notes.append(f"{factor}={brokers} (not {wanted}): there are {brokers} broker(s)")
-    return settings, notes
-
-
 def _embedded_address(folder: Path) -> str:
     address = folder / _ADDRESS_FILE
     if not address.exists():
         raise ClusterError(f"no cluster has been started on data directory {folder}: see `coterie up --help`")
     ray_runtime.protect(folder / "ray-token")
     return address.read_text()
-
-
-def _warn_if_open(host: str) -> None:
-    if not (host.startswith("127.") or host in ("localhost", "::1")):
-        warnings.warn(
-            f"listening on {host} without authentication: anyone who reaches this address can read and write",
-            stacklevel=3,
-        )
-
-
-def _chosen_port(port: int | None, listeners: Listeners) -> int:
-    if listeners.bind_port is None or port == listeners.bind_port:
-        return port or 0
-    if port is not None:
-        raise ClusterError(
-            f"--port {port} and the port {listeners.bind_port} of listeners contradict each other: leave one out"
-        )
-    return listeners.bind_port
-
-
-def _check_ports(host: str | None, port: int, brokers: int, folder: Path, chosen_by: str) -> None:
-    """Whether the ports are possible and, at a host of this machine, free.
-
-    Those of a cluster that was killed a moment ago are waited for: its processes outlive it by about two seconds.
-    """
-    if not 0 <= port <= 65535 - brokers:
-        raise ClusterError(f"--port {port} is out of range: 0 to {65535 - brokers} for {brokers} broker(s)")
-    deadline = time.monotonic() + _DYING_SECONDS
-    if not port or host is None:
-        return
-    for number in range(port, port + brokers):
-        while (error := _port_taken(host, number)) is not None:
-            if not _is_held(folder) or time.monotonic() > deadline:
-                raise ClusterError(taken(host, number, chosen_by, error)) from error
-            time.sleep(0.05)
-
-
-def _port_taken(host: str, port: int) -> OSError | None:
-    """Why nobody can listen there."""
-    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-        except OSError as error:
-            return error
-    return None
-
-
-def _is_held(folder: Path) -> bool:
-    """Whether some process has a directory of this cluster locked."""
-    for path in folder.glob("*/.lock"):
-        with path.open() as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except OSError:
-                return True
-    return False
-
-
-def _prepare_folder(folder: Path) -> None:
-    try:
-        (folder / "controller").mkdir(parents=True, exist_ok=True)
-        secret = folder / "secret"
-        if not secret.exists():
-            write_private(secret, secrets.token_hex(32))
-    except OSError as error:
-        raise ClusterError(f"data directory {folder} cannot be used: {error.strerror or error}") from error
-
-
-def _socket_dir(folder: Path) -> Path:
-    """A short private folder for Unix sockets, the same for every start of a data directory."""
-    mark = hashlib.sha256(f"{os.getuid()}:{folder}".encode()).hexdigest()[:_MARK_LENGTH]
-    path = Path(tempfile.gettempdir()) / f"coterie-{mark}"
-    _sweep_socket_dirs(path.parent)
-    path.mkdir(mode=0o700, exist_ok=True)
-    if path.stat().st_uid != os.getuid():
-        raise ClusterError(f"{path} belongs to another user: set TMPDIR to a folder of your own")
-    path.chmod(0o700)
-    if len(str(path / "999.sock")) > _SOCKET_PATH_MAX:
-        raise ClusterError(f"{path} is too long for a Unix socket: set TMPDIR to a shorter path")
-    return path
-
-
-def _sweep_socket_dirs(parent: Path) -> None:
-    """Remove the socket folders that killed clusters have left here: those where nobody has listened for a while."""
-    for path in parent.glob("coterie-" + "[0-9a-f]" * _MARK_LENGTH):
-        with contextlib.suppress(OSError):  # another user's, or one that goes just now
-            entry = path.lstat()
-            ours = entry.st_uid == os.getuid() and stat.S_ISDIR(entry.st_mode)
-            sockets = list(path.iterdir()) if ours and time.time() - entry.st_mtime > _START_SECONDS else None
-            if sockets is None or not all(each.suffix == ".sock" for each in sockets) or any(map(_listens, sockets)):
-                continue
-            for each in sockets:
-                each.unlink()
-            path.rmdir()
-
-
-def _listens(path: Path) -> bool:
-    with socket.socket(socket.AF_UNIX) as probe:
-        try:
-            probe.connect(str(path))
-        except (ConnectionRefusedError, FileNotFoundError):
-            return False
-        return True
 
 
 def _connect(
@@ -485,7 +357,7 @@ def _start_controller(
     else:
         raise ClusterError(f"a cluster called {name!r} runs on this Ray already: stop it with `coterie down {name}`")
     spec = ControllerSpec(
-        name, str(folder), host, brokers, port, str(_socket_dir(folder)), str(folder / "secret"), config, code_version()
+        name, str(folder), host, brokers, port, str(socket_dir(folder)), str(folder / "secret"), config, code_version()
     )
     # Its log is on this node's disk: started anywhere else, now or after a crash, it would find no cluster.
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)

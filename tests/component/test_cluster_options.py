@@ -16,9 +16,10 @@ from ray.exceptions import ActorUnavailableError, GetTimeoutError, RayError
 
 from actors.broker.spec import BrokerSpec
 from actors.cli.output import working
-from actors.cluster import Cluster, ClusterError, _chosen_port, _socket_dir, _sweep_socket_dirs
+from actors.cluster import Cluster, ClusterError
 from actors.controller.actor import Listeners
 from actors.controller.launcher import RayLauncher
+from actors.preparation import chosen_port, socket_dir, sweep_socket_dirs
 from actors.settings import BrokerConfig
 from placement.nodes import Node
 
@@ -50,12 +51,12 @@ def test_listeners_name_hosts_and_ports(settings: dict[str, str], expected: List
 )
 def test_the_port_of_listeners_counts(port: int | None, listener_port: int | None, chosen: int) -> None:
     """It was ignored."""
-    assert _chosen_port(port, Listeners("h", listener_port)) == chosen
+    assert chosen_port(port, Listeners("h", listener_port)) == chosen
 
 
 def test_two_different_ports_are_refused_not_one_ignored() -> None:
     with pytest.raises(ClusterError, match=r"--port 9092 and the port 9095 of listeners contradict each other"):
-        _chosen_port(9092, Listeners("h", 9095))
+        chosen_port(9092, Listeners("h", 9095))
 
 
 # --- what a start shows ---
@@ -183,7 +184,7 @@ def test_a_start_sweeps_the_socket_folders_of_clusters_that_were_killed(short: P
     empty = short / "coterie-00000000000f"
     empty.mkdir()
     os.utime(empty, (0, 0))
-    made = _socket_dir(short / "data")
+    made = socket_dir(short / "data")
     assert sorted(short.iterdir()) == [made]
     assert made.stat().st_mode & 0o777 == 0o700
     assert not dead.exists()
@@ -200,7 +201,7 @@ def test_folders_in_use_too_young_or_not_ours_stay(short: Path) -> None:
         os.utime(folder, (0, 0))
     link = short / "coterie-0123456789ae"
     link.symlink_to(others[0])
-    _sweep_socket_dirs(short)
+    sweep_socket_dirs(short)
     assert sorted(short.iterdir()) == sorted([living, young, *others, link])
     assert (living / "0.sock").exists()
     listener.close()

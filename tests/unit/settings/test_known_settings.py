@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from actors.broker.images import with_dynamic
-from actors.cluster import _effective_config
+from actors.preparation import effective_config
 from actors.settings import (
     SETTINGS,
     TOPIC_SETTINGS,
@@ -181,7 +181,7 @@ def test_a_key_that_kafka_does_not_know_is_refused(name: str, words: str) -> Non
 
 
 def test_starting_a_cluster_says_which_settings_have_no_effect() -> None:
-    settings, notes = _effective_config({"ssl.key.password": "secret", "num.io.threads": "2", "group.max.size": "9"}, 3)
+    settings, notes = effective_config({"ssl.key.password": "secret", "num.io.threads": "2", "group.max.size": "9"}, 3)
     assert settings == {"ssl.key.password": "", "num.io.threads": "2", "group.max.size": "9"}
     assert notes == ["accepted, but without effect here: num.io.threads, ssl.key.password"]
 

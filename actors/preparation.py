@@ -1,0 +1,149 @@
+"""What a start makes sure of before any process runs: settings, ports, the data directory, a folder for sockets."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import secrets
+import socket
+import stat
+import tempfile
+import time
+import warnings
+from pathlib import Path
+
+from actors.broker.listening import taken
+from actors.controller.actor import Listeners
+from actors.runtime.ray_runtime import ClusterError, write_private
+from actors.settings import SETTINGS, BrokerConfig, broker_setting
+
+_DYING_SECONDS = 10.0
+_OLD_SECONDS = 60.0
+_SOCKET_PATH_MAX = 107
+_MARK_LENGTH = 12
+
+
+def effective_config(settings: dict[str, str], brokers: int) -> tuple[dict[str, str], list[str]]:
+    """The settings as the processes get them, and what the user is told of them. Raises SettingError."""
+    config = BrokerConfig.from_mapping(settings)
+    settings = {
+        name: "" if broker_setting(name).sensitive else text for name, text in settings.items()
+    }  # of no use yet
+    idle = sorted(config.explicit - SETTINGS.keys())
+    notes = [f"accepted, but without effect here: {', '.join(idle)}"] if idle else []
+    factor = "offsets.topic.replication.factor"
+    if factor not in config.explicit and brokers < config.integer(factor):
+        # A small cluster gets what it can hold, rather than no coordinator at all.
+        wanted = config.integer(factor)
+        settings = {**settings, factor: str(brokers)}
+        notes.append(f"{factor}={brokers} (not {wanted}): there are {brokers} broker(s)")
+    return settings, notes
+
+
+def warn_if_open(host: str) -> None:
+    """Warn of a host that others may reach."""
+    if not (host.startswith("127.") or host in ("localhost", "::1")):
+        warnings.warn(
+            f"listening on {host} without authentication: anyone who reaches this address can read and write",
+            stacklevel=3,
+        )
+
+
+def chosen_port(port: int | None, listeners: Listeners) -> int:
+    """The first broker's port, 0 for any free ones; `port` is what --port says. Raises ClusterError."""
+    if listeners.bind_port is None or port == listeners.bind_port:
+        return port or 0
+    if port is not None:
+        raise ClusterError(
+            f"--port {port} and the port {listeners.bind_port} of listeners contradict each other: leave one out"
+        )
+    return listeners.bind_port
+
+
+def check_ports(host: str | None, port: int, brokers: int, folder: Path, chosen_by: str) -> None:
+    """Whether the ports are possible and, at a host of this machine, free.
+
+    Those of a cluster that was killed a moment ago are waited for: its processes outlive it by about two seconds.
+    """
+    if not 0 <= port <= 65535 - brokers:
+        raise ClusterError(f"--port {port} is out of range: 0 to {65535 - brokers} for {brokers} broker(s)")
+    deadline = time.monotonic() + _DYING_SECONDS
+    if not port or host is None:
+        return
+    for number in range(port, port + brokers):
+        while (error := _port_taken(host, number)) is not None:
+            if not _is_held(folder) or time.monotonic() > deadline:
+                raise ClusterError(taken(host, number, chosen_by, error)) from error
+            time.sleep(0.05)
+
+
+def _port_taken(host: str, port: int) -> OSError | None:
+    """Why nobody can listen there."""
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            return error
+    return None
+
+
+def _is_held(folder: Path) -> bool:
+    """Whether some process has a directory of this cluster locked."""
+    for path in folder.glob("*/.lock"):
+        with path.open() as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except OSError:
+                return True
+    return False
+
+
+def prepare_folder(folder: Path) -> None:
+    """Make a data directory, with its secret, if it is not there. Raises ClusterError."""
+    try:
+        (folder / "controller").mkdir(parents=True, exist_ok=True)
+        secret = folder / "secret"
+        if not secret.exists():
+            write_private(secret, secrets.token_hex(32))
+    except OSError as error:
+        raise ClusterError(f"data directory {folder} cannot be used: {error.strerror or error}") from error
+
+
+def socket_dir(folder: Path) -> Path:
+    """A short private folder for Unix sockets, the same for every start of a data directory."""
+    mark = hashlib.sha256(f"{os.getuid()}:{folder}".encode()).hexdigest()[:_MARK_LENGTH]
+    path = Path(tempfile.gettempdir()) / f"coterie-{mark}"
+    sweep_socket_dirs(path.parent)
+    path.mkdir(mode=0o700, exist_ok=True)
+    if path.stat().st_uid != os.getuid():
+        raise ClusterError(f"{path} belongs to another user: set TMPDIR to a folder of your own")
+    path.chmod(0o700)
+    if len(str(path / "999.sock")) > _SOCKET_PATH_MAX:
+        raise ClusterError(f"{path} is too long for a Unix socket: set TMPDIR to a shorter path")
+    return path
+
+
+def sweep_socket_dirs(parent: Path) -> None:
+    """Remove the socket folders that killed clusters have left here: those where nobody has listened for a while."""
+    for path in parent.glob("coterie-" + "[0-9a-f]" * _MARK_LENGTH):
+        with contextlib.suppress(OSError):  # another user's, or one that goes just now
+            entry = path.lstat()
+            ours = entry.st_uid == os.getuid() and stat.S_ISDIR(entry.st_mode)
+            sockets = list(path.iterdir()) if ours and time.time() - entry.st_mtime > _OLD_SECONDS else None
+            if sockets is None or not all(each.suffix == ".sock" for each in sockets) or any(map(_listens, sockets)):
+                continue
+            for each in sockets:
+                each.unlink()
+            path.rmdir()
+
+
+def _listens(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.connect(str(path))
+        except (ConnectionRefusedError, FileNotFoundError):
+            return False
+        return True
