@@ -34,10 +34,10 @@ demo: setup
 	@$(BIN)/python -m examples.flights
 
 check: setup lint types
-	$(BIN)/python -m pytest tests/unit
+	$(BIN)/python -m pytest -n 2 tests/unit
 
 test-fast: check
-	$(BIN)/python -m pytest tests/component
+	$(BIN)/python -m pytest -n 2 tests/component
 	$(BIN)/python -m tests.sim --seeds 0-19
 
 # Two processes: the folders that share a running cluster each stay in one of them (tests/conftest.py).

@@ -125,8 +125,6 @@ class Cluster:
         Raises ClusterError if there is none of that name.
         """
         folder = None if data_dir is None else Path(data_dir).resolve()
-        if ray_address is None and folder is not None:
-            ray_address = _embedded_address(folder)
         owns_ray = _connect(ray_address, folder)
         try:
             controller = ray.get_actor("controller", namespace=_namespace(name))
@@ -152,8 +150,6 @@ class Cluster:
         is nothing of that name.
         """
         folder = None if data_dir is None else Path(data_dir).resolve()
-        if ray_address is None and folder is not None:
-            ray_address = _embedded_address(folder)
         owns_ray = _connect(ray_address, folder)
         try:
             try:
@@ -326,10 +322,12 @@ def _connect(
 ) -> bool:
     """Connect this process to Ray, which `may_start` for the cluster in `folder`; whether that has to be undone.
 
-    `warm`: see start_embedded.
+    One that is connected stays so, and keeps the token of the Ray it is connected to. `warm`: see start_embedded.
     """
     if ray.is_initialized():
         return False
+    if ray_address is None and folder is not None and not may_start:
+        ray_address = _embedded_address(folder)
     logs = None if folder is None else folder / "logs"
     words = None if logs is None else logs / _RAY_LOG
     if ray_address is None and folder is not None and logs is not None and may_start:

@@ -283,6 +283,18 @@ class Traffic:
         return max(b - a for a, b in zip(self.times, self.times[1:], strict=False))
 
 
+def test_a_program_that_is_connected_to_a_ray_keeps_its_token(
+    shared: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Looking for a cluster by the data directory of another Ray's gave this program that one's token."""
+    (tmp_path / "ray-address").write_text("127.0.0.1:1")
+    (tmp_path / "ray-token").write_text("of another Ray")
+    with Cluster.connect(name=shared.name, data_dir=tmp_path) as again:
+        assert again.bootstrap_servers == shared.bootstrap_servers
+    assert os.environ["RAY_AUTH_TOKEN_PATH"] != str(tmp_path / "ray-token")
+    assert shared.status()["name"] == shared.name
+
+
 def test_looking_after_a_silent_controller_takes_a_second_not_thirty(mortal: Cluster) -> None:
     """`coterie up` heard of no signal meanwhile."""
     controller = psutil.Process(mortal.status()["controller_pid"])

@@ -125,6 +125,8 @@ def test_without_the_server_processes_start_plainly_and_it_is_said_once(tmp_path
         folder, raylet = folder_of(server), server.ppid()
         group = consumer(running.servers, "g")
         commit(group, topic(running.servers, "t", 1), 7)
+        # Ray waits for a minute for a process that is killed before it has registered.
+        wait_until(lambda: all("ray::" in " ".join(child.cmdline()) for child in server.children()), 60)
         forked = server.children()
         assert len(forked) >= 3
         server.kill()

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from pathlib import Path
 
 import pytest
 
-from actors.cluster import Cluster
-from tests.ray.support import wait_until
+from tests.ray.support import descendants, wait_until
 from tests.ray.terminal import on_a_terminal
 
 DIED = "A worker died or was killed"
@@ -33,9 +31,8 @@ def test_the_terminal_of_up_shows_nothing_of_a_broker_that_is_killed_but_where_t
     data = tmp_path / "data"
     with on_a_terminal("-m", "actors.cli.main", "up", "--port", "0", "--data-dir", str(data)) as up:
         wait_until(lambda: "ready " in up.shown or up.process.poll() is not None, SLOW, "the ready line")
-        with Cluster.connect(data_dir=data) as cluster:
-            (victim,) = cluster.broker_pids().values()
-        os.kill(victim, signal.SIGKILL)
+        (victim,) = [each for each in descendants(up.process.pid) if "ray::Broker" in each.cmdline()]
+        victim.kill()
         log = data / "logs" / "ray.log"
         wait_until(lambda: (log.exists() and DIED in log.read_text()) or DIED in up.shown, SLOW, "Ray's word of it")
         up.process.send_signal(signal.SIGTERM)
