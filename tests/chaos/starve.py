@@ -28,7 +28,6 @@ QUICK_AGAIN_S = 5.0
 """So long after the end, all are to be quick."""
 _LOOP = ["sh", "-c", "while :; do :; done"]
 _KILLED = re.compile(r"silent.* killed|is gone|has died|has not registered")
-_ACTORS = ("Controller", "Broker", "OffsetsPartition")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +86,8 @@ def starve(plan: Hunger, folder: Path, say: Callable[[str], object] = lambda tex
         members = Members(cluster.bootstrap_servers, groups, plan.members, plan.pause_s, topic)
         try:
             _wait_until_quick(members.told, plan)
-            before, logged = _actors(cluster), _log_lines(cluster)
-            say(f"{plan.groups} groups of {plan.members} on {len(before)} processes; {plan.loops} busy loops")
+            serving, logged = _serving(cluster), _log_lines(cluster)
+            say(f"{plan.groups} groups of {plan.members} on {len(serving)} processes; {plan.loops} busy loops")
             starved = time.monotonic()
             with _busy_loops(plan.loops):
                 _tell(members.told, plan, say)
@@ -96,8 +95,8 @@ def starve(plan: Hunger, folder: Path, say: Callable[[str], object] = lambda tex
             _wait_until_quick(members.told, plan)
             found = _judge(members.told, starved, fed)
             found.quick_after_s = time.monotonic() - fed
-            after = _actors(cluster)
-            found.killed = [f"{before[pid]} {pid} is not there any more" for pid in before.keys() - after.keys()]
+            gone = {process.pid: name for process, name in serving.items() if not process.is_running()}
+            found.killed = [f"{name} (pid {pid}) is not there any more" for pid, name in gone.items()]
             found.killed += _log_lines(cluster)[len(logged) :]
         finally:
             members.stop()
@@ -122,16 +121,17 @@ def _busy_loops(count: int) -> Iterator[None]:
             loop.wait()
 
 
-def _actors(cluster: Coterie) -> dict[int, str]:
-    """The processes of the cluster's actors that serve, and which each is; spares come and go."""
-    found = {}
-    for process in cluster.family():
-        with contextlib.suppress(psutil.Error):
-            words = " ".join(process.cmdline())
-            for name in _ACTORS:
-                if f"ray::{name}" in words:
-                    found[process.pid] = name
-    return found
+def _serving(cluster: Coterie) -> dict[psutil.Process, str]:
+    """The processes that serve, and what each is. Spares are not among them: one too many is sent away."""
+    while True:
+        status = cluster.status()
+        found = {status["controller_pid"]: "the controller"}
+        for broker in status["brokers"]:
+            found[broker["pid"]] = f"broker {broker['id']}"
+            shards = broker.get("shards", ())  # left out where a broker was too slow to answer
+            found |= {shard["pid"]: f"shard {shard['partition']}" for shard in shards if shard["state"] != "Spare"}
+        if all("shards" in broker for broker in status["brokers"]):
+            return {psutil.Process(pid): name for pid, name in found.items()}
 
 
 def _log_lines(cluster: Coterie) -> list[str]:
