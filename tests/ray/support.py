@@ -32,7 +32,7 @@ ROOT = Path(__file__).parents[2]
 FAST = {"group.initial.rebalance.delay.ms": "0"}
 
 
-def wait_until(condition: Callable[[], T], timeout_s: float = 60.0, what: str = "") -> T:
+def wait_until(condition: Callable[[], T], timeout_s: float = 150.0, what: str = "") -> T:
     """The first true result of `condition`; fails with its last result when `timeout_s` has passed."""
     deadline = time.monotonic() + timeout_s
     while not (result := condition()):
