@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -64,6 +65,19 @@ def stream(
 ) -> GroupStream:
     named = QUICK | {name.replace("_", "."): value for name, value in options.items()}
     return GroupStream(spark, [topic], group or f"g-{topic}", servers, named, members).foreach_batch(function)
+
+
+@contextlib.contextmanager
+def running(stream: GroupStream) -> Iterator[GroupQuery]:
+    """A query that is stopped whatever happens: one that goes on disturbs every test after it. A failure shows it."""
+    query = stream.start()
+    try:
+        yield query
+    except BaseException as error:
+        error.add_note(f"the query: {query.status}, {query.exception()!r}, {query.recent_progress[-2:]}")
+        raise
+    finally:
+        query.stop()
 
 
 def run(

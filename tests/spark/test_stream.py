@@ -22,7 +22,7 @@ from spark_bridge.once import OnceFiles, OnceTable
 from spark_bridge.stream import GroupStream
 from tests.compat.peers import UnavailableError
 from tests.compat.peers import start as start_peer
-from tests.spark.streams import PARTITIONS, Seen, committed, ends, make_topic, run, send, stream
+from tests.spark.streams import PARTITIONS, Seen, committed, ends, make_topic, run, running, send, stream
 from tests.spark.support import await_topic, wait_until
 
 if TYPE_CHECKING:
@@ -76,14 +76,13 @@ def test_a_running_query_takes_new_records_and_limits_its_batches(
     make_topic(servers, topic_name)
     old = send(servers, topic_name, range(100))
     seen = Seen()
-    query = stream(spark, servers, topic_name, seen, maxOffsetsPerTrigger=40, minPartitions=8).start()
-    wait_until(lambda: len(seen.values) == 100, what="the records that were there")
-    new = send(servers, topic_name, range(100, 120))
-    wait_until(lambda: len(seen.values) == 120, what="the new records")
-    wait_until(lambda: committed(servers, topic_name) == ends(servers, topic_name), what="their commit")
-    assert query.is_active
-    wait_until(lambda: query.status["message"] == "Waiting for data to arrive", what="a trigger without records")
-    query.stop()
+    with running(stream(spark, servers, topic_name, seen, maxOffsetsPerTrigger=40, minPartitions=8)) as query:
+        wait_until(lambda: len(seen.values) == 100, what="the records that were there")
+        new = send(servers, topic_name, range(100, 120))
+        wait_until(lambda: len(seen.values) == 120, what="the new records")
+        wait_until(lambda: committed(servers, topic_name) == ends(servers, topic_name), what="their commit")
+        assert query.is_active
+        wait_until(lambda: query.status["message"] == "Waiting for data to arrive", what="a trigger without records")
     assert sorted(seen.values) == sorted(old + new)
     assert max(progress["numInputRows"] for progress in query.recent_progress) <= 40
     with Admin(bootstrap_servers=servers) as admin:
@@ -128,10 +127,10 @@ def test_two_jobs_and_a_pool_share_a_group(spark: SparkSession, cluster: Cluster
     one, two = Seen(), Seen()
     # One member each: with more members than partitions, the pool would rightly have nothing.
     with contextlib.ExitStack() as jobs:  # what fails below must not leave them running
-        first = stream(spark, servers, topic_name, one, members=1, maxOffsetsPerTrigger=40).start()
-        jobs.callback(first.stop)
-        second = stream(spark, servers, topic_name, two, members=1, maxOffsetsPerTrigger=40).start()
-        jobs.callback(second.stop)
+        first, second = (
+            jobs.enter_context(running(stream(spark, servers, topic_name, seen, members=1, maxOffsetsPerTrigger=40)))
+            for seen in (one, two)
+        )
         pool = jobs.enter_context(ConsumerPool(topic_name, group, lambda record: None, 1, bootstrap_servers=servers))
         wait_until(lambda: all(s.assignment for s in pool.status()), what="the pool's share")
         wait_until(lambda: shares(servers, group) == [1, 1, 2], what="a share for each")
@@ -232,9 +231,8 @@ def test_a_stop_in_mid_batch_commits_nothing(spark: SparkSession, cluster: Clust
         begun.set()
         df.mapInPandas(_forever, df.schema).count()
 
-    query = stream(spark, servers, topic_name, linger).start()
-    assert begun.wait(60)
-    query.stop()
+    with running(stream(spark, servers, topic_name, linger)) as query:
+        wait_until(begun.is_set, what="the batch")
     assert query.exception() is None
     assert committed(servers, topic_name) == dict.fromkeys(range(PARTITIONS), 0)
     again = Seen()
@@ -273,9 +271,8 @@ def test_a_partition_taken_away_in_mid_batch_is_not_committed(
             gone.update(tp.partition for tp in other.assignment())
             held.append({r.partition: r.held for r in batch.ranges})
 
-    query = stream(spark, servers, topic_name, Seen(share), revoke_wait_ms=0, maxOffsetsPerTrigger=40).start()
-    wait_until(lambda: query.last_progress, what="the first batch")
-    query.stop()
+    with running(stream(spark, servers, topic_name, Seen(share), revoke_wait_ms=0, maxOffsetsPerTrigger=40)) as query:
+        wait_until(lambda: query.last_progress, what="the first batch")
     assert held[0] == {n: n not in gone for n in range(PARTITIONS)}
     assert gone
     first = query.recent_progress[0]["sources"][0]
@@ -304,8 +301,10 @@ def test_a_repeated_batch_is_written_once(
         )
         raise KeyError("after the write, before the commit")
 
-    query = stream(spark, servers, topic_name, write_then_fail, maxOffsetsPerTrigger=60).start()
-    with pytest.raises(KeyError):
+    with (
+        running(stream(spark, servers, topic_name, write_then_fail, maxOffsetsPerTrigger=60)) as query,
+        pytest.raises(KeyError),
+    ):
         query.await_termination(120)
     run(spark, servers, topic_name, lambda df, batch: sink.write(df, batch, lambda new: new.select("value")))
     assert sorted(bytes(row["value"]) for row in sink.read(spark).collect()) == sorted(values)
