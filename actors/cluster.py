@@ -37,7 +37,14 @@ _CHECK_SECONDS = 1.0
 _SILENCE_SECONDS = 30.0
 _ADDRESS_FILE = "ray-address"
 _RAY_LOG = "ray.log"
-WARM = ("actors.broker.server", "actors.controller.server", "actors.offsets_partition.process", "placement.nodes")
+WARM = (
+    "actors.broker.server",
+    "actors.controller.server",
+    "actors.offsets_partition.process",
+    "actors.members.handler_member",
+    "actors.members.range_member",
+    "placement.nodes",
+)
 """What the processes of a cluster import; not the actors themselves, see fork_server."""
 
 

@@ -19,8 +19,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from actors.client import Consumer, TopicPartition
-from actors.client.consumer.ranges import DataLossError, OffsetRange
-from actors.client.errors import KafkaTimeoutError
+from actors.client.consumer.ranges import OffsetRange
+from actors.client.errors import DataLossError, KafkaTimeoutError
 from actors.members.range_group import positions_and_ends
 from spark_bridge.batch import Batch, limited
 from spark_bridge.members import Members, Share

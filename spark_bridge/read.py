@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from actors.client import Admin
-from actors.client.consumer.ranges import DataLossError, OffsetRange
-from actors.client.errors import UnknownTopicOrPartitionError
+from actors.client.consumer.ranges import OffsetRange
+from actors.client.errors import DataLossError, UnknownTopicOrPartitionError
 from actors.client.records import TopicPartition
 from spark_bridge.bounds import EARLIEST, LATEST, Bound, Partition, resolve
 from spark_bridge.options import OptionError, SourceOptions, source_options

@@ -98,6 +98,10 @@ class CorrelationIdError(KafkaConnectionError):
 # --- groups -------------------------------------------------------------------------------------------------------
 
 
+class DataLossError(KafkaError):
+    """Offsets that were to be read are not in the log, or no longer."""
+
+
 class CommitFailedError(KafkaError):
     """The offsets were not committed because this member's partitions now belong to somebody else."""
 

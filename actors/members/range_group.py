@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from actors.client import Admin, Consumer, TopicPartition
-from actors.client.consumer.ranges import DataLossError
-from actors.client.errors import GroupIdNotFoundError, KafkaTimeoutError, RetriableError
+from actors.client.errors import DataLossError, GroupIdNotFoundError, KafkaTimeoutError, RetriableError
 
 log = logging.getLogger(__name__)
 

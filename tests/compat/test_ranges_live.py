@@ -12,7 +12,8 @@ import pytest
 
 from actors.client import Admin, Producer, TopicPartition
 from actors.client.admin.types import NewTopic
-from actors.client.consumer.ranges import DataLossError, OffsetRange, RangeReader
+from actors.client.consumer.ranges import OffsetRange, RangeReader
+from actors.client.errors import DataLossError
 from tests.compat import peers
 from tests.compat.peers import Peer
 from tests.compat.raw import await_topics

@@ -39,6 +39,24 @@ def test_importing_it_does_not_import_ray_or_spark(package: str) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.parametrize(
+    "module",
+    [
+        "actors.offsets_partition.process",
+        "actors.broker.server",
+        "actors.controller.server",
+        "actors.members.handler_member",
+        "actors.members.range_member",
+    ],
+)
+def test_a_process_imports_nothing_that_only_columns_and_terminals_need(module: str) -> None:
+    """Arrow and NumPy alone were half of what a ConsumerActor took to start, and 40 MiB of it."""
+    heavy = "numpy,pyarrow,pandas,rich,click,typer"
+    command = [sys.executable, "-c", PROBE, module, heavy]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_every_module_has_its_floor_in_the_house() -> None:
     root = Path(__file__).resolve().parents[2]
     contracts = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.client import Admin, TopicPartition
-from actors.client.consumer.ranges import DataLossError, OffsetRange
-from actors.client.errors import UnknownTopicOrPartitionError
+from actors.client.consumer.ranges import OffsetRange
+from actors.client.errors import DataLossError, UnknownTopicOrPartitionError
 from actors.wire import messages as m
 from spark_bridge.bounds import BoundError
 from spark_bridge.options import OptionError, source_options

@@ -13,8 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from actors.client import Admin, Consumer, TopicPartition
-from actors.client.consumer.ranges import DataLossError
-from actors.client.errors import UnknownTopicOrPartitionError
+from actors.client.errors import DataLossError, UnknownTopicOrPartitionError
 from actors.cluster import Cluster
 from actors.members.pool import ConsumerPool
 from spark_bridge.batch import Batch

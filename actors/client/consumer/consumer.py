@@ -19,9 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any
 
 from actors.client.config import consumer_config, membership_config, network_settings
 from actors.client.consumer.commits import CommitCallback, Commits, Offsets, whole
@@ -48,6 +46,9 @@ from actors.client.records import (
     OffsetAndTimestamp,
     TopicPartition,
 )
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _ARROW_ROWS = 131_072
 _CLOSE_MS = 30_000
@@ -211,12 +212,12 @@ class Consumer:
         Columns topic, partition (int32), offset (int64), timestamp (ms, UTC), key, value (binary) and, with
         `headers`, a list of (key, value). Stops at the first whole record batch that reaches `max_records`.
         """
+        from actors.client.consumer.arrow_batches import Columns
+
         with self._thread.using():
             self._iteration.stop()
-            columns = self._polling.poll(
-                timeout_ms, lambda: self._drain.take_columns(max_records, with_headers=headers)
-            )
-            return (columns or self._drain.take_columns(0, with_headers=headers)).batch()
+            found = self._polling.poll(timeout_ms, lambda: self._drain.take_batches(max_records, Columns(headers)))
+            return (found or Columns(headers)).batch()
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
         return self

@@ -1,18 +1,13 @@
-"""From fetched batches to records, or to columns. No I/O; runs in the user's thread."""
+"""From fetched batches to records. No I/O; runs in the user's thread."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from itertools import repeat
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from aiokafka.record.default_records import DefaultRecordBatch
 
-from actors.client.consumer.columnar import HEADERS, ArrowColumns, read_columns
 from actors.client.consumer.positions import Chunk
 from actors.client.errors import CorruptMessageError, KafkaError, SerializationError
 from actors.client.records import ConsumerRecord, TopicPartition
@@ -71,7 +66,7 @@ def read_batch(
     topic, partition = tp
     epoch, kind = header.leader_epoch, int(header.is_log_append_time)
     new, cls = _new, ConsumerRecord
-    for some in _slices(tp, batch, header):
+    for some in slices(tp, batch, header):
         for r in some:
             offset = r.offset
             if offset < position:
@@ -87,7 +82,7 @@ def read_batch(
             yield new(cls, fields)
 
 
-def _slices(tp: TopicPartition, batch: memoryview, header: BatchHeader) -> Iterator[list[Any]]:
+def slices(tp: TopicPartition, batch: memoryview, header: BatchHeader) -> Iterator[list[Any]]:
     """The records of a batch, some at a time.
 
     Thousands of them at once would each survive the garbage collector's first generations, which then costs more
@@ -119,103 +114,3 @@ def deserializer(given: Any, topic: str | None = None) -> Deserializer | None:
             raise SerializationError(f"the deserializer failed: {type(error).__name__}: {error}") from error
 
     return checked
-
-
-_MANY = 1_000
-"""From so many records on, a batch is read column by column; below, setting that up costs more than it saves."""
-
-
-@dataclass(slots=True)
-class Columns:
-    """Records gathered column by column, in pieces: a large batch is one of its own, small ones share one."""
-
-    with_headers: bool = False
-    count: int = 0
-    runs: list[tuple[TopicPartition, int]] = field(default_factory=list)
-    _pieces: list[ArrowColumns] = field(default_factory=list)
-    _offsets: list[Any] = field(default_factory=list)
-    _timestamps: list[int] = field(default_factory=list)
-    _keys: list[bytes | None] = field(default_factory=list)
-    _values: list[bytes | None] = field(default_factory=list)
-    _headers: list[list[dict[str, Any]]] = field(default_factory=list)
-
-    def __len__(self) -> int:
-        return self.count
-
-    def add(self, tp: TopicPartition, batch: memoryview, header: BatchHeader, position: int) -> None:
-        """All records of a batch from offset `position` on, or none if it cannot be read."""
-        if header.record_count >= _MANY:
-            piece = read_columns([(batch, header)], with_headers=self.with_headers)
-            piece = piece.since(position) if header.base_offset < position else piece
-            self._close()
-            self._pieces.append(piece)
-            self._count(tp, len(piece))
-            return
-        records = [r for some in _slices(tp, batch, header) for r in some]
-        if header.base_offset < position:
-            records = [r for r in records if r.offset >= position]
-        if not records:
-            return
-        first, last, count = records[0].offset, records[-1].offset, len(records)
-        if last - first + 1 == count:
-            self._offsets.append(np.arange(first, last + 1, dtype=np.int64))
-        else:  # compaction left gaps
-            self._offsets.append(np.fromiter((r.offset for r in records), np.int64, count))
-        self._timestamps += [r.timestamp for r in records]
-        self._keys += [r.key for r in records]
-        self._values += [r.value for r in records]
-        if self.with_headers:
-            self._headers += [[{"key": k, "value": v} for k, v in r.headers] for r in records]
-        self._count(tp, len(records))
-
-    def _count(self, tp: TopicPartition, count: int) -> None:
-        if not count:
-            return
-        self.count += count
-        if self.runs and self.runs[-1][0] == tp:
-            count += self.runs.pop()[1]
-        self.runs.append((tp, count))
-
-    def _close(self) -> None:
-        """Make a piece of the small batches gathered so far."""
-        if self._offsets:
-            piece = ArrowColumns(
-                np.concatenate(self._offsets),
-                np.array(self._timestamps, np.int64),
-                np.empty(0, np.int32),  # nobody asks for it here
-                pa.array(self._keys, pa.binary()),
-                pa.array(self._values, pa.binary()),
-                pa.array(self._headers, HEADERS) if self.with_headers else None,
-            )
-            self._pieces.append(piece)
-            for column in (self._offsets, self._timestamps, self._keys, self._values, self._headers):
-                column.clear()
-
-    def batch(self) -> pa.RecordBatch:
-        """Columns topic, partition, offset, timestamp (ms), key, value and, if asked for, headers."""
-        self._close()
-        pieces = self._pieces
-        topics = [pa.repeat(pa.scalar(tp.topic), n) for tp, n in self.runs]
-        numbers = [pa.repeat(pa.scalar(tp.partition, pa.int32()), n) for tp, n in self.runs]
-        columns = {
-            "topic": _joined(topics, pa.string()),
-            "partition": _joined(numbers, pa.int32()),
-            "offset": _joined([pa.array(p.offsets) for p in pieces], pa.int64()),
-            "timestamp": _joined([pa.array(p.timestamps) for p in pieces], pa.int64()).cast(pa.timestamp("ms", "UTC")),
-            "key": _joined([p.keys for p in pieces], pa.binary()),
-            "value": _joined([p.values for p in pieces], pa.binary()),
-        }
-        if self.with_headers:
-            columns["headers"] = _joined([_without_null(p.headers) for p in pieces], HEADERS)
-        return pa.RecordBatch.from_pydict(columns)
-
-
-def _joined(arrays: list[Any], kind: Any) -> Any:
-    return pa.concat_arrays(arrays) if arrays else pa.array([], kind)
-
-
-def _without_null(headers: Any) -> Any:
-    """A record without headers has an empty list here."""
-    if headers is None or not headers.null_count:
-        return headers
-    return pc.if_else(headers.is_null(), pa.scalar([], HEADERS), headers)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from itertools import islice
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
-from actors.client.consumer.decode import Columns, Deserializer, next_batch, read_batch
+from actors.client.consumer.decode import Deserializer, next_batch, read_batch
 from actors.client.consumer.fetcher import NO_OFFSET, TRUNCATED
 from actors.client.consumer.positions import Chunk, PartitionState, Positions
 from actors.client.error_codes import error_for
@@ -19,9 +19,22 @@ from actors.client.errors import (
     TopicAuthorizationFailedError,
 )
 from actors.client.records import ConsumerRecord, TopicPartition
+from actors.log.batch import BatchHeader
 from actors.wire.errors import ErrorCode as Code
 
 Records = dict[TopicPartition, list[ConsumerRecord]]
+
+
+class Gathering(Protocol):
+    """Where whole batches go; its length is the number of records."""
+
+    def __len__(self) -> int: ...
+
+    def add(self, tp: TopicPartition, batch: memoryview, header: BatchHeader, position: int) -> None:
+        """Take the records of a batch from offset `position` on. Raises KafkaError, and then takes none."""
+
+
+G = TypeVar("G", bound=Gathering)
 
 
 class Drain:
@@ -77,31 +90,30 @@ class Drain:
                 break
         return found
 
-    def take_columns(self, limit: int, *, with_headers: bool) -> Columns:
+    def take_batches(self, limit: int, into: G) -> G:
         """Whole batches until there are at least `limit` records. Errors wait as in `take`."""
-        columns = Columns(with_headers)
         for state in self._in_turn():
             if state.ready is not None and state.position is not None:
                 # poll() stopped within a batch: whole batches begin with the same one, fetched again.
                 self._jump(state, state.position, state.epoch)
-            while len(columns) < limit and (chunk := self._front(state, quiet=len(columns) > 0)) is not None:
+            while len(into) < limit and (chunk := self._front(state, quiet=len(into) > 0)) is not None:
                 assert state.position is not None
                 try:
                     batch = next_batch(chunk, state.position, committed=self._committed, check=self._check)
                     if batch is None:
                         self._finish(state, chunk)
                         continue
-                    columns.add(state.tp, *batch, state.position)
+                    into.add(state.tp, *batch, state.position)
                 except KafkaError:
-                    if len(columns):
-                        return columns
+                    if len(into):
+                        return into
                     raise
                 chunk.batches.popleft()
                 state.position = batch[1].next_offset
                 state.epoch = batch[1].leader_epoch
-            if len(columns) >= limit:
+            if len(into) >= limit:
                 break
-        return columns
+        return into
 
     def meet_error(self, state: PartitionState) -> None:
         """If an error stands in place of the partition's next records: begin elsewhere as the policy says, or raise."""

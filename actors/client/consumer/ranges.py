@@ -26,6 +26,7 @@ from actors.client.errors import (
     ClosedError,
     ConfigurationError,
     CorruptMessageError,
+    DataLossError,
     KafkaError,
     KafkaTimeoutError,
     LeaderNotAvailableError,
@@ -67,10 +68,6 @@ class OffsetRange:
     def size(self) -> int:
         """How many offsets it spans; there may be fewer records."""
         return max(0, self.until_offset - self.from_offset)
-
-
-class DataLossError(KafkaError):
-    """Offsets that were to be read are not in the log (any more)."""
 
 
 def range_schema(headers: bool = False) -> pa.Schema:

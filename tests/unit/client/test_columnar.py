@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.client import TopicPartition
+from actors.client.consumer.arrow_batches import Columns
 from actors.client.consumer.columnar import HEADERS, read_columns
-from actors.client.consumer.decode import Columns
 from actors.client.errors import CorruptMessageError, SerializationError
 from actors.client.producer.bulk import rows_of, seal
 from actors.client.producer.partitioning import murmur2_of, partitions_for_keys
