@@ -12,6 +12,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -21,6 +22,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from actors.controller.actor import Controller, ControllerSpec, Listeners, port_setting
 from actors.links.group_status import GroupStatus
+from actors.links.status import ClusterStatus
 from actors.preparation import check_ports, chosen_port, effective_config, prepare_folder, socket_dir, warn_if_open
 from actors.runtime import ray_runtime
 from actors.runtime.process import code_version, last_line
@@ -183,8 +185,11 @@ class Cluster:
         return str(ray.get_runtime_context().gcs_address)
 
     def status(self) -> dict[str, Any]:
-        """Brokers, shard processes, their Ray nodes, pids, epochs and load."""
-        found: dict[str, Any] = ray.get(self._controller.status.remote(), timeout=10)
+        """Brokers, shard processes, their Ray nodes, pids, epochs and load: `ClusterStatus` as plain values."""
+        return asdict(self._status())
+
+    def _status(self) -> ClusterStatus:
+        found: ClusterStatus = ray.get(self._controller.status.remote(), timeout=10)
         return found
 
     def group_status(self, group_id: str, broker_id: int) -> GroupStatus | None:
@@ -215,12 +220,12 @@ class Cluster:
 
     def broker_pids(self) -> dict[int, int]:
         """Process id of each living broker."""
-        return {b["id"]: b["pid"] for b in self.status()["brokers"] if b["pid"]}
+        return {broker.id: broker.pid for broker in self._status().brokers if broker.pid}
 
     def shard_pids(self) -> dict[int, int]:
         """Process id by offsets partition, of the partitions that have a process."""
-        shards = (shard for broker in self.status()["brokers"] for shard in broker.get("shards", ()))
-        return {shard["partition"]: shard["pid"] for shard in shards if shard["partition"] >= 0}
+        shards = (shard for broker in self._status().brokers for shard in broker.shards)
+        return {shard.partition: shard.pid for shard in shards if shard.partition >= 0}
 
     def check(self) -> None:
         """Raises ClusterError if the controller is gone for good. Takes a second at most."""

@@ -6,15 +6,14 @@ with a new epoch; `start` and `stop` may be called again without harm.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from typing import Any
 
 import ray
 
 from actors.broker.server import BrokerServer
 from actors.broker.spec import BrokerSpec
 from actors.links.group_status import GroupStatus
+from actors.links.status import BrokerReport, ShardStatus
 from actors.runtime.process import LoopThread, check_code_version, log_to, settle_memory
 
 _DESCRIBE_SECONDS = 2.0
@@ -27,8 +26,8 @@ async def _start(spec: BrokerSpec, find_controller: Callable[[], tuple[str, int,
     return server
 
 
-async def _status(server: BrokerServer) -> dict[str, Any]:
-    return server.status()  # on the loop, where nothing changes meanwhile
+async def _shards(server: BrokerServer) -> tuple[ShardStatus, ...]:
+    return tuple(server.shards.status())  # on the loop, where nothing changes meanwhile
 
 
 # No method of an actor class may be a coroutine: Ray would then run all of them on one loop, one at a time.
@@ -45,11 +44,11 @@ class Broker:
         self._thread = LoopThread("coterie-broker")
         self._server: BrokerServer | None = None
 
-    def start(self) -> dict[str, Any]:
-        """Recover, listen and register. Raises StartError or DataDirError with the fix in its text."""
+    def start(self) -> int:
+        """Recover, listen and register; the port. Raises StartError or DataDirError with the fix in its text."""
         if self._server is None:
             self._server = self._thread.call(_start(self._spec, self._find_controller))
-        return {"pid": os.getpid(), "port": self._server.port}
+        return self._server.port
 
     def _find_controller(self) -> tuple[str, int, bytes]:
         try:
@@ -59,13 +58,10 @@ class Broker:
             raise ConnectionError(str(error)) from error
         return host, port, secret
 
-    def status(self) -> dict[str, Any]:
-        """This broker and its shards."""
-        if self._server is None:
-            return {"broker_id": self._spec.broker_id, "pid": os.getpid(), "load": {}, "shards": []}
-        found = self._thread.call(_status(self._server), 5)
-        found["node_id"] = ray.get_runtime_context().get_node_id()
-        return found
+    def status(self) -> BrokerReport:
+        """This broker and its shards. Raises TimeoutError if its loop is busy for 5 s."""
+        shards = () if self._server is None else self._thread.call(_shards(self._server), 5)
+        return BrokerReport(self._spec.broker_id, ray.get_runtime_context().get_node_id(), shards)
 
     def group_status(self, group_id: str) -> GroupStatus | None:
         """What a shard of ours knows of a group; None if it knows none, or is not ours. Raises TimeoutError."""

@@ -11,7 +11,6 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -153,16 +152,6 @@ class BrokerServer:
         self.housekeeper.stop()
         self.shards.close()
         self.replicas.close()
-
-    def status(self) -> dict[str, Any]:
-        """This broker and its shards, for `coterie status`."""
-        return {
-            "broker_id": self.spec.broker_id,
-            "pid": os.getpid(),
-            "port": self.port,
-            "load": asdict(self.front_door.load()),
-            "shards": [asdict(row) for row in self.shards.status()],
-        }
 
 
 def _open_logs(spec: BrokerSpec, config: BrokerConfig, cluster_id: str, metadata: ClusterMetadata) -> DataDir:

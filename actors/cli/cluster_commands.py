@@ -151,7 +151,7 @@ def status(ray_address: str | None, name: str, data_dir: str, output_format: str
     rows = [_controller_row(found)]
     for broker in found["brokers"]:
         rows.append(_broker_row(broker))
-        rows += [_shard_row(broker, shard) for shard in broker.get("shards", ())]
+        rows += [_shard_row(broker, shard) for shard in broker["shards"]]
     emit(rows, ["role", "id", "state", "pid", "epoch", "address", "ray_node", "load"], output_format)
     if not any(broker["alive"] for broker in found["brokers"]):
         raise CliError(f"no broker of cluster {name} is alive; see {found['data_dir']}/logs")
@@ -180,7 +180,7 @@ def _broker_row(broker: dict[str, Any]) -> dict[str, Any]:
         "pid": broker["pid"],
         "epoch": broker["epoch"],
         "address": f"{broker['host']}:{broker['port']}",
-        "ray_node": (broker.get("node_id") or "")[:12],
+        "ray_node": broker["node_id"][:12],
         "load": figures,
     }
 
@@ -195,7 +195,7 @@ def _shard_row(broker: dict[str, Any], shard: dict[str, Any]) -> dict[str, Any]:
         "pid": shard["pid"],
         "epoch": shard["epoch"] if shard["partition"] >= 0 else None,
         "address": f"on broker {broker['id']}",
-        "ray_node": (broker.get("node_id") or "")[:12],
+        "ray_node": broker["node_id"][:12],
         "load": f"{groups} groups, {figures['counters']['offset_commits']} commits"
         if figures.get("counters")
         else None,

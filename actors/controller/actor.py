@@ -13,7 +13,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -25,6 +25,7 @@ from actors.controller.launcher import START_SECONDS, RayLauncher
 from actors.controller.metadata_log import MetadataLog
 from actors.controller.server import ControllerServer
 from actors.links.group_status import GroupStatus
+from actors.links.status import ClusterStatus
 from actors.log.files import write_atomically
 from actors.runtime.process import LoopThread, check_code_version, log_to
 from actors.settings import PLAINTEXT, BrokerConfig
@@ -259,17 +260,23 @@ class Controller:
         """(host, port) of each broker, by id. Not asked of the loop, which may stand still: it says that we live."""
         return [(b.host, b.port) for _, b in sorted(self._server.metadata.brokers.items())]
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> ClusterStatus:
         """The cluster as `coterie status` shows it."""
         found = self._ask(self._server.status)
-        found["name"] = self._spec.name
-        found["data_dir"] = self._spec.data_dir
-        by_id = {status["broker_id"]: status for status in self._launcher.statuses()}
-        for broker in found["brokers"]:
-            broker.update({k: v for k, v in by_id.get(broker["id"], {}).items() if k in ("shards", "node_id")})
-        found["controller_pid"] = os.getpid()
-        found["controller_node_id"] = ray.get_runtime_context().get_node_id()
-        return found
+        reports = {report.broker_id: report for report in self._launcher.statuses()}
+        return replace(
+            found,
+            brokers=tuple(
+                replace(broker, node_id=report.node_id, shards=report.shards)
+                if (report := reports.get(broker.id))
+                else broker
+                for broker in found.brokers
+            ),
+            name=self._spec.name,
+            data_dir=self._spec.data_dir,
+            controller_pid=os.getpid(),
+            controller_node_id=ray.get_runtime_context().get_node_id(),
+        )
 
     def group_status(self, broker_id: int, group_id: str) -> GroupStatus | None:
         """What a broker knows of a group that it coordinates, if anything."""

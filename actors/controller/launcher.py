@@ -18,6 +18,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from actors.broker.actor import Broker
 from actors.broker.spec import BrokerSpec
 from actors.links.group_status import GroupStatus
+from actors.links.status import BrokerReport
 from actors.offsets_partition.actor import OffsetsPartition
 from actors.runtime.liveness import Sight, look
 from actors.runtime.process import last_line
@@ -129,7 +130,7 @@ class RayLauncher:
 
     def _await_broker(self, broker_id: int, actor: Any) -> None:
         try:
-            started = self._started(actor)
+            port = self._started(actor)
         except Exception as error:
             if self._brokers.get(broker_id) is not actor:
                 return  # it was ended on purpose
@@ -145,10 +146,10 @@ class RayLauncher:
         if self._brokers.get(broker_id) is actor:
             self.errors.pop(broker_id, None)
             spec, node = self._specs[broker_id]
-            self._specs[broker_id] = (replace(spec, port=started["port"]), node)
+            self._specs[broker_id] = (replace(spec, port=port), node)
 
-    def _started(self, actor: Any) -> dict[str, Any]:
-        """What a broker's start returns. It may recover for as long as it takes, while its process answers.
+    def _started(self, actor: Any) -> int:
+        """The port of a broker, once it has started. It may recover for as long as it takes, while its process answers.
 
         GetTimeoutError when Ray does not start the process, or the process does not answer.
         """
@@ -158,8 +159,8 @@ class RayLauncher:
                 ray.get(actor.status.remote(), timeout=self.start_timeout_s)
             done, _ = ray.wait([ref], timeout=self.start_timeout_s / 2)
             if done:
-                found: dict[str, Any] = ray.get(ref)
-                return found
+                port: int = ray.get(ref)
+                return port
 
     def close_broker(self, broker_id: int) -> None:
         """Have a broker hand over what it leads, and close it. Raises RuntimeError. Not for the controller's loop."""
@@ -209,7 +210,7 @@ class RayLauncher:
             lifetime="detached",
             scheduling_strategy=NodeAffinitySchedulingStrategy(node.node_id, soft=False),
         ).remote(spec.socket_path, self._log_dir, f"shards-of-{broker_id}", self._version)
-        actor.describe.remote().future().add_done_callback(
+        actor.started.remote().future().add_done_callback(
             lambda future: self._work.put(partial(self._shard_started, broker_id, future))
         )
         actor.serve.remote()
@@ -252,7 +253,7 @@ class RayLauncher:
                 found = ray.get(actor.group_status.remote(group_id), timeout=5)
         return found
 
-    def statuses(self) -> list[dict[str, Any]]:
+    def statuses(self) -> list[BrokerReport]:
         """What the brokers say of themselves; those that do not answer in 2 s are left out."""
         asked = [actor.status.remote() for actor in list(self._brokers.values())]
         found, _ = ray.wait(asked, num_returns=len(asked), timeout=2) if asked else ([], [])

@@ -12,7 +12,7 @@ import secrets
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from actors.controller.decisions import topics
@@ -38,7 +38,6 @@ from actors.links.control import (
     Image,
     Join,
     Joined,
-    Load,
     WantSpares,
     Welcome,
 )
@@ -51,9 +50,10 @@ from actors.links.operations import (
     Quorum,
     Result,
 )
+from actors.links.status import BrokerStatus, ClusterStatus
 from actors.runtime.liveness import Silence
 from actors.settings import BrokerConfig
-from placement.metadata import broker_record
+from placement.metadata import BrokerInfo, broker_record
 
 log = logging.getLogger(__name__)
 
@@ -361,28 +361,16 @@ class ControllerServer:
 
     # --- status ---
 
-    def status(self) -> dict[str, Any]:
-        """What `coterie status` shows of brokers."""
-        return {
-            "cluster_id": self.metadata.cluster_id,
-            "controller_epoch": self.metadata.controller_epoch,
-            "brokers": [
-                {
-                    "id": b.id,
-                    "host": b.host,
-                    "port": b.port,
-                    "rack": b.rack,
-                    "epoch": b.epoch,
-                    "alive": b.alive,
-                    "pid": self._brokers[b.id].pid if b.id in self._brokers else None,
-                    "load": asdict(load) if (load := self._load(b.id)) is not None else {},
-                }
-                for _, b in sorted(self.metadata.brokers.items())
-            ],
-        }
+    def status(self) -> ClusterStatus:
+        """What the controller knows of its brokers."""
 
-    def _load(self, broker_id: int) -> Load | None:
-        return self._brokers[broker_id].load if broker_id in self._brokers else None
+        def row(broker: BrokerInfo) -> BrokerStatus:
+            session = self._brokers.get(broker.id)
+            pid, load = (None, None) if session is None else (session.pid, session.load)
+            return BrokerStatus(broker.id, broker.host, broker.port, broker.rack, broker.epoch, broker.alive, pid, load)
+
+        brokers = tuple(row(broker) for _, broker in sorted(self.metadata.brokers.items()))
+        return ClusterStatus(self.metadata.cluster_id, self.metadata.controller_epoch, brokers)
 
     def quorum(self, now_ms: int) -> Quorum:
         """Where the metadata log ends, and how far each broker here has it, at `now_ms` wall time."""

@@ -7,7 +7,6 @@ and has the controller start another, which loads the log again; Ray never resta
 from __future__ import annotations
 
 import os
-from typing import Any
 
 import ray
 import uvloop
@@ -35,10 +34,8 @@ class OffsetsPartition:
         self._socket_path = socket_path
         self._version = version
 
-    def describe(self) -> dict[str, Any]:
-        """Whose process this is."""
-        context = ray.get_runtime_context()
-        return {"pid": os.getpid(), "node_id": context.get_node_id(), "actor_id": context.get_actor_id()}
+    def started(self) -> None:
+        """Answered once the process runs."""
 
     def serve(self) -> None:
         """Serve until no broker is left; that ends the process, so nobody sees this return.

@@ -262,7 +262,7 @@ def test_what_the_loop_changes_is_read_on_the_loop(
         controller._server.log.append([broker_record(BrokerInfo(0, "h", 1, None, epoch))])
 
     registered(0)
-    assert controller.status()["brokers"][0]["id"] == 0
+    assert controller.status().brokers[0].id == 0
     controller._wait_for_brokers(1.0, [0])
     monkeypatch.setattr(RayLauncher, "close_broker", lambda launcher, broker_id: registered(1))
     controller.restart_broker(0, 1.0)

@@ -182,7 +182,7 @@ def test_a_process_that_registers_twice_replaces_its_older_connection(tmp_path: 
             assert newer.epoch == older.epoch
             assert c.metadata.brokers[0].alive
             assert c.launcher.killed == []
-            assert c.server.status()["brokers"][0]["pid"] == 1000
+            assert c.server.status().brokers[0].pid == 1000
 
     run(test())
 
@@ -358,7 +358,7 @@ def test_a_silent_broker_is_hung_up_on_killed_and_succeeded(tmp_path: Path) -> N
             assert c.launcher.killed == [0]
             assert talker.of(Confirmed), "heartbeats are answered: that is the broker's lease"
             assert not talker.lost.is_set()
-            assert c.server.status()["brokers"][1]["load"]["connections"] == 3
+            assert c.server.status().brokers[1].load == Load(connections=3, requests=4)
             talking.cancel()
 
     run(test())
@@ -906,7 +906,7 @@ def test_a_stopping_controller_starts_nobody_again(tmp_path: Path) -> None:
             c.server.stopping = True
             broker.hang_up()
             c.server.start_failed(0)
-            await until(lambda: c.server.status()["brokers"][0]["pid"] is None)
+            await until(lambda: c.server.status().brokers[0].pid is None)
             assert c.launcher.started == []
 
     run(test())

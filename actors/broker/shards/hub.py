@@ -17,7 +17,7 @@ from actors.broker.connection import Connection
 from actors.broker.context import BrokerContext
 from actors.broker.led import LedPartitions
 from actors.broker.shards.appending import Appending
-from actors.broker.shards.link import LinkState, Question, ShardLink, ShardStatus
+from actors.broker.shards.link import LinkState, Question, ShardLink
 from actors.broker.shards.loading import Loading
 from actors.broker.shards.partitions import Groups, Partitions
 from actors.broker.shards.processes import Processes
@@ -27,6 +27,7 @@ from actors.broker.shards.topics import TopicNews
 from actors.broker.slots import Slot
 from actors.links.group_status import GroupStatus
 from actors.links.relay import PAYLOADS, Figures, Greeting, Kind, RelayProtocol
+from actors.links.status import ShardStatus
 from actors.wire.api_keys import ApiKey
 from actors.wire.errors import ErrorCode
 from actors.wire.framing import encode_request

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
 
 from actors.broker.slots import Slot
@@ -107,14 +106,3 @@ class ShardLink:
         if self.state not in _FROM[state]:
             raise LinkStateError(f"shard pid {self.pid} cannot become {state.value}: it is {self.state.value}")
         self.state = state
-
-
-@dataclass(slots=True)
-class ShardStatus:
-    """A row of `coterie status`."""
-
-    partition: int
-    pid: int
-    state: str
-    epoch: int
-    figures: Figures | None = None

@@ -1,0 +1,61 @@
+"""What the processes of a cluster say of themselves to who asks by Ray: `coterie status`, `Cluster.status`.
+
+Ray pickles it. `Cluster.status` hands it out as plain values; `coterie status --output json` prints the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from actors.links.control import Load
+from actors.links.relay import Figures
+
+
+@dataclass(frozen=True, slots=True)
+class ShardStatus:
+    """A process that has an offsets partition, or waits for one (partition -1)."""
+
+    partition: int
+    pid: int
+    state: str
+    epoch: int
+    figures: Figures | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerReport:
+    """What a broker says of itself."""
+
+    broker_id: int
+    node_id: str
+    """Of its Ray node."""
+    shards: tuple[ShardStatus, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerStatus:
+    """A broker as the controller knows it, and what the broker says of itself, if it answered."""
+
+    id: int
+    host: str
+    port: int
+    rack: str | None
+    epoch: int
+    alive: bool
+    pid: int | None
+    load: Load | None
+    node_id: str = ""
+    shards: tuple[ShardStatus, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterStatus:
+    """A whole cluster. The last four fields are the controller process's own."""
+
+    cluster_id: str
+    controller_epoch: int
+    brokers: tuple[BrokerStatus, ...]
+    name: str = ""
+    data_dir: str = ""
+    controller_pid: int = 0
+    controller_node_id: str = ""
