@@ -13,7 +13,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -24,6 +24,7 @@ from actors.client.consumer.drain import by_topic
 from actors.client.errors import CommitFailedError, KafkaTimeoutError, RebalanceInProgressError, RetriableError
 from actors.client.records import OffsetAndMetadata
 from actors.errors import CoterieError
+from actors.links.member_report import MemberReport
 
 log = logging.getLogger(__name__)
 
@@ -132,7 +133,7 @@ class MemberLoop:
         self._handling_since: float | None = None
         self._state = "Starting"
         self._error: BaseException | None = None
-        self._seen: dict[str, Any] = {"member_id": "", "generation_id": -1, "assignment": []}
+        self._seen = MemberReport()
         options = dict(spec.options)
         options.setdefault("auto_offset_reset", "earliest")
         self._begins_at_end = options["auto_offset_reset"] == "latest"
@@ -197,11 +198,11 @@ class MemberLoop:
     def _look(self) -> None:
         """Note what `report` says of the membership; the consumer itself is for this thread alone."""
         group = self.consumer.group_metadata()
-        self._seen = {
-            "member_id": group.member_id,
-            "generation_id": group.generation_id,
-            "assignment": sorted([p.topic, p.partition] for p in self.consumer.assignment()),
-        }
+        self._seen = MemberReport(
+            member_id=group.member_id,
+            generation_id=group.generation_id,
+            assignment=tuple(sorted((p.topic, p.partition) for p in self.consumer.assignment())),
+        )
 
     def _handle(self, partition: TopicPartition, records: Any, *, fresh: bool) -> int | None:
         """The offset of the first record that has to wait for another poll; None if none has."""
@@ -392,17 +393,17 @@ class MemberLoop:
         """End `run` after the record in hand."""
         self._stop.set()
 
-    def report(self) -> dict[str, Any]:
-        """How this member is doing; plain values."""
+    def report(self) -> MemberReport:
+        """How this member is doing."""
         since = self._handling_since
-        return {
-            **self._seen,
-            "state": self._state,
-            "error": str(self._error) if self._error is not None else None,
-            "handled": self._handled,
-            "dead_letters": self._dead_letters,
-            "handling_ms": 0 if since is None else int((time.monotonic() - since) * 1000),
-        }
+        return replace(
+            self._seen,
+            state=self._state,
+            error=str(self._error) if self._error is not None else None,
+            handled=self._handled,
+            dead_letters=self._dead_letters,
+            handling_ms=0 if since is None else int((time.monotonic() - since) * 1000),
+        )
 
 
 def _applied(function: Deserializer | None, data: bytes | None) -> Any:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import json
 import logging
 import os
 import socket
@@ -32,6 +31,7 @@ import ray
 from actors.client import Admin
 from actors.client.errors import KafkaError
 from actors.errors import CoterieError
+from actors.links.member_report import MemberAddress, MemberReport, ReportError
 from actors.members.handler_member import DESERIALIZERS, MAX_BATCH_RECORDS, BatchFormat, MemberLoop, MemberSpec
 from actors.runtime.process import check_code_version, code_version, last_line
 
@@ -60,19 +60,13 @@ class ConsumerActor:
         self._member = MemberLoop(spec, handler)
         self._thread = threading.Thread(target=self._member.run, name="coterie-member", daemon=True)
 
-    def start(self) -> dict[str, Any]:
-        """Begin to consume. Returns where the report is to be had: host, port, and whose process this is."""
+    def start(self) -> MemberAddress:
+        """Begin to consume; where the reports are to be had."""
         host = ray.util.get_node_ip_address()
         listener = socket.create_server((host, 0))
         threading.Thread(target=self._serve_reports, args=(listener,), name="coterie-report", daemon=True).start()
         self._thread.start()
-        context = ray.get_runtime_context()
-        return {
-            "host": host,
-            "port": listener.getsockname()[1],
-            "pid": os.getpid(),
-            "node_id": context.get_node_id(),
-        }
+        return MemberAddress(host, listener.getsockname()[1], os.getpid(), ray.get_runtime_context().get_node_id())
 
     def _serve_reports(self, listener: socket.socket) -> None:
         while True:
@@ -82,7 +76,7 @@ class ConsumerActor:
     def _report_to(self, connection: socket.socket) -> None:
         with contextlib.suppress(OSError), connection:
             while True:
-                connection.sendall(json.dumps(self._member.report()).encode() + b"\n")
+                connection.sendall(self._member.report().encode())
                 time.sleep(_REPORT_SECONDS)
 
     def call(self, method: str, *arguments: Any) -> Any:
@@ -122,7 +116,7 @@ class _Slot:
     actor: Any = None
     pid: int = 0
     node_id: str = ""
-    report: dict[str, Any] = field(default_factory=dict)
+    report: MemberReport = field(default_factory=MemberReport)
     handled_before: int = 0
     dead_letters_before: int = 0
     restarts: int = -1
@@ -254,9 +248,9 @@ class ConsumerPool:
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         with self._changed:
             while True:
-                failed = next((slot for slot in self._slots.values() if slot.report.get("state") in _FAILED), None)
+                failed = next((slot for slot in self._slots.values() if slot.report.state in _FAILED), None)
                 if failed is not None:
-                    raise PoolError(f"member {failed.number} has stopped: {failed.report['error']}")
+                    raise PoolError(f"member {failed.number} has stopped: {failed.report.error}")
                 if until is not None and until():
                     return True
                 left = None if deadline is None else deadline - time.monotonic()
@@ -305,15 +299,15 @@ class ConsumerPool:
                 with self._changed:
                     of_ray = isinstance(error, ray.exceptions.RayError)
                     reason = last_line(error) if of_ray else f"{type(error).__name__}: {error}"
-                    slot.report = {"state": "Failed" if given_up else "Starting", "error": reason}
+                    slot.report = MemberReport("Failed" if given_up else "Starting", reason)
                     self._changed.notify_all()
                 if given_up:  # a handler that cannot even be made, most likely: `wait` says so
                     return
                 continue
             failed_starts = 0
-            with contextlib.suppress(OSError, ValueError), connection:  # a last report may be cut short
+            with contextlib.suppress(OSError, ReportError), connection:  # a last report may be cut short
                 self._read(slot, connection)
-            if slot.report.get("state") == "Failed":
+            if slot.report.state == "Failed":
                 # Nobody comes back under this name: the others would wait for it as long as its session lasts.
                 self._remove_members([slot.instance_id])
                 return
@@ -332,32 +326,32 @@ class ConsumerPool:
         with self._lock:
             if slot.retiring.is_set():
                 raise ConnectionError("the pool does not want this member any more")
-            slot.handled_before += slot.report.get("handled", 0)
-            slot.dead_letters_before += slot.report.get("dead_letters", 0)
-            slot.report = {}
+            slot.handled_before += slot.report.handled
+            slot.dead_letters_before += slot.report.dead_letters
+            slot.report = MemberReport()
             actor = slot.actor = self._actor_class.remote(member, self._handler, code_version())
             slot.restarts += 1
             slot.started_at = time.monotonic()
-        where = ray.get(actor.start.remote(), timeout=_START_SECONDS)
+        where: MemberAddress = ray.get(actor.start.remote(), timeout=_START_SECONDS)
         with self._lock:
-            slot.pid, slot.node_id = where["pid"], where["node_id"]
-        return socket.create_connection((where["host"], where["port"]), timeout=10)
+            slot.pid, slot.node_id = where.pid, where.node_id
+        return socket.create_connection((where.host, where.port), timeout=10)
 
     def _read(self, slot: _Slot, connection: socket.socket) -> None:
         connection.settimeout(_SILENCE_SECONDS)  # a machine that vanishes sends no end of its connections
         for line in connection.makefile("rb"):
-            report = json.loads(line)
+            report = MemberReport.decode(line)
             with self._changed:
                 slot.report = report
                 self._changed.notify_all()
-            if report["state"] == "Failed":
+            if report.state == "Failed":
                 return
-            if report["handling_ms"] > self._max_poll_interval_ms:
+            if report.handling_ms > self._max_poll_interval_ms:
                 log.warning(
                     "slot %d of group %s: the handler has run for %d ms, longer than max_poll_interval_ms=%d: replaced",
                     slot.number,
                     self.group_id,
-                    report["handling_ms"],
+                    report.handling_ms,
                     self._max_poll_interval_ms,
                 )
                 return
@@ -408,12 +402,12 @@ def _status(slot: _Slot) -> MemberStatus:
         slot=slot.number,
         pid=slot.pid,
         node_id=slot.node_id,
-        state=report.get("state", "Starting"),
-        error=report.get("error"),
-        member_id=report.get("member_id", ""),
-        generation_id=report.get("generation_id", -1),
-        assignment=tuple((topic, partition) for topic, partition in report.get("assignment", ())),
-        handled=slot.handled_before + report.get("handled", 0),
-        dead_letters=slot.dead_letters_before + report.get("dead_letters", 0),
+        state=report.state,
+        error=report.error,
+        member_id=report.member_id,
+        generation_id=report.generation_id,
+        assignment=report.assignment,
+        handled=slot.handled_before + report.handled,
+        dead_letters=slot.dead_letters_before + report.dead_letters,
         restarts=max(slot.restarts, 0),
     )

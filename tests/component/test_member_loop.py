@@ -13,6 +13,7 @@ import pytest
 
 from actors.client import ConsumerRecord, OffsetAndMetadata, TopicPartition
 from actors.client.errors import CommitFailedError, ConfigurationError, KafkaTimeoutError, RebalanceInProgressError
+from actors.links.member_report import MemberReport
 from actors.members.handler_member import HandlerFailedError, MemberLoop, MemberSpec
 from actors.wire import messages as m
 from tests.support.client_broker import ScriptedBroker, broker
@@ -187,7 +188,7 @@ class Member:
         self.sleeps.append(seconds)
         self.on_sleep()
 
-    def run(self) -> dict[str, Any]:
+    def run(self) -> MemberReport:
         self.loop.run()
         return self.loop.report()
 
@@ -231,7 +232,7 @@ def test_records_are_handed_over_one_by_one_in_order_and_committed_after() -> No
     assert handler.handled == [b"v5", b"v6", b"v9"]
     assert member.committed == {T0: 7, T1: 10}
     assert member.log[-1] == "consumer closed"
-    assert (report["state"], report["handled"], report["error"]) == ("Stopped", 3, None)
+    assert (report.state, report.handled, report.error) == ("Stopped", 3, None)
 
 
 def test_the_consumer_is_told_never_to_commit_by_itself() -> None:
@@ -338,7 +339,7 @@ def test_while_a_start_cannot_be_committed_its_records_wait(error: Exception) ->
     member.consumer.commit_error = error
     report = member.run()
     assert [entry[0] for entry in member.log[3:-1]] == ["commit", "fetch offsets", "commit", "resume"]
-    assert report["state"] == "Stopped"
+    assert report.state == "Stopped"
 
 
 def test_starts_are_nobodys_business_where_nothing_can_be_passed_over() -> None:
@@ -362,7 +363,7 @@ def test_what_comes_after_a_start_at_the_end_is_handled_though_its_first_member_
         thread.join(0.01)
     kafka.append("t", 0, b"after")
     thread.join(60)
-    assert first.report()["handled"] == 0
+    assert first.report().handled == 0
     kafka.append("t", 0, b"last")
     handled: list[bytes] = []
 
@@ -526,7 +527,7 @@ def test_a_commit_that_comes_too_late_at_a_revocation_does_not_stop_the_member(e
         {T1: [record(3, 1)]},
     ]
     report = member.run()
-    assert (report["state"], report["handled"]) == ("Stopped", 2)
+    assert (report.state, report.handled) == ("Stopped", 2)
 
 
 def test_a_handlers_hooks_are_called_and_commits_come_before_them() -> None:
@@ -574,7 +575,7 @@ def test_a_record_is_tried_again_with_growing_pauses() -> None:
     report = member.run()
     assert handler.handled == [b"v1", b"v2"]
     assert member.sleeps == [0.1, 0.2, 0.4]
-    assert (report["state"], report["handled"]) == ("Stopped", 2)
+    assert (report.state, report.handled) == ("Stopped", 2)
 
 
 def test_a_record_that_cannot_be_handled_stops_the_member_and_is_not_committed() -> None:
@@ -583,9 +584,9 @@ def test_a_record_that_cannot_be_handled_stops_the_member_and_is_not_committed()
     report = member.run()
     assert handler.handled == [b"v1"]
     assert member.committed == {T0: 2}
-    assert report["state"] == "Failed"
-    assert "t-0 offset 2" in report["error"]
-    assert "cannot do b'v2'" in report["error"]
+    assert report.state == "Failed"
+    assert "t-0 offset 2" in report.error
+    assert "cannot do b'v2'" in report.error
     assert handler.calls == 1 + 3
     assert member.consumer.closed == 1
 
@@ -594,8 +595,8 @@ def test_a_member_has_failed_when_what_it_has_done_is_committed() -> None:
     """Its supervisor then removes it from the group; a commit after that would be refused."""
     seen: list[str] = []
     member = Member(Flaky(v2=99).one, [{T0: [record(1), record(2)]}], max_retries=0)
-    member.consumer.on_close = lambda: seen.append(member.loop.report()["state"])
-    assert member.run()["state"] == "Failed"
+    member.consumer.on_close = lambda: seen.append(member.loop.report().state)
+    assert member.run().state == "Failed"
     assert seen == ["Failing"]
 
 
@@ -614,7 +615,7 @@ def test_stopping_while_a_record_fails_leaves_it_for_its_next_owner() -> None:
     report = member.run()
     assert handler.handled == [b"v1"]
     assert member.committed == {T0: 2}
-    assert report["state"] == "Stopped"
+    assert report.state == "Stopped"
 
 
 def test_a_handler_that_ends_its_process_is_seen_to_have_failed() -> None:
@@ -622,7 +623,7 @@ def test_a_handler_that_ends_its_process_is_seen_to_have_failed() -> None:
         raise SystemExit(3)
 
     report = Member(leave, [{T0: [record(1)]}]).run()
-    assert report["state"] == "Failed"
+    assert report.state == "Failed"
 
 
 def test_the_error_travels_between_processes() -> None:
@@ -664,7 +665,7 @@ def test_a_dead_letter_carries_the_record_and_where_it_came_from() -> None:
         ("coterie.error", b"RuntimeError: cannot do b'v2'"),
     ]
     assert member.producer_options["acks"] == "all"
-    assert (report["dead_letters"], report["handled"]) == (1, 2)
+    assert (report.dead_letters, report.handled) == (1, 2)
     stored = member.log.index("dead letter stored")
     assert not any(entry[1].get(T0, 0) > 2 for entry in member.log[:stored] if isinstance(entry[1], dict))
 
@@ -673,7 +674,7 @@ def test_a_dead_letter_that_cannot_be_stored_stops_the_member_before_the_commit(
     member = Member(Flaky(v1=99).one, [{T0: [record(1)]}], dead_letter_topic="dlq", max_retries=0)
     member.producer.error = KafkaTimeoutError("dlq is gone")
     report = member.run()
-    assert report["state"] == "Failed"
+    assert report.state == "Failed"
     assert member.committed == {}
 
 
@@ -698,7 +699,7 @@ def test_a_handler_gets_what_the_deserializers_made() -> None:
     member = Member(lambda each: seen.append((each.offset, each.key, each.value)), polls, options=options)
     report = member.run()
     assert seen == [(5, ("t", b"k5"), 5), (6, None, None)]
-    assert report["handled"] == 2
+    assert report.handled == 2
     assert not options.keys() & member.consumer.options.keys(), "the consumer would apply them too"
 
 
@@ -714,7 +715,7 @@ def test_a_dead_letter_is_the_record_as_it_was_before_its_deserializers() -> Non
     (letter,) = member.producer.sent
     assert (letter["key"], letter["value"]) == (b"k2", b"v2")
     assert dict(letter["headers"])["coterie.error"] == b"RuntimeError: cannot do 2"
-    assert (report["state"], report["dead_letters"]) == ("Stopped", 1)
+    assert (report.state, report.dead_letters) == ("Stopped", 1)
 
 
 @pytest.mark.parametrize("batch_format", ["record", "records"])
@@ -738,15 +739,15 @@ def test_a_record_on_which_the_deserializer_fails_is_tried_again_and_becomes_a_d
     assert [letter["value"] for letter in member.producer.sent] == [b"vX"]
     assert dict(member.producer.sent[0]["headers"])["coterie.error"].startswith(b"SerializationError: ")
     assert member.committed == {T0: 4}
-    assert report["state"] == "Stopped"
+    assert report.state == "Stopped"
     assert member.sleeps
 
 
 def test_without_a_dead_letter_topic_the_record_on_which_the_deserializer_fails_is_named() -> None:
     polls = [{T0: [record(1), record(2)._replace(value=b"vX")]}]
     report = Member(lambda _: None, polls, max_retries=0, options={"value_deserializer": number}).run()
-    assert report["state"] == "Failed"
-    assert "t-0 offset 2: SerializationError" in report["error"]
+    assert report.state == "Failed"
+    assert "t-0 offset 2: SerializationError" in report.error
 
 
 def test_what_is_no_deserializer_is_refused() -> None:
@@ -766,7 +767,7 @@ def test_a_batch_is_of_one_partition() -> None:
     )
     report = member.run()
     assert seen == [[(0, 1), (0, 2)], [(1, 1)]]
-    assert report["handled"] == 3
+    assert report.handled == 3
 
 
 def test_a_failing_batch_is_taken_apart_to_find_the_bad_record() -> None:
@@ -777,7 +778,7 @@ def test_a_failing_batch_is_taken_apart_to_find_the_bad_record() -> None:
     assert handler.handled == [b"v1", b"v2", b"v4", b"v5"]
     assert [letter["value"] for letter in member.producer.sent] == [b"v3"]
     assert member.committed == {T0: 6}
-    assert (report["handled"], report["dead_letters"]) == (4, 1)
+    assert (report.handled, report.dead_letters) == (4, 1)
 
 
 def test_a_bad_record_in_a_batch_stops_the_member_with_all_before_it_committed() -> None:
@@ -786,7 +787,7 @@ def test_a_bad_record_in_a_batch_stops_the_member_with_all_before_it_committed()
     report = member.run()
     assert handler.handled == [b"v1", b"v2"]
     assert member.committed == {T0: 3}
-    assert "t-0 offset 3" in report["error"]
+    assert "t-0 offset 3" in report.error
 
 
 def test_stopping_while_a_batch_is_taken_apart_commits_nothing_that_was_not_handled() -> None:
@@ -797,7 +798,7 @@ def test_stopping_while_a_batch_is_taken_apart_commits_nothing_that_was_not_hand
     report = member.run()
     assert handler.handled == []
     assert member.committed == {}
-    assert report["state"] == "Stopped"
+    assert report.state == "Stopped"
 
 
 # --- Arrow ---
@@ -825,7 +826,7 @@ def test_arrow_batches_are_handed_over_by_partition() -> None:
     report = member.run()
     assert seen == [([0, 0], [b"a", b"b"]), ([1], [b"c"])]
     assert member.committed == {T0: 7, T1: 3}
-    assert report["handled"] == 3
+    assert report.handled == 3
 
 
 def test_a_bad_row_of_an_arrow_batch_becomes_a_dead_letter() -> None:
@@ -896,12 +897,12 @@ def test_a_report_says_what_is_owned_and_how_long_the_handler_has_run() -> None:
     thread = threading.Thread(target=member.loop.run)
     thread.start()
     assert inside.wait(60)
-    while (report := member.loop.report())["handling_ms"] < 20:
+    while (report := member.loop.report()).handling_ms < 20:
         assert thread.is_alive()
-    assert report["state"] == "Running"
-    assert (report["member_id"], report["generation_id"]) == ("member-1", 4)
-    assert report["assignment"] == [["t", 0], ["t", 1]]
-    assert report["handled"] == 1
+    assert report.state == "Running"
+    assert (report.member_id, report.generation_id) == ("member-1", 4)
+    assert report.assignment == (("t", 0), ("t", 1))
+    assert report.handled == 1
     go_on.set()
     thread.join(60)
-    assert member.loop.report()["handling_ms"] == 0
+    assert member.loop.report().handling_ms == 0

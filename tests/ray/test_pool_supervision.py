@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import socket
 import threading
-from typing import Any
 
+from actors.links.member_report import MemberReport
 from actors.members.handler_member import MemberSpec
 from actors.members.pool import ConsumerPool, _Slot
 
@@ -14,7 +13,7 @@ from actors.members.pool import ConsumerPool, _Slot
 class Pool(ConsumerPool):
     """A pool whose one actor is a socket that says what the test wants."""
 
-    def __init__(self, *reports: dict[str, Any]) -> None:
+    def __init__(self, *reports: MemberReport) -> None:
         self._spec = MemberSpec(("t",), "g", "host:1")
         self._max_poll_interval_ms = 300_000
         self._lock = threading.RLock()
@@ -26,7 +25,7 @@ class Pool(ConsumerPool):
         ours, theirs = socket.socketpair()
         with theirs:
             for report in self._reports:
-                theirs.sendall(json.dumps({"handling_ms": 0, **report}).encode() + b"\n")
+                theirs.sendall(report.encode())
         return ours
 
     def _remove_members(self, instance_ids: list[str]) -> None:
@@ -35,8 +34,8 @@ class Pool(ConsumerPool):
 
 def test_a_member_that_failed_for_good_leaves_the_group() -> None:
     """As a static member it would keep its partitions, and every rebalance waiting, until its session ends."""
-    pool = Pool({"state": "Running"}, {"state": "Failed", "error": "bad record"})
+    pool = Pool(MemberReport("Running"), MemberReport("Failed", "bad record"))
     slot = _Slot(0, "g-1-0")
     pool._supervise(slot)
     assert pool.removed == ["g-1-0"]
-    assert slot.report["state"] == "Failed"
+    assert slot.report.state == "Failed"

@@ -227,7 +227,7 @@ def test_a_handler_that_runs_longer_than_the_session_blocks_no_heartbeat(kafka, 
     finally:
         loop.stop()
         thread.join()
-    assert loop.report()["error"] is None
+    assert loop.report().error is None
     assert kafka.committed[T0] == 1
     assert kafka.generation == 1, "it cost a rebalance"
 
