@@ -20,7 +20,6 @@ from placement.metadata import ClusterMetadata
 log = logging.getLogger(__name__)
 
 _HEAD = struct.Struct(">II")
-_SNAPSHOT_EVERY = 10_000
 _LOCK_POLL_SECONDS = 0.05
 FORMAT_VERSION = 1
 
@@ -34,11 +33,13 @@ class MetadataLog:
 
     A damaged record before the tail is refused: what stands behind it was told to others.
 
-    One process has it at a time; a dying one is waited for, up to `lock_timeout_s`.
+    One process has it at a time; a dying one is waited for, up to `lock_timeout_s`. After `snapshot_every` records
+    it is long.
     """
 
-    def __init__(self, path: Path, lock_timeout_s: float = 10.0) -> None:
+    def __init__(self, path: Path, lock_timeout_s: float = 10.0, snapshot_every: int = 10_000) -> None:
         self.path = path
+        self._snapshot_every = snapshot_every
         self.metadata = ClusterMetadata()
         path.parent.mkdir(parents=True, exist_ok=True)
         self._lock = _lock(path.parent, lock_timeout_s)
@@ -54,7 +55,7 @@ class MetadataLog:
         self._named = True  # durably: after a loss of power the file of this name is this one
         if whole == 0:
             self._write(["format", FORMAT_VERSION])
-        elif self._count > _SNAPSHOT_EVERY:
+        elif self._count > self._snapshot_every:
             self._shorten()
 
     def _replay(self) -> int:
@@ -97,7 +98,7 @@ class MetadataLog:
             record = records[0] if len(records) == 1 else ["records", records]
             self._write(record)
             self._apply(record)
-            if self._count % _SNAPSHOT_EVERY == 0:  # where it fails, it is tried again after as many
+            if self._count % self._snapshot_every == 0:  # where it fails, it is tried again after as many
                 self._shorten()
 
     def _write(self, record: list[Any]) -> None:

@@ -8,9 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
-import time
-import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -51,6 +48,7 @@ from actors.links.operations import (
     Result,
 )
 from actors.links.status import BrokerStatus, ClusterStatus
+from actors.runtime.environment import REAL, Environment, new_uuid
 from actors.runtime.liveness import Silence
 from actors.settings import BrokerConfig
 from placement.metadata import BrokerInfo, broker_record
@@ -82,12 +80,14 @@ class ControllerServer:
         secret: bytes,
         launcher: Launcher,
         loop: asyncio.AbstractEventLoop,
+        environment: Environment = REAL,
     ) -> None:
         self.log = metadata_log
         self.config = config
         self._secret = secret
         self._launcher = launcher
         self._loop = loop
+        self._environment = environment
         self._sessions: dict[ControlProtocol, Session] = {}
         self._brokers: dict[int, Session] = {}
         self._unacked: list[_Unacked] = []
@@ -101,7 +101,7 @@ class ControllerServer:
         self.stopping = False
         records: list[list[Any]] = [["controller_epoch", self.metadata.controller_epoch + 1]]
         if not self.metadata.cluster_id:
-            records.append(["cluster", uuid.uuid4().hex[:22]])
+            records.append(["cluster", new_uuid(self._environment.chance).hex[:22]])
         self.log.append(records)
 
     @property
@@ -110,15 +110,14 @@ class ControllerServer:
 
     async def listen(self, host: str) -> int:
         """Accept brokers on any free port of `host`; returns the port."""
-        self._server = await self._loop.create_server(
-            lambda: ControlProtocol("controller", self._secret, self._on_ready, self._on_message, self._on_lost),
-            host,
-            0,
-        )
+        self._server = await self._loop.create_server(self._accept, host, 0)
         self.address = (host, self._server.sockets[0].getsockname()[1])
         self._started = self._balanced = self._loop.time()
         self._tick_later()
         return self.address[1]
+
+    def _accept(self) -> ControlProtocol:
+        return ControlProtocol("controller", self._secret, self._on_ready, self._on_message, self._on_lost)
 
     def expect(self, broker_ids: list[int]) -> None:
         """These brokers belong to the cluster: one that does not register within a lease is started again."""
@@ -344,8 +343,8 @@ class ControllerServer:
 
     def _operate(self, operation: Operation[Result]) -> tuple[Result, list[list[Any]]]:
         if isinstance(operation, DescribeQuorum):
-            return self.quorum(time.time_ns() // 1_000_000), []
-        return topics.operate(self.metadata, self.config, operation, lambda: secrets.token_bytes(16))
+            return self.quorum(self._environment.clock.wall_ms()), []
+        return topics.operate(self.metadata, self.config, operation, lambda: self._environment.chance.randbytes(16))
 
     def _release_acked(self) -> None:
         version = min((s.acked_version for s in self._brokers.values()), default=1 << 62)

@@ -182,7 +182,7 @@ def test_a_record_of_unknown_kind_is_refused_not_skipped(path: Path) -> None:
         MetadataLog(path)
 
 
-def test_a_long_log_is_rewritten_as_a_snapshot_that_says_the_same(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_log_is_rewritten_as_a_snapshot_that_says_the_same(path: Path) -> None:
     expected = written(path)
     log = MetadataLog(path)
     for i in range(200):
@@ -190,8 +190,7 @@ def test_a_long_log_is_rewritten_as_a_snapshot_that_says_the_same(path: Path, mo
     expected = log.metadata.to_wire()
     log.close()
     long = path.stat().st_size
-    monkeypatch.setattr(module, "_SNAPSHOT_EVERY", 100)
-    log = MetadataLog(path)
+    log = MetadataLog(path, snapshot_every=100)
     assert path.stat().st_size < long / 5
     assert log.metadata.to_wire() == expected
     log.append([["producer_ids", 7]])
@@ -203,11 +202,10 @@ def test_a_long_log_is_rewritten_as_a_snapshot_that_says_the_same(path: Path, mo
 
 
 def test_a_log_in_use_is_rewritten_each_time_it_has_become_long(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_SNAPSHOT_EVERY", 20)
     rewritten = []
     replace = os.replace
     monkeypatch.setattr(os, "replace", lambda old, new: (rewritten.append(new), replace(old, new)))
-    log = MetadataLog(path)
+    log = MetadataLog(path, snapshot_every=20)
     for i in range(200):
         log.append([["producer_ids", i]])
     log.close()
@@ -220,8 +218,7 @@ def test_a_log_in_use_is_rewritten_each_time_it_has_become_long(path: Path, monk
 def test_a_log_that_cannot_be_rewritten_is_used_on_and_nothing_is_refused(
     path: Path, monkeypatch: pytest.MonkeyPatch, refused: str
 ) -> None:
-    monkeypatch.setattr(module, "_SNAPSHOT_EVERY", 20)
-    log = MetadataLog(path)
+    log = MetadataLog(path, snapshot_every=20)
     for i in range(18):
         log.append([["producer_ids", i]])
     asked = []
@@ -249,8 +246,7 @@ def test_a_log_that_cannot_be_rewritten_is_used_on_and_nothing_is_refused(
 
 def test_a_snapshot_whose_name_may_not_survive_takes_no_records(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """After a loss of power the old file would be there again, without them."""
-    monkeypatch.setattr(module, "_SNAPSHOT_EVERY", 20)
-    log = MetadataLog(path)
+    log = MetadataLog(path, snapshot_every=20)
     with monkeypatch.context() as patch:
         for i in range(19):
             log.append([["producer_ids", i]])

@@ -19,12 +19,14 @@ from actors.settings import BrokerConfig
 from placement.metadata import ClusterMetadata, PartitionInfo
 from tests.sim.disks import Disk
 from tests.sim.engine import MS, SECOND, Machine, Process, Simulation
+from tests.sim.environment import environment_of
 from tests.sim.processes import look
 
 BROKERS = (0, 1, 2)
 SECRET = b"the simulated cluster's"
 CLIENT_PORT = 9092
 _CONTROLLER_HOST = "controller"
+_SNAPSHOT_EVERY = 10  # records
 
 
 class SimBroker:
@@ -184,9 +186,10 @@ class Cluster:
         process.run(self._control(process))
 
     async def _control(self, process: Process) -> None:
-        log = MetadataLog(self.machine.disk.folder / "metadata.log")
+        log = MetadataLog(self.machine.disk.folder / "metadata.log", snapshot_every=_SNAPSHOT_EVERY)
         process.on_kill.append(log.close)
-        server = ControllerServer(log, BrokerConfig.from_mapping(self.settings), SECRET, self, process.loop)
+        config = BrokerConfig.from_mapping(self.settings)
+        server = ControllerServer(log, config, SECRET, self, process.loop, environment_of(process))
         port = await server.listen(_CONTROLLER_HOST)
         self.controller = server
         self.truth = log.metadata

@@ -19,8 +19,6 @@ import actors.broker.replication.lease
 import actors.broker.server
 import actors.broker.shards.processes
 import actors.client.net.network
-import actors.controller.metadata_log
-import actors.controller.server
 import actors.links.connection
 import actors.log.checkpoint
 import actors.log.compaction
@@ -33,8 +31,11 @@ import actors.log.swap
 import actors.log.truncation
 import actors.offsets_partition.process
 from actors.log.compaction import CompactionPlan, CompactionResult
+from actors.runtime.environment import Clock as WorldClock
+from actors.runtime.environment import Environment
+from actors.runtime.environment import Kernel as WorldKernel
 from tests.sim import disks
-from tests.sim.engine import MS, Process, Simulation
+from tests.sim.engine import MS, SECOND, Process, Simulation
 from tests.sim.processes import look
 
 
@@ -145,6 +146,30 @@ async def _compact(plan: CompactionPlan) -> CompactionResult:
     return result
 
 
+def environment_of(process: Process) -> Environment:
+    """What a simulated process has from its machine."""
+    machine = process.machine
+
+    def started_at(pid: int) -> int:
+        return 0
+
+    return Environment(
+        clock=WorldClock(
+            monotonic=lambda: machine.monotonic_us / SECOND,
+            monotonic_ms=lambda: machine.monotonic_us // MS,
+            wall_ms=lambda: machine.wall_us // MS,
+        ),
+        chance=process.sim.random,
+        kernel=WorldKernel(
+            pid=lambda: process.pid,
+            started_at=started_at,
+            look=look,
+            kill=_kill,
+            boot=lambda: f"{machine.host}-{machine.boots}\n".encode(),
+        ),
+    )
+
+
 _CLOCK, _IDS, _KERNEL = Clock(), Ids(), Kernel()
 _EXCHANGED: list[tuple[Any, str, Any]] = [
     *(
@@ -152,17 +177,13 @@ _EXCHANGED: list[tuple[Any, str, Any]] = [
         for module in (
             actors.broker.server,
             actors.client.net.network,
-            actors.controller.server,
             actors.log.data_dir,
-            actors.controller.metadata_log,
             actors.broker.replication.lease,
             actors.offsets_partition.process,
         )
     ),
-    (actors.controller.server, "uuid", _IDS),
     (actors.log.data_dir, "uuid", _IDS),
     (actors.offsets_partition.process, "uuid", _IDS),
-    (actors.controller.server, "secrets", _IDS),
     (actors.links.connection, "secrets", _IDS),
     (actors.client.net.network, "random", Chance()),
     (actors.offsets_partition.process, "os", _KERNEL),
@@ -174,7 +195,6 @@ _EXCHANGED: list[tuple[Any, str, Any]] = [
     (actors.broker.shards.processes, "look", look),
     (actors.broker.housekeeping, "_in_process", _compact),
     (actors.log.data_dir, "_BOOT_ID", BootId()),
-    (actors.controller.metadata_log, "_SNAPSHOT_EVERY", 10),
     (actors.log.partition_log, "FileWriter", disks.SimFileWriter),
     (actors.log.flush, "fsync_file", disks.fsync_file),
     (actors.log.compaction, "fsync_file", disks.fsync_file),
