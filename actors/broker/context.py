@@ -16,6 +16,7 @@ from actors.links.operations import Operation, Result
 from actors.log.config import LogConfig, config_docs
 from actors.log.data_dir import DataDir
 from actors.log.partition_log import PartitionLog
+from actors.runtime.environment import Environment
 from actors.settings import BrokerConfig, topic_configs, topic_value
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage
@@ -107,6 +108,7 @@ class BrokerContext:
     metadata: ClusterMetadata
     fetches: ParkedFetches
     commits: Commits
+    environment: Environment
 
     def log(self, topic: str, index: int) -> PartitionLog:
         """The log of a partition this broker leads; made at first use. Raises LogError, OSError."""

@@ -24,6 +24,7 @@ from actors.links.control import (
     Welcome,
 )
 from actors.links.operations import Operation, Result
+from actors.runtime.environment import Chance
 from placement.metadata import ClusterMetadata
 
 R = TypeVar("R", bound=Result)
@@ -45,8 +46,9 @@ class Broker(Protocol):
 class ControllerLink:
     """This broker's connection to the controller. Calls made while it is down fail at once."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, secret: bytes) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, secret: bytes, chance: Chance) -> None:
         self._loop = loop
+        self._chance = chance
         self.secret = secret
         self._protocol: ControlProtocol | None = None
         self._broker: Broker | None = None  # who has registered by it: who has only joined hears of no image
@@ -77,7 +79,7 @@ class ControllerLink:
                 ready.set_exception(ConnectionError("the controller hung up"))
             self._lost(protocol)
 
-        protocol = ControlProtocol("broker", self.secret, on_ready, self._on_message, on_lost)
+        protocol = ControlProtocol("broker", self.secret, self._chance, on_ready, self._on_message, on_lost)
         try:
             async with asyncio.timeout(_CONNECT_SECONDS):
                 await loop.create_connection(lambda: protocol, host, port)

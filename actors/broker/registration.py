@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -17,7 +16,7 @@ from actors.broker.spec import BrokerSpec, StartError
 from actors.links.connection import ControlProtocol
 from actors.links.control import Hello, Joined
 from actors.links.operations import BrokerLeaving, Operation, Result
-from actors.runtime.liveness import started_at
+from actors.runtime.environment import Chance
 from placement.metadata import ClusterMetadata
 
 R = TypeVar("R", bound=Result)
@@ -37,10 +36,13 @@ class Contact:
     `find_controller` returns (host, port, secret) and may block: it runs in an executor.
     """
 
-    def __init__(self, find_controller: Callable[[], tuple[str, int, bytes]], loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, find_controller: Callable[[], tuple[str, int, bytes]], loop: asyncio.AbstractEventLoop, chance: Chance
+    ) -> None:
         self._find_controller = find_controller
         self._loop = loop
-        self.link = ControllerLink(loop, b"")  # to nobody, until a controller has been found
+        self._chance = chance
+        self.link = ControllerLink(loop, b"", chance)  # to nobody, until a controller has been found
         self._joined = self.link  # calls go by this one: it lags behind while another controller is being joined
 
     @property
@@ -66,7 +68,7 @@ class Contact:
     async def join(self) -> Joined:
         """Find the controller and connect to it; what the cluster is. Raises OSError, TimeoutError."""
         host, port, secret = await self._loop.run_in_executor(None, self._find_controller)
-        older, link = self.link, ControllerLink(self._loop, secret)
+        older, link = self.link, ControllerLink(self._loop, secret, self._chance)
         # The lease and the epoch are the broker's, not the connection's.
         link.last_confirmed, link.epoch = older.last_confirmed, older.epoch
         older.close()
@@ -125,14 +127,16 @@ class Registration:
             self.on_controller_lost(self.link)
 
     async def _register(self) -> None:
+        kernel = self._context.environment.kernel
+        pid = kernel.pid()
         hello = Hello(
             broker_id=self._spec.broker_id,
             epoch=self.link.epoch,
             host=self._spec.advertised_host,
             port=self._spec.advertised_port or self._front_door.port,
             rack=self._context.config.text("broker.rack"),
-            pid=os.getpid(),
-            process_started=started_at(os.getpid()),
+            pid=pid,
+            process_started=kernel.started_at(pid),
             replica_host=self._replica_host(),
             replica_port=self._replica_port,
             intact=self._registered or self._context.data_dir.intact,  # a process does not lose what it wrote

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -24,7 +23,7 @@ from actors.broker.handlers.idle_settings import IdleSettings
 from actors.broker.handlers.offsets_topic import OffsetsTopic
 from actors.broker.handlers.producer_ids import ProducerIds
 from actors.broker.handlers.registry import ADVERTISED
-from actors.broker.housekeeping import Housekeeper
+from actors.broker.housekeeping import Compact, Housekeeper, compact_in_process
 from actors.broker.images import Images, with_dynamic
 from actors.broker.led import LedPartitions
 from actors.broker.registration import Contact, Registration
@@ -33,6 +32,7 @@ from actors.broker.shards.hub import ShardHub
 from actors.broker.spec import BrokerSpec, StartError
 from actors.links.control import WantSpares
 from actors.log.data_dir import META_NAME, DataDir
+from actors.runtime.environment import REAL, Environment
 from actors.settings import BrokerConfig
 from placement.metadata import ClusterMetadata
 
@@ -44,7 +44,7 @@ _TICK_SECONDS = 0.25
 class BrokerServer:
     """One broker, made by `open`."""
 
-    def __init__(self, spec: BrokerSpec, contact: Contact, context: BrokerContext) -> None:
+    def __init__(self, spec: BrokerSpec, contact: Contact, context: BrokerContext, compact: Compact) -> None:
         self.spec = spec
         self.context = context
         self.replicas = ReplicaManager(
@@ -72,28 +72,44 @@ class BrokerServer:
         self.registration = Registration(
             spec, contact, context, self.images, self.replicas, self.front_door, _TICK_SECONDS
         )
-        self.housekeeper = Housekeeper(context, self.replicas, self.shards)
+        self.housekeeper = Housekeeper(context, self.replicas, self.shards, compact)
         self._loop = context.loop
         self._relay_listener: asyncio.AbstractServer | None = None
         self._stopping = False
 
     @classmethod
-    async def open(cls, spec: BrokerSpec, find_controller: Callable[[], tuple[str, int, bytes]]) -> BrokerServer:
+    async def open(
+        cls,
+        spec: BrokerSpec,
+        find_controller: Callable[[], tuple[str, int, bytes]],
+        environment: Environment = REAL,
+        compact: Compact = compact_in_process,
+    ) -> BrokerServer:
         """Join the cluster and recover the logs. Raises StartError or DataDirError with the fix in its text."""
         loop = asyncio.get_running_loop()
-        contact = Contact(find_controller, loop)
+        now_ms = environment.clock.wall_ms
+        contact = Contact(find_controller, loop, environment.chance)
         try:
             joined = await contact.join_first(spec.broker_id)
             metadata = joined.metadata
             config = with_dynamic(BrokerConfig.from_mapping(spec.config), metadata, spec.broker_id)
-            data_dir = await loop.run_in_executor(None, _open_logs, spec, config, joined.cluster_id, metadata)
+            data_dir = await loop.run_in_executor(None, _open_logs, spec, config, joined.cluster_id, metadata, now_ms)
         except BaseException:
             contact.link.close()
             raise
         context = BrokerContext(
-            spec.broker_id, config, data_dir, contact, loop, _wall_ms, metadata, ParkedFetches(loop), Commits()
+            spec.broker_id,
+            config,
+            data_dir,
+            contact,
+            loop,
+            now_ms,
+            metadata,
+            ParkedFetches(loop),
+            Commits(),
+            environment,
         )
-        return cls(spec, contact, context)
+        return cls(spec, contact, context, compact)
 
     @property
     def port(self) -> int:
@@ -154,7 +170,9 @@ class BrokerServer:
         self.replicas.close()
 
 
-def _open_logs(spec: BrokerSpec, config: BrokerConfig, cluster_id: str, metadata: ClusterMetadata) -> DataDir:
+def _open_logs(
+    spec: BrokerSpec, config: BrokerConfig, cluster_id: str, metadata: ClusterMetadata, now_ms: Callable[[], int]
+) -> DataDir:
     path = Path(spec.data_dir)
     if spec.broker_id in metadata.brokers and not (path / META_NAME).exists():
         raise StartError(
@@ -167,10 +185,6 @@ def _open_logs(spec: BrokerSpec, config: BrokerConfig, cluster_id: str, metadata
     def config_of(topic: str) -> Any:
         return log_config(topics[topic].configs if topic in topics else {}, config)
 
-    for folder in data_dir.load(config_of, _wall_ms()):
+    for folder in data_dir.load(config_of, now_ms()):
         log.warning("%s: folder %s is left alone", path, folder)
     return data_dir
-
-
-def _wall_ms() -> int:
-    return time.time_ns() // 1_000_000

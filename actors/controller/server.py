@@ -117,7 +117,8 @@ class ControllerServer:
         return self.address[1]
 
     def _accept(self) -> ControlProtocol:
-        return ControlProtocol("controller", self._secret, self._on_ready, self._on_message, self._on_lost)
+        chance = self._environment.chance
+        return ControlProtocol("controller", self._secret, chance, self._on_ready, self._on_message, self._on_lost)
 
     def expect(self, broker_ids: list[int]) -> None:
         """These brokers belong to the cluster: one that does not register within a lease is started again."""

@@ -11,13 +11,13 @@ from __future__ import annotations
 import asyncio
 import hmac
 import logging
-import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, cast
 
 from actors.links import control, replication
 from actors.links.codec import Codec, LinkError
+from actors.runtime.environment import Chance
 from actors.wire.gathering import Gathering
 
 log = logging.getLogger(__name__)
@@ -60,12 +60,16 @@ _PROOFS: Codec[Challenge | Proof] = Codec("unproved", {1: Challenge, 2: Proof})
 
 
 class ControlProtocol(asyncio.Protocol):
-    """One end of a control connection. `on_ready` is called once the other end has proved itself."""
+    """One end of a control connection. `on_ready` is called once the other end has proved itself.
+
+    The challenge comes from `chance`, which nobody may be able to foretell.
+    """
 
     def __init__(
         self,
         role: Role,
         secret: bytes,
+        chance: Chance,
         on_ready: Callable[[ControlProtocol], None],
         on_message: Callable[[ControlProtocol, Message], None],
         on_lost: Callable[[ControlProtocol], None],
@@ -78,7 +82,7 @@ class ControlProtocol(asyncio.Protocol):
         self._on_message = on_message
         self._on_lost = on_lost
         self.transport: asyncio.Transport | None = None
-        self._challenge = secrets.token_bytes(16)
+        self._challenge = chance.randbytes(16)
         self._proved = False
         self._answered = False
         self._gathering = Gathering()

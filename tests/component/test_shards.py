@@ -22,7 +22,6 @@ from actors.broker.context import BrokerContext
 from actors.broker.fetches import ParkedFetches
 from actors.broker.handlers import find_coordinator
 from actors.broker.led import LedPartitions
-from actors.broker.shards import processes as module
 from actors.broker.shards.hub import ShardHub
 from actors.links.group_status import GroupStatus, Rebalance
 from actors.links.relay import PAYLOADS, Assignment, Figures, Greeting, Kind, KnownTopics, RelayProtocol
@@ -33,6 +32,7 @@ from actors.log.data_dir import DataDir
 from actors.log.errors import StorageError
 from actors.log.files import remove_files
 from actors.log.reading import Extent
+from actors.runtime.environment import Environment, Kernel
 from actors.settings import BrokerConfig
 from actors.wire import messages
 from actors.wire.errors import ErrorCode
@@ -170,6 +170,7 @@ class World:
 
     def __init__(self, path: Path, **settings: str) -> None:
         self.path = path
+        self.killed: list[int] = []
         texts = {"coterie.spare.shards": "1", "offsets.load.buffer.size": "200"}
         texts |= {name.replace("_", "."): value for name, value in settings.items()}
         config = BrokerConfig.from_mapping(texts)
@@ -191,6 +192,7 @@ class World:
             metadata,
             ParkedFetches(loop),
             Commits(),
+            Environment(kernel=Kernel(kill=self.killed.append)),
         )
         self.replication = Replication()
         replication: Any = self.replication
@@ -774,10 +776,8 @@ def test_a_dead_shard_is_succeeded_at_once_by_a_spare_that_loads_what_was_commit
     run(test())
 
 
-def test_a_silent_shard_is_killed_and_succeeded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_shard_is_killed_and_succeeded(tmp_path: Path) -> None:
     async def test() -> None:
-        killed: list[int] = []
-        monkeypatch.setattr(module, "_kill", killed.append)
         async with world(tmp_path, coterie_shard_silence_ms="200") as w:
             silent = await w.shard(pid=123_456)
             w.ensure(1)
@@ -787,21 +787,17 @@ def test_a_silent_shard_is_killed_and_succeeded(tmp_path: Path, monkeypatch: pyt
             spare.pid = 1
             silent.pongs = False
             deadline = asyncio.get_running_loop().time() + 60
-            while not killed and asyncio.get_running_loop().time() < deadline:
+            while not w.killed and asyncio.get_running_loop().time() < deadline:
                 w.hub.tick()
                 await asyncio.sleep(0.04)
-            assert killed == [123_456]
+            assert w.killed == [123_456]
             assert (await spare.hear(Kind.BECOME))[0] == 1
 
     run(test())
 
 
-def test_a_shard_that_falls_silent_while_it_loads_is_killed_as_well_but_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_shard_that_falls_silent_while_it_loads_is_killed_as_well_but_later(tmp_path: Path) -> None:
     async def test() -> None:
-        killed: list[int] = []
-        monkeypatch.setattr(module, "_kill", killed.append)
         async with world(tmp_path, coterie_shard_silence_ms="100") as w:
             loading = await w.shard(pid=55)
             loop = asyncio.get_running_loop()
@@ -809,10 +805,10 @@ def test_a_shard_that_falls_silent_while_it_loads_is_killed_as_well_but_later(
             w.ensure(1)
             await loading.hear(Kind.BECOME)
             loading.pongs = False
-            while not killed and loop.time() < begun + 60:
+            while not w.killed and loop.time() < begun + 60:
                 w.hub.tick()
                 await asyncio.sleep(0.03)
-            assert killed == [55]
+            assert w.killed == [55]
             assert loop.time() - begun >= 0.9
 
     run(test())
@@ -833,13 +829,11 @@ class Clock:
 
 
 def test_shards_that_are_silent_for_less_than_their_time_after_a_stall_of_the_broker_live(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
     """Their silence counted from what was last heard, before the broker was stopped; they were killed in a bunch."""
 
     async def test() -> None:
-        killed: list[int] = []
-        monkeypatch.setattr(module, "_kill", killed.append)
         async with world(tmp_path, coterie_shard_silence_ms="10000") as w:
             clock: Any = Clock(asyncio.get_running_loop())
             w.context.loop = clock
@@ -857,19 +851,17 @@ def test_shards_that_are_silent_for_less_than_their_time_after_a_stall_of_the_br
             for _ in range(3):
                 w.hub.tick()
                 clock.ahead += 2.0
-            assert killed == []
+            assert w.killed == []
             for _ in range(6):
                 w.hub.tick()
                 clock.ahead += 2.0
-            assert len(killed) == 1, "one at a time"
+            assert len(w.killed) == 1, "one at a time"
 
     run(test())
 
 
-def test_a_stall_of_the_broker_kills_no_shard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stall_of_the_broker_kills_no_shard(tmp_path: Path) -> None:
     async def test() -> None:
-        killed: list[int] = []
-        monkeypatch.setattr(module, "_kill", killed.append)
         async with world(tmp_path, coterie_shard_silence_ms="200") as w:
             await w.serving(1)
             w.hub.tick()
@@ -878,7 +870,7 @@ def test_a_stall_of_the_broker_kills_no_shard(tmp_path: Path, monkeypatch: pytes
             w.hub.tick()
             await asyncio.sleep(0.02)
             w.hub.tick()
-            assert killed == []
+            assert w.killed == []
             await until(lambda: w.states("Active")[0].figures == Figures(counters={"offset_commits": 3}))
 
     run(test())

@@ -19,7 +19,7 @@ from actors.settings import BrokerConfig
 from placement.metadata import ClusterMetadata, PartitionInfo
 from tests.sim.disks import Disk
 from tests.sim.engine import MS, SECOND, Machine, Process, Simulation
-from tests.sim.environment import environment_of
+from tests.sim.environment import compact, environment_of
 from tests.sim.processes import look
 
 BROKERS = (0, 1, 2)
@@ -76,7 +76,7 @@ class SimBroker:
         )
         process.on_kill.append(lambda: self._closed(self.cluster.controller_process))
         try:
-            server = await BrokerServer.open(spec, self.cluster.find_controller)
+            server = await BrokerServer.open(spec, self.cluster.find_controller, environment_of(process), compact)
             process.on_kill.append(server.context.data_dir.abandon)
             await server.start()
         except Exception as error:

@@ -13,11 +13,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import actors.broker.connection
-import actors.broker.housekeeping
-import actors.broker.registration
-import actors.broker.replication.lease
-import actors.broker.server
-import actors.broker.shards.processes
 import actors.client.net.network
 import actors.links.connection
 import actors.log.checkpoint
@@ -139,7 +134,7 @@ def _kill(pid: int) -> None:
         _sim().after(1 * MS, process.kill)
 
 
-async def _compact(plan: CompactionPlan) -> CompactionResult:
+async def compact(plan: CompactionPlan) -> CompactionResult:
     """A helper process does it, some time later."""
     loop = _process().loop
     result: CompactionResult = await loop.run_in_executor(None, actors.log.compaction.compact, plan)
@@ -175,25 +170,16 @@ _EXCHANGED: list[tuple[Any, str, Any]] = [
     *(
         (module, "time", _CLOCK)
         for module in (
-            actors.broker.server,
             actors.client.net.network,
             actors.log.data_dir,
-            actors.broker.replication.lease,
             actors.offsets_partition.process,
         )
     ),
     (actors.log.data_dir, "uuid", _IDS),
     (actors.offsets_partition.process, "uuid", _IDS),
-    (actors.links.connection, "secrets", _IDS),
     (actors.client.net.network, "random", Chance()),
     (actors.offsets_partition.process, "os", _KERNEL),
-    (actors.broker.registration, "os", _KERNEL),
-    (actors.broker.registration, "started_at", lambda pid: 0),
-    (actors.broker.server, "os", _KERNEL),
     (actors.offsets_partition.process, "gc", NoCollector()),
-    (actors.broker.shards.processes, "_kill", _kill),
-    (actors.broker.shards.processes, "look", look),
-    (actors.broker.housekeeping, "_in_process", _compact),
     (actors.log.data_dir, "_BOOT_ID", BootId()),
     (actors.log.partition_log, "FileWriter", disks.SimFileWriter),
     (actors.log.flush, "fsync_file", disks.fsync_file),

@@ -25,6 +25,7 @@ from actors.broker.slots import Slot
 from actors.controller.decisions import topics
 from actors.links.operations import Operation
 from actors.log.data_dir import DataDir
+from actors.runtime.environment import REAL
 from actors.settings import BrokerConfig
 from actors.wire.errors import ErrorCode
 from actors.wire.framing import decode_request_header, decode_response, encode_request, encode_response
@@ -247,6 +248,7 @@ class Broker:
             self.metadata,
             ParkedFetches(loop),
             Commits(),
+            REAL,
         )
         self.led = LedPartitions(self.context, self.replication)
         self.clients = Clients(self.context)

@@ -22,6 +22,7 @@ from actors.links.control import (
     Load,
     Welcome,
 )
+from actors.runtime.environment import REAL
 from tests.support.calls import operation, plain
 
 T = TypeVar("T")
@@ -67,7 +68,7 @@ class FakeBroker:
         loop = asyncio.get_running_loop()
         _, self.protocol = await loop.create_connection(
             lambda: ControlProtocol(
-                "broker", secret, lambda _: self.ready.set(), self._on_message, lambda _: self.lost.set()
+                "broker", secret, REAL.chance, lambda _: self.ready.set(), self._on_message, lambda _: self.lost.set()
             ),
             "127.0.0.1",
             port,

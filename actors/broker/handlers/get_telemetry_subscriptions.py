@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import uuid
-
 from actors.broker.handlers.context import HandlerContext, Request
+from actors.runtime.environment import new_uuid
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, GetTelemetrySubscriptionsRequest, GetTelemetrySubscriptionsResponse
 
@@ -19,8 +18,9 @@ _ZSTD, _LZ4, _GZIP, _SNAPPY = 4, 3, 1, 2
 def handle(context: HandlerContext, request: Request) -> GetTelemetrySubscriptionsResponse:
     """Answered at once. A client that has no instance id is given one."""
     m: GetTelemetrySubscriptionsRequest = request.message
+    chance = context.broker.environment.chance
     return GetTelemetrySubscriptionsResponse(
-        client_instance_id=m.client_instance_id if any(m.client_instance_id) else uuid.uuid4().bytes,
+        client_instance_id=m.client_instance_id if any(m.client_instance_id) else new_uuid(chance).bytes,
         accepted_compression_types=[_ZSTD, _LZ4, _GZIP, _SNAPPY],
         push_interval_ms=_ASK_AGAIN_MS,
         telemetry_max_bytes=_MAX_BYTES,

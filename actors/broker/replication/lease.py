@@ -8,7 +8,6 @@ continued has asked nobody.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 
 from actors.broker.context import BrokerContext
@@ -28,6 +27,7 @@ class Lease:
         self._context = context
         self._links = links
         self._controller_confirmed_at = controller_confirmed_at
+        self._monotonic = context.environment.clock.monotonic
         self._seconds = context.config.integer("broker.session.timeout.ms") / 1000
 
     def holds(self, members: frozenset[int]) -> bool:
@@ -35,7 +35,7 @@ class Lease:
         if len(members) == 1:
             return True
         # Not the loop's time: that stands still while a turn lasts, and we may have been stopped in this one.
-        since = time.monotonic() - self._seconds
+        since = self._monotonic() - self._seconds
         return self._controller_confirmed_at() > since or self._confirmed_by_followers(members, since)
 
     def _confirmed_by_followers(self, members: frozenset[int], since: float) -> bool:

@@ -25,6 +25,7 @@ from actors.links.replication import (
     Pong,
     Pushes,
 )
+from actors.runtime.environment import Chance
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +52,9 @@ class Links(Protocol):
 class FollowerLink:
     """The way from here to one broker that follows partitions led here. Connects again until it is closed."""
 
-    def __init__(self, broker_id: int, address: tuple[str, int], secret: bytes, me: int, owner: Links) -> None:
+    def __init__(
+        self, broker_id: int, address: tuple[str, int], secret: bytes, chance: Chance, me: int, owner: Links
+    ) -> None:
         self.broker_id = broker_id
         self.address = address
         self.broker_epoch = -1
@@ -61,6 +64,7 @@ class FollowerLink:
         self.confirmed_at = -1e9
         """The same, of those answers that confirm us as leader while no controller does."""
         self._secret = secret
+        self._chance = chance
         self._me = me
         self._owner = owner
         self._protocol: ControlProtocol | None = None
@@ -92,9 +96,10 @@ class FollowerLink:
             if not lost.done():
                 lost.set_result(was_ready)
 
-        transport, _ = await self._loop.create_connection(
-            lambda: ControlProtocol("leader", self._secret, self._on_ready, self._on_message, on_lost), *self.address
-        )
+        def made() -> ControlProtocol:
+            return ControlProtocol("leader", self._secret, self._chance, self._on_ready, self._on_message, on_lost)
+
+        transport, _ = await self._loop.create_connection(made, *self.address)
         set_options(transport)
 
     def _on_ready(self, protocol: ControlProtocol) -> None:
@@ -166,12 +171,14 @@ class FollowerListener:
         me: int,
         epoch: Callable[[], int],
         secret: Callable[[], bytes],
+        chance: Chance,
         take: Callable[[Sequence[PartitionPush]], tuple[PartitionAck, ...]],
         pong: Callable[[float], Pong],
     ) -> None:
         self._me = me
         self._epoch = epoch
         self._secret = secret
+        self._chance = chance
         self._take = take
         self._pong = pong
         self._server: asyncio.AbstractServer | None = None
@@ -186,7 +193,8 @@ class FollowerListener:
         return port
 
     def _accept(self) -> ControlProtocol:
-        return ControlProtocol("follower", self._secret(), self._on_ready, self._on_message, self._on_lost)
+        secret = self._secret()
+        return ControlProtocol("follower", secret, self._chance, self._on_ready, self._on_message, self._on_lost)
 
     def _on_ready(self, protocol: ControlProtocol) -> None:
         self._protocols[protocol] = -1

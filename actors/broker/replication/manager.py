@@ -51,7 +51,10 @@ class ReplicaManager:
         self._leaders = Leaders(context, led, self._followers, self._links, self._pushes, self.failed)
         self._losses = Losses(context, self._leaders, self._followers, broker_epoch)
         self._proposals = Proposals(context, led, broker_epoch, self._leaders.committed)
-        self._listener = FollowerListener(context.broker_id, broker_epoch, secret, self._take_pushes, self._lease.pong)
+        self._chance = context.environment.chance
+        self._listener = FollowerListener(
+            context.broker_id, broker_epoch, secret, self._chance, self._take_pushes, self._lease.pong
+        )
 
     async def listen(self, host: str) -> int:
         """Take pushes on any free port of `host`; the port."""
@@ -107,7 +110,8 @@ class ReplicaManager:
                 self._hang_up(broker)
                 link = None
             if link is None and address is not None and address[1]:
-                self._links[broker] = FollowerLink(broker, address, self._secret(), self._context.broker_id, self)
+                me, secret = self._context.broker_id, self._secret()
+                self._links[broker] = FollowerLink(broker, address, secret, self._chance, me, self)
 
     def _hang_up(self, broker: int) -> None:
         link = self._links.pop(broker)

@@ -47,7 +47,7 @@ class ShardHub:
         self._context = context
         self.groups = Groups(context)
         self.partitions = Partitions(context, led)
-        self.processes = Processes(context.config, want_spares, self._assign)
+        self.processes = Processes(context.config, context.environment.kernel, want_spares, self._assign)
         self.loading = Loading(context, self._load_failed)
         self._appending = Appending(context, led, self.partitions)
         handlers: dict[int, Handle] = {

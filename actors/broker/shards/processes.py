@@ -7,14 +7,13 @@ are asked of the controller.
 from __future__ import annotations
 
 import logging
-import os
-import signal
 from collections import deque
 from collections.abc import Callable
 
 from actors.broker.shards.link import ShardLink
 from actors.links.relay import Kind, RelayProtocol
-from actors.runtime.liveness import Pings, look
+from actors.runtime.environment import Kernel
+from actors.runtime.liveness import Pings
 from actors.settings import BrokerConfig
 
 log = logging.getLogger(__name__)
@@ -29,12 +28,17 @@ class Processes:
     """
 
     def __init__(
-        self, config: BrokerConfig, want_spares: Callable[[int], None], assign: Callable[[ShardLink, int], bool]
+        self,
+        config: BrokerConfig,
+        kernel: Kernel,
+        want_spares: Callable[[int], None],
+        assign: Callable[[ShardLink, int], bool],
     ) -> None:
+        self._kernel = kernel
         self._want_spares = want_spares
         self._assign = assign
         self._spare_target = config.integer("coterie.spare.shards")
-        self._pings: Pings[ShardLink] = Pings(config.integer("coterie.shard.silence.ms") / 1000, look)
+        self._pings: Pings[ShardLink] = Pings(config.integer("coterie.shard.silence.ms") / 1000, kernel.look)
         self.links: dict[RelayProtocol, ShardLink] = {}
         self.spares: list[ShardLink] = []
         self._waiting: deque[int] = deque()
@@ -108,7 +112,7 @@ class Processes:
         if dead is not None:
             log.warning("offsets partition %d: shard pid %d silent, killed", dead.partition, dead.pid)
             dead.protocol.close()
-            _kill(dead.pid)
+            self._kernel.kill(dead.pid)
 
     def end_surplus(self, now: float) -> None:
         """Processes that came from another broker, or resigned, are kept for a while: one may be needed again soon."""
@@ -118,11 +122,3 @@ class Processes:
         elif now - self._surplus_since > _SURPLUS_SECONDS:
             for link in self.spares[-surplus:]:
                 link.protocol.send(Kind.END)
-
-
-def _kill(pid: int) -> None:
-    if pid > 0:
-        try:
-            os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            log.debug("pid %d had already gone", pid)

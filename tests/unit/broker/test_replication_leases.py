@@ -15,6 +15,7 @@ from actors.links.operations import AlteredPartitions, IsrOutcome, ReplicaTorn
 from actors.links.replication import Acks, FollowerHello, LeaderHello, Ping, Pong
 from actors.log.errors import StorageError
 from actors.log.replication import Ack, FollowerReplica, LeaderReplica, Outcome, Push
+from actors.runtime.environment import REAL
 from actors.settings import BrokerConfig
 from actors.wire.errors import ErrorCode
 from placement.metadata import (
@@ -40,6 +41,7 @@ def _never_confirmed(leader: LeaderReplica) -> ReplicaManager:
         config=BrokerConfig.from_mapping({}),
         metadata=ClusterMetadata(),
         data_dir=SimpleNamespace(logs={}),
+        environment=REAL,
     )
     manager = ReplicaManager(context, lambda: b"", lambda: 0, lambda: -1e9)
     manager.apply(ClusterMetadata())
@@ -85,6 +87,7 @@ def test_the_sole_replica_takes_nothing_from_the_leader_before_it() -> None:
         metadata=ClusterMetadata(),
         data_dir=SimpleNamespace(logs={("t", 0): ours}, topic_ids={("t", 0): topic_id}, get=lambda *key: ours),
         now_ms=lambda: 0,
+        environment=REAL,
     )
     manager = ReplicaManager(context, lambda: b"", lambda: 7, lambda: -1e9)
 
@@ -152,6 +155,7 @@ def test_a_replica_that_cannot_be_opened_is_in_sync_with_nothing_and_says_so() -
         data_dir=SimpleNamespace(get=lambda *key: None, not_opened={("t", 0)}, create=create),
         topic_log_config=lambda topic: None,
         now_ms=lambda: 0,
+        environment=REAL,
     )
     metadata.apply(topic_record(TopicInfo("t", topic_id, (PartitionInfo(0, 3, (0, 1), (0, 1), 7),), {})))
     assert (
@@ -180,6 +184,7 @@ class _Leading:
             min_insync_replicas=lambda topic: 1,
             fetches=SimpleNamespace(wake=lambda *key: None),
             commits=Commits(),
+            environment=REAL,
         )
         self.manager = ReplicaManager(context, lambda: b"", lambda: 3, lambda: 100.0)
         self.link: Any = SimpleNamespace(
@@ -302,7 +307,7 @@ class _Link:
 
 def _listener(epochs: list[int]) -> FollowerListener:
     return FollowerListener(
-        0, lambda: epochs[-1], lambda: b"", lambda pushes: (), lambda sent: Pong(sent, (0, 0), True)
+        0, lambda: epochs[-1], lambda: b"", REAL.chance, lambda pushes: (), lambda sent: Pong(sent, (0, 0), True)
     )
 
 
@@ -383,7 +388,8 @@ def test_records_on_their_way_to_a_follower_leave_less_room_for_others() -> None
     assert push is not None
 
     async def test() -> None:
-        link = FollowerLink(0, ("127.0.0.1", 1), b"", 1, SimpleNamespace(acknowledged=lambda link, rows: None))  # type: ignore[arg-type]
+        owner: Any = SimpleNamespace(acknowledged=lambda link, rows: None)
+        link = FollowerLink(0, ("127.0.0.1", 1), b"", REAL.chance, 1, owner)
         protocol: Any = SimpleNamespace(send=lambda message: None, writable=True, close=lambda: None)
         link._protocol, link.ready = protocol, True
         before = link.room
