@@ -10,9 +10,6 @@ import asyncio
 import contextlib
 import gc
 import logging
-import os
-import time
-import uuid
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +22,7 @@ from actors.links.group_status import GroupStatus, Rebalance
 from actors.links.relay import PAYLOADS, Assignment, Figures, Greeting, Kind, KnownTopics, RelayProtocol
 from actors.log.batch import build_batch, read_header, recompress
 from actors.offsets_partition.replaying import replay
+from actors.runtime.environment import REAL, Environment, new_uuid
 from actors.runtime.liveness import SharedClock
 from actors.wire.api_keys import ApiKey
 from actors.wire.errors import WireError
@@ -73,9 +71,11 @@ class _TopicsGone:
 class ShardProcess:
     """One relay connection and, once told, one shard."""
 
-    def __init__(self, socket_path: str, code_version: str) -> None:
+    def __init__(self, socket_path: str, code_version: str, environment: Environment = REAL) -> None:
         self._path = socket_path
         self._code_version = code_version
+        self._environment = environment
+        self._monotonic_ms, self._wall_ms = environment.clock.monotonic_ms, environment.clock.wall_ms
         self._loop = asyncio.get_running_loop()
         self._protocol: RelayProtocol | None = None
         self._lost = asyncio.Event()
@@ -91,7 +91,7 @@ class ShardProcess:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due = 0
         self._turn_time: Now | None = None
-        self._clock = SharedClock(_monotonic_ms())
+        self._clock = SharedClock(self._monotonic_ms())
         self._config = CoordinatorConfig()
         self._requests = 0
         self._said_active = False
@@ -103,7 +103,7 @@ class ShardProcess:
         deadline = self._loop.time() + _ORPHAN_SECONDS
         while self._loop.time() < deadline and not self._ended:
             self._lost.clear()
-            if not await self._connect(_others(self._path)):
+            if not await self._connect(_others(self._path, self._environment.kernel.pid())):
                 await asyncio.sleep(0.05)
                 continue
             self._say_hello()
@@ -124,7 +124,7 @@ class ShardProcess:
         return self._protocol
 
     def _say_hello(self) -> None:
-        self._send(Kind.HELLO, payload=PAYLOADS.encode(Greeting(os.getpid(), self._code_version)))
+        self._send(Kind.HELLO, payload=PAYLOADS.encode(Greeting(self._environment.kernel.pid(), self._code_version)))
 
     def _send(self, kind: int, a: int = 0, b: int = 0, payload: bytes = b"") -> None:
         if self._protocol is not None:
@@ -134,7 +134,7 @@ class ShardProcess:
         """The time of this turn of the loop: the same for all that came in together."""
         now = self._turn_time
         if now is None:
-            now = self._turn_time = Now(self._clock.now_ms(_monotonic_ms()), time.time_ns() // 1_000_000)
+            now = self._turn_time = Now(self._clock.now_ms(self._monotonic_ms()), self._wall_ms())
         return now
 
     # --- the relay ---
@@ -160,7 +160,7 @@ class ShardProcess:
 
     def _on_message(self, protocol: RelayProtocol, kind: int, a: int, b: int, payload: bytes) -> None:
         if self._turn_time is None:
-            self._clock.heard(_monotonic_ms())
+            self._clock.heard(self._monotonic_ms())
         if kind == Kind.REQUEST:
             try:
                 self._request(a, b, payload)
@@ -213,7 +213,7 @@ class ShardProcess:
         self._topics = Topics(told.topics)
         self._gone = frozenset()
         self._partition, self._epoch = partition, epoch
-        self._shard = Shard(self._config, lambda: str(uuid.uuid4()))
+        self._shard = Shard(self._config, lambda: str(new_uuid(self._environment.chance)))
         self._shard.start_loading(epoch, self._now())
         gc.disable()  # loading makes millions of objects, none of them garbage
 
@@ -343,7 +343,7 @@ class ShardProcess:
                 if isinstance(token, _Asked):
                     self._answer(token, response)
         while (append := shard.take_records()) is not None:
-            now_ms = time.time_ns() // 1_000_000
+            now_ms = self._wall_ms()
             batch = build_batch([(key, value, (), now_ms) for key, value in append.records])
             if codec := self._config.offsets_topic_compression_codec:
                 batch = _compressed(batch, codec)
@@ -378,7 +378,7 @@ class ShardProcess:
         if self._timer is not None:
             self._timer.cancel()
         self._timer_due = due
-        delay = max(due - self._clock.now_ms(_monotonic_ms()), 1) / 1000
+        delay = max(due - self._clock.now_ms(self._monotonic_ms()), 1) / 1000
         self._timer = self._loop.call_later(delay, self._on_timer)
 
     def _on_timer(self) -> None:
@@ -393,10 +393,6 @@ class ShardProcess:
             self._turn()
 
 
-def _monotonic_ms() -> int:
-    return time.monotonic_ns() // 1_000_000
-
-
 def _compressed(batch: bytes, codec: int) -> bytes:
     """The same records in less space; the batch itself where they would take more, for its size is bounded."""
     smaller = recompress(batch, read_header(batch), codec)
@@ -409,9 +405,9 @@ def _figures(shard: Shard) -> Figures:
     return Figures(0, str(shard.state), groups, shard.offset_count(), asdict(shard.metrics))
 
 
-def _others(path: str) -> list[str]:
+def _others(path: str, pid: int) -> list[str]:
     """The other sockets beside a broker's. Each process begins with another of them, so that they spread."""
     own = Path(path)
     found = sorted(str(each) for each in own.parent.glob("*") if each != own)
-    first = os.getpid() % len(found) if found else 0
+    first = pid % len(found) if found else 0
     return found[first:] + found[:first]

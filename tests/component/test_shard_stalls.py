@@ -9,12 +9,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
 from test_shard_process import FakeBroker
 
 from actors.links.relay import PAYLOADS, Figures, Kind
-from actors.offsets_partition import process as module
 from actors.offsets_partition.process import ShardProcess
+from actors.runtime.environment import REAL, Clock, Environment
 from actors.runtime.liveness import SharedClock
 from actors.wire import messages
 from actors.wire.errors import ErrorCode
@@ -25,21 +24,18 @@ Sync = messages.SyncGroupRequest
 
 
 class Time:
-    """The module `time`, put forward by the test."""
+    """The machine's monotonic clock, put forward by the test."""
 
-    ahead_ns = 0
+    ahead_ms = 0
 
-    def monotonic_ns(self) -> int:
-        return time.monotonic_ns() + self.ahead_ns
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(time, name)
+    def monotonic_ms(self) -> int:
+        return REAL.clock.monotonic_ms() + self.ahead_ms
 
 
 @asynccontextmanager
-async def shard(path: Path) -> AsyncIterator[tuple[ShardProcess, FakeBroker]]:
+async def shard(path: Path, clock: Time) -> AsyncIterator[tuple[ShardProcess, FakeBroker]]:
     broker = await FakeBroker(str(path / "s")).listen()
-    made = ShardProcess(broker.path, "tests")
+    made = ShardProcess(broker.path, "tests", Environment(clock=Clock(monotonic_ms=clock.monotonic_ms)))
     task = asyncio.ensure_future(made.run())
     try:
         await broker.hear(Kind.HELLO)
@@ -84,19 +80,16 @@ def test_deadlines_do_not_count_time_in_which_the_process_or_its_broker_stood_st
     assert clock.now_ms(68_250) == 9_250
 
 
-def test_a_member_whose_heartbeat_waits_in_the_broker_survives_a_stall_of_that(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_member_whose_heartbeat_waits_in_the_broker_survives_a_stall_of_that(tmp_path: Path) -> None:
     """The process ran all the while, so that its timers were in time, and expelled who could not be heard."""
 
     async def test() -> None:
         clock = Time()
-        monkeypatch.setattr(module, "time", clock)
-        async with shard(tmp_path) as (process, broker):
+        async with shard(tmp_path, clock) as (process, broker):
             await broker.serving()
             heartbeat = await member(broker, 20_000)
             for _ in range(240):
-                clock.ahead_ns += 250_000_000
+                clock.ahead_ms += 250
                 process._fire()
             answer = await broker.answer(broker.ask(heartbeat, 3))
             assert answer.error_code == ErrorCode.NONE
@@ -104,17 +97,14 @@ def test_a_member_whose_heartbeat_waits_in_the_broker_survives_a_stall_of_that(
     run(test())
 
 
-def test_a_member_that_says_nothing_while_the_broker_pings_is_expelled(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_member_that_says_nothing_while_the_broker_pings_is_expelled(tmp_path: Path) -> None:
     async def test() -> None:
         clock = Time()
-        monkeypatch.setattr(module, "time", clock)
-        async with shard(tmp_path) as (process, broker):
+        async with shard(tmp_path, clock) as (process, broker):
             await broker.serving()
             heartbeat = await member(broker, 20_000)
             for pings in range(1, 101):
-                clock.ahead_ns += 250_000_000
+                clock.ahead_ms += 250
                 broker.link.send(Kind.PING)
                 await broker.hear(Kind.PONG, pings)
                 process._fire()
@@ -130,7 +120,7 @@ def test_what_came_while_the_process_was_in_the_middle_of_something_is_read_befo
     """The loop runs what is due, and what that asked to be called soon, before it reads again."""
 
     async def test() -> None:
-        async with shard(tmp_path) as (_, broker):
+        async with shard(tmp_path, Time()) as (_, broker):
             await broker.serving(group_min_session_timeout_ms=100)
             heartbeat = await member(broker, 400)
             slots: list[int] = []

@@ -147,7 +147,7 @@ class SimBroker:
                 )
 
     async def _host_shard(self, process: Process) -> None:
-        shard = ShardProcess(self._socket, "simulated")
+        shard = ShardProcess(self._socket, "simulated", environment_of(process))
         self.shards[process] = shard
         await shard.run()
         self.cluster.sim.after(0, process.kill)

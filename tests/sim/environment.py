@@ -5,7 +5,6 @@ Only names that modules import are exchanged, and all are put back: the product 
 
 from __future__ import annotations
 
-import os
 import random
 import uuid
 from collections.abc import Iterator
@@ -24,11 +23,9 @@ import actors.log.partition_log
 import actors.log.repair
 import actors.log.swap
 import actors.log.truncation
-import actors.offsets_partition.process
 from actors.log.compaction import CompactionPlan, CompactionResult
 from actors.runtime.environment import Clock as WorldClock
-from actors.runtime.environment import Environment
-from actors.runtime.environment import Kernel as WorldKernel
+from actors.runtime.environment import Environment, Kernel
 from tests.sim import disks
 from tests.sim.engine import MS, SECOND, Process, Simulation
 from tests.sim.processes import look
@@ -83,17 +80,6 @@ class Ids:
         return _sim().random.randbytes(size)
 
 
-class Kernel:
-    """Does for `os` where processes ask who they are; all else is the real one's."""
-
-    @staticmethod
-    def getpid() -> int:
-        return _process().pid
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(os, name)
-
-
 class Chance:
     """Does for `random`."""
 
@@ -106,12 +92,6 @@ class Chance:
         return _sim().random.randrange(stop)
 
     Random = random.Random
-
-
-class NoCollector:
-    """Does for `gc`: the simulation decides when garbage is collected."""
-
-    enable = disable = freeze = unfreeze = staticmethod(lambda: None)
 
 
 class BootId:
@@ -155,7 +135,7 @@ def environment_of(process: Process) -> Environment:
             wall_ms=lambda: machine.wall_us // MS,
         ),
         chance=process.sim.random,
-        kernel=WorldKernel(
+        kernel=Kernel(
             pid=lambda: process.pid,
             started_at=started_at,
             look=look,
@@ -165,21 +145,17 @@ def environment_of(process: Process) -> Environment:
     )
 
 
-_CLOCK, _IDS, _KERNEL = Clock(), Ids(), Kernel()
+_CLOCK, _IDS = Clock(), Ids()
 _EXCHANGED: list[tuple[Any, str, Any]] = [
     *(
         (module, "time", _CLOCK)
         for module in (
             actors.client.net.network,
             actors.log.data_dir,
-            actors.offsets_partition.process,
         )
     ),
     (actors.log.data_dir, "uuid", _IDS),
-    (actors.offsets_partition.process, "uuid", _IDS),
     (actors.client.net.network, "random", Chance()),
-    (actors.offsets_partition.process, "os", _KERNEL),
-    (actors.offsets_partition.process, "gc", NoCollector()),
     (actors.log.data_dir, "_BOOT_ID", BootId()),
     (actors.log.partition_log, "FileWriter", disks.SimFileWriter),
     (actors.log.flush, "fsync_file", disks.fsync_file),

@@ -124,7 +124,8 @@ def run(
     outcome = Outcome(seed, scenario.name, 0)
     level = logging.root.manager.disable
     logging.disable(logging.NOTSET if trace else logging.CRITICAL)
-    gc.disable()
+    thresholds = gc.get_threshold()
+    gc.set_threshold(0)  # shards switch the collector on and off; here it runs after the run alone
     try:
         with exchanged():
             sim.network = Network(sim)
@@ -143,9 +144,12 @@ def run(
                 sim.end()
                 del world
                 sim.discard()
+                gc.unfreeze()  # what shards had loaded
                 gc.collect()
+                gc.freeze()
     finally:
         Simulation.current = None
+        gc.set_threshold(*thresholds)
         gc.enable()
         logging.disable(level)
         shutil.rmtree(folder, ignore_errors=True)
