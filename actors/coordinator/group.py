@@ -329,6 +329,15 @@ class Group:
             case _:
                 return member is not None or len(self.members) < max_size
 
+    def identify(self, member_id: str, group_instance_id: str | None, generation_id: int) -> Member | Error:
+        """The member that sent a heartbeat or a sync of the current generation, or the error it is answered."""
+        if self.state is GroupState.DEAD:
+            return Error.COORDINATOR_NOT_AVAILABLE
+        member = self.roster.identify(member_id, group_instance_id)
+        if generation_id != self.generation_id and not isinstance(member, Error):
+            return Error.ILLEGAL_GENERATION
+        return member
+
     def supports(self, protocol_type: str, protocols: Protocols) -> bool:
         """Whether a join offering these protocols can become part of this group."""
         if self.state is GroupState.EMPTY:

@@ -45,13 +45,9 @@ class Membership:
     def _heartbeat(self, group: Group | None, request: HeartbeatRequest, now: Now) -> Error:
         if group is None:
             return Error.UNKNOWN_MEMBER_ID
-        if group.state is GroupState.DEAD:
-            return Error.COORDINATOR_NOT_AVAILABLE
-        member = group.roster.identify(request.member_id, request.group_instance_id)
+        member = group.identify(request.member_id, request.group_instance_id, request.generation_id)
         if isinstance(member, Error):
             return member
-        if request.generation_id != group.generation_id:
-            return Error.ILLEGAL_GENERATION
         self._rebalancer.arm_session(member, now)
         preparing = group.state is GroupState.PREPARING_REBALANCE
         return Error.REBALANCE_IN_PROGRESS if preparing else Error.NONE

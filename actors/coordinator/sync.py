@@ -36,13 +36,9 @@ class Sync:
 
     @staticmethod
     def _check(group: Group, request: SyncGroupRequest) -> Error:
-        if group.state is GroupState.DEAD:
-            return Error.COORDINATOR_NOT_AVAILABLE
-        member = group.roster.identify(request.member_id, request.group_instance_id)
+        member = group.identify(request.member_id, request.group_instance_id, request.generation_id)
         if isinstance(member, Error):
             return member
-        if request.generation_id != group.generation_id:
-            return Error.ILLEGAL_GENERATION
         given = (request.protocol_type, group.protocol_type), (request.protocol_name, group.protocol_name)
         if any(theirs is not None and ours is not None and theirs != ours for theirs, ours in given):
             return Error.INCONSISTENT_GROUP_PROTOCOL
