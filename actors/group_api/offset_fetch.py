@@ -6,6 +6,9 @@ From version 8 a request names several groups; the broker has cut it so that a s
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import TypeVar
+
 from actors.coordinator import messages as core
 from actors.group_api.topics import Topics
 from actors.wire.errors import ErrorCode
@@ -20,6 +23,7 @@ _GroupTopic = OffsetFetchResponse.OffsetFetchResponseTopics
 _GroupPartition = OffsetFetchResponse.OffsetFetchResponsePartitions
 _Topic = OffsetFetchResponse.OffsetFetchResponseTopic
 _Partition = OffsetFetchResponse.OffsetFetchResponsePartition
+P = TypeVar("P", _Partition, _GroupPartition)
 
 
 def parse(header: RequestHeader, m: OffsetFetchRequest, host: str, topics: Topics) -> core.OffsetFetchRequest:
@@ -59,16 +63,7 @@ def answer(m: OffsetFetchRequest, r: core.OffsetFetchResponse, version: int, top
         topics=[
             _Topic(
                 name=name,
-                partitions=[
-                    _Partition(
-                        partition_index=o.partition,
-                        committed_offset=o.offset,
-                        committed_leader_epoch=o.leader_epoch,
-                        metadata=o.metadata,
-                        error_code=o.error_code,
-                    )
-                    for o in offsets
-                ],
+                partitions=_partitions(_Partition, offsets),
             )
             for name, offsets in found.items()
         ],
@@ -86,16 +81,7 @@ def _group(
         _GroupTopic(
             name=name,
             topic_id=topics.ids.get(name, bytes(16)),
-            partitions=[
-                _GroupPartition(
-                    partition_index=o.partition,
-                    committed_offset=o.offset,
-                    committed_leader_epoch=o.leader_epoch,
-                    metadata=o.metadata,
-                    error_code=o.error_code,
-                )
-                for o in offsets
-            ],
+            partitions=_partitions(_GroupPartition, offsets),
         )
         for name, offsets in found.items()
         if version < 10 or name in topics.ids
@@ -118,6 +104,19 @@ def _group(
             if t.topic_id not in topics.names
         ]
     return _Group(group_id=asked.group_id, error_code=r.error_code, topics=rows)
+
+
+def _partitions(make: type[P], offsets: Iterable[core.FetchedOffset]) -> list[P]:
+    return [
+        make(
+            partition_index=o.partition,
+            committed_offset=o.offset,
+            committed_leader_epoch=o.leader_epoch,
+            metadata=o.metadata,
+            error_code=o.error_code,
+        )
+        for o in offsets
+    ]
 
 
 def split(m: OffsetFetchRequest) -> list[OffsetFetchRequest]:
