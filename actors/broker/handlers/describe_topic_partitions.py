@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from actors.broker.handlers.context import HandlerContext, Request
+from actors.broker.handlers.leaders import described_partition
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse
 from actors.wire.operations import TOPIC_OPERATIONS
-from placement.metadata import NO_LEADER, PartitionInfo, TopicInfo, topic_name_error
+from placement.metadata import PartitionInfo, TopicInfo, topic_name_error
 
 API = DescribeTopicPartitionsRequest
 VERSIONS = (0, 0)
@@ -58,18 +59,10 @@ def _described(topic: TopicInfo, begin: int, end: int, alive: set[int]) -> Topic
 
 
 def _partition(index: int, p: PartitionInfo, alive: set[int]) -> Partition:
-    led = p.leader in alive
-    return Partition(
-        error_code=ErrorCode.NONE if led else ErrorCode.LEADER_NOT_AVAILABLE,
-        partition_index=index,
-        leader_id=p.leader if led else NO_LEADER,
-        leader_epoch=p.leader_epoch,
-        replica_nodes=list(p.replicas),
-        isr_nodes=list(p.isr),
-        eligible_leader_replicas=list(p.elr),
-        last_known_elr=[],
-        offline_replicas=[replica for replica in p.replicas if replica not in alive],
-    )
+    partition = described_partition(Partition, index, p, alive)
+    partition.eligible_leader_replicas = list(p.elr)
+    partition.last_known_elr = []
+    return partition
 
 
 def _missing(name: str, code: ErrorCode = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) -> Topic:

@@ -1,13 +1,16 @@
-"""Who leads a partition, as the responses of Produce and Fetch tell clients that asked the wrong broker (KIP-951)."""
+"""Who leads a partition: what Metadata and DescribeTopicPartitions answer, and Produce and Fetch (KIP-951) too.
+
+The latter two tell it to clients that asked the wrong broker.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from typing import Any, TypeVar
 
 from actors.broker.context import BrokerContext
 from actors.wire.errors import ErrorCode
-from placement.metadata import NO_LEADER
+from placement.metadata import NO_LEADER, PartitionInfo
 
 T = TypeVar("T")
 WRONG_LEADER = frozenset((ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH))
@@ -19,6 +22,20 @@ def current_leader(broker: BrokerContext, topic: str, index: int, make: Callable
     if partition is None or partition.leader in (NO_LEADER, broker.broker_id):
         return None
     return make(leader_id=partition.leader, leader_epoch=partition.leader_epoch)
+
+
+def described_partition(make: Callable[..., T], index: int, partition: PartitionInfo, alive: Container[int]) -> T:
+    """A partition as `make(error_code=..., leader_id=..., ...)`. It has no leader while that broker is not alive."""
+    led = partition.leader in alive
+    return make(
+        error_code=ErrorCode.NONE if led else ErrorCode.LEADER_NOT_AVAILABLE,
+        partition_index=index,
+        leader_id=partition.leader if led else NO_LEADER,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=list(partition.replicas),
+        isr_nodes=list(partition.isr),
+        offline_replicas=[replica for replica in partition.replicas if replica not in alive],
+    )
 
 
 def endpoints(broker: BrokerContext, leaders: Iterable[Any], make: Callable[..., T]) -> list[T]:

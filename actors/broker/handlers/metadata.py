@@ -6,11 +6,12 @@ from collections.abc import Iterable
 
 from actors.broker.context import BrokerContext
 from actors.broker.handlers.context import HandlerContext, Request
+from actors.broker.handlers.leaders import described_partition
 from actors.links.operations import CreatedTopics, CreateTopics, NewTopic
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, MetadataRequest, MetadataResponse
 from actors.wire.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
-from placement.metadata import NO_LEADER, OFFSETS_TOPIC, TopicInfo, topic_name_error
+from placement.metadata import OFFSETS_TOPIC, TopicInfo, topic_name_error
 
 API = MetadataRequest
 VERSIONS = (0, 13)
@@ -90,20 +91,8 @@ def _why_missing(name: str | None, codes: dict[str, int]) -> int:
 
 def _described(broker: BrokerContext, topic: TopicInfo) -> Topic:
     alive = {each.id for each in broker.metadata.alive()}
-    partitions = []
-    for index, p in enumerate(topic.partitions):
-        led = p.leader in alive
-        partitions.append(
-            MetadataResponse.MetadataResponsePartition(
-                error_code=ErrorCode.NONE if led else ErrorCode.LEADER_NOT_AVAILABLE,
-                partition_index=index,
-                leader_id=p.leader if led else NO_LEADER,
-                leader_epoch=p.leader_epoch,
-                replica_nodes=list(p.replicas),
-                isr_nodes=list(p.isr),
-                offline_replicas=[replica for replica in p.replicas if replica not in alive],
-            )
-        )
+    make = MetadataResponse.MetadataResponsePartition
+    partitions = [described_partition(make, index, p, alive) for index, p in enumerate(topic.partitions)]
     return Topic(name=topic.name, topic_id=topic.id, is_internal=topic.internal, partitions=partitions)
 
 
