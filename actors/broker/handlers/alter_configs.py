@@ -5,13 +5,12 @@ from __future__ import annotations
 from actors.broker.handlers.altering import ask, refused
 from actors.broker.handlers.context import HandlerContext, Request
 from actors.links.operations import ConfigChange
+from actors.wire.config_resources import ConfigOperation
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import AlterConfigsRequest, AlterConfigsResponse, ApiMessage
 
 API = AlterConfigsRequest
 VERSIONS = (0, 2)
-
-_SET = 0
 
 
 def handle(context: HandlerContext, request: Request) -> None:
@@ -20,7 +19,7 @@ def handle(context: HandlerContext, request: Request) -> None:
 
 
 def _operations(resource: AlterConfigsRequest.AlterConfigsResource) -> list[ConfigChange]:
-    return [ConfigChange(config.name, _SET, config.value) for config in resource.configs]
+    return [ConfigChange(config.name, ConfigOperation.SET, config.value) for config in resource.configs]
 
 
 def failed(message: ApiMessage, version: int, code: ErrorCode, text: str | None = None) -> AlterConfigsResponse:

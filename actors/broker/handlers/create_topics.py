@@ -7,13 +7,12 @@ from actors.broker.handlers.context import HandlerContext, Request
 from actors.broker.handlers.forwarding import forward
 from actors.links.operations import CreatedTopic, CreatedTopics, CreateTopics, NewTopic
 from actors.settings import topic_config_names, topic_config_value
+from actors.wire.config_resources import ConfigResourceType
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, CreateTopicsRequest, CreateTopicsResponse
 
 API = CreateTopicsRequest
 VERSIONS = (2, 7)
-
-_TOPIC = 2
 
 Result = CreateTopicsResponse.CreatableTopicResult
 
@@ -68,7 +67,7 @@ def _result(context: HandlerContext, topic: CreateTopicsRequest.CreatableTopic, 
         replication_factor=result.factor,
     )
     if not result.error_code:
-        context.idle_settings.note(_TOPIC, (config.name for config in topic.configs))
+        context.idle_settings.note(ConfigResourceType.TOPIC, (config.name for config in topic.configs))
         made.configs = _configs(context.broker, topic)
     return made
 

@@ -18,6 +18,7 @@ from actors.settings import (
     topic_config_names,
     topic_config_value,
 )
+from actors.wire.config_resources import ConfigResourceType
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, DescribeConfigsRequest, DescribeConfigsResponse
 from placement.metadata import topic_name_error
@@ -39,16 +40,16 @@ def handle(context: HandlerContext, request: Request) -> DescribeConfigsResponse
 
 def _described(context: HandlerContext, m: DescribeConfigsRequest, resource: Resource) -> Result:
     match resource.resource_type:
-        case 2:
+        case ConfigResourceType.TOPIC:
             return _topic(context.broker, m, resource)
-        case 4:
+        case ConfigResourceType.BROKER:
             return _broker(context, m, resource)
-        case 8:
+        case ConfigResourceType.BROKER_LOGGER:
             text = "broker loggers (8) are neither shown nor changed through the protocol"
             return _refused(resource, ErrorCode.INVALID_REQUEST, text)
-        case 16:
+        case ConfigResourceType.CLIENT_METRICS:
             return _client_metrics(m, resource)
-        case 32:
+        case ConfigResourceType.GROUP:
             return _group(context.broker, m, resource)
         case other:
             text = f"resource type {other} has no settings here: topic (2), broker (4), client metrics (16), group (32)"

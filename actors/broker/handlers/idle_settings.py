@@ -6,10 +6,14 @@ import logging
 from collections.abc import Container, Iterable
 
 from actors.settings import SETTINGS, TOPIC_SETTINGS
+from actors.wire.config_resources import ConfigResourceType
 
 log = logging.getLogger(__name__)
 
-_EFFECTIVE: dict[int, Container[str]] = {2: TOPIC_SETTINGS, 4: SETTINGS}
+_EFFECTIVE: dict[int, Container[str]] = {
+    ConfigResourceType.TOPIC: TOPIC_SETTINGS,
+    ConfigResourceType.BROKER: SETTINGS,
+}
 """Settings that have an effect, by the type of resource they are of."""
 
 

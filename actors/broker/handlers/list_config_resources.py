@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
-
 from actors.broker.context import BrokerContext
 from actors.broker.handlers.context import HandlerContext, Request
+from actors.wire.config_resources import ConfigResourceType
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, ListConfigResourcesRequest, ListConfigResourcesResponse
 
@@ -16,37 +15,27 @@ Resource = ListConfigResourcesResponse.ConfigResource
 _TYPES_FROM = 1  # version 0 was ListClientMetricsResources
 
 
-class ResourceType(IntEnum):
-    """Kafka's numbers of what may have settings."""
-
-    TOPIC = 2
-    BROKER = 4
-    BROKER_LOGGER = 8
-    CLIENT_METRICS = 16
-    GROUP = 32
-
-
 def handle(context: HandlerContext, request: Request) -> ListConfigResourcesResponse:
     """Answered at once, from the last image. No type named means all of them."""
     m: ListConfigResourcesRequest = request.message
-    types = m.resource_types if request.version >= _TYPES_FROM else [ResourceType.CLIENT_METRICS]
-    if not set(types) <= set(ResourceType):
+    types = m.resource_types if request.version >= _TYPES_FROM else [ConfigResourceType.CLIENT_METRICS]
+    if not set(types) <= set(ConfigResourceType):
         return failed(m, request.version, ErrorCode.UNSUPPORTED_VERSION)
     return ListConfigResourcesResponse(
         config_resources=[
             Resource(resource_name=name, resource_type=kind)
-            for kind in ResourceType
+            for kind in ConfigResourceType
             if not types or kind in types
             for name in _names(context.broker, kind)
         ]
     )
 
 
-def _names(broker: BrokerContext, kind: ResourceType) -> list[str]:
+def _names(broker: BrokerContext, kind: ConfigResourceType) -> list[str]:
     match kind:
-        case ResourceType.TOPIC:
+        case ConfigResourceType.TOPIC:
             return sorted(broker.metadata.topics)
-        case ResourceType.BROKER:
+        case ConfigResourceType.BROKER:
             return [str(broker.id) for broker in broker.metadata.alive()]
         case _:
             return []

@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
-from enum import IntEnum
 from typing import Any
 
 from actors.errors import CoterieError
@@ -23,36 +22,18 @@ from actors.settings import (
     topic_setting,
     topic_value,
 )
+from actors.wire.config_resources import ConfigOperation, ConfigResourceType
 from actors.wire.errors import ErrorCode
 from placement.metadata import OFFSETS_TOPIC, ClusterMetadata
 
 log = logging.getLogger(__name__)
 
 
-class ResourceType(IntEnum):
-    """What has settings, with Kafka's codes; only those of topics and brokers can be changed here."""
-
-    TOPIC = 2
-    BROKER = 4
-    BROKER_LOGGER = 8
-    CLIENT_METRICS = 16
-    GROUP = 32
-
-
 _FIXED: dict[int, str] = {
-    ResourceType.BROKER_LOGGER: "broker loggers (8) are neither shown nor changed through the protocol",
-    ResourceType.CLIENT_METRICS: "clients' metrics are not collected, so there are no subscriptions to change",
-    ResourceType.GROUP: "Kafka's settings of groups are about protocols that are not served, and cannot be changed",
+    ConfigResourceType.BROKER_LOGGER: "broker loggers (8) are neither shown nor changed through the protocol",
+    ConfigResourceType.CLIENT_METRICS: "clients' metrics are not collected, so there are no subscriptions to change",
+    ConfigResourceType.GROUP: "Kafka's settings of groups are for protocols that are not served, and cannot be changed",
 }
-
-
-class Operation(IntEnum):
-    """What an incremental change does to a setting."""
-
-    SET = 0
-    DELETE = 1
-    APPEND = 2
-    SUBTRACT = 3
 
 
 class RefusedError(CoterieError):
@@ -108,9 +89,9 @@ def alter_configs(
 
 def _change(metadata: ClusterMetadata, config: BrokerConfig, resource: ChangedResource) -> list[Any]:
     match resource.type:
-        case ResourceType.TOPIC:
+        case ConfigResourceType.TOPIC:
             return _change_topic(metadata, config, resource)
-        case ResourceType.BROKER:
+        case ConfigResourceType.BROKER:
             return _change_broker(metadata, config, resource)
         case other:
             text = _FIXED.get(other, f"resource type {other} has no settings here: topic (2), broker (4)")
@@ -166,14 +147,14 @@ def _changed(
         if times[key] > 1:
             raise RefusedError(ErrorCode.INVALID_REQUEST, f"{key} is changed more than once")
         match change.operation:
-            case Operation.DELETE:
+            case ConfigOperation.DELETE:
                 changed.pop(key, None)
-            case Operation.SET | Operation.APPEND | Operation.SUBTRACT if value is None:
+            case ConfigOperation.SET | ConfigOperation.APPEND | ConfigOperation.SUBTRACT if value is None:
                 raise RefusedError(ErrorCode.INVALID_REQUEST, f"{key} needs a value")
-            case Operation.SET if value is not None:
+            case ConfigOperation.SET if value is not None:
                 # No secret has a use here yet: that it was set is kept, what it is never reaches the disk.
                 changed[key] = "" if _known(setting_of, key).sensitive else value
-            case Operation.APPEND | Operation.SUBTRACT if value is not None:
+            case ConfigOperation.APPEND | ConfigOperation.SUBTRACT if value is not None:
                 changed[key] = _list_change(_known(setting_of, key), change.operation, value, value_of)
             case other:
                 raise RefusedError(ErrorCode.INVALID_REQUEST, f"unknown operation {other} on {key}")
@@ -193,7 +174,7 @@ def _list_change(setting: Setting, operation: int, value: str, value_of: Callabl
         raise RefusedError(ErrorCode.INVALID_CONFIG, text)
     items = list(value_of(setting.name) or ())
     for item in filter(None, map(str.strip, value.split(","))):
-        if operation == Operation.SUBTRACT:
+        if operation == ConfigOperation.SUBTRACT:
             items = [other for other in items if other != item]
         elif item not in items:
             items.append(item)

@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from actors.controller.decisions.configs import RefusedError, alter_configs, check_topic_configs, refusal_for
 from actors.controller.decisions.elections import (
+    Decision,
+    Record,
     alter_partitions,
     broker_leaving,
     broker_lost,
@@ -61,8 +63,6 @@ from placement.metadata import (
     topic_record,
 )
 
-Record: TypeAlias = list[Any]
-Decision: TypeAlias = tuple[Result, list[Record]]
 NewId: TypeAlias = Callable[[], bytes]
 
 PRODUCER_ID_BLOCK = 1000
