@@ -2,8 +2,8 @@
 
 A message travels as an array, its tag first, then the values of its fields in their order; msgpack carries it. A
 dataclass within a message is an array of its values alone, unless it has a tag as well. Fields are int, float, str,
-bytes, bool, IntEnum, dataclasses, tuples and mappings of these, or None where they may be. A value that is none of
-what its field can hold ends in a LinkError that names the field.
+bytes, bool, IntEnum, dataclasses, tuples and mappings of these, or None where the field allows it. A value of a type
+that its field cannot hold raises a LinkError that names the field.
 """
 
 from __future__ import annotations
@@ -27,15 +27,17 @@ _PLAIN = (int, str, bytes, bool, float)
 
 
 class LinkError(CoterieError):
-    """What came over a link is no message of it; the text names the message and the field."""
+    """Bytes from a link are not one of its messages. The text names the message and the field."""
 
 
 class Codec(Generic[M]):
-    """The messages of one link. `packed` has, for classes that pack themselves, how to and how to read that.
+    """Encodes and decodes the messages of one link.
 
-    `quick` has the same for messages that there are many of: values of the fields from a message, and back. It makes
-    and expects what the table would, but may take values for what they should be. Where it raises TypeError, ValueError
-    or LookupError, the values, which it has to leave as they are, are read field by field, and the error says which.
+    `packed`: for classes with a form of their own, a function that makes it and one that reads it.
+
+    `quick`: for frequent messages, a function from the message to the values of its fields, and one back. They make and
+    expect what the table would, but need not check types. If the one back raises TypeError, ValueError or LookupError,
+    the values are read again field by field, so that the error says which is wrong. It must not change them.
     """
 
     def __init__(
@@ -63,14 +65,14 @@ class Codec(Generic[M]):
         return dict(self._classes)
 
     def encode(self, message: M) -> bytes:
-        """The bytes of a message. Raises TypeError if it is none of this link."""
+        """The bytes of a message. Raises TypeError if its class does not belong to this link."""
         if type(message) not in self._tags:
             raise TypeError(f"{type(message).__name__} is no message of the {self._link} link")
         body: bytes = msgpack.packb(self._writers[type(message)](message), default=self._write)
         return body
 
     def read(self, wanted: type[T], body: bytes) -> T:
-        """The message of these bytes, where one of this class has to be. Raises LinkError."""
+        """The message of these bytes, which has to be of the class `wanted`. Raises LinkError."""
         message = self.decode(body)
         if not isinstance(message, wanted):
             raise LinkError(f"{self._link} link: {type(message).__name__} is no {wanted.__name__}")
@@ -96,7 +98,7 @@ class Codec(Generic[M]):
     # --- made once, when the link's module is imported ---
 
     def _record(self, cls: type) -> _Row:
-        """How a dataclass is read; from now on, how it is written is known as well."""
+        """The reader of a dataclass. Its writer is entered in the table on the way."""
         found = self._records.get(cls)
         if found is None:
             found = self._records[cls] = _Row(cls.__name__, cls)
@@ -138,7 +140,7 @@ class Codec(Generic[M]):
         return _Row("tuple", _as_tuple).complete(names, arguments, list(map(self._reader, arguments))).read
 
     def _one_of(self, base: type) -> _Read:
-        """A message within a message."""
+        """The reader of a field that holds one of several messages: those of class `base`."""
 
         def read(value: Any) -> Any:
             found = self._tagged(value)
@@ -158,7 +160,7 @@ class Codec(Generic[M]):
 
 
 class _Row:
-    """How an array is read, each value by the reader of its type; `make` has the values in their order."""
+    """Reads an array, each value by the reader of its type, and calls `make` with the values."""
 
     def __init__(self, what: str, make: Callable[..., Any]) -> None:
         self._what = what
@@ -170,7 +172,7 @@ class _Row:
 
     def complete(self, names: Sequence[str], hints: Sequence[Any], readers: Sequence[_Read]) -> _Row:
         self._names, self._all = names, list(enumerate(readers))
-        # One comparison for all values that need no more than to be of their type.
+        # One comparison checks all values of which nothing but the type has to be checked.
         self._types = tuple(map(_carrier, hints))
         self._others = [each for each, hint in zip(self._all, hints, strict=True) if hint not in _PLAIN]
         return self
@@ -188,7 +190,7 @@ class _Row:
 
 
 def _writer(names: list[str], tag: int | None) -> Callable[[Any], object]:
-    """What makes an array of a dataclass; msgpack does the rest."""
+    """A function from a dataclass to the array of its values, which msgpack can pack."""
     if not names:
         return lambda value: () if tag is None else (tag,)
     if len(names) == 1:
@@ -213,7 +215,7 @@ def _quickly(made: Callable[[list[Any]], Any], carefully: _Read) -> _Read:
 
 
 def _carrier(hint: Any) -> type:
-    """As what msgpack mostly hands over a value of this type."""
+    """The type in which msgpack mostly gives back a value of this type."""
     origin = get_origin(hint) or hint
     if origin in _PLAIN:
         return cast(type, origin)

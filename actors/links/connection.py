@@ -1,9 +1,9 @@
-"""The connection of a controller with its brokers, and of brokers with one another: messages with a length, over TCP.
+"""TCP connections between the controller and its brokers, and between brokers.
 
-A message is its length (4 bytes) and what the codec of its link makes of it. Both ends prove that they know the
-cluster's secret before anything else is said: a challenge each way, answered with an HMAC-SHA256 over it and the role
-of the end that answers. Without the role, an end could be made to answer its own challenge, on this connection or on
-another.
+A message is its length (4 bytes, big-endian), then the bytes that the link's codec makes of it. Both ends prove that
+they know the cluster's secret before anything else is said: a challenge each way, answered with an HMAC-SHA256 over it
+and the role of the end that answers. Without the role, an end could be made to answer its own challenge, on this
+connection or on another.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _CODECS: dict[Role, Codec[Message]] = {
     "leader": cast("Codec[Message]", replication.CODEC),
     "follower": cast("Codec[Message]", replication.CODEC),
 }
-_LIMIT = 128 << 20  # above the largest message.max.bytes by more than what goes with it in one frame
+_LIMIT = 128 << 20  # room for a batch of the largest message.max.bytes and all that one frame adds to it
 _LIMIT_UNPROVED = 4096
 
 
@@ -49,7 +49,7 @@ class Challenge:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """The answer to a challenge."""
+    """The answer to a challenge: the HMAC-SHA256 of role and challenge, with the secret as key."""
 
     proof: bytes
 
@@ -126,7 +126,7 @@ class ControlProtocol(asyncio.Protocol):
             self._gathering.keep(data[position:], need)
 
     def _receive(self, body: bytes) -> bool:
-        """Take in one message; False if it may not be said, or not now."""
+        """Handle one message; False if it is malformed or not allowed now, and the connection has to end."""
         try:
             if self._proved and self._answered:
                 self._on_message(self, self._codec.decode(body))
@@ -160,7 +160,7 @@ class ControlProtocol(asyncio.Protocol):
             self._write(self._codec.encode(message))
 
     def send_encoded(self, body: bytes) -> None:
-        """The same for what has been encoded already, once for many ends."""
+        """Send a message that has been encoded already, once for many connections."""
         self._write(body)
 
     def _write(self, body: bytes) -> None:
@@ -168,7 +168,7 @@ class ControlProtocol(asyncio.Protocol):
             self.transport.write(len(body).to_bytes(4, "big") + body)
 
     def close(self) -> None:
-        """End the connection at once; what has been read already is not looked at any more."""
+        """End the connection at once. Messages that were read and not yet handled are dropped."""
         self._closed = True
         if self.transport is not None:
             self.transport.abort()

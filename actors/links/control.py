@@ -1,4 +1,4 @@
-"""What controller and brokers say to each other, over a connection that `connection` proves."""
+"""The messages between the controller and its brokers; `connection` carries them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from placement.metadata import ClusterMetadata
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """Broker -> controller, at its start, to hear what cluster it is."""
+    """Broker -> controller: the first message of a broker that starts. It asks for the cluster's id and metadata."""
 
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """Controller -> broker: the cluster as it is."""
+    """Controller -> broker: the answer to Join."""
 
     cluster_id: str
     metadata: ClusterMetadata
@@ -26,7 +26,7 @@ class Joined:
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """Broker -> controller: this process is that broker, and serves. `epoch` is -1 until it has been given one."""
+    """Broker -> controller: register this process as the broker. `epoch` is -1 until the controller has given one."""
 
     broker_id: int
     epoch: int
@@ -39,7 +39,7 @@ class Hello:
     replica_host: str = ""
     replica_port: int = 0
     intact: bool = True
-    """Whether its logs have all that it ever acknowledged."""
+    """Whether its logs have everything that it ever acknowledged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Welcome:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What a broker has to do."""
+    """How busy a broker is. Requests, and its longest turn of the loop, are counted since its start."""
 
     connections: int = 0
     requests: int = 0
@@ -62,7 +62,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """Broker -> controller: it lives, and asks for its lease. `sent` is its own clock (seconds)."""
+    """Broker -> controller: a sign of life that asks for a lease. `sent` is the broker's own clock (seconds)."""
 
     sent: float
     load: Load
@@ -70,7 +70,7 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True)
 class Confirmed:
-    """Controller -> broker: the heartbeat of `sent` was read, and the lease begins with it."""
+    """Controller -> broker: the heartbeat sent at `sent` was read. The lease counts from then."""
 
     sent: float
 
@@ -91,14 +91,14 @@ class Applied:
 
 @dataclass(frozen=True, slots=True)
 class WantSpares:
-    """Broker -> controller: have so many shard processes on their way here."""
+    """Broker -> controller: this broker needs `count` more shard processes, those being started included."""
 
     count: int
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Broker -> controller: do this, and answer by that number."""
+    """Broker -> controller: carry out `operation`. The answer repeats `number`."""
 
     number: int
     operation: Operation[Result]
@@ -106,7 +106,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Controller -> broker: what came of a call."""
+    """Controller -> broker: the result of a call."""
 
     number: int
     result: Result

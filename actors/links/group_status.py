@@ -1,6 +1,6 @@
 """What a shard says of one group when its broker asks: whom it waits for, and why it has rebalanced lately.
 
-Kafka's protocol has no place for this. It goes over the relay (`Kind.DESCRIBE`), and from a broker to who asks by Ray.
+Kafka's protocol has no place for this. It goes over the relay (`Kind.DESCRIBE`), and from a broker by Ray.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgpack
 
 @dataclass(frozen=True, slots=True)
 class Rebalance:
-    """Why a rebalance began, and by whose doing."""
+    """Why a rebalance began, and which member caused it."""
 
     wall_ms: int
     generation_id: int
@@ -25,18 +25,18 @@ class Rebalance:
 
 @dataclass(frozen=True, slots=True)
 class GroupStatus:
-    """What an operator wants to know of a group that does not get on."""
+    """What tells an operator why a group makes no progress."""
 
     generation_id: int
     awaited_members: Sequence[str]
     """Whom the running phase of a rebalance waits for: members, and ids that were given out and not used yet."""
     phase_ends_in_ms: int | None
-    """At the latest; None when no phase is running."""
+    """When that phase ends at the latest; None if none is running."""
     rebalances: Sequence[Rebalance]
-    """The last ones that this shard has seen, oldest first."""
+    """The last rebalances that this shard has seen, oldest first."""
 
     def encode(self) -> bytes:
-        """The payload of a message."""
+        """The payload of a DESCRIBED message."""
         rebalances = [[each.wall_ms, each.generation_id, each.reason, each.member_id] for each in self.rebalances]
         payload: bytes = msgpack.packb(
             [self.generation_id, list(self.awaited_members), self.phase_ends_in_ms, rebalances]
@@ -45,6 +45,6 @@ class GroupStatus:
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
-        """What `encode` made."""
+        """The status whose payload `encode` made."""
         generation_id, awaited, ends_in_ms, rebalances = msgpack.unpackb(payload)
         return cls(generation_id, tuple(awaited), ends_in_ms, tuple(Rebalance(*each) for each in rebalances))

@@ -1,7 +1,7 @@
-"""What brokers have the controller do, and what comes of it: the arguments of calls over the control link.
+"""What brokers ask of the controller, and the results: the contents of calls over the control link.
 
-The controller's rules for each stand in `actors.controller.decisions`. An `error_code` is Kafka's, 0 where all is
-well; an `error_message` is for people.
+The controller's rules for each stand in `actors.controller.decisions`. An `error_code` is Kafka's, 0 if there was no
+error; an `error_message` is for people.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ R_co = TypeVar("R_co", bound="Result", covariant=True)
 
 
 class Result:
-    """What comes of a call."""
+    """The result of a call."""
 
     __slots__ = ()
 
 
 class Operation(Generic[R_co]):
-    """What a broker asks of the controller; an R_co comes of it."""
+    """What a broker asks of the controller. R_co is the class of its result."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Done(Result):
-    """Nothing more is to be said of it."""
+    """The operation was carried out, and has no other result."""
 
 
 # --- topics -----------------------------------------------------------------------------------------------------
@@ -35,9 +35,9 @@ class Done(Result):
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """A topic to be. `partitions` and `factor` -1 mean the broker's default; assignments are each partition's replicas.
+    """A topic to create. `partitions` and `factor` of -1 mean the broker's default.
 
-    A setting without a value is the default.
+    `assignments` are the replicas of each partition. A setting whose value is None gets its default.
     """
 
     name: str
@@ -49,7 +49,7 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True)
 class CreatedTopic:
-    """What became of a topic to be; id, partitions and factor are zeros and -1 where it was refused."""
+    """What became of a topic to create. If it was refused, its id is all zeros, and partitions and factor are -1."""
 
     name: str
     error_code: int
@@ -74,7 +74,7 @@ class CreateTopics(Operation[CreatedTopics]):
 
 @dataclass(frozen=True, slots=True)
 class OffsetsTopicCreated(Result):
-    """`__consumer_offsets` is there, or why not."""
+    """Whether `__consumer_offsets` exists now, or why not."""
 
     error_code: int
     error_message: str | None
@@ -82,12 +82,12 @@ class OffsetsTopicCreated(Result):
 
 @dataclass(frozen=True, slots=True)
 class CreateOffsetsTopic(Operation[OffsetsTopicCreated]):
-    """Make `__consumer_offsets`, unless it is there."""
+    """Create `__consumer_offsets` unless it exists."""
 
 
 @dataclass(frozen=True, slots=True)
 class DoomedTopic:
-    """A topic that is to go, by its name or by its id."""
+    """A topic to delete, by its name or by its id."""
 
     name: str | None = None
     topic_id: bytes | None = None
@@ -95,7 +95,7 @@ class DoomedTopic:
 
 @dataclass(frozen=True, slots=True)
 class DeletedTopic:
-    """What became of it. The name is None where no topic has the id."""
+    """What became of a topic to delete. The name is None if no topic has the id."""
 
     name: str | None
     topic_id: bytes
@@ -117,7 +117,7 @@ class DeleteTopics(Operation[DeletedTopics]):
 
 @dataclass(frozen=True, slots=True)
 class GrownTopic:
-    """A topic that is to have `count` partitions in all; `assignments` are the replicas of the new ones."""
+    """A topic that shall have `count` partitions in all; `assignments` are the replicas of the new ones."""
 
     name: str
     count: int
@@ -126,7 +126,7 @@ class GrownTopic:
 
 @dataclass(frozen=True, slots=True)
 class TopicOutcome:
-    """What became of it."""
+    """What became of a topic that was to have more partitions."""
 
     name: str
     error_code: int
@@ -160,7 +160,7 @@ class ConfigChange:
 
 @dataclass(frozen=True, slots=True)
 class ChangedResource:
-    """Whose settings change. `replace`: what is not named goes back to its default.
+    """A topic or broker whose settings change. `replace`: settings that are not named go back to their defaults.
 
     A broker's name is its id, or "" for all brokers.
     """
@@ -173,7 +173,7 @@ class ChangedResource:
 
 @dataclass(frozen=True, slots=True)
 class ResourceOutcome:
-    """What became of it."""
+    """What became of a resource whose settings were to change."""
 
     type: int
     name: str
@@ -199,7 +199,7 @@ class AlterConfigs(Operation[AlteredConfigs]):
 
 @dataclass(frozen=True, slots=True)
 class PartitionOutcome:
-    """What became of a partition."""
+    """What became of a partition that was to move, or to get another leader."""
 
     topic: str
     index: int
@@ -209,7 +209,7 @@ class PartitionOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Reassignment:
-    """The brokers a partition moves to; None ends the move that is under way."""
+    """The brokers a partition shall move to; None ends the move that is under way."""
 
     topic: str
     index: int
@@ -231,14 +231,14 @@ class AlterReassignments(Operation[AlteredReassignments]):
 
 @dataclass(frozen=True, slots=True)
 class ElectedLeaders(Result):
-    """In the order they were asked for; where all were, those elected."""
+    """In the order they were asked for. If all were asked for: without those that need no election."""
 
     partitions: tuple[PartitionOutcome, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ElectLeaders(Operation[ElectedLeaders]):
-    """An election of the preferred leaders (0) or, for want of others, of any (1); partitions None: of all."""
+    """Elect preferred leaders (`type` 0), or any replica if none in sync lives (1). `partitions` None means all."""
 
     type: int
     partitions: tuple[tuple[str, int], ...] | None
@@ -246,7 +246,7 @@ class ElectLeaders(Operation[ElectedLeaders]):
 
 @dataclass(frozen=True, slots=True)
 class ProposedIsr:
-    """The in-sync set a leader wants recorded: brokers, each with its epoch, or -1 if the leader has not met it."""
+    """The in-sync set a leader wants recorded: (broker id, its epoch) each, -1 if the leader does not know that."""
 
     topic_id: bytes
     index: int
@@ -257,7 +257,7 @@ class ProposedIsr:
 
 @dataclass(frozen=True, slots=True)
 class IsrOutcome:
-    """Whether it is recorded."""
+    """Whether a proposed in-sync set was recorded; the error code says why not."""
 
     topic_id: bytes
     index: int
@@ -314,7 +314,7 @@ class AllocateProducerIds(Operation[ProducerIds]):
 
 @dataclass(frozen=True, slots=True)
 class Observer:
-    """A broker that reads the metadata log: how far it has it; when it was heard, and last had all of it (wall ms)."""
+    """A reader of the metadata log: how far it has it, when it was last heard, and when it last had all (wall ms)."""
 
     broker_id: int
     log_end_offset: int
@@ -324,7 +324,7 @@ class Observer:
 
 @dataclass(frozen=True, slots=True)
 class Quorum(Result):
-    """Where the metadata log ends, who writes it, and who reads it. -1 ms: never."""
+    """Where the metadata log ends, who writes it, and who reads it. A time of -1 means never."""
 
     controller_epoch: int
     log_end_offset: int
@@ -336,7 +336,7 @@ class Quorum(Result):
 
 @dataclass(frozen=True, slots=True)
 class DescribeQuorum(Operation[Quorum]):
-    """How far the brokers have the metadata log."""
+    """Ask how far each broker has the metadata log."""
 
 
 CLASSES: dict[int, type[Operation[Result]] | type[Result]] = {

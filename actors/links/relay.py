@@ -1,8 +1,8 @@
-"""Between a broker and its offsets partitions: many clients' frames over one Unix socket, written once a turn.
+"""The relay between a broker and its shards: frames of many clients over one Unix socket, written once a turn.
 
-A message is `length u32, kind u8, a u32, b u64, payload`; what a and b mean stands with each kind. A payload is bytes
-that somebody else has made, or one of the dataclasses below in `PAYLOADS`' form. Both ends use `RelayProtocol`; what
-to do with a message is theirs.
+A message is `length u32, kind u8, a u32, b u64, payload`; `Kind` says what a and b mean. A payload is bytes that
+are passed on as they are, or one of the dataclasses below, encoded by `PAYLOADS`. Both ends use `RelayProtocol`, and
+hand it a function that deals with messages.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ RELAY_QUEUE_MAX_BYTES = 8 << 20
 
 
 class Kind(IntEnum):
-    """What a message says. `a` and `b` are 0 where nothing is said of them."""
+    """What a message says. `a` and `b` are 0 in kinds that do not mention them."""
 
     HELLO = 1  # shard -> broker; payload: Greeting
     BECOME = 2  # broker -> shard: host partition a at leader epoch b; payload: Assignment
@@ -38,20 +38,20 @@ class Kind(IntEnum):
     APPEND = 10  # shard -> broker: append number b; payload: one record batch
     APPENDED = 11  # broker -> shard: append number b; payload: base and next offset
     REFUSED = 12  # broker -> shard: append number b was refused with error a; nothing was written
-    HIGH_WATERMARK = 13  # broker -> shard: b is safe
-    TOPICS = 14  # broker -> shard: these topics there are; payload: KnownTopics
+    HIGH_WATERMARK = 13  # broker -> shard: all below offset b has committed
+    TOPICS = 14  # broker -> shard: the topics have changed; payload: KnownTopics
     PING = 15  # broker -> shard
     PONG = 16  # shard -> broker; payload: Figures
     RESIGN = 17  # broker -> shard: you are a spare again
     LOAD_MORE = 18  # shard -> broker: send the next piece
-    END = 19  # broker -> shard: there are more spares than are of use
+    END = 19  # broker -> shard: this process is not needed; payload: none
     DESCRIBE = 20  # broker -> shard: question b; payload: a group's id
     DESCRIBED = 21  # shard -> broker: answer to question b; payload: its GroupStatus, or nothing if there is no group
 
 
 @dataclass(frozen=True, slots=True)
 class Greeting:
-    """A shard process, and whose code it runs."""
+    """A shard process, and the version of the code it runs."""
 
     pid: int
     code_version: str
@@ -70,7 +70,7 @@ class KnownTopics:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What a shard goes by, and all topics of the cluster."""
+    """The settings for a shard that is to host a partition, and all topics of the cluster."""
 
     config: CoordinatorConfig
     topics: tuple[TopicRow, ...]
@@ -78,16 +78,16 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What a shard process counts since its start, and what it has. None where it hosts no partition."""
+    """What a shard process has done since its start, and what it holds. `state` is None if it hosts no partition."""
 
     requests: int = 0
     state: str | None = None
     groups: Mapping[str, int] = field(default_factory=dict)
-    """How many are in which state."""
+    """The number of groups in each state."""
     offsets: int = 0
     """Partitions that have a committed offset."""
     counters: Mapping[str, int] = field(default_factory=dict)
-    """Those of `coordinator/metrics.py`, by name."""
+    """The counters of `coordinator/metrics.py`, by name."""
 
 
 PAYLOADS: Codec[Greeting | Assignment | KnownTopics | Figures] = Codec(

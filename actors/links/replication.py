@@ -1,4 +1,4 @@
-"""What leader and follower say to each other, once both have proved the cluster's secret (`control` has how).
+"""The messages between a leader's and a follower's broker; `connection` carries them.
 
 A partition is named by its topic's id and its index. What a push and an acknowledgement mean stands in
 `actors.log.replication`.
@@ -16,12 +16,12 @@ from actors.log.replication import Ack, Outcome, Push
 PartitionPush: TypeAlias = tuple[bytes, int, Push]
 """The topic's id, the partition's index, and a push to it."""
 PartitionAck: TypeAlias = tuple[bytes, int, Ack]
-"""The same, and what became of the push."""
+"""The topic's id, the partition's index, and what became of a push to it."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeaderHello:
-    """Leader -> follower: which broker comes."""
+    """Leader -> follower: the first message, which broker connects."""
 
     broker_id: int
 
@@ -36,7 +36,7 @@ class FollowerHello:
 
 @dataclass(frozen=True, slots=True)
 class Pushes:
-    """Leader -> follower: all that leaves in one turn."""
+    """Leader -> follower: all pushes of one turn of the loop."""
 
     pushes: tuple[PartitionPush, ...]
 
@@ -50,20 +50,20 @@ class Acks:
 
 @dataclass(frozen=True, slots=True)
 class Ping:
-    """Leader -> follower: a sign of life is asked for. `sent` is the leader's clock (seconds)."""
+    """Leader -> follower: asks for a sign of life. `sent` is the leader's clock (seconds)."""
 
     sent: float
 
 
 @dataclass(frozen=True, slots=True)
 class Pong:
-    """Follower -> leader: the ping of `sent` was read."""
+    """Follower -> leader: the ping sent at `sent` was read."""
 
     sent: float
     view: tuple[int, int]
     """The controller's epoch and the version of the metadata that the follower knows."""
     controller: bool
-    """Whether the follower has a controller, or had one within a lease."""
+    """Whether the follower is connected to a controller, or was within the last lease."""
 
 
 ReplicationMessage: TypeAlias = LeaderHello | FollowerHello | Pushes | Acks | Ping | Pong
