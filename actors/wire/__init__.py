@@ -1,1 +1,1 @@
-"""Kafka's protocol for servers and clients alike: codec, framing, listener, relay. Knows no broker and no group."""
+"""Kafka's protocol, for servers and clients alike: messages, framing, error codes. No sockets, brokers or groups."""

@@ -1,4 +1,4 @@
-"""Kafka's API keys by name, those that this broker does not serve included: a log line says what was asked for."""
+"""Kafka's API keys by name. Those that are not served are here too, so that a log line can say what was asked for."""
 
 from enum import IntEnum
 
@@ -102,5 +102,5 @@ class ApiKey(IntEnum):
 
     @property
     def label(self) -> str:
-        """As in `OffsetCommit`."""
+        """The name in Kafka's spelling: `OffsetCommit`."""
         return "".join(word.capitalize() for word in self.name.split("_"))

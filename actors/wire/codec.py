@@ -1,6 +1,6 @@
 """Makes a message's class from schema.json. Its encoder and decoder for a version are made when first used.
 
-What lives elsewhere: how they are written (codegen.py), framing and headers (framing.py), names (messages.py).
+Elsewhere: their source code (codegen.py), framing and headers (framing.py), classes by name (messages.py).
 """
 
 from __future__ import annotations

@@ -32,18 +32,18 @@ _LENGTH_LIMIT = 0x7FFFFFFF
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What schema.json says of a message, and the classes of its structs by name; its own is one of them."""
+    """What schema.json says of a message, and the classes of its structs by name. The message itself is one of them."""
 
     name: str
     versions: tuple[int, int]
-    """The first and the last."""
+    """The first and the last version."""
     flexible_from: int
     structs: Structs
     classes: Mapping[str, type]
 
 
 def default(row: Row) -> str:
-    """The source of a field's default."""
+    """A field's default, as source code."""
     _, kind, _, _, value, _ = row
     if kind == "uuid" or (kind == "bytes" and isinstance(value, str)):
         return repr(bytes.fromhex(value))

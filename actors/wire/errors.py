@@ -8,7 +8,7 @@ from actors.errors import CoterieError
 
 
 class WireError(CoterieError, ValueError):
-    """Bytes that are not what they should be, or a message that has no such version."""
+    """Bytes that are malformed, or a version that the message does not have."""
 
 
 class ErrorCode(IntEnum):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class Gathering:
-    """The beginning of a frame that is not whole yet. However many reads bring the rest, they are joined once."""
+    """Keeps the beginning of a frame until the rest has been read. All its pieces are joined once, at the end."""
 
     __slots__ = ("_have", "_need", "_pieces")
 
@@ -18,7 +18,7 @@ class Gathering:
         return sum(map(len, self._pieces))
 
     def whole(self, data: bytes) -> bytes:
-        """What was kept and what has been read now, or nothing while the frame is not whole."""
+        """What was kept, followed by `data`; b"" while the frame is not whole."""
         if not self._pieces:
             return data
         self._pieces.append(data)

@@ -40,7 +40,7 @@ def response_class(api_key: int) -> type[ApiMessage]:
 
 
 def api_name(api_key: int) -> str:
-    """Kafka's name of an API key; one that Kafka has not given away is called by its number."""
+    """Kafka's name of an API key, or "API key 999" if Kafka knows none."""
     try:
         return ApiKey(api_key).label
     except ValueError:

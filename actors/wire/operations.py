@@ -37,7 +37,7 @@ class ResourceType(IntEnum):
 
     @property
     def label(self) -> str:
-        """As Kafka's pages write it: `TransactionalId`."""
+        """The name in the spelling of Kafka's documentation: `TransactionalId`."""
         return "".join(word.capitalize() for word in self.name.split("_"))
 
 
@@ -66,4 +66,4 @@ CLUSTER_OPERATIONS: Final = _bits(
     )
 )
 NOT_ASKED: Final = -(2**31)
-"""What stands in an answer to a client that did not ask."""
+"""What an answer says to a client that did not ask for them."""

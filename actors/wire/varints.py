@@ -38,7 +38,7 @@ def read_uvarint(data: bytes, pos: int) -> tuple[int, int]:
 
 
 def skip_tags(data: bytes, pos: int) -> int:
-    """The position after a tagged-field section of which nothing is known."""
+    """The position after a section of tagged fields, all of which are unknown here."""
     count, pos = read_uvarint(data, pos)
     for _ in range(count):
         _, pos = read_uvarint(data, pos)
@@ -50,5 +50,5 @@ def skip_tags(data: bytes, pos: int) -> int:
 
 
 def short(what: str) -> None:
-    """Raise for a length that is no length here."""
+    """Raise ValueError for a length that is null or reaches beyond the frame."""
     raise ValueError(f"{what} reaches beyond the frame or is null where it may not be")
