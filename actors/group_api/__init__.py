@@ -1,4 +1,7 @@
-"""Requests that a coordinator shard answers: one file an API, from the wire to the coordinator and back."""
+"""The requests that a coordinator shard answers, one file for each API.
+
+`parse` turns Kafka's message into the coordinator's request, `answer` the coordinator's response into Kafka's.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +60,7 @@ MODULES: dict[int, ModuleType] = {
 
 
 class _AnyTopics(Topics):
-    """Every topic exists: an error about the group is for all its partitions."""
+    """Topics of which all exist, so that an error of the group is answered for every partition."""
 
     def __init__(self, message: ApiMessage) -> None:
         super().__init__()
@@ -83,7 +86,7 @@ def error_answer(header: RequestHeader, frame: bytes, code: ErrorCode) -> bytes:
     """The whole response frame that says `code` to the group request in `frame`, without asking any shard."""
     message = decode(header, frame)
     if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-        # A shard that loads lets heartbeats pass and sends members that sync back to join: so do we for it.
+        # As a shard that loads would: heartbeats succeed, and a member that syncs is sent back to join.
         if isinstance(message, HeartbeatRequest):
             code = ErrorCode.NONE
         elif isinstance(message, SyncGroupRequest):

@@ -1,4 +1,4 @@
-"""DeleteGroups: between the wire and the coordinator. The broker asks each shard for its own groups."""
+"""DeleteGroups: from Kafka's message to the coordinator and back. The broker asks each shard for its own groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DescribeGroups: between the wire and the coordinator. The broker asks each shard for its own groups."""
+"""DescribeGroups: from Kafka's message to the coordinator and back. The broker asks each shard for its own groups."""
 
 from __future__ import annotations
 

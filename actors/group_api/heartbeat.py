@@ -1,4 +1,4 @@
-"""Heartbeat: between the wire and the coordinator."""
+"""Heartbeat: from Kafka's message to the coordinator and back."""
 
 from __future__ import annotations
 
@@ -23,5 +23,5 @@ def answer(m: HeartbeatRequest, r: core.HeartbeatResponse, version: int, topics:
 
 @cache
 def body(error_code: int, version: int) -> bytes:
-    """The encoded answer: there are few, and a broker sends nothing as often."""
+    """The encoded answer, kept: there are few different ones, and nothing is answered as often."""
     return HeartbeatResponse(error_code=error_code).encode(version)

@@ -1,4 +1,4 @@
-"""JoinGroup: between the wire and the coordinator."""
+"""JoinGroup: from Kafka's message to the coordinator and back."""
 
 from __future__ import annotations
 

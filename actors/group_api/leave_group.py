@@ -1,4 +1,4 @@
-"""LeaveGroup: between the wire and the coordinator. Below version 3 one member leaves, from there on a batch."""
+"""LeaveGroup: from Kafka's message to the coordinator and back. Below version 3 one member leaves, later a batch."""
 
 from __future__ import annotations
 

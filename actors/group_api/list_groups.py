@@ -1,4 +1,4 @@
-"""ListGroups: between the wire and the coordinator. The broker asks all its shards."""
+"""ListGroups: from Kafka's message to the coordinator and back. The broker asks all its shards."""
 
 from __future__ import annotations
 

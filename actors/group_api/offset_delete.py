@@ -1,4 +1,4 @@
-"""OffsetDelete: between the wire and the coordinator. Partitions the metadata lacks are answered here (3)."""
+"""OffsetDelete: from Kafka's message to the coordinator and back. Unknown partitions are answered here (3)."""
 
 from __future__ import annotations
 

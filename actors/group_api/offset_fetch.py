@@ -1,7 +1,7 @@
-"""OffsetFetch: between the wire and the coordinator.
+"""OffsetFetch: from Kafka's message to the coordinator and back.
 
-From version 8 a request names several groups; the broker has cut it so that a shard gets one group at a time
-(`split`, `merge`).
+From version 8 on a request may name several groups. The broker cuts it with `split`, so that a shard gets one group at
+a time, and merges the answers.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def answer(m: OffsetFetchRequest, r: core.OffsetFetchResponse, version: int, top
     if version >= 8:
         return OffsetFetchResponse(groups=[_group(m.groups[0], r, found, version, topics)])
     if version < 2 and r.error_code and m.topics:
-        # There is no place for an error of the group: each partition says it.
+        # This version has no field for an error of the group: each partition repeats it.
         found = {
             t.name: [core.FetchedOffset(t.name, index, error_code=r.error_code) for index in t.partition_indexes]
             for t in m.topics

@@ -1,4 +1,4 @@
-"""SyncGroup: between the wire and the coordinator."""
+"""SyncGroup: from Kafka's message to the coordinator and back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The topics a shard knows of: what commits are checked against, and what turns topic ids into names."""
+"""The topics a shard knows of. Commits are checked against them, and topic ids are turned into names."""
 
 from __future__ import annotations
 
@@ -18,5 +18,5 @@ class Topics:
             self.names[topic_id] = name
 
     def deleted_since(self, older: Topics) -> frozenset[str]:
-        """Topics of `older` that are gone, or were deleted and made anew."""
+        """The topics of `older` that do not exist any more, or were deleted and created again."""
         return frozenset(name for name, topic_id in older.ids.items() if self.ids.get(name) != topic_id)
