@@ -33,7 +33,7 @@ class Admin:
     # -- ListGroups, versions 0 to 5
 
     def list_groups(self, token: Token, request: ListGroupsRequest, now: Now) -> None:
-        """Groups whose existence has committed."""
+        """Lists the groups that exist by records that have committed."""
         states = {state.strip().lower() for state in request.states_filter}
         types = {kind.strip().lower() for kind in request.types_filter}
         listed = tuple(
@@ -99,7 +99,7 @@ class Admin:
         return Error.NONE if group.state is GroupState.EMPTY else Error.NON_EMPTY_GROUP
 
     def _write_tombstones(self, deletion: _Deletion, group: Group, now: Now) -> None:
-        """Offsets first, so that none is left over when the group has gone; in appends the log takes."""
+        """Write the offsets' tombstones before the group's, so that none outlives it, in appends that the log takes."""
         stored = sorted(self._offsets.stored(group.group_id))
         pieces = in_writes(OffsetsDeleted(group.group_id, stored), self._runtime.config)
         parts: list[list[Change]] = [[piece] for piece in pieces] or [[]]
@@ -119,21 +119,21 @@ def _described(member: Member, protocol_name: str | None, stable: bool) -> Descr
 
 
 def bury(runtime: Runtime, group: Group) -> None:
-    """The group's tombstone has committed."""
+    """Drop a group whose tombstone has committed."""
     runtime.cancel_timers(group)
     if runtime.groups.get(group.group_id) is group:
         del runtime.groups[group.group_id]
 
 
 def revive(runtime: Runtime, group: Group) -> None:
-    """The group's tombstone could not be written: there is an Empty group again, as before."""
+    """Put an Empty group back in the place of one whose tombstone could not be written."""
     bury(runtime, group)
     runtime.groups[group.group_id] = group.reborn()
     runtime.reap(group.group_id)
 
 
 class _Deletion:
-    """One DeleteGroups request, answered when all its groups have been decided, or one has timed out."""
+    """One DeleteGroups request. It is answered when the outcome of all its groups is known, or one has timed out."""
 
     def __init__(self, runtime: Runtime, token: Token, results: list[tuple[str, int]], undecided: set[str]) -> None:
         self.runtime = runtime
@@ -149,7 +149,7 @@ class _Deletion:
             self._answer()
 
     def timed_out(self) -> None:
-        """Until they are decided the groups stay Dead, and answer as such."""
+        """Answer the request. Groups whose tombstones may still commit stay Dead until that is known."""
         self._answer()
 
     def _answer(self) -> None:

@@ -1,7 +1,7 @@
 """The broker settings that govern group coordination, by Kafka's names with underscores.
 
-Ranges and documentation stand in the project's one table of settings; the defaults are repeated here
-only so that a test can build a shard, and a test elsewhere may hold the two together.
+Ranges and documentation stand in `actors.settings`. The defaults are repeated here only so that a test can make a shard
+without settings.
 """
 
 from dataclasses import dataclass
@@ -10,10 +10,10 @@ NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
 """How long a member may wait in its first join phase. Fixed in Kafka as well."""
 
 LATE_TURN_MS = 500
-"""A turn later than this is our own stall, and no member's fault."""
+"""A turn that is later than this is our own stall: members get the time back."""
 
 HISTORY_LENGTH = 20
-"""Rebalances remembered per group."""
+"""How many rebalances of each group are remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,9 @@ class CoordinatorConfig:
     offset_metadata_max_bytes: int = 4_096
     offsets_commit_timeout_ms: int = 5_000
     offsets_topic_compression_codec: int = 0
-    """For whoever makes record batches of our appends."""
+    """Kafka's number of the codec; the shard's process compresses its appends with it."""
     max_message_bytes: int = 1_048_588
-    """Largest record batch the offsets topic takes; a turn that wrote more is cut into several appends."""
+    """The largest record batch that the offsets topic takes. What a turn wrote beyond it goes into further appends."""
 
     @property
     def offsets_retention_ms(self) -> int:

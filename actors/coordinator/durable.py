@@ -52,8 +52,7 @@ class DurableGroup:
     def exists(self) -> bool:
         """A group exists by its record, or by an offset written since it was last deleted.
 
-        Both can be told from the last record of each key and their order, so that compaction changes
-        nothing (D-13).
+        Both can be told from the last record of each key and their order, so compaction changes nothing.
         """
         return self.persisted is not None or len(self.offsets) > len(self.orphaned) or bool(self.pending)
 
@@ -62,7 +61,7 @@ class DurableGroup:
         return any(at in offsets for offsets in self.pending.values())
 
     def supersede(self, at: TopicPartition, before: int) -> None:
-        """Something written at `before` is now stored: what is pending from earlier has lost."""
+        """An offset written at `before` is stored now: pending ones from earlier count no more, even if they commit."""
         for offsets in self.pending.values():
             pending = offsets.get(at)
             if pending is not None and pending.position < before:
@@ -75,7 +74,7 @@ class DurableState:
     def __init__(self) -> None:
         self._groups: dict[str, DurableGroup] = {}
         self._position = 0
-        """Counts what has been replayed, to tell which of two offsets is the later one."""
+        """The number of records replayed, which tells the later of two offsets."""
 
     def get(self, group_id: str) -> DurableGroup | None:
         group = self._groups.get(group_id)
@@ -96,7 +95,7 @@ class DurableState:
             del self._groups[group_id]
 
     def replay(self, change: Change) -> None:
-        """Apply what records say. Records about things unknown are no error: compaction leaves gaps."""
+        """Apply what records say. A record about something unknown is no error: compaction leaves gaps."""
         group = self._group(change.group_id)
         match change:
             case OffsetsPut(_, entries):
@@ -133,7 +132,7 @@ class DurableState:
         offsets.update((at, PendingOffset(self._position, value)) for at, value in change.entries)
 
     def end_transaction(self, producer_id: int, committed: bool) -> None:
-        """What the producer has pending is stored, unless something later was; or it is dropped."""
+        """Store the offsets the producer has pending, unless a later one was stored; or drop them if it aborted."""
         for group_id, group in list(self._groups.items()):
             for at, (position, value) in group.pending.pop(producer_id, {}).items():
                 if committed and value is not None:
@@ -144,12 +143,12 @@ class DurableState:
 
 
 class Loader:
-    """Builds a DurableState out of a log: last value per raw key first, then decodes what is left, once.
+    """Builds a DurableState out of a log: it keeps the last value of each raw key, and decodes those at the end.
 
-    That order of work is three times as fast as decoding every record, and it gives the same state,
-    because across keys only one thing depends on order: an offset written before its group's tombstone
-    does not bring the group back. (A second, legacy key type for offsets is the other reason to sort.)
-    Transactions depend on order throughout; where there are any, what came before is decoded first.
+    That is three times as fast as decoding every record. It gives the same state, because the order of records with
+    different keys matters in two cases only: an offset written before its group's tombstone does not bring the group
+    back, and offsets have a second, older type of key. For these, what is left is decoded in the log's order.
+    Transactions depend on order throughout; before one, all that was kept so far is decoded.
     """
 
     __slots__ = ("_positions", "_values", "records", "state", "unknown_records")

@@ -60,6 +60,7 @@ _CLIENT_ERRORS = {
 def client_error(append_error: int) -> int:
     """The code a client gets when the log refused its append with `append_error`.
 
-    Codes a group client has no rule for are turned into ones it has; all others pass unchanged.
+    Codes that group clients do not expect are turned into ones they do, as by Kafka's
+    CoordinatorOperationExceptionHelper; all others pass unchanged.
     """
     return _CLIENT_ERRORS.get(append_error, append_error)  # type: ignore[call-overload,no-any-return]

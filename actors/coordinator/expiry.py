@@ -1,4 +1,4 @@
-"""Offsets and groups nobody has used for `offsets.retention.minutes` (KIP-211)."""
+"""Deletes offsets and groups that nobody has used for `offsets.retention.minutes` (KIP-211)."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from actors.coordinator.timers import Timer
 from actors.coordinator.writer import Write
 
 Base = Callable[[str, OffsetAndMetadata], int | None]
-"""(topic, offset) -> the time retention is counted from, or None for one that is in use."""
+"""(topic, offset) -> the time from which retention counts, or None for an offset that is in use."""
 
 
 class Expiry:
-    """Looks at a share of all offsets in a turn: a shard that looked at a million at once would seem dead."""
+    """Looks for what has expired, a share of all offsets in each turn (sweep.py)."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
@@ -35,7 +35,7 @@ class Expiry:
         """Groups this run has not looked at yet."""
 
     def schedule(self, now: Now) -> None:
-        """Run when the interval is over; what was under way is forgotten."""
+        """Begin a run when `offsets.retention.check.interval.ms` is over. A run that is under way is given up."""
         self._left.clear()
         interval_ms = self._runtime.config.offsets_retention_check_interval_ms
         self._runtime.timers.arm(self._timer, now.monotonic_ms + interval_ms)
@@ -43,7 +43,7 @@ class Expiry:
     def run(self, now: Now) -> None:
         """Write tombstones for what has expired, a write for each group.
 
-        Groups with writes under way are in use, and looked at next time.
+        Groups with writes under way are in use: they are looked at in the next run.
         """
         runtime, left = self._runtime, self._left
         if not left:
@@ -82,7 +82,7 @@ class Expiry:
 
     @staticmethod
     def _base(group: Group) -> Base | None:
-        """What retention is counted from in this group; None if nothing of it can expire now."""
+        """From when retention counts for this group's offsets; None if none can expire now."""
         topics = group.subscribed_topics
         if group.is_simple:
             return lambda _, value: value.commit_timestamp_ms
@@ -105,7 +105,7 @@ def _is_over(value: OffsetAndMetadata, base_ms: int | None, retention_ms: int, w
 
 
 class ExpiryWrite(Write):
-    """Nobody waits for it, and what fails is tried again at the next run."""
+    """Tombstones that no request waits for. What fails is tried again in the next run."""
 
     __slots__ = ("_group", "_runtime")
 

@@ -25,7 +25,7 @@ MAX_GENERATION = 2_147_483_647
 
 
 class GroupState(StrEnum):
-    """Where a group stands. Whatever moves it is a method of `Group`, named in the third column.
+    """A group's state. The third column names the method of `Group` that moves it on.
 
     ====================  ==========================================  ====================  =======================
     state                 what ends it                                transition            who may make it
@@ -44,8 +44,8 @@ class GroupState(StrEnum):
     on its way)           another group takes its place               Empty one
     ====================  ==========================================  ====================  =======================
 
-    A group begins Empty, or Stable when it is loaded with members. That its shard goes is no transition: the shard
-    drops its groups.
+    A group begins Empty, or Stable if it is loaded with members. A shard that is unloaded drops its groups in whatever
+    state they are.
     """
 
     EMPTY = "Empty"
@@ -62,15 +62,15 @@ TRANSITIONS: dict[GroupState, frozenset[GroupState]] = {
     GroupState.STABLE: frozenset({GroupState.PREPARING_REBALANCE}),
     GroupState.DEAD: frozenset(),
 }
-"""The same for the code: which states follow each."""
+"""The states that may follow each."""
 
 
 class IllegalTransitionError(CoterieError):
-    """A group was told to enter a state it cannot enter from where it is. A bug; nothing was changed."""
+    """A group was told to enter a state that cannot follow its own. That is a bug; nothing was changed."""
 
 
 class RebalanceEvent(NamedTuple):
-    """Why a rebalance began, and by whose doing."""
+    """Why a rebalance began, and which member caused it."""
 
     wall_ms: int
     generation_id: int
@@ -80,20 +80,20 @@ class RebalanceEvent(NamedTuple):
 
 
 class InitialDelay:
-    """The time in which an empty group that somebody joined waits for others (KIP-134). It grows while some come."""
+    """How long the first rebalance of an empty group waits for more members (KIP-134). It grows while some come."""
 
     __slots__ = ("left_ms", "member_came", "step_ms", "wait_ms")
 
     def __init__(self, step_ms: int, rebalance_timeout_ms: int) -> None:
         self.step_ms = step_ms
         self.wait_ms = step_ms
-        """From now, or since it was last prolonged."""
+        """The present wait, from its beginning or from when it was last prolonged."""
         self.left_ms = max(rebalance_timeout_ms - step_ms, 0)
-        """How much may be added to it."""
+        """How much longer it may still become, at most."""
         self.member_came = False
 
     def prolong(self) -> bool:
-        """`wait_ms` is over: wait once more if somebody has come meanwhile, and time is left. Whether to wait."""
+        """To be called when `wait_ms` is over. Whether to wait once more: a member came meanwhile, and time is left."""
         if not self.member_came or not self.left_ms:
             return False
         self.member_came = False
@@ -105,7 +105,7 @@ class InitialDelay:
 class Replacement:
     """A static member's next incarnation in a Stable group (KIP-345), while its record is on the way to the log.
 
-    The next replacement's record is made of what this one leaves: its request waits here.
+    Only one is under way at a time, for the next record is made from what this one leaves. Later requests wait here.
     """
 
     __slots__ = ("in_flight", "waiting")
@@ -115,25 +115,24 @@ class Replacement:
         self.waiting: list[ParkedJoin] = []
 
     def begin(self) -> None:
-        """A record is handed to the log."""
+        """A replacement's record was handed to the log."""
         self.in_flight = True
 
     def wait(self, parked: ParkedJoin) -> None:
-        """Another one is asked for meanwhile."""
+        """Keep a request for another replacement until `end`."""
         self.waiting.append(parked)
 
     def end(self) -> list[ParkedJoin]:
-        """The record's outcome is known. Who has waited, and is to be handled anew."""
+        """The record's outcome is known. The requests that have waited: they are to be handled anew."""
         self.in_flight = False
         waiting, self.waiting = self.waiting, []
         return waiting
 
 
 class Group:
-    """One group. Others read it; its own methods alone change it (`GroupState` has the table).
+    """One group. Others read its fields; only its own methods change them (`GroupState` has the table).
 
-    It has more fields than most classes: they are what Kafka's classic group consists of, and what a rebalance can
-    wait for.
+    It has more fields than most classes: those of Kafka's classic group, and what a rebalance can wait for.
     """
 
     def __init__(self, group_id: str, wall_ms: int) -> None:
@@ -146,25 +145,25 @@ class Group:
         self.roster = Roster()
         self.members = self.roster.by_id
         self.pending_joins: dict[str, Timer] = {}
-        """Ids given out with MEMBER_ID_REQUIRED (KIP-394) and not yet used."""
+        """Ids that were given out with MEMBER_ID_REQUIRED (KIP-394) and not used yet, with what ends the wait."""
         self.pending_sync: set[str] = set()
-        """Who has not asked for its assignment in this generation."""
+        """The members that have not sent SyncGroup in this generation."""
         self.subscribed_topics: frozenset[str] | None = None
-        """What all members together read; None when that cannot be told."""
+        """The topics that the members read, all together; None if that cannot be told."""
         self.initial_delay: InitialDelay | None = None
-        """In PreparingRebalance after Empty."""
+        """Set in PreparingRebalance if the group was Empty before."""
         self.join_timer = Timer(nothing)
         self.sync_timer = Timer(nothing)
         self.assignment_in_flight = False
-        """The leader's assignment of this generation has been handed to the log."""
+        """Whether the leader's assignment of this generation was handed to the log."""
         self.replacement = Replacement()
         self.key_prefixes: dict[str, bytes] = {}
-        """For the encoder of offset records, which fills it."""
+        """The beginnings of the keys of offset records, by topic. records.py fills it."""
         self.history: deque[RebalanceEvent] = deque(maxlen=HISTORY_LENGTH)
 
     @classmethod
     def from_record(cls, group_id: str, record: GroupMetadata) -> Group:
-        """The group as its last record has it."""
+        """The group as its last record describes it."""
         group = cls(group_id, record.state_timestamp_ms)
         group.generation_id = record.generation_id
         group.protocol_type = record.protocol_type or None
@@ -179,8 +178,8 @@ class Group:
     def reborn(self) -> Group:
         """The Empty group that takes a Dead one's place when its tombstone could not be written.
 
-        Dead is final for an object, hence a new one. Ids that were pending are forgotten; their clients get 25 and
-        ask again.
+        Dead is final, so this is a new object. Pending member ids are forgotten; their clients get UNKNOWN_MEMBER_ID
+        and join anew.
         """
         group = Group(self.group_id, self.state_timestamp_ms)
         group.protocol_type = self.protocol_type
@@ -192,7 +191,7 @@ class Group:
     def to_record(
         self, assignment: Callable[[Member], bytes], members: Iterable[Member] | None = None
     ) -> GroupMetadata:
-        """What the log is to say about this group, each member with the assignment given for it."""
+        """The group's record, with the assignment that `assignment` gives for each member."""
         return GroupMetadata(
             self.protocol_type or "",
             self.generation_id,
@@ -210,7 +209,7 @@ class Group:
         self.state = to
 
     def begin_rebalance(self, reason: str, member_id: str, now: Now, initial_delay_ms: int) -> None:
-        """Members are to join again, because of what `member_id` did. What was being assigned is void."""
+        """Have all members join again because of `member_id`. An assignment under way does not count any more."""
         before = self.state
         self._enter(GroupState.PREPARING_REBALANCE)
         self.state_timestamp_ms = now.wall_ms
@@ -224,7 +223,7 @@ class Group:
                 member.assignment = b""
 
     def begin_generation(self, wall_ms: int) -> None:
-        """The members that are in now are those of the next generation; the leader's assignment is awaited."""
+        """Begin the next generation, with the present members. The leader's assignment is awaited."""
         self._enter(GroupState.COMPLETING_REBALANCE)
         self._end_join_phase(wall_ms)
         self.protocol_name = self.roster.vote()
@@ -234,7 +233,7 @@ class Group:
             self.pending_sync.add(member.member_id)
 
     def become_empty(self, wall_ms: int) -> None:
-        """Nobody is left for another generation."""
+        """End the join phase when no member is left."""
         self._enter(GroupState.EMPTY)
         self._end_join_phase(wall_ms)
         self.protocol_name = None
@@ -242,7 +241,7 @@ class Group:
         self._note_subscribed_topics()
 
     def _end_join_phase(self, wall_ms: int) -> None:
-        """Kafka lets the generation overflow into the negative, which means "none"; ours wraps to 1."""
+        """The next generation. Kafka's number overflows to below zero, which means "none"; ours begins again at 1."""
         self.state_timestamp_ms = wall_ms
         self.generation_id = 1 if self.generation_id >= MAX_GENERATION else self.generation_id + 1
         self.pending_sync.clear()
@@ -250,11 +249,11 @@ class Group:
         self.initial_delay = None
 
     def begin_assignment(self) -> None:
-        """The leader's assignment has been handed to the log. The state stays until that has it."""
+        """The leader's assignment was handed to the log. The state changes when it has committed."""
         self.assignment_in_flight = True
 
     def complete_assignment(self, assignments: Mapping[str, bytes], wall_ms: int) -> None:
-        """The log has it: each member can have its share."""
+        """The leader's assignment has committed: each member gets its own."""
         self._enter(GroupState.STABLE)
         self.state_timestamp_ms = wall_ms
         self.assignment_in_flight = False
@@ -262,9 +261,9 @@ class Group:
             member.assignment = assignments[member.member_id]
 
     def begin_deletion(self) -> None:
-        """Its tombstone is being written.
+        """The group's tombstone is being written.
 
-        That may fail, and retention counts from when the group emptied: the timestamp stays.
+        The state's timestamp stays: retention counts from when the group became empty, and the write may fail.
         """
         self._enter(GroupState.DEAD)
 
@@ -272,27 +271,27 @@ class Group:
 
     @property
     def leader_id(self) -> str | None:
-        """The member that assigns."""
+        """The member that decides the assignment; None if there is no member."""
         return self.roster.leader_id
 
     @property
     def is_simple(self) -> bool:
-        """Used for its offsets only."""
+        """Whether the group is used for its offsets only, without members."""
         return self.protocol_type is None and self.state is GroupState.EMPTY and not self.pending_joins
 
     @property
     def is_vacant(self) -> bool:
-        """Nobody is in it, and nobody has been promised a place."""
+        """Whether it has neither members nor pending member ids."""
         return not self.members and not self.pending_joins
 
     @property
     def all_joined(self) -> bool:
-        """Nobody is awaited in the join phase."""
+        """Whether the join phase waits for nobody."""
         return len(self.members) == self.roster.awaiting_join and not self.pending_joins
 
     @property
     def awaited(self) -> tuple[str, ...]:
-        """Whom the running phase waits for."""
+        """The member ids, pending ones included, that the running phase waits for."""
         match self.state:
             case GroupState.PREPARING_REBALANCE:
                 return (*(member.member_id for member in self.roster.absent()), *self.pending_joins)
@@ -303,7 +302,7 @@ class Group:
 
     @property
     def phase_timer(self) -> Timer | None:
-        """What ends the running phase at the latest."""
+        """The timer that ends the running phase at the latest; None if none is running."""
         match self.state:
             case GroupState.PREPARING_REBALANCE:
                 return self.join_timer
@@ -315,8 +314,8 @@ class Group:
     def accepts(self, request: JoinGroupRequest, max_size: int) -> bool:
         """Whether `group.max.size` leaves room for this join.
 
-        A static member's next incarnation comes without a member id and takes its own place: Kafka refuses
-        it when the group is full, which locks out a member that merely restarts.
+        A static member's next incarnation comes without a member id and takes its own place. Kafka refuses it when the
+        group is full, which locks out a member that merely restarts.
         """
         member_id = request.member_id or self.roster.by_instance.get(request.group_instance_id or "", "")
         member = self.members.get(member_id)
@@ -345,7 +344,7 @@ class Group:
         return self.protocol_type == protocol_type and self.roster.all_support_one_of(protocols)
 
     def join_response(self, member: Member, api_version: int) -> JoinGroupResponse:
-        """Success for this member; the leader also gets everybody's metadata."""
+        """The successful answer to a member's join. The leader also gets the metadata of all members."""
         leads = member.member_id == self.leader_id
         return JoinGroupResponse(
             error_code=Error.NONE,
@@ -360,18 +359,18 @@ class Group:
     # -- members
 
     def expect(self, member_id: str, timer: Timer) -> None:
-        """Keep a place for an id that was just given out, until `timer` is due."""
+        """Keep a place for a member id that was just given out, until `timer` is due."""
         self.pending_joins[member_id] = timer
 
     def forget_pending(self, member_id: str) -> bool:
-        """An id has been used, or is not awaited any more; False if it was none that was given out."""
+        """Drop a pending member id, which was used or is not awaited any more. False if there is no such id."""
         timer = self.pending_joins.pop(member_id, None)
         if timer is not None:
             timer.cancel()
         return timer is not None
 
     def admit(self, member: Member, protocol_type: str) -> None:
-        """A new member; the first one says what type of group this is."""
+        """Add a member. The first one decides the group's protocol type."""
         if not self.members:
             self.protocol_type = protocol_type
         if self.initial_delay is not None:
@@ -379,7 +378,7 @@ class Group:
         self.roster.add(member)
 
     def remove(self, member: Member) -> ParkedJoin | None:
-        """Take a member out. Its timer and what it has parked, of which the join is returned, are the caller's."""
+        """Take a member out; its parked join, if any. Its timer and its parked requests are left to the caller."""
         self.pending_sync.discard(member.member_id)
         return self.roster.remove(member)
 
@@ -392,7 +391,7 @@ class Group:
             self.pending_sync.add(member_id)
 
     def synced(self, member: Member) -> None:
-        """The member has asked for its assignment; when all have, nobody is waited for any more."""
+        """The member has sent SyncGroup. When all have, the sync phase waits for nobody."""
         self.pending_sync.discard(member.member_id)
         if not self.pending_sync:
             self.sync_timer.cancel()

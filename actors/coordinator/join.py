@@ -1,7 +1,7 @@
 """JoinGroup, versions 0 to 9.
 
-Group, size, state and protocols are checked first; then it depends on who asks (nobody yet, a pending id, a
-static member's next incarnation, a member) and on the group's state.
+The group, its size, its state and the protocols are checked first. What follows depends on the group's state and on who
+asks: a client without an id, a pending id, a static member's next incarnation, or a member.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from actors.coordinator.runtime import Runtime
 from actors.coordinator.writer import Write
 
 _ID_SUFFIX = "-" + "0" * 36
-"""As long as what is appended to an id to make a member's: a UUID."""
+"""As long as what makes a member id of a client's: a hyphen and a UUID."""
 
 
 class Join:
@@ -35,7 +35,7 @@ class Join:
         self._rebalancer = rebalancer
 
     def entry_error(self, request: JoinGroupRequest) -> Error:
-        """What is wrong with the request whatever the group; NONE if nothing is."""
+        """The error of a request that no group would take; NONE if there is none."""
         config = self._runtime.config
         if not request.group_id:
             return Error.INVALID_GROUP_ID
@@ -91,7 +91,7 @@ class Join:
             self._join_unknown(group, ParkedJoin(token, request), now)
 
     def _turn_away(self, group: Group, token: Token, request: JoinGroupRequest, now: Now) -> None:
-        """The group is full. Whoever is turned away is no longer awaited, so look again (B-45)."""
+        """Refuse a join because the group is full. The join phase may have waited for this client only."""
         self._runtime.answer(token, join_error(request, Error.GROUP_MAX_SIZE_REACHED, member_id=""))
         group.forget_pending(request.member_id)
         member = group.members.get(request.member_id)
@@ -117,7 +117,7 @@ class Join:
         return f"{prefix}-{self._runtime.new_id()}"
 
     def _require_member_id(self, group: Group, parked: ParkedJoin, now: Now) -> None:
-        """A client that comes back with the id has at least received one answer (KIP-394)."""
+        """Give the client an id to come back with: then it has received at least one answer (KIP-394)."""
         member_id = self._new_id(parked.request.client_id)
         self._rebalancer.expect_join(group, member_id, parked.request.session_timeout_ms, now)
         response = join_error(parked.request, Error.MEMBER_ID_REQUIRED, member_id=member_id)
@@ -153,9 +153,9 @@ class Join:
 
     @staticmethod
     def _may_answer_at_once(group: Group, member: Member, request: JoinGroupRequest) -> bool:
-        """Nothing has changed, and nobody needs a rebalance: the answer was lost, or a follower asks again.
+        """Whether the join changes nothing, so that no rebalance is needed: a repeat, or a follower that asks again.
 
-        A leader that joins again in Stable wants one, for instance because the topics have changed.
+        A leader that joins again in Stable wants a rebalance, for instance because the topics have changed.
         """
         if member.protocols != request.protocols:
             return False
@@ -196,7 +196,7 @@ class Join:
         self._rebalancer.membership_changed(group, reason, member_id, now)
 
     def _take_over(self, group: Group, member: Member, member_id: str, request: JoinGroupRequest, now: Now) -> None:
-        """The member goes on under a new id; what the old incarnation has parked is fenced off."""
+        """Let the member go on under a new id. Requests that its old incarnation has parked get FENCED_INSTANCE_ID."""
         self._fence(group, member)
         group.replace(member, member_id)
         self._rebalancer.arm_session(member, now)
@@ -210,10 +210,9 @@ class Join:
         self._rebalancer.answer_sync(member, SyncGroupResponse(Error.FENCED_INSTANCE_ID))
 
     def _replace_quietly(self, group: Group, member: Member, parked: ParkedJoin, now: Now) -> None:
-        """The selected protocol stays, so nobody else need notice.
+        """Replace the member without a rebalance, which is possible because the selected protocol stays.
 
-        Until the record has committed the old id is the valid one: a write that fails leaves nothing to
-        revert.
+        Until the record has committed the old id is the valid one, so a write that fails leaves nothing to undo.
         """
         member_id = self._new_id(parked.request.group_instance_id or "")
         heir = Member(member_id, parked.request)
@@ -256,9 +255,9 @@ class Join:
 
     @staticmethod
     def _replaced(group: Group, member: Member, leader_before: str, api_version: int) -> JoinGroupResponse:
-        """Version 9 can tell a returning leader to skip the assignment (KIP-814).
+        """The answer to the new incarnation. Version 9 can tell a leader to skip the assignment (KIP-814).
 
-        Before that it is shown its own old id as leader, so that it behaves as a follower.
+        In older versions the answer names the leader's old id as the leader, so that the new one behaves as a follower.
         """
         response = group.join_response(member, api_version)
         leads = member.member_id == group.leader_id
@@ -288,10 +287,10 @@ class NewGroupWrite(Write):
     def committed(self, now: Now) -> None: ...
 
     def timed_out(self, now: Now) -> None:
-        """A parked join is not bound by the write's deadline, and the record may still commit."""
+        """Nothing happens: a parked join has no such deadline, and the record may still commit."""
 
     def failed(self, error: int, now: Now) -> None:
-        """The group does not exist; unless meanwhile something else has made it, or it has got further."""
+        """Drop the group, unless something else has made it exist meanwhile, or it is in a later state."""
         group, runtime = self._group, self._runtime
         if runtime.groups.get(group.group_id) is not group or group.state not in _YOUNG:
             return

@@ -27,7 +27,7 @@ class ParkedSync(NamedTuple):
 
 
 class Member:
-    """Changed by its group alone (`Group`, `Roster`), but for its session timer."""
+    """A member. Only `Group` and `Roster` change it, but for its session timer."""
 
     __slots__ = (
         "assignment",
@@ -56,12 +56,12 @@ class Member:
         self.parked_join: ParkedJoin | None = None
         self.parked_sync: ParkedSync | None = None
         self.is_new = True
-        """Until its first join phase completes."""
+        """True until its first join phase completes."""
         self.session = Timer(nothing)
 
     @classmethod
     def from_record(cls, record: MemberMetadata, protocol_type: str, protocol_name: str | None) -> Member:
-        """A loaded member knows only the protocol that was selected."""
+        """The member of a group that is loaded. Its record has only the selected protocol."""
         request = JoinGroupRequest(
             group_id=None,
             member_id=record.member_id,
@@ -79,7 +79,7 @@ class Member:
         return member
 
     def to_record(self, protocol_name: str | None, assignment: bytes) -> MemberMetadata:
-        """What the log is to say about this member."""
+        """The member's part of its group's record."""
         return MemberMetadata(
             self.member_id,
             self.group_instance_id,
@@ -92,14 +92,14 @@ class Member:
         )
 
     def metadata(self, protocol_name: str | None) -> bytes:
-        """What it said for this protocol."""
+        """The metadata it sent for this protocol; b"" if it sent none."""
         return next((metadata for name, metadata in self.protocols if name == protocol_name), b"")
 
     def park_sync(self, parked: ParkedSync) -> None:
-        """Let it wait for its assignment. What it had parked before is the caller's to answer."""
+        """Keep its SyncGroup until the assignment is there. One that was parked before is the caller's to answer."""
         self.parked_sync = parked
 
     def take_sync(self) -> ParkedSync | None:
-        """What it has parked, which is the caller's to answer."""
+        """Its parked SyncGroup, if any, which the caller has to answer."""
         parked, self.parked_sync = self.parked_sync, None
         return parked

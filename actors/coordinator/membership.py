@@ -29,7 +29,7 @@ class Membership:
     # -- Heartbeat
 
     def heartbeat(self, token: Token, request: HeartbeatRequest, now: Now) -> None:
-        """Nothing of it needs a record, so the answer is at once."""
+        """Answered at once, for a heartbeat makes no record."""
         group_id, generation_id, member_id, group_instance_id = request
         runtime = self._runtime
         group = runtime.groups.get(group_id)  # type: ignore[arg-type]
@@ -72,7 +72,7 @@ class Membership:
         return leave_response(request, left)
 
     def _look_again(self, group: Group, gone: list[LeavingMember], now: Now) -> None:
-        """One rebalance for the whole batch."""
+        """Begin one rebalance for the whole batch."""
         reason = next((entry.reason for entry in gone if entry.reason), "member left")
         who = ",".join(entry.member_id or entry.group_instance_id or "" for entry in gone)
         self._rebalancer.membership_changed(group, reason, who, now)

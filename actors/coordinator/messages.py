@@ -1,4 +1,4 @@
-"""What a shard is asked and what it answers. Handlers map the wire's messages to these and back.
+"""The requests and responses of a shard. `actors.group_api` makes them from Kafka's messages, and the other way.
 
 Heartbeat and OffsetCommit, the two requests of a group at rest, are named tuples because building one costs
 a quarter of building a frozen dataclass; the others are dataclasses.
@@ -11,13 +11,13 @@ from typing import NamedTuple
 from actors.coordinator.errors import Error
 
 Token = Hashable
-"""Names one request of one client: chosen by the driver, given back with the answer."""
+"""Stands for one request of one client. The driver chooses it, and gets it back with the answer."""
 
 TopicPartition = tuple[str, int]
 
 
 class Now(NamedTuple):
-    """Deadlines are counted in the first, records and retention in the second."""
+    """The time of a turn. Deadlines count in monotonic time, timestamps in records and retention in wall time."""
 
     monotonic_ms: int
     wall_ms: int
@@ -38,13 +38,13 @@ class JoinGroupRequest:
     group_instance_id: str | None = None
     client_id: str = ""
     client_host: str = ""
-    """As Java prints an address: /10.0.0.1"""
+    """In the form in which Java prints an address: /10.0.0.1"""
     api_version: int = 9
     reason: str | None = None
 
     @property
     def effective_rebalance_timeout_ms(self) -> int:
-        """Version 0 has no rebalance timeout of its own."""
+        """The rebalance timeout; in version 0, which has none, the session timeout."""
         if self.api_version == 0 or self.rebalance_timeout_ms < 0:
             return self.session_timeout_ms
         return self.rebalance_timeout_ms
@@ -133,7 +133,7 @@ class LeftMember(NamedTuple):
 class LeaveGroupResponse:
     error_code: int
     members: tuple[LeftMember, ...] = ()
-    """Empty below version 3, where `error_code` speaks for the one member."""
+    """Empty below version 3, where `error_code` is that of the one member."""
 
 
 # -- OffsetCommit
@@ -211,7 +211,7 @@ class OffsetDeleteResponse:
 
 @dataclass(frozen=True, slots=True)
 class DeleteTopicOffsetsRequest:
-    """Topics were deleted from the cluster: no group keeps offsets for them."""
+    """Delete the offsets of all groups for topics that were deleted from the cluster."""
 
     topics: frozenset[str]
 
@@ -314,7 +314,7 @@ Response = (
 
 
 def join_error(request: JoinGroupRequest, error: int, member_id: str | None = None) -> JoinGroupResponse:
-    """An error answer; it carries the request's member id unless another is given.
+    """The answer to a join that failed, with the request's member id unless another is given.
 
     Before version 7 the protocol name cannot be null.
     """
@@ -326,7 +326,7 @@ def join_error(request: JoinGroupRequest, error: int, member_id: str | None = No
 
 
 def leave_response(request: LeaveGroupRequest, members: Iterable[LeftMember]) -> LeaveGroupResponse:
-    """Below version 3 the top-level error is that of the only member."""
+    """The answer to a LeaveGroup. Below version 3 its error is that of the only member."""
     left = tuple(members)
     if request.api_version < 3:
         return LeaveGroupResponse(left[0].error_code if left else Error.NONE)
@@ -334,7 +334,7 @@ def leave_response(request: LeaveGroupRequest, members: Iterable[LeftMember]) ->
 
 
 def error_response(request: Request, error: int) -> Response:
-    """`request` answered with `error` and nothing else, in the shape its kind has for that."""
+    """The response that answers the whole of `request` with `error`, in the form its type has for that."""
     match request:
         case HeartbeatRequest():
             return HeartbeatResponse(error)

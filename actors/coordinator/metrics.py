@@ -1,11 +1,11 @@
-"""What a shard counts. Its process sends all of it to the broker; `coterie status --format json` shows it."""
+"""A shard's counters. Its process sends them to the broker; `coterie status --format json` shows them."""
 
 from dataclasses import dataclass
 
 
 @dataclass(slots=True)
 class Metrics:
-    """Counters since the shard was loaded, but for `max` and what the load took. Times in ms."""
+    """Counters since the shard was loaded; maxima, and figures of the load. Times in ms."""
 
     offset_commits: int = 0
     """Offsets committed, one for each partition."""
@@ -15,12 +15,12 @@ class Metrics:
     group_deletions: int = 0
     rebalances_completed: int = 0
     members_expired: int = 0
-    """By their session timers, or in the sync phase."""
+    """Members removed by their session timers, or because they did not sync in time."""
     late_turns: int = 0
     """Turns that came so late that members were given the time back."""
     records_loaded: int = 0
     unknown_records: int = 0
-    """Of those, how many were of types this version does not know."""
+    """How many of the loaded records were of types that this version does not know."""
     load_time_ms: int = 0
     """From the start of the load until the shard served."""
     appends: int = 0
@@ -28,6 +28,6 @@ class Metrics:
     appends_timed_out: int = 0
     """Not committed within `offsets.commit.timeout.ms`; they may have committed later."""
     replication_wait_ms: int = 0
-    """From the turn that wrote to the high watermark, summed over `appends_committed`."""
+    """From the turn that wrote until the high watermark passed it, summed over `appends_committed`."""
     replication_wait_max_ms: int = 0
     appends_committed: int = 0

@@ -1,7 +1,7 @@
 """How a rebalance begins, completes and is timed, whatever brought it about.
 
-Requests that lead here are in join.py, sync.py and membership.py. After every change of the membership the
-completion of the join phase is checked again (a group must not hang because nobody looked).
+Requests that lead here are in join.py, sync.py and membership.py. After every change of the membership it is checked
+whether the join phase is complete; otherwise a group could wait for somebody who has gone.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from actors.coordinator.writer import Write
 class EmptiedGroupWrite(Write):
     """The record of a group whose last member has gone.
 
-    The group is Empty whatever becomes of it: without the record a successor finds the last Stable
-    generation, whose members then expire.
+    The group is Empty whatever becomes of the record. If that is lost, the next load finds the last Stable generation,
+    whose members then expire.
     """
 
     __slots__ = ()
@@ -44,7 +44,7 @@ class Rebalancer:
         self._timers.arm(member.session, now.monotonic_ms + member.session_timeout_ms)
 
     def watch(self, group: Group, member: Member) -> None:
-        """Have the member's session timer expel it from `group`."""
+        """Have the member's session timer remove it from `group` when it is due."""
         member.session.action = partial(self._session_expired, group, member)
 
     def arm_new_member(self, member: Member, now: Now) -> None:
@@ -52,14 +52,14 @@ class Rebalancer:
 
     def _session_expired(self, group: Group, member: Member, now: Now) -> None:
         if not member.is_new and (member.parked_join or member.parked_sync):
-            return  # it waits for us; the end of the phase arms the timer again
+            return  # the member waits for our answer; the end of the phase arms the timer again
         self._runtime.metrics.members_expired += 1
         self.remove(group, member)
         reason = "new member timed out" if member.is_new else "session expired"
         self.membership_changed(group, reason, member.member_id, now, even_initially=True)
 
     def expect_join(self, group: Group, member_id: str, session_timeout_ms: int, now: Now) -> None:
-        """Keep a place for an id just given out."""
+        """Keep a place for a member id that was just given out, for one session timeout."""
         timer = Timer(partial(self._pending_expired, group, member_id))
         group.expect(member_id, timer)
         self._timers.arm(timer, now.monotonic_ms + session_timeout_ms)
@@ -83,7 +83,7 @@ class Rebalancer:
     def membership_changed(
         self, group: Group, reason: str, member_id: str, now: Now, *, even_initially: bool = False
     ) -> None:
-        """Somebody came, changed or went: start a rebalance, or see whether the running one is complete."""
+        """A member came, changed or went: begin a rebalance, or check whether the running one is complete."""
         match group.state:
             case GroupState.PREPARING_REBALANCE:
                 self.check_join_phase(group, now, even_initially=even_initially)
@@ -93,18 +93,17 @@ class Rebalancer:
                 self.prepare(group, reason, member_id, now)
 
     def park_join(self, group: Group, member: Member, parked: ParkedJoin) -> None:
-        """Park a join. One it supersedes is answered too.
+        """Park a join. If it supersedes one, that is answered REBALANCE_IN_PROGRESS.
 
-        Kafka leaves the older request unanswered. Here answers leave a connection in the order of its
-        requests, so a gap would hold up all that follow; REBALANCE_IN_PROGRESS makes a client that still
-        listens join again, and the newest request gets the real answer.
+        Kafka leaves the older request unanswered. Here answers leave a connection in the order of its requests, so a
+        gap would hold up all that follow. A client that still waits for the older answer joins again.
         """
         older = group.roster.park_join(member, parked)
         if older is not None:
             self._runtime.answer(older.token, join_error(older.request, Error.REBALANCE_IN_PROGRESS))
 
     def park_sync(self, group: Group, member: Member, parked: ParkedSync) -> None:
-        """Park a sync; one it supersedes is answered as in `park_join`."""
+        """Park a sync. If it supersedes one, that is answered as in `park_join`."""
         self.answer_sync(member, SyncGroupResponse(Error.REBALANCE_IN_PROGRESS))
         member.park_sync(parked)
         group.synced(member)
@@ -121,7 +120,7 @@ class Rebalancer:
     def prepare(
         self, group: Group, reason: str, member_id: str, now: Now, error: int = Error.REBALANCE_IN_PROGRESS
     ) -> None:
-        """Ask all members to join again. Who waits for an assignment is answered `error`."""
+        """Ask all members to join again. Parked syncs are answered `error`."""
         if group.state is GroupState.COMPLETING_REBALANCE:
             self._answer_syncs(group, error, now)
         group.begin_rebalance(reason, member_id, now, self._runtime.config.group_initial_rebalance_delay_ms)
@@ -138,7 +137,7 @@ class Rebalancer:
                 self.arm_session(member, now)
 
     def _wait_for_members(self, group: Group, now: Now) -> None:
-        delay_ms = max(group.roster.rebalance_timeout_ms, 1)  # zero would spin while only absent members remain
+        delay_ms = max(group.roster.rebalance_timeout_ms, 1)  # with 0 it would be due again and again
         self._timers.start(group.join_timer, now.monotonic_ms + delay_ms, partial(self._complete_join, group))
 
     def _wait_for_others(self, group: Group, delay: InitialDelay, now: Now) -> None:
@@ -154,7 +153,7 @@ class Rebalancer:
     def check_join_phase(self, group: Group, now: Now, *, even_initially: bool = False) -> None:
         """Complete the join phase if nobody is awaited any more.
 
-        The initial delay is sat out, except when it is an expiry that leaves nobody to wait for.
+        The initial delay is waited for to its end, unless `even_initially`: an expiry may have left nobody to wait for.
         """
         if group.state is not GroupState.PREPARING_REBALANCE or not group.all_joined:
             return
@@ -171,7 +170,7 @@ class Rebalancer:
             self._wait_for_members(group, now)  # only absent static members are left, and they have sessions
 
     def _remove_absent(self, group: Group) -> None:
-        """Dynamic members that have not joined again are out; static ones keep their place (KIP-345)."""
+        """Remove dynamic members that have not joined again. Static ones keep their place (KIP-345)."""
         for member in group.roster.absent():
             if member.group_instance_id is None:
                 self.remove(group, member)
@@ -196,7 +195,7 @@ class Rebalancer:
     # -- the sync phase
 
     def _sync_overdue(self, group: Group, generation: int, now: Now) -> None:
-        """Who has not asked for its assignment in a whole rebalance timeout is out, static or not."""
+        """Remove members, static or not, that have not sent SyncGroup within the rebalance timeout."""
         if group.generation_id != generation or not group.pending_sync:
             return
         if group.state not in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE):

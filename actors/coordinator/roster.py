@@ -1,4 +1,4 @@
-"""The members of a group, and what follows from them alone: the leader, and the protocols all of them speak."""
+"""The members of a group, and what follows from them alone: the leader, and the protocols that all support."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from actors.coordinator.records import subscribed_topics
 
 
 class Roster:
-    """Its methods keep the counters beside the members true."""
+    """The members. Its methods keep the counters in step with them."""
 
     __slots__ = ("awaiting_join", "by_id", "by_instance", "leader_id", "supported_protocols")
 
@@ -19,12 +19,12 @@ class Roster:
         """The member ids of static members (KIP-345), by their instance ids."""
         self.leader_id: str | None = None
         self.awaiting_join = 0
-        """How many have a join parked."""
+        """How many members have a parked join."""
         self.supported_protocols: dict[str, int] = {}
-        """How many support each protocol."""
+        """How many members support each protocol."""
 
     def identify(self, member_id: str, group_instance_id: str | None) -> Member | Error:
-        """The member a request speaks for. An instance id is checked before the member id."""
+        """The member that sent a request, or the error for it. An instance id is checked before the member id."""
         if group_instance_id is not None:
             owner = self.by_instance.get(group_instance_id)
             if owner is None:
@@ -36,7 +36,7 @@ class Roster:
     # -- places
 
     def add(self, member: Member) -> None:
-        """A new member, the leader if it is the first."""
+        """Add a member; the first one is the leader."""
         if self.leader_id is None:
             self.leader_id = member.member_id
         self._count_protocols(member.protocols, 1)
@@ -49,7 +49,7 @@ class Roster:
         self.awaiting_join += member.parked_join is not None
 
     def remove(self, member: Member) -> ParkedJoin | None:
-        """Take a member out; the join it has parked is the caller's to answer."""
+        """Take a member out; its parked join, if any, which the caller has to answer."""
         parked = self.take_join(member)
         self._displace(member)
         self._count_protocols(member.protocols, -1)
@@ -64,7 +64,7 @@ class Roster:
         self.awaiting_join -= member.parked_join is not None
 
     def replace(self, member: Member, member_id: str) -> None:
-        """Give a static member's place to its next incarnation, leadership included."""
+        """Give a static member's place, and leadership if it has it, to its next incarnation."""
         led = self.leader_id == member.member_id
         self._displace(member)
         member.member_id = member_id
@@ -74,7 +74,7 @@ class Roster:
             self.leader_id = member_id
 
     def update(self, member: Member, request: JoinGroupRequest) -> None:
-        """The member has joined again: what it says now is what counts."""
+        """Take over timeouts and protocols from a member's latest join."""
         self._count_protocols(member.protocols, -1)
         member.protocols = request.protocols
         member.session_timeout_ms = request.session_timeout_ms
@@ -84,39 +84,39 @@ class Roster:
     # -- joins
 
     def park_join(self, member: Member, parked: ParkedJoin) -> ParkedJoin | None:
-        """Park a join; returns the one it supersedes."""
+        """Park a join; the one it supersedes, if any."""
         older = member.parked_join
         self.awaiting_join += older is None
         member.parked_join = parked
         return older
 
     def take_join(self, member: Member) -> ParkedJoin | None:
-        """What it has parked, which is the caller's to answer."""
+        """The member's parked join, if any, which the caller has to answer."""
         parked = member.parked_join
         self.awaiting_join -= parked is not None
         member.parked_join = None
         return parked
 
     def absent(self) -> list[Member]:
-        """Who has not joined again."""
+        """The members that have not joined again."""
         return [member for member in self.by_id.values() if member.parked_join is None]
 
     def elect_leader(self) -> bool:
-        """Keep the leader if it has joined again, else take the oldest member that has. False: nobody has."""
+        """Keep the leader if it has joined again, else make it the oldest member that has. False if none has."""
         joined = [member.member_id for member in self.by_id.values() if member.parked_join is not None]
         if joined and self.leader_id not in joined:
             self.leader_id = joined[0]
         return bool(joined)
 
     def set_leader(self, member_id: str | None) -> None:
-        """Who leads by the group's record."""
+        """Make the leader the one that the group's record names."""
         self.leader_id = member_id
 
     # -- what they have in common
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The longest that any member allows for."""
+        """The longest rebalance timeout of all members; 0 without members."""
         return max((m.rebalance_timeout_ms for m in self.by_id.values()), default=0)
 
     def _count_protocols(self, protocols: Protocols, by: int) -> None:
@@ -128,7 +128,7 @@ class Roster:
                 del self.supported_protocols[name]
 
     def all_support_one_of(self, protocols: Protocols) -> bool:
-        """Whether every member supports at least one and the same of these."""
+        """Whether there is one of these protocols that every member supports."""
         everyone = len(self.by_id)
         return any(self.supported_protocols.get(name) == everyone for name, _ in protocols)
 
@@ -150,7 +150,7 @@ class Roster:
         return max(votes, key=votes.__getitem__, default=None)
 
     def topics(self, protocol_name: str | None) -> frozenset[str] | None:
-        """What the members of a consumer group read together; None when that cannot be told."""
+        """The topics that the members of a consumer group read, all together; None if that cannot be told."""
         if not self.by_id:
             return frozenset()
         if protocol_name is None:
@@ -164,7 +164,7 @@ class Roster:
         return frozenset(topics)
 
     def listed(self, protocol_name: str | None) -> tuple[JoinGroupMember, ...]:
-        """The members as their leader is told of them."""
+        """The members, as JoinGroup's answer shows them to the leader."""
         return tuple(
             JoinGroupMember(m.member_id, m.group_instance_id, m.metadata(protocol_name)) for m in self.by_id.values()
         )

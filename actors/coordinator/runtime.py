@@ -1,4 +1,4 @@
-"""What all operations of a shard share: its groups, its timers, its way to the log and to the clients."""
+"""What all operations of a shard share: its groups, its timers, the writer, and the answers."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ class Runtime:
         self.durable = DurableState()
         self.writer = Writer(config, self.durable, self.timers, self.metrics)
         self.groups: dict[str, Group] = {}
-        """The latest of each group: a new one is here before its record commits, and a group being
-        deleted stays, Dead, until its tombstone has."""
+        """The live groups by id. A new one is here before its record has committed; one that is being deleted stays,
+        Dead, until its tombstone has."""
         self.replies: list[tuple[Token, Response]] = []
         self.unanswered: dict[Token, Request] = {}
 
     # -- answers
 
     def park(self, token: Token, request: Request) -> None:
-        """The answer comes later; whatever happens to the shard, there will be one."""
+        """Remember a request that is answered later. If the shard is unloaded, it is answered with an error."""
         self.unanswered[token] = request
 
     def answer(self, token: Token, response: Response) -> None:
@@ -60,9 +60,9 @@ class Runtime:
             member.session.cancel()
 
     def record_of_its_own(self, group_id: str) -> list[Change]:
-        """What lets a group live on that exists by its offsets alone, when some of these are about to be deleted.
+        """A record for a group that exists by its offsets alone, to be written before these are deleted.
 
-        In Kafka such a group lives in memory until it is deleted or expires; here what exists stands in the log.
+        Kafka keeps such a group in memory until it is deleted or expires. Here a group needs something in the log.
         """
         group, durable = self.groups.get(group_id), self.durable.get(group_id)
         if group is None or group.state is not GroupState.EMPTY or group.protocol_type is not None:
@@ -72,7 +72,7 @@ class Runtime:
         return [GroupPut(group_id, group.to_record(lambda _: b""))]
 
     def reap(self, group_id: str) -> None:
-        """Drop a live group that nothing stands for any more: no record, no offset, nobody in it."""
+        """Drop a live group that has no record, no offset, no member and no write under way."""
         group = self.groups.get(group_id)
         if (
             group is not None

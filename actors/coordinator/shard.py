@@ -11,9 +11,9 @@ arrived, calls `on_time`, then takes what there is to append and to answer:
     for token, response in shard.take_replies():
         ...
 
-and reports each append's outcome, in their order, by `appended` or `append_refused`, and every move of the
-high watermark. When an outcome is unknown it calls `forget`. Whenever `needs_reload` is set, after any call,
-it starts loading again. Every token is answered exactly once, unless it is dropped.
+The driver reports the outcome of each append, in their order, by `appended` or `append_refused`, and every move of the
+high watermark by `high_watermark`. If an outcome is unknown it calls `forget`. If `needs_reload` is set after any call,
+it has the shard load its log again. Every token is answered exactly once, unless it is dropped.
 
 What each request does is in join.py, sync.py, membership.py, offsets.py, topic_deletion.py and admin.py.
 """
@@ -74,29 +74,29 @@ class ShardState(StrEnum):
 
 
 class GroupStatus(NamedTuple):
-    """What an operator wants to know of a group that does not get on."""
+    """What tells an operator why a group makes no progress."""
 
     group_id: str
     state: GroupState
     generation_id: int
     awaited_members: tuple[str, ...]
-    """Whom the running phase waits for: members and pending ids."""
+    """The members and pending member ids that the running phase waits for."""
     phase_ends_in_ms: int | None
-    """At the latest; None when no phase is running."""
+    """When that phase ends at the latest; None if none is running."""
     rebalances: tuple[RebalanceEvent, ...]
-    """The last ones, oldest first."""
+    """The last rebalances, oldest first."""
 
 
 class Shard:
-    """See the module. `new_id` gives what makes member ids unique."""
+    """One coordinator shard; the module says how to drive it. `new_id` makes unique texts for member ids."""
 
     def __init__(self, config: CoordinatorConfig, new_id: Callable[[], str]) -> None:
         self.state = ShardState.UNLOADED
         self.epoch = -1
         self.needs_reload = False
-        """The log is not what this shard thought; it has dropped its state and is to be loaded again."""
+        """Whether the log differs from what this shard knew. It has dropped its state and has to load again."""
         self.failure = ""
-        """Why the state is Failed."""
+        """Why the log could not be read; empty unless the state is Failed."""
         self._runtime = runtime = Runtime(config, new_id)
         self._rebalancer = rebalancer = Rebalancer(runtime)
         self._join = join = Join(runtime, rebalancer)
@@ -110,7 +110,7 @@ class Shard:
         self._loading_since_ms: int | None = None
         self._high_watermark = 0
         self._active_from: int | None = None
-        """The log end that has to commit before the state is Active."""
+        """The log end offset that has to commit before the state is Active."""
         self._handlers: dict[type, Callable[[Token, Any, Now], None]] = {
             HeartbeatRequest: membership.heartbeat,
             OffsetCommitRequest: offsets.commit,
@@ -128,7 +128,7 @@ class Shard:
     # -- loading and unloading
 
     def start_loading(self, epoch: int, now: Now | None = None) -> None:
-        """This partition is led here at `epoch`; its log follows through `load`. `now` is for the metrics.
+        """Begin to load: this partition is led here at `epoch`. Its log follows by `load`; `now` is for the metrics.
 
         Raises ValueError for an epoch older than one already seen.
         """
@@ -143,14 +143,14 @@ class Shard:
         self._high_watermark = 0
 
     def load(self, records: Records) -> None:
-        """The next records of the log, from its start, those not yet committed included."""
+        """Take the next records of the log, from its start on, including those that have not committed yet."""
         self._load(lambda loader: loader.add(records))
 
     def load_transactional(self, producer_id: int, records: Records) -> None:
-        """As `load`, for the records of a transactional batch: their offsets are pending until its marker.
+        """As `load`, for the records of a transactional batch: their offsets are pending until the marker.
 
-        An offset whose marker never comes stays pending, as in Kafka while its producer lives; here, where no
-        producer can end it, until it is deleted (OffsetDelete, or the group).
+        If the marker never comes, they stay pending until they or their group are deleted: no producer can end a
+        transaction here.
         """
         self._load(lambda loader: loader.add_transactional(producer_id, records))
 
@@ -206,7 +206,7 @@ class Shard:
             self._runtime.metrics.load_time_ms = now.monotonic_ms - self._loading_since_ms
 
     def _resume(self, group: Group, now: Now) -> None:
-        """Members get a whole session to find us."""
+        """Give the members of a loaded group a whole session to find this shard."""
         for member in group.members.values():
             self._rebalancer.watch(group, member)
             self._rebalancer.arm_session(member, now)
@@ -214,13 +214,13 @@ class Shard:
             self._rebalancer.prepare(group, "group is larger than group.max.size", "", now)
 
     def unload(self) -> None:
-        """This partition is led elsewhere now: all that is parked is answered 16."""
+        """This partition is led elsewhere now: answer NOT_COORDINATOR to all that is parked, and drop everything."""
         self._drop(Error.NOT_COORDINATOR)
         self.state = ShardState.UNLOADED
         self.needs_reload = False
 
     def forget(self) -> None:
-        """What became of a write is unknown: answer 16 to all that is parked, and have the log read again."""
+        """The outcome of a write is unknown: answer NOT_COORDINATOR to all that is parked, and ask for a reload."""
         if self.state is ShardState.ACTIVE:
             self.unload()
             self.needs_reload = True
@@ -252,10 +252,10 @@ class Shard:
             return error_response(request, Error.NOT_COORDINATOR)
         match request:
             case HeartbeatRequest():
-                return HeartbeatResponse(Error.NONE)  # no reason to send the members looking elsewhere
+                return HeartbeatResponse(Error.NONE)  # members need not look for another coordinator
             case SyncGroupRequest():
-                # A rebalance in flight is lost with the old leader; clients know what to do with 27,
-                # while some take 14 for fatal here.
+                # A rebalance that was under way is lost with the old leader. On REBALANCE_IN_PROGRESS clients join
+                # again; COORDINATOR_LOAD_IN_PROGRESS is fatal to some of them here.
                 return error_response(request, Error.REBALANCE_IN_PROGRESS)
             case _:
                 return error_response(request, Error.COORDINATOR_LOAD_IN_PROGRESS)
@@ -274,13 +274,13 @@ class Shard:
                 return Error.NONE
 
     def take_replies(self) -> list[tuple[Token, Response]]:
-        """The answers there are since the last call, in the order they came about."""
+        """The answers since the last call, in the order in which they were given."""
         runtime = self._runtime
         replies, runtime.replies = runtime.replies, []
         return replies
 
     def drop(self, belongs: Callable[[Token], bool]) -> None:
-        """A client is gone: requests whose token `belongs` to it are never answered. What they asked still happens."""
+        """A client has gone: requests whose token `belongs` to it are never answered, but still carried out."""
         runtime = self._runtime
         for token in [token for token in runtime.unanswered if belongs(token)]:
             del runtime.unanswered[token]
@@ -322,20 +322,19 @@ class Shard:
     # -- time
 
     def next_deadline(self) -> int | None:
-        """When `on_time` has something to do (monotonic ms)."""
+        """When `on_time` has something to do (monotonic ms); None if never."""
         return self._runtime.timers.next_due_ms()
 
     def on_time(self, now: Now) -> None:
         """Do what is due. To be called after the input of the turn has been handled.
 
-        When the turn comes late, it was we who stood still: the members could not be heard, and get the
-        time back.
+        If the turn is late, this process stood still and could not hear the members: they get the time back.
         """
         due_ms = self._runtime.timers.next_due_ms()
         if due_ms is None or due_ms > now.monotonic_ms:
             return
         if now.monotonic_ms - due_ms > LATE_TURN_MS:
-            # and a moment more, or those due first would go in this very turn, unread input or not
+            # A moment more, or the first ones would expire in this turn although their input is unread.
             self._give_back(now.monotonic_ms - due_ms + LATE_TURN_MS)
         for timer in self._runtime.timers.pop_due(now.monotonic_ms):
             timer.action(now)
@@ -355,11 +354,11 @@ class Shard:
         return self._runtime.metrics
 
     def group_counts(self) -> dict[GroupState, int]:
-        """Groups by state."""
+        """The number of groups in each state."""
         return dict(Counter(group.state for group in self._runtime.groups.values()))
 
     def offset_count(self) -> int:
-        """Offsets stored."""
+        """The number of offsets stored."""
         return sum(len(group.offsets) for _, group in self._runtime.durable.items())
 
     def topics(self) -> frozenset[str]:

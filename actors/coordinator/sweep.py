@@ -1,6 +1,7 @@
-"""Looking at every group without seeming dead meanwhile: a share of all offsets in a turn.
+"""Goes through the offsets of all groups in small steps, one a turn.
 
-What is looked for stands in expiry.py and topic_deletion.py.
+A shard may hold a million offsets. If it looked at all of them in one turn, it would answer nothing meanwhile, and its
+broker would take it for dead. expiry.py and topic_deletion.py say what is looked for.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _KEY_OVERHEAD_BYTES: Final = 10
 
 
 def share(left: deque[str], runtime: Runtime) -> Iterator[tuple[Group, DurableGroup]]:
-    """The groups of this turn, taken out of `left`: as many as hold some 5,000 offsets, or one that holds more."""
+    """The groups of one turn, taken out of `left`: about `OFFSETS_A_TURN` offsets, or one group that has more."""
     seen = 0
     while left and seen < OFFSETS_A_TURN:
         group_id = left.popleft()
@@ -34,13 +35,13 @@ def share(left: deque[str], runtime: Runtime) -> Iterator[tuple[Group, DurableGr
 
 
 def tombstones_a_write(group_id: str, config: CoordinatorConfig) -> int:
-    """How many offset tombstones of a group certainly fit into one append: the log refuses a larger one."""
+    """How many offset tombstones of a group fit into one append for certain. The log refuses larger ones."""
     key = len(group_id.encode()) + _TOPIC_NAME_MAX_BYTES + _KEY_OVERHEAD_BYTES
     return max((config.max_message_bytes - BATCH_OVERHEAD_BYTES) // (key + RECORD_OVERHEAD_BYTES), 1)
 
 
 def in_writes(deleted: OffsetsDeleted, config: CoordinatorConfig) -> Iterator[OffsetsDeleted]:
-    """The same deletion in pieces, each of which fits into one append."""
+    """A deletion cut into several, each of which fits into one append."""
     step = tombstones_a_write(deleted.group_id, config)
     for first in range(0, len(deleted.partitions), step):
         yield OffsetsDeleted(deleted.group_id, deleted.partitions[first : first + step])

@@ -1,4 +1,4 @@
-"""SyncGroup, versions 0 to 5: members fetch their assignments, and the leader brings them."""
+"""SyncGroup, versions 0 to 5: the leader brings the assignments, and each member gets its own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Sync:
         self._rebalancer = rebalancer
 
     def entry_error(self, request: SyncGroupRequest) -> Error:
-        """What is wrong with the request whatever the group; NONE if nothing is."""
+        """The error of a request that no group would take; NONE if there is none."""
         if request.api_version >= 5 and (request.protocol_type is None or request.protocol_name is None):
             return Error.INCONSISTENT_GROUP_PROTOCOL
         return Error.NONE if request.group_id else Error.INVALID_GROUP_ID
@@ -57,7 +57,7 @@ class Sync:
             self._write_assignment(group, parked.request, now)
 
     def _write_assignment(self, group: Group, request: SyncGroupRequest, now: Now) -> None:
-        """A second attempt by the leader waits for the first: the log must not say more than was shared."""
+        """Write the leader's assignment. If the leader sends another one meanwhile, that waits for this one."""
         given = dict(request.assignments)
         assignments = {member_id: given.get(member_id, b"") for member_id in group.members}
         record = group.to_record(lambda m: assignments[m.member_id])
@@ -81,7 +81,7 @@ def _assignment(group: Group, member: Member) -> SyncGroupResponse:
 
 
 class AssignmentWrite(Write):
-    """The record of a generation's assignment. Its outcome counts only while that generation awaits it."""
+    """The record of a generation's assignment. Its outcome counts only while that generation waits for it."""
 
     __slots__ = ("_assignments", "_generation", "_group", "_sync")
 

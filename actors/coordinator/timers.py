@@ -1,7 +1,7 @@
-"""Deadlines: one structure for all of them, with lazy expiry.
+"""All deadlines of a shard in one structure.
 
-Moving a timer to a later time, which is what every heartbeat does, changes one number; it is put in its new
-place when the earlier time comes round. Nothing here reads a clock.
+To move a timer to a later time, as every heartbeat does, changes one number only. The timer gets its new place in the
+queue when its earlier time has come. Nothing here reads a clock.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ class Timer:
         self.action = action
         self.due_ms: int | None = None
         self.queued_ms: int | None = None
-        """Under which time it is queued; other entries of it are stale."""
+        """The time it is queued under; its entries under other times are stale."""
 
     def cancel(self) -> None:
         self.due_ms = None
 
 
 def nothing(_: object) -> None:
-    """What a timer does that was never given anything to do."""
+    """The action of a timer that was given none."""
 
 
 class Timers:
-    """Buckets of timers, one for each ms that has any, and a heap of those ms.
+    """Buckets of timers, one for each millisecond that has any, and a heap of those milliseconds.
 
-    Many members are due at once (all that were loaded together, say); passing over a whole bucket of
-    timers that have moved on costs a fraction of taking each of them out of a heap.
+    Many timers are due at once, for instance those of all members that were loaded together. To skip a whole bucket of
+    timers that were moved costs a fraction of taking each of them out of a heap.
     """
 
     __slots__ = ("_buckets", "_heap")
@@ -52,7 +52,7 @@ class Timers:
             self._queue(timer, due_ms)
 
     def start(self, timer: Timer, due_ms: int, action: Callable[[Now], None]) -> None:
-        """As `arm`, for something else to do than before."""
+        """As `arm`, and give it a new action."""
         timer.action = action
         self.arm(timer, due_ms)
 
@@ -66,7 +66,7 @@ class Timers:
             bucket.append(timer)  # equal deadlines come due in the order they were set
 
     def next_due_ms(self) -> int | None:
-        """The earliest real deadline."""
+        """The earliest deadline, without stale entries; None if there is none."""
         heap, buckets = self._heap, self._buckets
         while heap:
             queued_ms = heap[0]
@@ -84,7 +84,7 @@ class Timers:
         return None
 
     def pop_due(self, monotonic_ms: int) -> Iterator[Timer]:
-        """The timers due at `monotonic_ms`, one at a time: what one does may still cancel the next."""
+        """The timers due at `monotonic_ms`. One at a time, because the action of one may cancel the next."""
         while (due_ms := self.next_due_ms()) is not None and due_ms <= monotonic_ms:
             timer = self._buckets[due_ms].popleft()
             timer.due_ms = timer.queued_ms = None

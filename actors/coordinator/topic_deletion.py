@@ -1,7 +1,7 @@
-"""What the deletion of a topic does to offsets: they go from all groups, whatever those are doing (C-23).
+"""Deletes the offsets of deleted topics from all groups, in whatever state these are.
 
-A shard may hold a million offsets, so a turn looks at a share of them. A group that commits to a topic of the same
-name meanwhile is looked at first: its tombstones come before the new offset in the log.
+A turn looks at a share of all offsets (sweep.py). If a group commits meanwhile to a new topic of the same name, it is
+looked at first, so that its tombstones stand before the new offset in the log.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class TopicDeletions:
         self._sweeps: list[_Sweep] = []
 
     def handle(self, token: Token, request: DeleteTopicOffsetsRequest, now: Now) -> None:
-        """Begin one. It is answered when all it wrote has been decided."""
+        """Begin a deletion. It is answered when the outcome of all its writes is known."""
         self._runtime.park(token, request)
         self._sweeps = [each for each in self._sweeps if each.left]
         sweep = _Sweep(self._runtime, token, request)
@@ -43,18 +43,18 @@ class TopicDeletions:
         sweep.begin(now)
 
     def before_commit(self, group_id: str, topics: Iterable[str], now: Now) -> None:
-        """A group is about to commit offsets: those of a former topic of that name go first."""
+        """To be called before a group commits to `topics`: deletes offsets of former topics of these names first."""
         for sweep in self._sweeps:
             if sweep.left and not sweep.topics.isdisjoint(topics):
                 sweep.pull_forward(group_id, now)
 
     @property
     def under_way(self) -> bool:
-        """Whether groups are left to look at."""
+        """Whether a deletion has groups left to look at."""
         return any(sweep.left for sweep in self._sweeps)
 
     def forget(self) -> None:
-        """The shard is unloaded; what is parked is answered there."""
+        """Give up all deletions, for the shard is unloaded. It answers what is parked itself."""
         for sweep in self._sweeps:
             sweep.left.clear()
         self._sweeps = []
@@ -64,7 +64,7 @@ class _Sweep:
     def __init__(self, runtime: Runtime, token: Token, request: DeleteTopicOffsetsRequest) -> None:
         self.topics = request.topics
         self.left: deque[str] = deque()
-        """Groups to look at. Those not in `_unseen` any more have been, out of their turn."""
+        """The groups to look at. Those that are not in `_unseen` have been looked at already, by `before_commit`."""
         self._unseen: set[str] = set()
         self._runtime = runtime
         self._token = token
@@ -81,7 +81,7 @@ class _Sweep:
         self._turn(now)
 
     def _on_their_way(self) -> dict[str, set[TopicPartition]]:
-        """What has been written and not yet committed: the tombstones follow it in the log."""
+        """The offsets that have been written and not committed yet: their tombstones have to follow them in the log."""
         found: dict[str, set[TopicPartition]] = defaultdict(set)
         for change in self._runtime.writer.all_pending_changes():
             if isinstance(change, OffsetsPut):

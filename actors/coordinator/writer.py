@@ -1,12 +1,12 @@
-"""The way of records to the log, and of answers back from it.
+"""Hands records to the log, and tells the operations that wrote them what became of them.
 
 Everything written in one turn shares one append; several appends may be under way. A write's changes become
 durable state, and its answer leaves, when the high watermark has passed them. Until then they stand here.
 
-An append the log refuses fails alone. Those sent after it stay valid, because nothing they say depends on it:
-durable state and the live groups move only when a record has committed, a commit never looks at an earlier
-pending one, a group record says all there is to say about its group and the next one waits for it, and a
-group whose tombstones are under way takes no requests. So nothing has to be undone.
+If the log refuses an append, those sent after it stay valid, because they do not depend on it: durable state and live
+groups change only when a record has committed; a commit does not look at pending ones; a group's record holds all of
+the group, and the next one waits for it; and a group whose tombstones are under way takes no requests. So nothing has
+to be undone.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ from actors.errors import CoterieError
 
 BATCH_OVERHEAD_BYTES = 61
 RECORD_OVERHEAD_BYTES = 24
-"""At most: lengths, deltas and attributes around one record's key and value."""
+"""The most that lengths, deltas and attributes add to one record's key and value."""
 
 
 class Append(NamedTuple):
-    """One atomic append, as the driver is to hand it to the log."""
+    """One append, which the driver hands to the log; all of its records are written, or none."""
 
     batch_id: int
     records: list[Record]
 
 
 class UnexpectedLogEndError(CoterieError):
-    """The log is not where this shard thought: somebody else wrote, or an outcome got lost."""
+    """The log does not end where this shard expected: somebody else wrote, or an outcome got lost."""
 
 
 class Write:
     """The records of one operation and what follows from each outcome.
 
-    `failed`: nothing was written. `timed_out`: it stands in the log and may still commit, so that
-    `committed` can follow; an answer given a second time goes nowhere.
+    `failed`: nothing was written. `timed_out`: the records stand in the log and may still commit, so `committed` may
+    follow. The second answer to a request is dropped.
     """
 
     __slots__ = ("changes",)
@@ -83,7 +83,7 @@ class Batch:
         self.writes: list[Write] = []
         self.size_bytes = BATCH_OVERHEAD_BYTES
         self.next_offset: int | None = None
-        """Set once the log has taken it."""
+        """Set when the log has taken it."""
         self.deadline_ms = deadline_ms
         self.has_timed_out = False
         self.written_ms = now.monotonic_ms
@@ -97,9 +97,9 @@ class Writer:
         self._metrics = metrics
         self._timer = Timer(self._time_out)
         self._open: deque[Batch] = deque()
-        """Not yet taken by the driver."""
+        """Batches that the driver has not taken yet."""
         self._sent: deque[Batch] = deque()
-        """Taken; in the order of the log."""
+        """Batches that the driver has taken, in the order of the log."""
         self._next_batch_id = 0
         self._log_end = 0
         self._high_watermark = 0
@@ -132,11 +132,11 @@ class Writer:
         yield from self._open
 
     def pending_changes(self, group_id: str) -> list[Change]:
-        """What has been written about a group and not yet committed, oldest first."""
+        """The changes of a group that have been written and not committed yet, oldest first."""
         return [change for change in self.all_pending_changes() if change.group_id == group_id]
 
     def all_pending_changes(self) -> Iterator[Change]:
-        """What has been written and not yet committed, oldest first."""
+        """The changes of all groups that have been written and not committed yet, oldest first."""
         for batch in self._batches():
             for write in batch.writes:
                 yield from write.changes
@@ -149,7 +149,7 @@ class Writer:
         return self._next_batch_id - 1
 
     def wait_for(self, group_id: str, up_to: int, reader: Write, now: Now) -> bool:
-        """Let `reader` hear of the last batch up to `up_to` that touches a group; False if there is none."""
+        """Tell `reader` the outcome of the last batch up to `up_to` that touches a group. False if there is none."""
         for batch in reversed(list(self._batches())):
             if batch.batch_id <= up_to and any(write.touches(group_id) for write in batch.writes):
                 batch.writes.append(reader)
@@ -173,7 +173,7 @@ class Writer:
         return Append(batch.batch_id, batch.records)
 
     def appended(self, batch_id: int, base_offset: int, next_offset: int, now: Now) -> None:
-        """Raises UnexpectedLogEndError when this is not the append that was due, or not where it was."""
+        """The log took the next append. Raises UnexpectedLogEndError if this is another one, or at another offset."""
         batch = next((batch for batch in self._sent if batch.next_offset is None), None)
         if batch is None or batch.batch_id != batch_id:
             raise UnexpectedLogEndError(f"append {batch_id} came out of turn")
@@ -183,7 +183,7 @@ class Writer:
         self._commit(now)
 
     def refused(self, batch_id: int, error_code: int, now: Now) -> None:
-        """Raises UnexpectedLogEndError when this is not the append that was due."""
+        """The log refused the next append. Raises UnexpectedLogEndError if this is another one."""
         batch = next((batch for batch in self._sent if batch.next_offset is None), None)
         if batch is None or batch.batch_id != batch_id:
             raise UnexpectedLogEndError(f"append {batch_id} was refused out of turn")
@@ -218,7 +218,7 @@ class Writer:
         metrics.replication_wait_max_ms = max(metrics.replication_wait_max_ms, waited_ms)
 
     def _time_out(self, now: Now) -> None:
-        """Batches are written in the order of their deadlines, so one timer does for all, and none holds a batch."""
+        """Time out the batches that are due. They are in the order of their deadlines, so one timer is enough."""
         for batch in list(self._batches()):
             if batch.deadline_ms > now.monotonic_ms:
                 break
@@ -237,7 +237,7 @@ class Writer:
         self._timer.cancel()
 
     def forget(self) -> None:
-        """Nothing is known any more of what was written. The shard has to be loaded again."""
+        """Drop all that was written: its outcome is unknown, and the shard has to be loaded again."""
         self._timer.cancel()
         self._open.clear()
         self._sent.clear()
