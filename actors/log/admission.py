@@ -1,7 +1,7 @@
-"""What a leader lets into its log: the checks on a produced batch, and its rewriting where the topic asks.
+"""Checks produced batches before a leader appends them, and rewrites them if the topic's settings ask for it.
 
-Judges bytes and topic settings only; what is asked of single records is record_checks.py's, sequences and epochs of
-producers are producer_state's.
+Looks at bytes and topic settings only. Checks of single records are in record_checks.py, those of producers' sequences
+and epochs in producer_state.py.
 """
 
 from typing import Final, NamedTuple
@@ -28,16 +28,16 @@ _MIN_RECORD_BYTES: Final = 7
 
 
 class Admitted(NamedTuple):
-    """One batch to append: its bytes and its header, still without the log's offset and epoch."""
+    """One batch to append: bytes and header, whose base offset and leader epoch are not set yet."""
 
     data: Buffer
     header: BatchHeader
 
 
 def admit(data: Buffer, config: LogConfig, now_ms: int, *, internal: bool) -> list[Admitted]:
-    """The batches of one produce request, checked. LogError with the code to answer when one is bad.
+    """The batches of one produce request, checked. Raises LogError with the code to answer if one is bad.
 
-    `internal`: written by the broker itself, which alone writes control batches.
+    `internal`: the broker itself wrote them. Only it may write control batches.
     """
     if len(data) > config.segment_bytes:
         raise LogError(RECORD_LIST_TOO_LARGE, f"{len(data)} bytes do not fit in segment.bytes")

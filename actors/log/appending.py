@@ -1,4 +1,4 @@
-"""Appending to a log, as its leader or as a follower: judged, stamped, written, accounted for."""
+"""Appending to a log, as its leader or as a follower: batches are checked, stamped, written and accounted for."""
 
 from typing import Final, NamedTuple
 
@@ -41,7 +41,7 @@ class Appender:
         self._flushing = flushing
 
     def as_leader(self, data: Buffer, leader_epoch: int, now_ms: int, internal: bool) -> AppendResult:
-        """Append batches, which get the next offsets and `leader_epoch`; all or nothing."""
+        """Append all of these batches, or none. They get the next offsets and `leader_epoch`."""
         state = self._state
         state.must_be_usable()
         if leader_epoch < state.epochs.latest:
@@ -62,7 +62,7 @@ class Appender:
         return self._result(base, offset - 1, now_ms)
 
     def as_follower(self, data: Buffer, now_ms: int) -> AppendResult:
-        """Append batches a leader has stamped; what begins before the log's end is taken from there."""
+        """Append batches that a leader has stamped. Of one that begins before the log's end the rest is taken."""
         state = self._state
         state.must_be_usable()
         batches = _from_leader(data, state.end)
@@ -76,7 +76,7 @@ class Appender:
         return self._result(base, offset - 1, batches[-1].header.max_timestamp)
 
     def _repeated(self, admitted: list[Admitted]) -> ProducerBatch | None:
-        """Judge the batches of idempotent producers; the one already appended if this is a repeat."""
+        """Check the batches of idempotent producers. If this is a repeat: the batch that was appended before."""
         previous: BatchHeader | None = None
         for _, header in admitted:
             if header.producer_id >= 0 and not header.is_control:

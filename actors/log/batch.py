@@ -60,7 +60,7 @@ _MAX_BUILD_BYTES: Final = 2**31 - 1
 
 
 class Record(Protocol):
-    """One record as the compiled reader gives it; `timestamp` in ms, by the batch's timestamp type."""
+    """One record, as the compiled reader gives it. `timestamp` is in ms; its meaning depends on the timestamp type."""
 
     @property
     def offset(self) -> int: ...
@@ -130,7 +130,7 @@ class BatchHeader(NamedTuple):
 
 
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """The header at `position`; the 61 bytes must be there. Nothing is judged."""
+    """The header at `position`, unchecked. Its 61 bytes must be there."""
     return BatchHeader._make(HEADER.unpack_from(buffer, position))
 
 
@@ -168,13 +168,13 @@ def stamp(batch: bytearray | memoryview, base_offset: int, leader_epoch: int, po
 
 
 def with_log_append_time(batch: Buffer, header: BatchHeader, now_ms: int) -> bytearray:
-    """A copy whose records all count as written at `now_ms` (message.timestamp.type=LogAppendTime)."""
+    """A copy whose records all have the timestamp `now_ms` (message.timestamp.type=LogAppendTime)."""
     fields = header._replace(attributes=header.attributes | LOG_APPEND_TIME, max_timestamp=now_ms)
     return _with_header(bytearray(batch), fields)
 
 
 def _with_header(batch: bytearray, header: BatchHeader) -> bytearray:
-    """Write `header` over the first 61 bytes, with the length and the CRC as they then are."""
+    """Write `header` over the first 61 bytes, with the length and the CRC that are then right."""
     fields = header._replace(length=len(batch) - LENGTH_BYTES)
     HEADER.pack_into(batch, 0, *fields)
     crc = crc32c.crc32c(memoryview(batch)[_ATTRIBUTES_AT:])
@@ -224,7 +224,7 @@ def build_sparse_batch(
     is_control: bool = False,
     last_offset_delta: int | None = None,
 ) -> bytes:
-    """`build_batch` whose records bring their own offset deltas first: compaction leaves gaps."""
+    """As `build_batch`, of records that have their offset deltas in front: compaction leaves gaps."""
     builder = DefaultRecordBatchBuilder(
         2, 0, int(is_transactional), producer_id, producer_epoch, base_sequence, _MAX_BUILD_BYTES
     )
@@ -260,7 +260,7 @@ def recompress(batch: Buffer, header: BatchHeader, codec: int) -> bytearray:
 
 
 def without_records_before(batch: Buffer, header: BatchHeader, offset: int) -> bytes | None:
-    """The batch from `offset` on, for a log that has what comes before; None when no record is left.
+    """The batch without its records before `offset`; None if no record is left.
 
     Compaction merges batches, so a follower may be offered one it holds the beginning of.
     """
@@ -278,7 +278,7 @@ def without_records_before(batch: Buffer, header: BatchHeader, offset: int) -> b
 
 
 def without_records(header: BatchHeader) -> bytes:
-    """What Kafka's compaction leaves of a producer's last batch: its offsets, its epoch, its sequences."""
+    """A batch with this header and no records, as Kafka's compaction leaves of a producer's last one."""
     fields = header._replace(
         attributes=header.attributes & ~CODEC_MASK,
         first_timestamp=NO_TIMESTAMP,
@@ -289,9 +289,9 @@ def without_records(header: BatchHeader) -> bytes:
 
 
 def batch_records(batch: Buffer, header: BatchHeader) -> Iterator[Record]:
-    """The records of one whole batch, control batches included; the CRC is not looked at.
+    """The records of one whole batch, which may be a control batch. The CRC is not checked.
 
-    CorruptBatchError when the bytes are no records.
+    Raises CorruptBatchError if the bytes are not records.
     """
     if header.codec != codecs.NONE:
         batch = _decompressed(batch, header)
@@ -323,9 +323,9 @@ def read_records(buffer: Buffer, *, verify_crc: bool = False) -> Iterator[Record
 
 
 def iter_key_values(buffer: Buffer) -> Iterator[tuple[bytes | None, bytes | None]]:
-    """(key, value) of all records of all whole batches, as fast as it goes: for loading a shard.
+    """(key, value) of all records of all whole batches, in the fastest way: for loading a shard.
 
-    The log is trusted: checksums are not looked at. CorruptBatchError when bytes are no records.
+    Checksums are not checked. Raises CorruptBatchError if bytes are not records.
     """
     done = 0
     try:

@@ -15,8 +15,8 @@ _VERSION: Final = 1
 class Checkpoint:
     """Offsets of one log.
 
-    `recovery_point`: all before it is on disk. `cleaned_to`: all before it has been compacted.
-    `cleanings`: (offset, ms): a compaction that reached `offset` first saw the tombstones before it then.
+    `recovery_point`: all before it is on disk. `cleaned_to`: all before it has been compacted. `cleanings`: of some
+    compactions, the offset each reached and its time (ms), from which delete.retention.ms counts for tombstones.
     """
 
     recovery_point: int = 0
@@ -27,7 +27,7 @@ class Checkpoint:
 
 
 def load_checkpoint(directory: Path) -> Checkpoint:
-    """The folder's checkpoint; all zero, which is always safe, when missing or not understood."""
+    """The folder's checkpoint. If it is missing or unreadable: one of zeros, which is always safe."""
     try:
         fields = json.loads((directory / FILE_NAME).read_bytes())
         if fields.pop("version") != _VERSION:
@@ -40,6 +40,6 @@ def load_checkpoint(directory: Path) -> Checkpoint:
 
 
 def save_checkpoint(directory: Path, checkpoint: Checkpoint, *, durable: bool = False) -> None:
-    """Replace the folder's checkpoint. OSError when the disk refuses."""
+    """Replace the folder's checkpoint. Raises OSError."""
     text = json.dumps({"version": _VERSION, **asdict(checkpoint)})
     write_atomically(directory / FILE_NAME, text.encode(), durable=durable)

@@ -28,13 +28,13 @@ class Cleaning:
         self._flushing = flushing
 
     def dirty_ratio(self, now_ms: int) -> float:
-        """Share of the compactable bytes that no compaction has seen yet."""
+        """The share of compactable bytes that have not been compacted yet, from 0 to 1."""
         clean, dirty = self._compactable(now_ms)
         total = sum(each.size_bytes for each in clean + dirty)
         return sum(each.size_bytes for each in dirty) / total if total else 0.0
 
     def plan(self, now_ms: int, *, force: bool = False, max_keys: int = DEFAULT_MAX_KEYS) -> CompactionPlan | None:
-        """What to compact now; None when it is not due. `force`: whatever the dirty ratio, the active segment, too."""
+        """What to compact now; None if nothing is due. `force`: whatever the dirty ratio, with the active segment."""
         state = self._state
         if not state.config.compacts or state.failure is not None:
             return None
@@ -62,7 +62,7 @@ class Cleaning:
         )
 
     def swap(self, result: CompactionResult, now_ms: int) -> list[Path]:
-        """Put compacted segments in place, unless the log has moved past them; the old files, renamed.
+        """Put compacted segments in place, unless the log has changed meanwhile. The old files, which were renamed.
 
         StorageError when the disk refuses; once files have moved, the log takes no more appends until it is repaired.
         """
@@ -72,7 +72,7 @@ class Cleaning:
         count = len(result.old_bases)
         moved_past = result.generation != state.generation or state.segments.bases()[:count] != result.old_bases
         if moved_past or state.failure is not None:
-            # At once: later they may be the next compaction's. (A repair has removed what it found of them.)
+            # Removed at once: later, files of these names may be the next compaction's. (A repair removes them itself.)
             remove_files(cleaned(path) for base in result.new_bases for path in Segment(state.directory, base).paths())
             return []
         try:
@@ -109,7 +109,7 @@ class Cleaning:
         return overdue or self.dirty_ratio(now_ms) >= config.min_cleanable_dirty_ratio
 
     def _tombstones_until(self, now_ms: int) -> int:
-        """Tombstones before this offset were first seen by a compaction delete.retention.ms ago."""
+        """The offset before which tombstones may go: a compaction saw them delete.retention.ms ago or earlier."""
         limit = now_ms - self._state.config.delete_retention_ms
         return max((offset for offset, time in self._state.checkpoint.cleanings if time <= limit), default=0)
 

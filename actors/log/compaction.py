@@ -1,7 +1,7 @@
-"""Compaction: of all records with one key only the last stays, tombstones go after a while, offsets stay.
+"""Compaction: of the records with one key only the last stays, tombstones go after a while, offsets never change.
 
-`compact` is a plain function on files, made to run in a helper process: it reads closed segments and writes
-`*.cleaned` beside them. What to compact is planned by the log, and swapped in by it (swap.py).
+`compact` is a plain function on files, which runs in a helper process: it reads closed segments and writes `*.cleaned`
+files beside them. The log plans what to compact (cleaning.py), and puts the result in place (swap.py).
 
 Small neighbouring batches are merged into larger ones, which makes the log of an offsets partition, one
 commit a batch, several times faster to load. Batches of idempotent or transactional producers are not; each
@@ -42,11 +42,11 @@ SparseRecord = tuple[int, bytes | None, bytes | None, Headers | None, int]
 
 @dataclass(frozen=True, slots=True)
 class CompactionPlan:
-    """What one compaction reads. Offsets are of the log; plain data, so that it can go to another process.
+    """What one compaction reads: plain data, so that it can go to another process.
 
     `bases`: the base offsets of all closed, committed segments from the log's first on; they end at `end`.
     Records from `first_dirty` on have not been compacted yet. Tombstones before `tombstones_until` may go.
-    `producers_last`: where the last batches of the producers end that the log still knows.
+    `producers_last`: the last offset of the last batch of each producer that the log knows.
     """
 
     directory: str
@@ -79,7 +79,7 @@ class CompactionResult:
 
 
 def compact(plan: CompactionPlan) -> CompactionResult:
-    """Write the compacted segments of `plan` as `*.cleaned`, durably. OSError when the disk refuses."""
+    """Write the compacted segments of `plan` as `*.cleaned`, durably. Raises OSError."""
     directory = Path(plan.directory)
     segments = [_loaded(directory, base, plan.index_interval_bytes) for base in plan.bases]
     latest, cleaned_to = _latest_offsets(plan, segments)
@@ -132,7 +132,7 @@ def _chunks(segment: Segment) -> Iterator[bytes]:
 
 
 def _latest_offsets(plan: CompactionPlan, segments: list[Segment]) -> tuple[dict[bytes, int], int]:
-    """Each key's last offset in the dirty part, and how far the memory for it reached."""
+    """Each key's last offset in the dirty part, and the offset up to which memory for the keys was enough."""
     latest: dict[bytes, int] = {}
     for number, segment in enumerate(segments):
         end = segments[number + 1].base_offset if number + 1 < len(segments) else plan.end
@@ -151,7 +151,7 @@ def _latest_offsets(plan: CompactionPlan, segments: list[Segment]) -> tuple[dict
 
 
 class _Keeper:
-    """Decides record by record, and gathers what stays into batches."""
+    """Decides which records stay, and gathers these into batches."""
 
     def __init__(self, plan: CompactionPlan, latest: dict[bytes, int], output: "_Output") -> None:
         self.records_read = self.records_kept = 0
@@ -184,7 +184,7 @@ class _Keeper:
                 self._write_rebuilt(kept, header)
 
     def finish(self) -> None:
-        """Write what is still being gathered."""
+        """Write the batch that is being gathered."""
         pending, self._pending = self._pending, _Pending()
         if pending.first is not None and pending.last is not None:
             batch = pending.build()
@@ -235,7 +235,7 @@ class _Keeper:
 
 @dataclass(slots=True)
 class _Pending:
-    """Records of small batches that become one."""
+    """Records of small batches, which become one batch."""
 
     first: BatchHeader | None = None
     last: BatchHeader | None = None
@@ -286,7 +286,7 @@ class _Output:
         too_large = segment.size_bytes + len(batch) > self._plan.segment_bytes
         too_far = header.last_offset - segment.base_offset > MAX_RELATIVE_OFFSET
         if too_far or (segment.size_bytes and too_large):
-            # The first segment may end empty by this: the log begins where it begins.
+            # The first segment may stay empty: its name says where the log begins.
             self._end()
             segment = self._begin(header.base_offset)
         assert self._file is not None

@@ -1,7 +1,7 @@
-"""`python -m actors.log.compaction_worker`: one compaction in a process of its own, plan in and result out, pickled.
+"""`python -m actors.log.compaction_worker`: one compaction in a process of its own; plan and result are pickled.
 
-Compaction decodes and sorts millions of records; in the broker's process it would stand in everybody's way.
-The log's folder comes as an open file descriptor: by the time the process runs, the path may be another topic's.
+Compaction decodes and sorts millions of records, which would hold up a broker's other work. The log's folder comes as
+an open file descriptor, because its path may be another topic's by the time the process runs.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ def compress(codec: int, data: Buffer) -> bytes:
 
 
 def decompress(codec: int, data: Buffer, limit_bytes: int = MAX_DECOMPRESSED_BYTES) -> bytes:
-    """The bytes `compress` was given. CorruptBatchError when damaged or longer than the limit."""
+    """The bytes that `compress` was given. Raises CorruptBatchError if they are damaged or longer than the limit."""
     if codec not in _DECOMPRESSORS:
         raise LogError(UNSUPPORTED_COMPRESSION_TYPE, f"unknown compression codec {codec}")
     try:
@@ -128,7 +128,7 @@ def _zstd(data: Buffer) -> bytes:
 
 
 def _unzstd(data: Buffer, limit_bytes: int) -> bytes:
-    # Java writes frames without a content size, and a size that is there may lie: read as a stream.
+    # Read as a stream: Java writes frames without a content size, and one that is there may be wrong.
     parts: list[bytes] = []
     left = limit_bytes + 1
     with zstandard.ZstdDecompressor().stream_reader(data) as reader:

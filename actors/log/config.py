@@ -1,4 +1,4 @@
-"""Topic configuration as a log needs it: Kafka's names, defaults and ranges. One table: the fields of LogConfig."""
+"""The topic settings that a log goes by, with Kafka's names, defaults and ranges: the fields of LogConfig."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, field, fields, replace
@@ -135,14 +135,14 @@ class LogConfig:
 
     @property
     def target_codec(self) -> int | None:
-        """The codec batches are rewritten to, or None where they stay as produced."""
+        """The number of the codec that batches are rewritten to; None if they stay as produced."""
         if self.compression_type == "producer":
             return None
         return CODEC_IDS.get(self.compression_type, 0)
 
     @classmethod
     def from_configs(cls, configs: Mapping[str, str]) -> "LogConfig":
-        """Kafka's topic configs to a LogConfig; LogConfigError names the first bad key and its value."""
+        """Make a LogConfig of Kafka's topic settings. LogConfigError names the first bad key and its value."""
         values = dict(_parsed(key, text) for key, text in configs.items())
         return replace(cls(), **values)
 

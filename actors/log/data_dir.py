@@ -6,7 +6,7 @@
     DATA_DIR/.boot               during which boot of the machine the last owner ran
     DATA_DIR/TOPIC-PARTITION/    a log, and partition.metadata with the topic's id
 
-What a folder is for, and whether the broker leads it, is the controller's knowledge, not the directory's.
+Which partitions there should be, and who leads them, is known to the controller, not to the directory.
 """
 
 import base64
@@ -53,17 +53,17 @@ class DataDir:
     def __init__(self, path: Path, lock_fd: int, was_clean: bool) -> None:
         self.path = path
         self.was_clean = was_clean
-        """Whether the last owner closed everything; if not, what was not flushed has to be checked."""
+        """Whether the last owner closed everything. If not, what was not flushed has to be checked."""
         self.intact = was_clean or _same_boot(path)
-        """Whether all that was written is here. If not, replicas come back outside the in-sync sets."""
+        """Whether all that was written is here. If not, the replicas come back outside the in-sync sets."""
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.topic_ids: dict[TopicPartition, bytes] = {}
         self.not_opened: set[TopicPartition] = set()
-        """Logs the disk has not shown, when they were last tried."""
+        """The logs that could not be opened when that was last tried."""
         self._lock_fd = lock_fd
 
     def note_boot(self) -> None:
-        """What may have been lost is known to all it concerns: the next owner is intact if it needs no other boot."""
+        """Note the machine's present boot. To be called when the controller knows what may have been lost before it."""
         try:
             write_atomically(self.path / BOOT_NAME, _BOOT_ID.read_bytes())
         except OSError as error:
@@ -73,7 +73,7 @@ class DataDir:
     def open(cls, path: Path | str, cluster_id: str, broker_id: int, lock_timeout_s: float = 10.0) -> "DataDir":
         """Lock `path`, making it if it is missing, and check that it belongs to this cluster and broker.
 
-        Waits up to `lock_timeout_s` for a dying owner. DataDirError says what stands in the way.
+        Waits up to `lock_timeout_s` for an owner that is ending. Raises DataDirError, whose text says what to do.
         """
         path = Path(path)
         try:
@@ -93,7 +93,7 @@ class DataDir:
     def load(self, config_of: Callable[[str], LogConfig], now_ms: int) -> list[str]:
         """Open the logs of all partition folders; after an unclean stop this checks their tails.
 
-        Finishes interrupted deletions. Returns the folders that could not be opened, or are none of ours.
+        Finishes interrupted deletions. Returns the folders that could not be opened, or that are not logs.
         """
         odd = []
         for folder in sorted(each for each in self.path.iterdir() if each.is_dir()):
@@ -124,7 +124,7 @@ class DataDir:
     ) -> PartitionLog:
         """The log of a partition, made if it does not exist. A folder of another topic id is set aside.
 
-        LogError KAFKA_STORAGE_ERROR when the disk refuses.
+        Raises LogError (KAFKA_STORAGE_ERROR).
         """
         key = (topic, partition)
         folder = self.folder(topic, partition)
@@ -147,14 +147,14 @@ class DataDir:
         return self.logs.get((topic, partition))
 
     def delete(self, topic: str, partition: int) -> Path | None:
-        """Drop a log: its folder is renamed at once; `remove_folder` of the returned path may take its time.
+        """Drop a log. Its folder is renamed at once; the caller removes the returned path with `remove_folder`, later.
 
-        A crash may undo the renaming. The folder is then one of a topic nobody knows, and dropped again.
+        A crash may undo the renaming. Then the folder belongs to an unknown topic, and is dropped again.
         """
         return self._rename_away(topic, partition, DELETE_SUFFIX)
 
     def set_aside(self, topic: str, partition: int) -> Path | None:
-        """Drop a log that should not be here, keeping its files in a folder whose name ends in .stray."""
+        """Drop a log that should not be here, but keep its files, in a folder whose name ends in .stray."""
         renamed = self._rename_away(topic, partition, STRAY_SUFFIX)
         fsync_directory(self.path)
         return renamed
@@ -168,7 +168,7 @@ class DataDir:
         ]
 
     def folder(self, topic: str, partition: int) -> Path:
-        """Where the log of a partition lies."""
+        """The folder of a partition's log."""
         return self.path / f"{topic}-{partition}"
 
     def _open(
@@ -194,10 +194,10 @@ class DataDir:
     # -- the end
 
     def close(self) -> None:
-        """Close all logs; only if every one closed well is the stop marked as clean. Gives the lock back.
+        """Close all logs, and mark the stop as clean if every one could be closed. Gives the lock back.
 
-        What the disk refuses is logged: the next opening looks through the logs as after a crash. So it does if
-        one that such a look was due to could not be opened.
+        Errors of the disk are logged. Without the mark, the next opening checks all logs as after a crash. There is no
+        mark either if a log that had to be checked could not be opened.
         """
         clean = self.was_clean or not self.not_opened
         for log in self.logs.values():
@@ -228,7 +228,7 @@ class DataDir:
 
 
 def remove_folder(path: Path) -> None:
-    """Remove a folder that `DataDir.delete` renamed; safe in another thread, safe to repeat."""
+    """Remove a folder that `DataDir.delete` renamed. May run in another thread, and more than once."""
     shutil.rmtree(path, ignore_errors=True)
 
 
@@ -300,7 +300,7 @@ def read_properties(path: Path) -> dict[str, str]:
 
 
 def _take_clean_marker(path: Path) -> bool:
-    """Whether the last stop was clean; from now on, until `close`, it is not."""
+    """Whether the last stop was clean. Removes the mark, so that a crash from now on is not one."""
     with contextlib.suppress(FileNotFoundError):
         (path / CLEAN_NAME).unlink()
         fsync_directory(path)
@@ -309,7 +309,7 @@ def _take_clean_marker(path: Path) -> bool:
 
 
 def _same_boot(path: Path) -> bool:
-    """Whether the last owner ran since the machine's last boot: its death then lost nothing it had written."""
+    """Whether the last owner ran in the machine's present boot. Then its death lost nothing that it had written."""
     try:
         mark = path / BOOT_NAME
         return not mark.exists() or mark.read_text() == _BOOT_ID.read_text()

@@ -1,4 +1,4 @@
-"""Which leader epoch begins at which offset (KIP-101), kept in memory and in `leader-epoch-checkpoint`."""
+"""The offset at which each leader epoch begins (KIP-101), in memory and in `leader-epoch-checkpoint`."""
 
 from bisect import bisect_left, bisect_right
 from pathlib import Path
@@ -11,7 +11,7 @@ FILE_NAME: Final = "leader-epoch-checkpoint"
 
 
 class LeaderEpochs:
-    """Ascending (epoch, start offset) pairs of one log."""
+    """The (epoch, start offset) pairs of one log, ascending."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -21,7 +21,7 @@ class LeaderEpochs:
 
     @property
     def latest(self) -> int:
-        """The newest epoch, -1 where there is none."""
+        """The newest epoch, -1 if there is none."""
         return self._epochs[-1] if self._epochs else -1
 
     def entries(self) -> list[tuple[int, int]]:
@@ -40,7 +40,7 @@ class LeaderEpochs:
         self.dirty = True
 
     def end_offset(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """(largest epoch not above `epoch`, where it ends): OffsetForLeaderEpoch. (-1, -1) when unknown."""
+        """(largest epoch not above `epoch`, its end offset), as OffsetForLeaderEpoch answers; (-1, -1) if unknown."""
         if epoch < 0 or not self._epochs or epoch > self.latest:
             return UNDEFINED
         if epoch == self.latest:
@@ -49,7 +49,7 @@ class LeaderEpochs:
         return (self._epochs[number - 1] if number else epoch), self._starts[number]
 
     def epoch_at(self, offset: int) -> int:
-        """The epoch the record at `offset` was written in, -1 when before all that is known."""
+        """The epoch in which the record at `offset` was written; -1 if no known epoch begins so early."""
         number = bisect_right(self._starts, offset)
         return self._epochs[number - 1] if number else -1
 
@@ -66,7 +66,7 @@ class LeaderEpochs:
             self.dirty = True
 
     def truncate_start(self, offset: int) -> None:
-        """Forget epochs that ended before `offset`; the one in force there now begins there."""
+        """Forget epochs that ended before `offset`. The one that has it now begins there."""
         number = bisect_right(self._starts, offset)
         if number > 1 or (number == 1 and self._starts[0] < offset):
             del self._epochs[: number - 1], self._starts[: number - 1]
@@ -74,7 +74,7 @@ class LeaderEpochs:
             self.dirty = True
 
     def load(self) -> bool:
-        """Read the file; False, and empty, when it is missing or not understood."""
+        """Read the file. If it is missing or unreadable there are no epochs, and the result is False."""
         self._epochs, self._starts = [], []
         try:
             version, count, *lines = self._path.read_text().split("\n")
@@ -89,7 +89,7 @@ class LeaderEpochs:
         return True
 
     def save(self) -> None:
-        """Write the file if anything changed. OSError when the disk refuses."""
+        """Write the file if anything changed. Raises OSError."""
         if self.dirty:
             lines = [f"{epoch} {start}\n" for epoch, start in self.entries()]
             text = f"0\n{len(lines)}\n{''.join(lines)}"

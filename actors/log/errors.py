@@ -1,4 +1,4 @@
-"""What a log can refuse: Kafka's error codes as exceptions. No protocol, no I/O."""
+"""The errors of logs and data directories. Those that clients are told carry Kafka's codes."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -21,7 +21,7 @@ INVALID_RECORD: Final = 87
 
 
 class LogError(CoterieError):
-    """A refused operation; `error_code` is the Kafka code a client is answered with."""
+    """A refused operation. `error_code` is the code of Kafka's that a client gets."""
 
     def __init__(self, error_code: int, message: str) -> None:
         super().__init__(message)
@@ -36,7 +36,7 @@ class CorruptBatchError(LogError):
 
 
 class RefusedRecordsError(LogError):
-    """A batch with records that may not be in this log; `record_errors` names these by their place in the batch."""
+    """A batch with records that this log does not take; `record_errors` names them by their index in the batch."""
 
     def __init__(self, error_code: int, record_count: int, record_errors: Sequence[tuple[int, str]]) -> None:
         index, why = record_errors[0]
@@ -54,14 +54,14 @@ class FetchOffsetOutOfRange(LogError):  # noqa: N818 - named after Kafka's error
 
 
 class StorageError(LogError):
-    """The disk refused: full, failing, or the log has been closed (KAFKA_STORAGE_ERROR)."""
+    """The disk is full or fails, or the log was closed (KAFKA_STORAGE_ERROR)."""
 
     def __init__(self, message: str) -> None:
         super().__init__(KAFKA_STORAGE_ERROR, message)
 
 
 class LogConfigError(CoterieError, ValueError):
-    """A topic configuration that cannot be: the message names key and value."""
+    """An invalid topic setting. The message names key and value."""
 
 
 class DataDirError(CoterieError):

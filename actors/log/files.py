@@ -1,4 +1,4 @@
-"""Small file habits: positional writes that can be replaced in tests, atomic replacement, fsync of folders."""
+"""Helpers for files: writes at a position, which tests can replace, atomic replacement, fsync of folders."""
 
 import contextlib
 import os
@@ -13,10 +13,10 @@ _IOV_MAX: Final = 512
 
 
 class FileWriter:
-    """How a log writes: all bytes or an OSError. Tests put a disk that is full in its place."""
+    """Writes the files of a log: all bytes, or it raises OSError. Tests put a full disk in its place."""
 
     def write(self, fd: int, buffers: Sequence[Buffer], position: int) -> int:
-        """Write `buffers` one after the other at `position`; the number of bytes. May leave part on OSError."""
+        """Write `buffers` one after the other at `position`; the number of bytes. An OSError may leave part of them."""
         first = sum(map(len, buffers[:_IOV_MAX]))
         if len(buffers) <= _IOV_MAX and (written := os.pwritev(fd, buffers, position)) == first:
             return written
@@ -28,20 +28,20 @@ class FileWriter:
 
 
 class Hold:
-    """A log's hold on its folder. After it a topic made anew may have another folder under the same path."""
+    """A log's hold on its folder. Once it has ended, the path may be that of another log, of a topic created anew."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self.ended = False
 
     def end(self) -> None:
-        """Waits for the job in another thread that is just changing files."""
+        """End it. Waits for a job in another thread that is changing files."""
         with self._lock:
             self.ended = True
 
     @contextlib.contextmanager
     def kept(self) -> Iterator[None]:
-        """For a job in another thread: the folder stays the log's own meanwhile. OSError if it is not any more."""
+        """While a job runs in another thread: keeps the folder for the log. Raises OSError if the hold has ended."""
         with self._lock:
             if self.ended:
                 raise FileNotFoundError("the log is closed or deleted")
@@ -106,7 +106,7 @@ def fsync_file(path: Path) -> None:
 
 
 def remove_files(paths: Iterable[Path]) -> None:
-    """Unlink files that are no longer part of any log; safe to run in another thread, safe to repeat."""
+    """Remove files that are no longer part of a log. May run in another thread, and more than once."""
     for path in paths:
         with contextlib.suppress(FileNotFoundError):
             path.unlink()

@@ -1,4 +1,4 @@
-"""Making a log durable away from the thread that appends to it: when it is due, the job, what it has proved."""
+"""Flushing a log in another thread than the one that appends: when it is due, the job, and what follows from it."""
 
 import contextlib
 import errno
@@ -14,12 +14,12 @@ from actors.log.state import LogState
 
 
 class Syncing:
-    """What the flushes of one log know of each other: the kernel tells of a failed write only once."""
+    """Shared by the flushes of one log, because the kernel reports a failed write only once."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.failed = False
-        """Whether an fsync has failed since the last repair: none after it proves anything."""
+        """Whether an fsync has failed since the last repair. After that, one that succeeds proves nothing."""
 
 
 @dataclass(slots=True)
@@ -39,10 +39,10 @@ class FlushJob:
     files: list[tuple[Path, bytes]] = field(default_factory=list)
     error: OSError | None = None
     lost: bool = False
-    """Whether the error leaves open what is on the disk. A full disk that takes no index file does not."""
+    """Whether the error leaves it open what is on the disk. If only an index could not be written, it does not."""
 
     def run(self) -> None:
-        """Do it. An error is kept in `error`."""
+        """Do the job. An error of the disk is kept in `error`."""
         try:
             self._sync()
             self._write()
@@ -80,7 +80,7 @@ class FlushJob:
 
 
 class Flushing:
-    """What of one log is not known to be durable, and the jobs that make it so."""
+    """Knows what of one log may not be durable yet, and makes the jobs that flush it."""
 
     def __init__(self, state: LogState, writer: FileWriter) -> None:
         self._state = state
@@ -92,7 +92,7 @@ class Flushing:
         self._snapshots: list[tuple[Path, bytes]] = []
 
     def appended(self, records: int, now_ms: int) -> None:
-        """Records have been written; flush.messages may want them durable at once. StorageError if they may be lost."""
+        """Records were written: flush now if flush.messages says so. Raises StorageError if they may be lost."""
         self._last_append_ms = now_ms
         if self._unflushed_since_ms is None:
             self._unflushed_since_ms = now_ms
@@ -108,18 +108,18 @@ class Flushing:
                 raise
 
     def keep_snapshot(self, offset: int) -> None:
-        """A segment begins at `offset`: the producers' state is written beside it with the next flush."""
+        """A segment begins at `offset`: write the producers' state beside it with the next flush."""
         self._snapshots.append(self._snapshot(offset))
 
     def _snapshot(self, offset: int) -> tuple[Path, bytes]:
         return self._state.directory / file_name(offset, SNAPSHOT_SUFFIX), self._state.producers.packed()
 
     def forget_snapshots(self) -> None:
-        """The log is cut: what was kept tells of records that are gone."""
+        """The log was cut: drop the kept states of producers, for they describe records that are gone."""
         self._snapshots = []
 
     def begin_anew(self) -> None:
-        """The folder has been read, written and flushed anew: all in it is durable, earlier failures are over."""
+        """After a repair: everything in the folder is durable, and earlier failures do not count any more."""
         self._syncing = Syncing()
         self._snapshots = []
         self._unflushed_records = 0
@@ -131,12 +131,12 @@ class Flushing:
         return any(not segment.flushed for segment in self._state.segments.closed())
 
     def is_due(self, now_ms: int) -> bool:
-        """Whether closed segments, or records for longer than flush.ms, have not been flushed."""
+        """Whether closed segments, or records older than flush.ms, have not been flushed."""
         since = self._unflushed_since_ms
         return self.needed or (since is not None and now_ms - since >= self._state.config.flush_ms)
 
     def begin(self) -> FlushJob | None:
-        """A job that makes all appended records durable; None when they are. Run it, then `finish`."""
+        """A job that makes all appended records durable; None if they are. Run it, then call `finish`."""
         state = self._state
         state.must_be_usable()
         if state.end == state.checkpoint.recovery_point and not self.needed:
@@ -154,10 +154,10 @@ class Flushing:
         return FlushJob(state.directory, state.end, state.generation, *shared, self._last_append_ms)
 
     def finish(self, job: FlushJob) -> None:
-        """Account for a job that has run. StorageError if it failed; the next one tries again.
+        """Account for a job that has run. Raises StorageError if it failed; the next one tries again.
 
-        After a failed fsync the log takes no more appends: the kernel may have dropped the data while a later
-        one succeeds, so only a repair, or opening the log again, tells what is there.
+        After a failed fsync the log takes no more appends. The kernel may have dropped the data although a later fsync
+        succeeds, so only a repair, or opening the log again, can tell what is there.
         """
         state = self._state
         if state.hold.ended:
@@ -181,14 +181,14 @@ class Flushing:
         state.flushed_to(job.upto)
 
     def flush(self) -> None:
-        """Make all appended records durable, here and now."""
+        """Make all appended records durable in this thread, now."""
         job = self.begin()
         if job is not None:
             job.run()
             self.finish(job)
 
     def flush_for_good(self) -> None:
-        """Flush, and write what a clean opening wants to find. StorageError, OSError: open as after a crash."""
+        """Flush, and write what an opening after a clean stop reads. After StorageError or OSError it was not clean."""
         active = self._state.segments.active
         os.ftruncate(active.fd, active.size_bytes)
         active.seal()

@@ -1,7 +1,7 @@
 """Sparse indexes of a segment, in Kafka's file formats: offset to position, timestamp to offset.
 
-An index is its file's content: a bytearray while the segment grows, a memory map afterwards. Searching
-unpacks the few entries a bisection looks at.
+In memory an index is the content of its file: a bytearray while the segment grows, a memory map afterwards. A search
+unpacks only the few entries that it compares.
 """
 
 import mmap
@@ -20,7 +20,7 @@ Pair = tuple[int, int]
 
 
 class SparseIndex:
-    """Pairs of integers of one segment, both parts ascending."""
+    """One index: pairs of integers, of which both ascend."""
 
     def __init__(self, path: Path, entry: struct.Struct) -> None:
         self.path = path
@@ -65,7 +65,7 @@ class SparseIndex:
         return bytes(self._buffer)
 
     def load(self) -> bool:
-        """Map the file; False when it is missing or cannot be an index."""
+        """Map the file. False if it is missing or cannot be an index."""
         try:
             with self.path.open("rb") as file:
                 empty = file.seek(0, 2) == 0

@@ -1,7 +1,7 @@
-"""One partition's log, put together: what its parts can do, under one roof.
+"""One partition's log: a class that hands each call on to one of its parts.
 
-One thread calls a log. What takes long is handed out, to be run elsewhere: flush jobs, extents to read, files
-to remove. The parts share a `LogState` (state.py), and each has its module:
+One thread calls a log. What takes long is returned, to be run in another thread: flush jobs, extents to read, files to
+remove. The parts share a `LogState` (state.py), and each has its module:
 
     appending.py   records come in            retention.py    records leave at the start
     reading.py     records are read           truncation.py   the end moves back, or on without records
@@ -34,9 +34,9 @@ from actors.log.truncation import Truncation
 
 
 class PartitionLog:
-    """A log on disk. Errors are LogError with Kafka's code; after one the log is as it was before.
+    """A log on disk. Errors are LogErrors with Kafka's code; after one, the log is as it was before.
 
-    It has more methods than others because it is the one face of a log: each hands on to the part that does it.
+    It has more methods than other classes because it is all that others see of a log.
     """
 
     def __init__(self, directory: Path, config: LogConfig, opened: OpenedLog, writer: FileWriter) -> None:
@@ -60,7 +60,7 @@ class PartitionLog:
         now_ms: int,
         writer: FileWriter | None = None,
     ) -> "PartitionLog":
-        """Open or create the log in `directory`. StorageError when the disk refuses.
+        """Open or create the log in `directory`. Raises StorageError.
 
         Unless the last stop was clean, everything after the recovery point is checked and cut at the first
         bad batch.
@@ -73,12 +73,12 @@ class PartitionLog:
 
     @property
     def directory(self) -> Path:
-        """Its folder."""
+        """The log's folder."""
         return self._state.directory
 
     @property
     def config(self) -> LogConfig:
-        """The topic's settings; others may be put in their place at any time."""
+        """The topic's settings. They may be replaced at any time."""
         return self._state.config
 
     @config.setter
@@ -107,7 +107,7 @@ class PartitionLog:
 
     @property
     def checkpoint(self) -> Checkpoint:
-        """What the next opening is told, as it was last written down."""
+        """The checkpoint that was last written, for the next opening."""
         return self._state.checkpoint
 
     @property
@@ -117,7 +117,7 @@ class PartitionLog:
 
     @property
     def segments(self) -> Segments:
-        """Its files, to look at."""
+        """The log's segments, to look at."""
         return self._state.segments
 
     @property
@@ -144,8 +144,8 @@ class PartitionLog:
     def assign_leader_epoch(self, epoch: int, start_offset: int | None = None) -> None:
         """A leader of `epoch` begins at `start_offset`, or at the log end (KIP-101).
 
-        Costs no file: the next checkpoint writes it down, and until then recovery finds it in the epoch's batches.
-        One that has none is of no use to anybody after a crash.
+        It is not written to a file before the next checkpoint: until then recovery finds it in the epoch's batches, and
+        an epoch without batches is not needed after a crash.
         """
         self._state.epochs.assign(epoch, self._state.end if start_offset is None else start_offset)
 
@@ -154,11 +154,11 @@ class PartitionLog:
         return self._state.epochs.entries()
 
     def epochs_between(self, start: int, end: int) -> tuple[tuple[int, int], ...]:
-        """(epoch, start offset) of those in force from `start` to `end`; the first one may begin before."""
+        """(epoch, start offset) of the epochs from `start` to `end`. The first one may begin before `start`."""
         return self._state.epochs.between(start, end)
 
     def epoch_at(self, offset: int) -> int:
-        """The leader epoch the record at `offset` was written in, -1 when not known."""
+        """The leader epoch in which the record at `offset` was written; -1 if unknown."""
         return self._state.epochs.epoch_at(offset)
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
@@ -188,10 +188,10 @@ class PartitionLog:
         return self._appender.as_leader(data, leader_epoch, now_ms, internal)
 
     def append_as_follower(self, data: bytes | memoryview, now_ms: int) -> AppendResult:
-        """Append batches a leader has stamped. Offsets may leave gaps (compaction), never go back.
+        """Append batches that a leader has stamped. Offsets may have gaps from compaction, but never go back.
 
-        A first batch that begins before the log end, as compaction's merging makes them, is taken from there. It may
-        have no records left from there on: then nothing of it is appended, and the log's end stays.
+        The first batch may begin before the log end, because compaction merges batches. Then only its records from the
+        log end on are appended. If there are none, the log end stays.
         """
         return self._appender.as_follower(data, now_ms)
 
@@ -209,30 +209,30 @@ class PartitionLog:
     def locate(
         self, offset: int, max_bytes: int, max_offset: int | None = None, min_one_batch: bool = True
     ) -> Extent | None:
-        """What `read` would return, as an extent another thread can read; None instead of b"". Opens the file."""
+        """What `read` would return, as an extent that another thread can read; None for b"". Opens the file."""
         place = self._reader.place(offset, max_bytes, max_offset, min_one_batch)
         return Extent(place) if place else None
 
     def readable_bytes(self, offset: int, max_bytes: int) -> int:
-        """How much `read` would return."""
+        """How many bytes `read` would return."""
         place = self._reader.place(offset, max_bytes, None, True)
         return place.size_bytes if place else 0
 
     def read_with_end(self, offset: int, max_bytes: int) -> tuple[bytes, int]:
-        """What stands from `offset` on, committed or not, and where reading goes on: for followers.
+        """Whole batches from `offset` on, committed or not, and the offset to read from next: for followers.
 
-        b"" and the log end where compaction has left nothing.
+        b"" and the log end if compaction has left nothing.
         """
         return self._reader.read_with_end(offset, max_bytes)
 
     def extents(self, max_bytes: int, max_offset: int | None = None) -> Iterator[Extent]:
-        """The log from its start to the watermark (or `max_offset`), in pieces: for loading a shard."""
+        """The log from its start to the watermark, or to `max_offset`, in pieces: for loading a shard."""
         return self._reader.extents(max_bytes, max_offset)
 
     # -- segments and durability
 
     def roll(self) -> bool:
-        """Begin a new segment unless the active one is empty; whether it did."""
+        """Begin a new segment unless the active one is empty. Whether it did."""
         return self._storage.roll()
 
     def roll_if_due(self, now_ms: int) -> bool:
@@ -245,40 +245,40 @@ class PartitionLog:
         return self._flushing.needed
 
     def flush_is_due(self, now_ms: int) -> bool:
-        """Whether closed segments, or records for longer than flush.ms, have not been flushed."""
+        """Whether closed segments, or records older than flush.ms, have not been flushed."""
         return self._flushing.is_due(now_ms)
 
     def begin_flush(self) -> FlushJob | None:
-        """A job that makes all appended records durable; None when they are. Run it, then `finish_flush`."""
+        """A job that makes all appended records durable; None if they are. Run it, then call `finish_flush`."""
         return self._flushing.begin()
 
     def finish_flush(self, job: FlushJob) -> None:
-        """Account for a job that has run. StorageError if it failed.
+        """Account for a job that has run. Raises StorageError if it failed.
 
-        The next one tries again; after a failed fsync, though, the log takes no more appends until it is repaired.
+        The next one tries again. But after a failed fsync the log takes no more appends until it is repaired.
         """
         self._flushing.finish(job)
 
     def flush(self) -> None:
-        """Make all appended records durable, here and now."""
+        """Make all appended records durable in this thread, now."""
         self._flushing.flush()
 
     def begin_repair(self, now_ms: int) -> RepairJob | None:
-        """A job that may end the log's failure; None without one. Run it, then `finish_repair`.
+        """A job that may end the log's failure; None if it has not failed. Run it, then call `finish_repair`.
 
         Reads go on meanwhile. Segments are neither deleted nor cut until it is finished.
         """
         return self._repairs.begin(now_ms)
 
     def finish_repair(self, job: RepairJob) -> int:
-        """Take over what a job that has run made of the log; how many records at its end were lost.
+        """Take over the log as a job that has run left it. The number of records that were lost at its end.
 
-        StorageError if it failed: the log stays as it is, and the next job tries again.
+        Raises StorageError if the job failed: the log stays as it is, and the next job tries again.
         """
         return self._repairs.finish(job)
 
     def write_checkpoint(self, *, durable: bool = False) -> None:
-        """Keep start, watermark and recovery point for the next opening. Costs a file only if they moved."""
+        """Write start, watermark and recovery point for the next opening, if they have moved."""
         self._state.save(durable=durable)
 
     # -- removing
@@ -292,59 +292,58 @@ class PartitionLog:
         return self._retention.delete_before(offset)
 
     def advance_start(self, offset: int) -> None:
-        """The leader's log begins at `offset`: so does ours, at most at the watermark. Files go with retention."""
+        """Move the log start to `offset`, as the leader has, but not past the watermark. Files go with retention."""
         self._retention.advance_start(offset)
 
     def apply_retention(self, now_ms: int) -> list[Path]:
-        """Drop segments that are over size, over age or before the log start; the files to remove.
+        """Drop segments over retention.bytes or retention.ms, or before the log start. The files to remove.
 
-        They are already out of the log under another name: `files.remove_files` may take its time.
+        They are out of the log and renamed, so `files.remove_files` may run later.
         """
         return self._retention.apply(now_ms)
 
     def truncate_to(self, offset: int) -> None:
         """Drop all records from `offset` on; a batch that holds `offset` goes as a whole.
 
-        For followers that diverged from their leader. The watermark comes down with the end.
+        For followers that have diverged from their leader. The watermark moves back with the end, if it is above.
         """
         self._truncation.truncate_to(offset)
 
     def reset_to(self, offset: int) -> None:
-        """Drop everything and begin anew at `offset`: the leader's log starts after ours ends."""
+        """Drop everything and begin anew at `offset`: the leader's log begins after the end of this one."""
         self._truncation.reset_to(offset)
 
     def skip_to(self, offset: int) -> None:
-        """Let the log end at `offset` without records up to there: compaction has emptied the leader's."""
+        """Move the log end to `offset` without records: compaction has left none there in the leader's log."""
         self._truncation.skip_to(offset)
 
     # -- compaction
 
     def dirty_ratio(self, now_ms: int) -> float:
-        """Share of the compactable bytes that no compaction has seen yet."""
+        """The share of compactable bytes that have not been compacted yet, from 0 to 1."""
         return self._cleaning.dirty_ratio(now_ms)
 
     def plan_compaction(
         self, now_ms: int, *, force: bool = False, max_keys: int = DEFAULT_MAX_KEYS
     ) -> CompactionPlan | None:
-        """What to compact now, for `compaction.compact` in a helper process; None when it is not due.
+        """What to compact now, for `compaction.compact` in a helper process; None if nothing is due.
 
         `force`: whatever the dirty ratio, with the active segment, which is closed and flushed for it.
         """
         return self._cleaning.plan(now_ms, force=force, max_keys=max_keys)
 
     def swap(self, result: CompactionResult, now_ms: int) -> list[Path]:
-        """Put compacted segments in place; the old files, renamed, for `files.remove_files`.
+        """Put compacted segments in place. The old files, which were renamed, for `files.remove_files`.
 
-        A result the log has moved past (truncated, segments deleted meanwhile) is dropped, as is one of a log that
-        has failed: a repair has removed what it found of it. StorageError when the disk refuses; once files have
-        moved, the log takes no more appends until it is repaired.
+        The result is dropped if the log was truncated, lost segments or failed meanwhile. Raises StorageError; if files
+        have moved by then, the log takes no more appends until it is repaired.
         """
         return self._cleaning.swap(result, now_ms)
 
     # -- the end
 
     def close(self) -> None:
-        """Flush, write what a clean opening wants to find, and close. StorageError: open as after a crash."""
+        """Flush, write what an opening after a clean stop reads, and close. After StorageError it was not clean."""
         if self._state.segments.active.fd < 0:
             return
         try:
@@ -357,5 +356,5 @@ class PartitionLog:
             self._state.abandon()
 
     def abandon(self) -> None:
-        """Let go of the files as they are, as a crash would. From here on nothing is changed in the folder."""
+        """Leave the files as they are, as a crash would. From now on nothing in the folder is changed."""
         self._state.abandon()

@@ -45,7 +45,7 @@ class ProducerEntry:
 
 
 class ProducerStates:
-    """The producers of one log. `check` judges, `record` remembers what was appended."""
+    """The producers of one log. `check` refuses bad batches, `record` remembers those that were appended."""
 
     def __init__(self) -> None:
         self._entries: dict[int, ProducerEntry] = {}
@@ -54,21 +54,21 @@ class ProducerStates:
         return len(self._entries)
 
     def items(self) -> list[tuple[int, ProducerEntry]]:
-        """Each producer id, with what is known of it."""
+        """Each producer id and its state."""
         return sorted(self._entries.items())
 
     def entry(self, producer_id: int) -> ProducerEntry | None:
         return self._entries.get(producer_id)
 
     def find_duplicate(self, header: BatchHeader) -> ProducerBatch | None:
-        """The batch already in the log that `header` repeats, if it is among the last five."""
+        """The batch that `header` repeats, if it is one of the producer's last five."""
         entry = self._entries.get(header.producer_id)
         if entry is None or entry.epoch != header.producer_epoch:
             return None
         return entry.find(header.base_sequence, header.last_sequence)
 
     def check(self, header: BatchHeader, previous: BatchHeader | None = None) -> None:
-        """Refuse an old epoch (47) or a gap (45). `previous`: the batch before it in the same append.
+        """Raise LogError for an old epoch (47) or a gap (45). `previous`: the batch before it in the same append.
 
         A producer this log does not know may begin anywhere: its state may have expired (KIP-360).
         """
@@ -105,7 +105,7 @@ class ProducerStates:
             )
 
     def last_offsets(self, end: int) -> frozenset[int]:
-        """Where each producer's last batch before `end` ends, of those remembered."""
+        """The last offset of each producer's last remembered batch before `end`."""
         batches = ([batch.last_offset for batch in entry.batches] for entry in self._entries.values())
         found = (max((offset for offset in offsets if offset < end), default=-1) for offsets in batches)
         return frozenset(offset for offset in found if offset >= 0)
@@ -120,7 +120,7 @@ class ProducerStates:
         self._entries.clear()
 
     def keep_times(self, before: "ProducerStates") -> None:
-        """Producers that `before` knew, too, were seen when it says: their batches do not tell."""
+        """Take over from `before` when its producers were last seen, which their batches do not say."""
         for producer_id, entry in self._entries.items():
             known = before.entry(producer_id)
             if known is not None:
@@ -136,7 +136,7 @@ class ProducerStates:
         return zlib.crc32(body).to_bytes(_CRC_BYTES, "big") + body
 
     def load(self, path: Path) -> bool:
-        """Replace the state by a snapshot's; False, and empty, when it is missing or damaged."""
+        """Replace the state by a snapshot's. If that is missing or damaged the state is empty, and the result False."""
         self._entries.clear()
         try:
             content = path.read_bytes()
@@ -164,7 +164,7 @@ def _last_sequence(entry: ProducerEntry) -> int:
 
 
 def _next_sequence(last: int) -> int | None:
-    """The sequence after `last`; None where any may follow."""
+    """The sequence that has to follow `last`; None if any may."""
     if last == NO_SEQUENCE:
         return None
     return 0 if last == MAX_SEQUENCE else last + 1

@@ -1,4 +1,4 @@
-"""Reading a log: whole batches by offset, here and now or as an extent for another thread, and offsets by time."""
+"""Reading a log: whole batches by offset, in this thread or, as an extent, in another; and offsets by time."""
 
 import os
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from actors.log.state import LogState
 class Extent:
     """Whole batches in a file: what `PartitionLog.read` would return, for another thread to read once.
 
-    Keeps the file open until then: a compaction may put another one, with other positions, under its name.
+    It keeps the file open until then, because a compaction may put another file under that name.
     """
 
     __slots__ = ("_fd", "next_offset", "path", "position", "size_bytes")
@@ -41,17 +41,17 @@ class Extent:
         if fd >= 0:
             os.close(fd)
 
-    __del__ = _close  # one that nobody will read any more: not before a thread that reads it is done
+    __del__ = _close  # closes one that is never read; a thread that reads it still refers to it
 
 
 class Reader:
-    """The reading end of one log. Offsets are checked against its start and end, bounds default to the watermark."""
+    """Reads one log. Offsets are checked against its start and end; bounds default to the watermark."""
 
     def __init__(self, state: LogState) -> None:
         self._state = state
 
     def place(self, offset: int, max_bytes: int, max_offset: int | None, min_one_batch: bool) -> Place | None:
-        """Where the batches from `offset` on lie, below `max_offset`; None when there are none. May be out of range."""
+        """Where the batches from `offset` to `max_offset` are; None if there are none. Raises FetchOffsetOutOfRange."""
         state = self._state
         if not state.start <= offset <= state.end:
             raise FetchOffsetOutOfRange(f"offset {offset} is not within {state.start}..{state.end}")
@@ -61,7 +61,7 @@ class Reader:
         return state.segments.locate(offset, max_bytes, limit, state.end, min_one_batch)
 
     def read_with_end(self, offset: int, max_bytes: int) -> tuple[bytes, int]:
-        """What stands from `offset` on, committed or not, and where reading goes on."""
+        """Whole batches from `offset` on, committed or not, and the offset to read from next."""
         end = self._state.end
         place = self.place(offset, max_bytes, end, True)
         if place is None:

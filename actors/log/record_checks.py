@@ -1,6 +1,6 @@
-"""What a leader asks of each record of a produced batch. All that fail are named, so that a client can tell (KIP-467).
+"""Checks each record of a produced batch, and names all that fail, so that a client can tell which (KIP-467).
 
-Asked only where the topic's settings need it: it reads the whole batch.
+Only for topics whose settings need it, because it reads the whole batch.
 """
 
 from collections.abc import Iterator
@@ -12,11 +12,11 @@ from actors.log.config import MAX_LONG, LogConfig
 from actors.log.errors import INVALID_RECORD, INVALID_TIMESTAMP, LogError, RefusedRecordsError
 
 MAX_NAMED: Final = 10_000
-"""A compressed batch can hold millions of records; who sends that many bad ones learns of the first."""
+"""How many bad records are named at most: a compressed batch can hold millions."""
 
 
 def check_records(batch: memoryview, header: BatchHeader, config: LogConfig, now_ms: int) -> None:
-    """Raises RefusedRecordsError if records may not be here, CorruptBatchError if the bytes are none."""
+    """Raises RefusedRecordsError for records the topic refuses, CorruptBatchError for bytes that are not records."""
     create_time = config.message_timestamp_type == "CreateTime"
     latest = now_ms + config.message_timestamp_after_max_ms if create_time else MAX_LONG
     before = config.message_timestamp_before_max_ms if create_time else MAX_LONG
@@ -54,7 +54,7 @@ def _out_of_range(timestamp: int, oldest: int, latest: int) -> str:
 
 
 def _numbered(batch: memoryview, header: BatchHeader, *, in_order: bool) -> Iterator[tuple[int, Record]]:
-    """`in_order`: compaction goes by each record's key and offset, so there the records themselves must be right."""
+    """The records with their indexes. `in_order`: check that offset deltas are 0, 1, 2, which compaction needs."""
     for index, record in enumerate(batches.batch_records(batch, header)):
         if in_order and record.offset != header.base_offset + index:
             raise LogError(INVALID_RECORD, "the records' offset deltas are not 0, 1, 2, ...")

@@ -1,4 +1,4 @@
-"""Opening a log's folder: what is there, what can be trusted, what has to be read again or cut off."""
+"""Opening a log's folder. After an unclean stop its end is checked, and cut at the first bad batch."""
 
 import logging
 from dataclasses import dataclass, replace
@@ -23,7 +23,7 @@ _LEFTOVERS: Final = (DELETED_SUFFIX, ".tmp")
 
 @dataclass(slots=True)
 class OpenedLog:
-    """The parts of a log as found on disk."""
+    """The parts of a log, as they were found on disk."""
 
     segments: list[Segment]
     checkpoint: Checkpoint
@@ -35,7 +35,7 @@ class OpenedLog:
 def open_directory(
     directory: Path, config: LogConfig, *, clean_shutdown: bool, now_ms: int, create: bool = True
 ) -> OpenedLog:
-    """Read a log's folder, making it if it is missing and `create`. StorageError when the disk refuses."""
+    """Read a log's folder; with `create` it is made if it is missing. Raises StorageError."""
     try:
         if create:
             directory.mkdir(parents=True, exist_ok=True)
@@ -45,7 +45,7 @@ def open_directory(
 
 
 def rebuild_producers(directory: Path, segments: list[Segment], log_end_offset: int, now_ms: int) -> ProducerStates:
-    """The producer state at the log end, from the newest usable snapshot and the batches after it.
+    """The state of producers at the log end, from the newest usable snapshot and the batches after it.
 
     Snapshots past the end are removed: they describe records that are gone.
     """
@@ -72,7 +72,7 @@ def snapshots(directory: Path) -> list[tuple[int, Path]]:
 
 
 class _Opening:
-    """One run of opening; holds what its steps share."""
+    """One opening of a folder. Its fields are what the steps share."""
 
     def __init__(self, directory: Path, config: LogConfig, clean_shutdown: bool, now_ms: int) -> None:
         self._directory = directory
@@ -114,7 +114,7 @@ class _Opening:
         return [Segment(self._directory, base) for base in bases or [self._checkpoint.log_start_offset]]
 
     def _remove_orphans(self, segments: list[Segment]) -> None:
-        """Indexes of segments that are gone, snapshots from before the first one."""
+        """Remove indexes of segments that are gone, and snapshots from before the first segment."""
         bases = {f"{segment.base_offset:020d}" for segment in segments}
         indexes = [*self._directory.glob(f"*{INDEX_SUFFIX}"), *self._directory.glob(f"*{TIME_INDEX_SUFFIX}")]
         remove_files(path for path in indexes if path.stem not in bases)
@@ -122,7 +122,7 @@ class _Opening:
         remove_files(path for offset, path in snapshots(self._directory) if offset < first)
 
     def _load(self, segments: list[Segment]) -> list[Segment]:
-        """Load or recover each segment; a cut in the unflushed part ends the log there."""
+        """Load or recover each segment. If one is cut in its unflushed part, the log ends there."""
         for number, segment in enumerate(segments):
             last = number == len(segments) - 1
             end = None if last else segments[number + 1].base_offset
@@ -147,7 +147,7 @@ class _Opening:
         return end is None and not _ends_whole(segment)
 
     def _recover(self, segment: Segment) -> bool:
-        """Check every batch, cut at the first bad one; whether something was cut."""
+        """Check every batch, and cut the segment at the first bad one. Whether something was cut."""
         length = segment.rebuild(self._config.index_interval_bytes, verify=True, on_batch=self._note_epoch)
         if segment.size_bytes == length:
             return False
@@ -161,7 +161,7 @@ class _Opening:
         return True
 
     def _reindex(self, segment: Segment) -> None:
-        """The indexes of a flushed segment are missing or broken: make them from the file."""
+        """Make the indexes of a flushed segment anew from its file, because they are missing or broken."""
         logger.info("%s: rebuilding its indexes", segment.path)
         length = segment.rebuild(self._config.index_interval_bytes, verify=False)
         if segment.size_bytes != length:

@@ -1,4 +1,4 @@
-"""Bringing back a log that takes no appends, because an fsync or the swap of compacted segments failed.
+"""Repairs a log that takes no appends because an fsync, or the swap of compacted segments, failed.
 
 After a failed fsync the kernel may call pages clean that never reached the disk, and the next fsync then succeeds
 without them. So what is not known to be durable is read, checked, written once more, and only then flushed.
@@ -22,7 +22,7 @@ _CHUNK_BYTES: Final = 1 << 20
 
 @dataclass(slots=True)
 class RepairJob:
-    """The log's folder read anew, its tail rewritten. `run` in any thread, then `PartitionLog.finish_repair`."""
+    """Reads a log's folder anew and rewrites its tail. `run` in any thread, then `PartitionLog.finish_repair`."""
 
     directory: Path
     config: LogConfig
@@ -34,7 +34,7 @@ class RepairJob:
     error: StorageError | None = None
 
     def run(self) -> None:
-        """Do it. What the disk says against it is kept in `error`."""
+        """Do the job. An error is kept in `error`."""
         try:
             with self.hold.kept():
                 self.opened = opened = open_directory(
@@ -46,7 +46,7 @@ class RepairJob:
             self.error = StorageError(f"{self.directory} cannot be repaired: {error}")
 
     def give_up(self) -> None:
-        """Close what `run` opened."""
+        """Close the files that `run` opened."""
         opened, self.opened = self.opened, None
         for segment in opened.segments if opened is not None else ():
             segment.close()
@@ -75,7 +75,7 @@ class RepairJob:
 
 
 class Repairs:
-    """The repairs of one log. Reads go on meanwhile; segments are neither deleted nor cut until one is finished."""
+    """The repairs of one log. During one, reads go on, but segments are neither deleted nor cut."""
 
     def __init__(self, state: LogState, flushing: Flushing, writer: FileWriter) -> None:
         self._state = state
@@ -83,7 +83,7 @@ class Repairs:
         self._writer = writer
 
     def begin(self, now_ms: int) -> RepairJob | None:
-        """A job that may end the log's failure; None without one. Run it, then `finish`."""
+        """A job that may end the log's failure; None if the log has not failed. Run it, then call `finish`."""
         state = self._state
         if state.failure is None or state.in_repair or state.segments.active.fd < 0:
             return None
@@ -91,9 +91,9 @@ class Repairs:
         return RepairJob(state.directory, state.config, state.generation, now_ms, self._writer, state.hold)
 
     def finish(self, job: RepairJob) -> int:
-        """Take over what a job that has run made of the log; how many records at its end were lost.
+        """Take over the log as a job that has run left it. The number of records that were lost at its end.
 
-        StorageError if it failed: the log stays as it is, and the next job tries again.
+        Raises StorageError if the job failed: the log stays as it is, and the next job tries again.
         """
         state = self._state
         state.end_repair()

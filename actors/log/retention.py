@@ -1,6 +1,6 @@
-"""Removing records from a log's start: on request, as the leader has, by size and by age.
+"""Removing records from a log's start: on request, because the leader has, by size and by age.
 
-Every change of files here leaves a state that opening the log understands, wherever a crash cuts it off.
+After a crash at any step, opening the log finds a state that it understands.
 """
 
 import contextlib
@@ -13,14 +13,14 @@ from actors.log.storage import Storage
 
 
 class Retention:
-    """The start of one log."""
+    """Moves the start of one log."""
 
     def __init__(self, state: LogState, storage: Storage) -> None:
         self._state = state
         self._storage = storage
 
     def delete_before(self, offset: int) -> int:
-        """Move the log start to `offset`, -1 for the watermark; the new log start. LogError if that may not be."""
+        """Move the log start to `offset`, -1 for the watermark. The new log start. Raises LogError if not allowed."""
         state = self._state
         if not state.config.deletes:
             raise LogError(POLICY_VIOLATION, "cleanup.policy=compact: records cannot be deleted by offset")
@@ -36,7 +36,7 @@ class Retention:
             self._state.move_start(min(offset, self._state.watermark))
 
     def apply(self, now_ms: int) -> list[Path]:
-        """Drop segments that are over size, over age or before the log start; the files to remove, renamed."""
+        """Drop segments over retention.bytes or retention.ms, or before the log start. Their files, renamed."""
         state = self._state
         if state.in_repair or state.hold.ended:
             return []
@@ -47,7 +47,7 @@ class Retention:
         if count == 0:
             return []
         doomed, kept = list(state.segments)[:count], state.segments.after(count)
-        # On a full disk nothing can be written down, and nothing must be: opening finds the first segment.
+        # Nothing has to be written, which a full disk would prevent: opening finds the first segment.
         with contextlib.suppress(StorageError):
             state.move_start(kept[0].base_offset)
         state.segments.replace(kept)

@@ -1,6 +1,6 @@
 """One segment of a log: a file of record batches, its two sparse indexes, and walking over its batches.
 
-It knows positions and batch boundaries. What may be appended, read or deleted is the log's business.
+It knows positions and batch boundaries. The log decides what may be appended, read or deleted.
 """
 
 import mmap
@@ -41,12 +41,12 @@ _WALK_BYTES: Final = 8192
 
 
 def file_name(base_offset: int, suffix: str = LOG_SUFFIX) -> str:
-    """Kafka's file name for what begins at `base_offset`."""
+    """Kafka's name of a file that begins at `base_offset`."""
     return f"{base_offset:020d}{suffix}"
 
 
 class BatchAt(NamedTuple):
-    """Where a batch lies in its segment."""
+    """Where in its segment a batch is."""
 
     position: int
     size_bytes: int
@@ -59,7 +59,7 @@ class BatchAt(NamedTuple):
 
 
 class Segment:
-    """A segment file. `fd` is open while it is the active one; other reads open the file for themselves."""
+    """A segment. `fd` is open while it is the active one; otherwise each read opens the file."""
 
     def __init__(self, directory: Path, base_offset: int) -> None:
         self.base_offset = base_offset
@@ -77,7 +77,7 @@ class Segment:
     # -- opening and closing
 
     def open_for_append(self) -> None:
-        """Create the file if need be and keep it open. OSError when the disk refuses."""
+        """Create the file if it is missing, and keep it open. Raises OSError."""
         if self.fd < 0:
             self.fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
 
@@ -87,7 +87,7 @@ class Segment:
             self.fd = -1
 
     def open_to_read(self) -> int:
-        """A file descriptor of the caller's own."""
+        """A file descriptor, which the caller has to close. Raises StorageError."""
         try:
             return os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
@@ -111,7 +111,7 @@ class Segment:
     # -- growing
 
     def added(self, base_offset: int, size_bytes: int, max_timestamp: int, interval_bytes: int) -> None:
-        """A batch of `size_bytes` now stands at the end of the file: index it if it is due."""
+        """A batch of `size_bytes` was written at the end of the file: make an index entry if one is due."""
         relative = base_offset - self.base_offset
         if max_timestamp > self.max_timestamp:
             self.max_timestamp = max_timestamp
@@ -124,13 +124,13 @@ class Segment:
         self.size_bytes += size_bytes
 
     def seal(self) -> None:
-        """No more batches: the last time index entry keeps the segment's largest timestamp."""
+        """No more batches will follow: add the time index entry that holds the segment's largest timestamp."""
         entry = (self.max_timestamp, self.max_timestamp_offset - self.base_offset)
         if self.size_bytes and self.times.last() != entry:
             self.times.append(*entry)
 
     def jitter_ms(self, limit_ms: int) -> int:
-        """Below `limit_ms`, always the same for a segment: those of many partitions are not all due at once."""
+        """Below `limit_ms`, and always the same for a segment: so those of many partitions are not due at once."""
         return zlib.crc32(bytes(self.path)) % limit_ms if limit_ms > 0 else 0
 
     # -- rebuilding
@@ -142,10 +142,9 @@ class Segment:
         verify: bool,
         on_batch: Callable[[BatchHeader], None] | None = None,
     ) -> int:
-        """Read the file batch by batch and make its indexes anew; stops at the first bad batch.
+        """Read the file batch by batch and make its indexes anew. Stops at the first bad batch.
 
-        Returns the file's length, so that `size_bytes` below it says there is something to cut.
-        `verify` checks the checksums too.
+        Returns the file's length: if `size_bytes` is less, the rest has to be cut. `verify`: check the checksums too.
         """
         self._forget()
         with self.reading() as fd:
@@ -160,12 +159,12 @@ class Segment:
         return length
 
     def cut(self, position: int, interval_bytes: int) -> None:
-        """Drop everything from the batch boundary `position` on. OSError when the disk refuses."""
+        """Drop everything from the batch boundary `position` on. Raises OSError."""
         os.truncate(self.path, position)
         self.rebuild(interval_bytes, verify=False)
 
     def load(self) -> bool:
-        """Take a closed segment as it is; False when its indexes do not fit its file."""
+        """Load the indexes of a closed segment. False if they do not fit its file."""
         self._forget()
         self.size_bytes = self.path.stat().st_size
         if not (self.offsets.load() and self.times.load()):
@@ -195,9 +194,9 @@ class Segment:
         return None
 
     def last_batch_until(self, limit: int, start: int = 0) -> BatchAt | None:
-        """The last batch that ends at byte `limit` or before; `start` is a batch boundary at most there."""
+        """The last batch that ends at byte `limit` or before. `start` is a batch boundary, at `limit` at most."""
         entry = self.offsets.floor_second(limit - 1)
-        # The indexed batch may itself pass the limit; the one before it is then the answer.
+        # The batch that the index finds may end after the limit; then the one before it is the result.
         while entry is not None and entry[1] > start:
             found = self._last_until(limit, entry[1])
             if found is not None:
@@ -258,7 +257,7 @@ class Segment:
 
 
 def _sound_batches(view: memoryview, base_offset: int, verify: bool) -> Iterator[BatchHeader]:
-    """The headers of the whole, plausible, undamaged batches a file begins with."""
+    """The headers of the batches at the beginning of a file, up to the first one that is cut off or damaged."""
     position, next_offset = 0, base_offset
     while position + HEADER_BYTES <= len(view):
         header = read_header(view, position)

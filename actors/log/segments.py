@@ -1,6 +1,6 @@
-"""The ordered segments of a log: which one holds an offset, where a read begins and ends, timestamps.
+"""The segments of a log in order: finds the segment and the positions of offsets and timestamps.
 
-It answers with positions and never changes a file.
+Never changes a file.
 """
 
 from bisect import bisect_right
@@ -14,7 +14,7 @@ _MAX_HINTS: Final = 128
 
 
 class Place(NamedTuple):
-    """Whole batches in one segment; `next_offset` is where the next read goes on."""
+    """Whole batches in one segment; the next read goes on at `next_offset`."""
 
     segment: Segment
     position: int
@@ -23,12 +23,12 @@ class Place(NamedTuple):
 
 
 class Segments:
-    """Segments ascending by base offset, never empty once opened; the last one is the active one."""
+    """Segments, ascending by base offset. A log that is open has at least one; the last one is the active one."""
 
     def __init__(self, segments: list[Segment]) -> None:
         self._segments = segments
         self._bases = [segment.base_offset for segment in segments]
-        # Offset a reader will ask for next -> where it lies: sequential readers skip the search.
+        # By the offset a reader will ask for next: where that is. So sequential readers need no search.
         self._hints: dict[int, tuple[Segment, int]] = {}
         self._end_of: tuple[int, Segment, int] | None = None
 
@@ -62,22 +62,22 @@ class Segments:
         self._bases.append(segment.base_offset)
 
     def replace(self, segments: list[Segment]) -> None:
-        """Other segments from now on; whatever was remembered of positions is forgotten."""
+        """Use other segments from now on, and forget remembered positions."""
         self._segments = segments
         self._bases = [segment.base_offset for segment in segments]
         self._hints.clear()
         self._end_of = None
 
     def end_of(self, number: int) -> int:
-        """The offset at which closed segment `number` ends: its successor's base."""
+        """The end offset of the closed segment `number`, which is the base offset of the next one."""
         return self._bases[number + 1]
 
     def index_of(self, offset: int) -> int:
-        """The number of the segment whose range holds `offset`, 0 for what is before all."""
+        """The number of the segment that has `offset`; 0 if it is before all segments."""
         return max(bisect_right(self._bases, offset) - 1, 0)
 
     def find(self, offset: int) -> tuple[Segment, BatchAt] | None:
-        """The first batch that ends at `offset` or later, in whatever segment."""
+        """The first batch whose last offset is at least `offset`, and its segment."""
         for segment in self._segments[self.index_of(offset) :]:
             batch = segment.find(offset)
             if batch is not None:
@@ -87,7 +87,7 @@ class Segments:
     def locate(
         self, offset: int, max_bytes: int, max_offset: int, log_end_offset: int, min_one_batch: bool
     ) -> Place | None:
-        """Whole batches from the one that holds `offset`, all below `max_offset`; None when there are none."""
+        """Whole batches from the one that holds `offset` on, all below `max_offset`; None if there are none."""
         segment, position, first = self._start(offset)
         if segment is None:
             return None

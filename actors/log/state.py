@@ -1,6 +1,6 @@
-"""What the parts of one log share: its offsets, segments, epochs and producers, its checkpoint, whether it is usable.
+"""What the parts of one log share: offsets, segments, epochs, producers, the checkpoint, and whether it is usable.
 
-The parts read the fields; only the methods here change them, so what has to move together does.
+The parts read the fields. Only the methods here change them, so that what belongs together changes together.
 """
 
 from dataclasses import replace
@@ -17,12 +17,12 @@ from actors.log.segments import Segments
 
 
 class LogState:
-    """One log's state. `start`, `end` and `watermark` are offsets; the next record gets `end`."""
+    """The state of one log. `start`, `end` and `watermark` are offsets; the next record gets `end`."""
 
     def __init__(self, directory: Path, config: LogConfig, opened: OpenedLog) -> None:
         self.directory = directory
         self.config = config
-        """The topic's settings; the owner of the log may put others in their place at any time."""
+        """The topic's settings. The owner of the log may replace them at any time."""
         self.segments = Segments(opened.segments)
         self.epochs = opened.epochs
         self.producers = opened.producers
@@ -32,37 +32,37 @@ class LogState:
         self.watermark = opened.checkpoint.high_watermark
         self.hold = Hold()
         self.failure: str | None = None
-        """Why the log takes no appends until it is repaired or opened again."""
+        """Why the log takes no appends until it is repaired or opened again; None if it does."""
         self.in_repair = False
-        """Whether a job is reading the folder anew: until it ends, nothing that is there may be taken away."""
+        """Whether a repair reads the folder: until it has ended, no file may be removed."""
         self.generation = 0
-        """Counts the times the end moved back: what another thread began before that has proved nothing."""
+        """How often the end has moved back. The result of a job that was begun before the last time does not count."""
         self._saved: Checkpoint | None = None
 
     # -- whether it is usable
 
     def must_be_usable(self) -> None:
-        """StorageError if the log has failed or is closed."""
+        """Raises StorageError if the log has failed or is closed."""
         if self.failure is not None:
             raise StorageError(f"{self.directory} takes no appends: {self.failure}")
 
     def fail(self, reason: str) -> None:
-        """What stands on the disk is in doubt: no more appends until the log is repaired or opened again."""
+        """It is unknown what is on the disk: take no more appends until the log is repaired or opened again."""
         self.failure = reason
 
     def abandon(self) -> None:
-        """Let go of the files. From here on nothing is changed in the folder."""
+        """Close the files. From now on nothing in the folder is changed."""
         self.hold.end()
         for segment in self.segments:
             segment.close()
         self.failure = self.failure or "closed"
 
     def begin_repair(self) -> None:
-        """A job reads the folder anew from now on."""
+        """A repair reads the folder from now on."""
         self.in_repair = True
 
     def end_repair(self) -> None:
-        """The job has run, whatever came of it."""
+        """The repair has run, whether it succeeded or not."""
         self.in_repair = False
 
     # -- growing
@@ -78,7 +78,7 @@ class LogState:
             self.producers.record(header, base_offset, now_ms)
 
     def skip_to(self, offset: int) -> None:
-        """The log ends at `offset`, where its active segment begins, without records up to there."""
+        """Move the end to `offset`, where the active segment begins, without records up to there."""
         self.end = offset
 
     def advance_watermark(self, offset: int) -> bool:
@@ -92,13 +92,13 @@ class LogState:
     # -- shrinking
 
     def move_start(self, offset: int) -> None:
-        """The log begins at `offset` if that is later than now. StorageError where that cannot be written down."""
+        """Move the start to `offset` if that is later. Raises StorageError if it cannot be written down."""
         self.start = max(self.start, offset)
         self.epochs.truncate_start(self.start)
         self.save()
 
     def forget_after(self, end: int) -> None:
-        """Before files change: a crash in between must check everything from `end` on. StorageError during a repair."""
+        """Before files are cut: note that all from `end` on has to be checked after a crash. Raises StorageError."""
         if self.in_repair:
             raise StorageError(f"{self.directory} is being repaired: {self.failure}")
         self.generation += 1
@@ -109,23 +109,23 @@ class LogState:
         self.save(durable=True)
 
     def begin_at(self, offset: int) -> None:
-        """Nothing is left: the log begins, and is committed, at `offset`."""
+        """The log is empty now: start, end and watermark are `offset`."""
         self.epochs.truncate_end(offset)
         self.start = self.watermark = offset
 
     def end_at(self, offset: int) -> None:
-        """What stood from `offset` on is gone."""
+        """Everything from `offset` on was cut off."""
         self.end = offset
         self.watermark = min(self.watermark, offset)
         self.epochs.truncate_end(offset)
 
     def replace_producers(self, producers: ProducerStates) -> None:
-        """The producers as a shorter log tells of them; when they were seen last is known better here."""
+        """Use the producers as a shorter log describes them, but keep the times when they were last seen."""
         producers.keep_times(self.producers)
         self.producers = producers
 
     def adopt(self, opened: OpenedLog) -> None:
-        """Go on with another reading of our own folder. What is known here, and not yet on disk, stays."""
+        """Go on with the log as a repair has read it. What is known here and not on disk yet stays."""
         for segment in self.segments:
             segment.close()
         self.segments.replace(opened.segments)
@@ -143,17 +143,17 @@ class LogState:
     # -- the checkpoint
 
     def flushed_to(self, offset: int) -> None:
-        """All before `offset` is on disk. StorageError where that cannot be written down."""
+        """All before `offset` is on disk. Raises StorageError if that cannot be written down."""
         self.checkpoint = replace(self.checkpoint, recovery_point=offset)
         self.save()
 
     def cleaned_to(self, offset: int, cleanings: tuple[tuple[int, int], ...]) -> None:
-        """Compaction has seen all before `offset`; `cleanings` are its runs. StorageError as above."""
+        """All before `offset` was compacted; `cleanings` as in `Checkpoint`. Raises StorageError as above."""
         self.checkpoint = replace(self.checkpoint, cleaned_to=offset, cleanings=cleanings)
         self.save()
 
     def save(self, *, durable: bool = False) -> None:
-        """Keep start, watermark and recovery point for the next opening. Costs a file only if they moved."""
+        """Write start, watermark and recovery point for the next opening, if they have moved. Raises StorageError."""
         if self.hold.ended:
             raise StorageError(f"{self.directory} is no longer this log's")
         self.checkpoint = replace(self.checkpoint, log_start_offset=self.start, high_watermark=self.watermark)

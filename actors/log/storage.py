@@ -1,4 +1,4 @@
-"""A log's segment files: writing at the end of the active one, beginning the next, taking old ones away."""
+"""The files of a log's segments: writing at the end of the active one, beginning the next, removing old ones."""
 
 import contextlib
 import os
@@ -24,7 +24,7 @@ class Storage:
     # -- at the end
 
     def write(self, buffers: Sequence[Buffer], base: int, end: int, now_ms: int) -> None:
-        """Put bytes at the end of the active segment, a new one if need be. StorageError: then none remain."""
+        """Write bytes at the end of the active segment, or of a new one. After StorageError none of them are left."""
         size = sum(map(len, buffers))
         segment = self._state.segments.active
         if self._roll_is_due(segment, size, end, now_ms):
@@ -33,7 +33,7 @@ class Storage:
         try:
             self._writer.write(segment.fd, buffers, segment.size_bytes)
         except OSError as error:
-            # What is left past `size_bytes` is never read, and overwritten by the next append.
+            # Bytes past `size_bytes` are never read, and the next append overwrites them.
             with contextlib.suppress(OSError):
                 os.ftruncate(segment.fd, segment.size_bytes)
             raise StorageError(f"cannot append to {segment.path}: {error}") from error
@@ -41,7 +41,7 @@ class Storage:
             segment.first_append_ms = now_ms
 
     def roll(self) -> bool:
-        """Begin a new segment unless the active one is empty; whether it did."""
+        """Begin a new segment unless the active one is empty. Whether it did."""
         self._state.must_be_usable()
         if self._state.segments.active.size_bytes == 0:
             return False
@@ -55,7 +55,7 @@ class Storage:
     def _roll_is_due(self, segment: Segment, more_bytes: int, end: int, now_ms: int) -> bool:
         too_far = end - segment.base_offset > MAX_RELATIVE_OFFSET + 1
         if segment.size_bytes == 0:
-            return too_far  # it stays, empty: the log begins where its first segment begins
+            return too_far  # an empty first segment stays: its name says where the log begins
         config = self._state.config
         return (
             segment.size_bytes + more_bytes > config.segment_bytes
@@ -66,7 +66,7 @@ class Storage:
         )
 
     def begin_segment(self, base_offset: int) -> None:
-        """Close the active segment; the next one begins at `base_offset`. StorageError: then nothing has changed."""
+        """Close the active segment, and begin one at `base_offset`. After StorageError nothing has changed."""
         state = self._state
         old, new = state.segments.active, Segment(state.directory, base_offset)
         try:
@@ -81,7 +81,7 @@ class Storage:
         state.segments.add(new)
 
     def replace_empty(self, base_offset: int) -> None:
-        """Have the active segment, which is empty, begin later: its name is all that tells where the log ends."""
+        """Have the active segment, which is empty, begin later: its name alone says where the log ends."""
         state = self._state
         old, new = state.segments.active, Segment(state.directory, base_offset)
         try:
@@ -95,7 +95,7 @@ class Storage:
     # -- taking away
 
     def retire(self, segments: Sequence[Segment]) -> list[Path]:
-        """Take the files of segments that are out of the log away by renaming them; the new names."""
+        """Rename the files of segments that have left the log, for removal. The new names."""
         state = self._state
         names = []
         for segment in segments:

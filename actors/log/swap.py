@@ -1,4 +1,4 @@
-"""Putting compacted segments in the place of the old ones so that a crash at any step leaves one or the other.
+"""Puts compacted segments in the place of the old ones. A crash at any step leaves either these or those.
 
     1  `*.cleaned` files are durable                                     (compaction.py)
     2  `compaction.swap`, which names old and new segments, is renamed in: from here on the new ones count
@@ -23,17 +23,17 @@ Step = Callable[[str], None]
 
 
 def commit(directory: Path, old_bases: Sequence[int], new_bases: Sequence[int]) -> None:
-    """Step 2. OSError when the disk refuses or has lost a new one: nothing has changed then."""
+    """Step 2. If it raises OSError, or a new file is missing, nothing has changed."""
     for base in new_bases:
-        cleaned(Segment(directory, base).path).stat()  # `install` would take one that is missing for installed
+        cleaned(Segment(directory, base).path).stat()  # `install` would take a missing one for installed already
     content = json.dumps({"version": 1, "old": list(old_bases), "new": list(new_bases)})
     write_atomically(directory / MANIFEST, content.encode())
 
 
 def install(directory: Path, step: Step = lambda _: None) -> list[Path]:
-    """Steps 3 and 4, to be repeated until done; the renamed old files, for someone to remove.
+    """Steps 3 and 4, which may be repeated. The old files, which were renamed and are to be removed.
 
-    `step` is told before each change; tests stop there.
+    `step` is called before each change; tests stop there.
     """
     manifest = directory / MANIFEST
     try:
@@ -72,7 +72,7 @@ def _retire(segment: Segment, step: Step) -> list[Path]:
 
 
 def _install(segment: Segment, step: Step) -> None:
-    # The log goes last: as long as it is not there, this segment counts as not installed.
+    # The log file goes last: until it is there, the segment counts as not installed.
     for path in reversed(segment.paths()):
         if cleaned(path).exists():
             step(f"install {path.name}")

@@ -1,6 +1,6 @@
-"""Moving a log's end: back, for a follower that diverged from its leader, or on to where the leader's log goes on.
+"""Moving a follower's log end: back, if it diverged from its leader, or on, to where the leader's log goes on.
 
-Every change of files here leaves a state that opening the log understands, wherever a crash cuts it off.
+After a crash at any step, opening the log finds a state that it understands.
 """
 
 from actors.log.files import fsync_directory, remove_files
@@ -12,7 +12,7 @@ from actors.log.storage import Storage
 
 
 class Truncation:
-    """The end of one log, where it moves without records being appended."""
+    """Moves the end of one log without appending records."""
 
     def __init__(self, state: LogState, storage: Storage, flushing: Flushing) -> None:
         self._state = state
@@ -44,7 +44,7 @@ class Truncation:
         """Drop everything and begin anew at `offset`."""
         state = self._state
         state.forget_after(min(offset, state.start))
-        remove_files(path for _, path in snapshots(state.directory))  # the producers' sequences have moved on
+        remove_files(path for _, path in snapshots(state.directory))  # stale: the producers' sequences have gone on
         for segment in state.segments:
             segment.close()
             remove_files(segment.paths())
@@ -55,7 +55,7 @@ class Truncation:
         self._settle(offset)
 
     def skip_to(self, offset: int) -> None:
-        """Let the log end at `offset` without records up to there."""
+        """Move the log end to `offset` without records up to there."""
         state = self._state
         if offset <= state.end:
             return

@@ -1,9 +1,9 @@
-"""Replication of one partition's log: what a leader and its followers say to each other, and what they hold true.
+"""Replication of one partition's log: the rules by which a leader and its followers keep the same records.
 
 Of a partition's replicas one leads: the controller names it, under a leader epoch that grows with each election. The
 leader appends what clients write and pushes it to the followers, which keep the same records at the same offsets. The
-aim: what has been acknowledged with acks=all outlives the loss of as many brokers as min.insync.replicas leaves one of,
-and no reader ever sees it change.
+aim: what has been acknowledged with acks=all survives the loss of min.insync.replicas - 1 brokers, and no reader ever
+sees it change.
 
 **The high watermark.** Records below it are committed: consumers may read them, and no replica will ever cut them off.
 It is the least log end over the in-sync set, the replicas that keep up and may lead next; each member's log end is what
@@ -35,7 +35,7 @@ anew. `Push` says which numbers hold late messages off.
 **Where Kafka does otherwise:** there, followers fetch. Why leaders push here is told in docs/decisions. The rules are
 the same, and so is what they prevent.
 
-`leader` and `follower` have the two sides, `messages` what they say and what they need of a log. All is sans-IO: no
+`leader` and `follower` are the two sides, `messages` has what they send and what they need of a log. All is sans-IO: no
 clock, no socket, no metadata. Times are arguments (monotonic ms), messages are values, and what the controller says is
 passed in by the driver. So a simulation can take the rules through thousands of failures
 (tests/support/replication_simulator.py).

@@ -1,6 +1,6 @@
 """A follower's side of one partition: takes what the leader of the newest epoch pushes, and nothing else.
 
-What stands below the high watermark is never cut off (KIP-101, KIP-279), unless an unclean election was allowed.
+Records below the high watermark are never cut off (KIP-101, KIP-279), unless an unclean election was allowed.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from actors.log.replication.messages import Ack, Outcome, Push, ReplicaLog
 
 
 class FollowerReplica:
-    """The log of a partition that is led elsewhere.
+    """A replica of a partition that another broker leads.
 
-    `epoch` is the newest leader epoch heard of, `told_watermark` the leader's high watermark as it last said it.
+    `epoch` is the newest leader epoch heard of, `told_watermark` the high watermark that the leader last told.
     """
 
     __slots__ = ("epoch", "log", "told_watermark")
@@ -25,11 +25,11 @@ class FollowerReplica:
 
     @property
     def lag(self) -> int:
-        """How many offsets below the leader's watermark are not here yet."""
+        """How many offsets this log is behind the leader's watermark."""
         return max(self.told_watermark - self.log.log_end_offset, 0)
 
     def on_push(self, push: Push, now_ms: int) -> Ack:
-        """Take a push; `now_ms` is wall time, for the log. A refusing disk is an answer, not an exception."""
+        """Take a push; `now_ms` is wall time, for the log. An error of the disk is answered FAILED, not raised."""
         if push.leader_epoch < self.epoch:
             return Ack(self.epoch, push.round, Outcome.FENCED)
         self.epoch = push.leader_epoch
@@ -53,7 +53,7 @@ class FollowerReplica:
         return Ack(self.epoch, push.round, Outcome.MATCHED, end, watermark, log_start_offset=start)
 
     def _floor(self, push: Push) -> int:
-        """Below it the logs are the same, whatever the epochs say."""
+        """The offset below which both logs are the same, whatever the epochs say."""
         return self.log.log_start_offset if push.unclean else self.log.high_watermark
 
     def _matches(self, push: Push) -> bool:
@@ -63,13 +63,13 @@ class FollowerReplica:
         if base > log.log_end_offset:
             return False
         if push.previous_epoch < 0:
-            # The leader's log begins here: nothing tells whether what we have before it is what was there.
+            # The leader's log begins here: it cannot be told whether what we have before is what it had.
             log.reset_to(base)
             return True
         return log.epoch_at(base - 1) == push.previous_epoch
 
     def _extend(self, push: Push, now_ms: int) -> bool:
-        """Append what is new; False if cutting off what differs left a hole before it."""
+        """Cut off what differs and append what is new. False if the cut left a gap before it."""
         log, data = self.log, memoryview(push.records)
         parting = self._parting(push)
         if parting is not None:
@@ -86,9 +86,9 @@ class FollowerReplica:
         return True
 
     def _parting(self, push: Push) -> int | None:
-        """From where on our log is not the leader's: the first offset that another epoch wrote (KIP-101).
+        """Where our log parts from the leader's: the first offset that another epoch wrote (KIP-101); None if nowhere.
 
-        Told by the epochs, not by the records: of those that ours should equal, compaction may have left none.
+        Epochs are compared, not records, because compaction may have left none of the leader's.
         """
         log = self.log
         begin, end = max(push.base_offset, self._floor(push)), min(log.log_end_offset, push.next_offset)
@@ -104,7 +104,7 @@ class FollowerReplica:
 
 
 def epoch_ends(log: ReplicaLog) -> tuple[tuple[int, int], ...]:
-    """(epoch, where it ends in this log), ascending."""
+    """(epoch, its end offset in this log) of all known epochs, ascending."""
     entries = log.epoch_entries()
     ends = [start for _, start in entries[1:]] + [log.log_end_offset]
     return tuple((epoch, end) for (epoch, _), end in zip(entries, ends, strict=False))  # no entries, no ends
@@ -115,7 +115,7 @@ def _epoch_at(epochs: tuple[tuple[int, int], ...], offset: int) -> int:
 
 
 def trivially_matched(push: Push) -> Ack | None:
-    """The answer of a replica that has no log yet to a leader that has no records yet; None if it needs a log."""
+    """The answer to a push without records, from a replica without a log; None if it needs a log to answer."""
     if push.next_offset == 0 and push.base_offset == 0:
         return Ack(push.leader_epoch, push.round, Outcome.MATCHED, 0)
     return None

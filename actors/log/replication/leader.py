@@ -14,7 +14,7 @@ from actors.log.replication.messages import UNKNOWN, Ack, LeaderLog, Outcome, Pu
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """An in-sync set to be recorded if the partition is still at `partition_epoch`: (broker, its epoch) each."""
+    """An in-sync set to record if the partition is still at `partition_epoch`: (broker id, broker epoch) each."""
 
     leader_epoch: int
     partition_epoch: int
@@ -45,29 +45,29 @@ class _Follower:
         self.broker_epoch = UNKNOWN
         self.round = 0
         self.first_round = 0
-        """Answers to earlier rounds are about a log that may be deleted by now."""
+        """Answers to earlier rounds do not count: they are about a log that may have been deleted since."""
         self.next_offset = 0
         self.acked = UNKNOWN
-        """Its log is ours up to here: said by this process of it, under our epoch."""
+        """The follower's log is ours up to here, by an answer of its present process to our present epoch."""
         self.matched = False
         self.outstanding = 0
         self.refused = False
         self.sent_ms = now_ms
         self.start = UNKNOWN
-        """Its log begins here, as it said last."""
+        """Where the follower's log begins, by its last answer."""
         self.told_start = UNKNOWN
         self.told_watermark = UNKNOWN
         self.caught_up_ms = now_ms
-        self.mark = (0, now_ms)  # our log's end at some time: who has it was caught up then
+        self.mark = (0, now_ms)  # our log end and a time (ms): a follower that has reached it was caught up then
 
     def forget(self, number: int, offset: int) -> None:
-        """Nothing is known of its log any more, and late answers may be about another one. Asked anew as `probe`."""
+        """Forget what was known of its log: late answers may be about another one. Then ask as `probe` does."""
         self.acked = self.start = self.told_start = self.told_watermark = UNKNOWN
         self.probe(number, offset)
         self.first_round = number
 
     def probe(self, number: int, offset: int) -> None:
-        """Ask, in round `number`, whether its log is ours up to `offset`."""
+        """Have the next push, in round `number`, find out whether its log is ours up to `offset`."""
         self.round = number
         self.matched = False
         self.refused = False
@@ -76,9 +76,10 @@ class _Follower:
 
 
 class LeaderReplica:
-    """The log of a partition that is led here. Made anew for each leader epoch.
+    """The replica of a partition that leads it. A new one is made for each leader epoch.
 
-    And when there have been no followers in between: `rounds` therefore are numbers its process never uses again.
+    One is also made within an epoch, if there were no followers in between. So `rounds` gives numbers that this process
+    never uses twice.
     """
 
     def __init__(
@@ -102,7 +103,7 @@ class LeaderReplica:
         self.partition_epoch = partition_epoch
         self.isr = frozenset(isr)
         self.deposed = False
-        """A follower knows a newer epoch: nothing is committed here any more."""
+        """Whether a follower knows a newer epoch. Then nothing commits here any more."""
         self._me = me
         self.min_insync = min_insync
         self._proposed: frozenset[int] | None = None
@@ -126,17 +127,17 @@ class LeaderReplica:
         now_ms: int,
         added_at: int,
     ) -> list[int]:
-        """The controller's record of the partition, the leader epoch being the same; followers nothing is known of.
+        """Take over the controller's record of the partition, at the same leader epoch.
 
-        Those are the new ones. After an addition all that are out of sync: each may have been dropped and added again,
-        and then its log is another one. Who is in sync cannot have been, or we would have had it join ourselves.
-        For the same reason members need no `since`: each was proposed at the partition's present epoch, by a leader
-        that had it hear of its addition, and elections add none.
+        Returns the followers of whose logs nothing is known: those that are new, and after an addition all that are out
+        of sync. Each of these may have been dropped and added again, and then its log is another one. A member of the
+        in-sync set cannot: to come back into the set, this leader would have had to propose it. For the same reason
+        members need no `since`: the leader that proposed them had told them of their addition, and elections add none.
         """
         self.min_insync = min_insync
         before = set(self._followers)
         if partition_epoch > self.partition_epoch:
-            # Whatever was proposed was proposed to an older state: it is either in this one, or refused.
+            # What was proposed started from an older state. It either is in this one, or was refused.
             self.partition_epoch, self.isr = partition_epoch, frozenset(isr)
             self._proposed, self._outcome_unknown = None, False
         elif partition_epoch == self.partition_epoch and self._outcome_unknown:
@@ -159,9 +160,9 @@ class LeaderReplica:
             self._followers.setdefault(broker, _Follower(now_ms))
 
     def refused(self, partition_epoch: int) -> bool:
-        """The controller has not recorded what was proposed to this state, and will not; whether the watermark moved.
+        """The controller refused what was proposed to its state at `partition_epoch`. Whether the watermark moved.
 
-        It says so of its own state, which may have been told here before: what was proposed since then still counts.
+        A newer state may be known here by now. What was proposed to that still counts.
         """
         if partition_epoch != self.partition_epoch:
             return False
@@ -169,7 +170,7 @@ class LeaderReplica:
         return self.advance()
 
     def outcome_unknown(self, partition_epoch: int) -> None:
-        """The controller was lost before it answered: what was proposed counts until its successor has spoken."""
+        """The controller was lost before it answered: the proposal counts until its successor says what holds."""
         if partition_epoch == self.partition_epoch:
             self._outcome_unknown = self._proposed is not None
 
@@ -177,12 +178,12 @@ class LeaderReplica:
 
     @property
     def settled(self) -> bool:
-        """Whether it is known what became of all that was proposed."""
+        """Whether no proposal waits for its outcome."""
         return not self._outcome_unknown
 
     @property
     def watermark_is_known(self) -> bool:
-        """Whether the watermark has reached what stood here when this epoch began (KIP-207)."""
+        """Whether the watermark has reached the log end at which this epoch began (KIP-207)."""
         return self.log.high_watermark >= self._epoch_start
 
     @property
@@ -191,14 +192,14 @@ class LeaderReplica:
 
     @property
     def counted(self) -> frozenset[int]:
-        """Whose log ends the watermark waits for."""
+        """The brokers whose log ends the watermark waits for."""
         return self.isr | self._proposed if self._proposed is not None else self.isr
 
     def advance(self) -> bool:
-        """Move the high watermark as far as it may go; whether it moved.
+        """Move the high watermark as far as it may go. Whether it moved.
 
-        Not before every member has acknowledged, under this epoch, all that stood here when it began; and not
-        while fewer than `min.insync.replicas` are in sync (KIP-966): what is committed shall be as safe as asked.
+        It does not move before every member has acknowledged, in this epoch, all that was here when the epoch began;
+        nor while fewer than `min.insync.replicas` are in sync (KIP-966).
         """
         if self.deposed or len(self.isr) < min(self.min_insync, len(self._followers) + 1):
             return False
@@ -215,7 +216,7 @@ class LeaderReplica:
 
     @property
     def start_in_sync(self) -> int:
-        """No member of the in-sync set has records below it: none of them can show such again when it leads."""
+        """The offset below which no member of the in-sync set has records: none can show older ones when it leads."""
         start = self.log.log_start_offset
         for broker in self.counted:
             if broker != self._me:
@@ -224,21 +225,21 @@ class LeaderReplica:
         return start
 
     def untold_start(self) -> list[int]:
-        """Followers that do not know yet where the log begins now."""
+        """The followers that were not told yet where the log begins now."""
         start = self.log.log_start_offset
         return [b for b, each in self._followers.items() if each.connected and each.told_start < start]
 
     # -- followers
 
     def connect(self, broker: int, broker_epoch: int, now_ms: int) -> None:
-        """A connection to a follower's broker is up: nothing is known of its log. `broker_epoch` is its process's."""
+        """A connection to a follower's broker, at `broker_epoch`, is up. Nothing is known of its log yet."""
         follower = self._followers.get(broker)
         if follower is not None:
             follower.connected, follower.broker_epoch = True, broker_epoch
             self._forget(follower)
 
     def disconnect(self, broker: int) -> None:
-        """It is gone. What it acknowledged does not count any more: its successor may have lost it."""
+        """The connection has ended. What was acknowledged over it does not count: the next process may have lost it."""
         follower = self._followers.get(broker)
         if follower is not None:
             follower.connected = False
@@ -248,9 +249,9 @@ class LeaderReplica:
         follower.forget(next(self._rounds), self.log.log_end_offset)
 
     def take_push(self, broker: int, max_bytes: int, now_ms: int, *, idle: bool = False) -> Push | None:
-        """The next thing to send to a follower, None if there is nothing or an answer is to be waited for.
+        """The next push to a follower; None if there is nothing to send, or an answer has to come first.
 
-        A log start it does not know is told at once; `idle`: a moved watermark, too, without records to send along.
+        A log start that it does not know is sent at once. With `idle`, so is a watermark that has moved.
         """
         follower = self._followers.get(broker)
         if follower is None or not follower.connected or self.deposed:
@@ -284,7 +285,7 @@ class LeaderReplica:
         )
 
     def unread(self, broker: int, now_ms: int) -> None:
-        """The log could not be read for `take_push`: `retry` comes to it as if the follower had refused the push."""
+        """The log could not be read for `take_push`. `retry` tries again, as if the follower had refused the push."""
         follower = self._followers.get(broker)
         if follower is not None:
             follower.outstanding += 1
@@ -292,7 +293,7 @@ class LeaderReplica:
             follower.sent_ms = now_ms
 
     def on_ack(self, broker: int, ack: Ack, now_ms: int) -> bool:
-        """A follower's answer; whether the high watermark moved."""
+        """Take a follower's answer. Whether the high watermark moved."""
         if ack.outcome is Outcome.FENCED:
             self.deposed = self.deposed or ack.leader_epoch > self.leader_epoch
             return False
@@ -309,7 +310,7 @@ class LeaderReplica:
             follower.refused = True
         elif ack.outcome is Outcome.MISMATCHED:
             point = self._common_point(ack)
-            follower.acked = min(follower.acked, point)  # should its disk have lost what it had acknowledged
+            follower.acked = min(follower.acked, point)  # in case its disk has lost what it had acknowledged
             follower.probe(next(self._rounds), point)
         return False
 
@@ -328,7 +329,7 @@ class LeaderReplica:
         return self.advance()
 
     def _common_point(self, ack: Ack) -> int:
-        """How far the follower's log can be ours: where its newest epoch known here ends in the shorter of both."""
+        """Up to where the follower's log can be ours: where its newest epoch that we know ends in the shorter log."""
         log = self.log
         point = log.log_start_offset
         for epoch, end in reversed(ack.epochs):
@@ -340,7 +341,7 @@ class LeaderReplica:
         return min(point, max(ack.end_offset, log.log_start_offset))
 
     def retry(self, now_ms: int, silent_ms: int, refused_ms: int) -> list[int]:
-        """Begin anew with followers that have owed an answer for `silent_ms`, or refused `refused_ms` ago; who."""
+        """Ask followers anew that owe an answer for `silent_ms`, or refused a push `refused_ms` ago. Which ones."""
         late = []
         for broker, follower in self._followers.items():
             after_ms = refused_ms if follower.refused else silent_ms
@@ -352,10 +353,10 @@ class LeaderReplica:
     # -- the in-sync set
 
     def propose(self, now_ms: int, lag_ms: int, me_epoch: int, heard_ms: Callable[[int], int]) -> Proposal | None:
-        """A better in-sync set, if there is one and none is under way; it counts from now on.
+        """Propose a better in-sync set; None if there is none, or a proposal is under way. It counts from now on.
 
-        `lag_ms` is `replica.lag.time.max.ms`; `heard_ms(broker)` is when a follower's broker last showed that it
-        lives, which keeps those in sync to whom there is nothing to send.
+        `lag_ms` is `replica.lag.time.max.ms`. `heard_ms(broker)` is when a follower's broker last gave a sign of life,
+        which keeps followers in sync to which there is nothing to send.
         """
         if self._proposed is not None or self.deposed:
             return None

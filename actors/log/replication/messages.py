@@ -1,4 +1,4 @@
-"""What leader and follower of a partition say to each other, and what both need of a log."""
+"""The messages between leader and follower of a partition, and what both need of a log."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class ReplicaLog(LeaderLog, Protocol):
 
 
 class NoLog:
-    """What a leader has until its first record comes: a log that is empty, and no file.
+    """Stands for the empty log of a leader that has no records yet, and so no files.
 
-    The leader's epoch is written down where the log is made: until then it has begun nowhere.
+    `assign_leader_epoch` does nothing: the epoch begins when the log is made.
     """
 
     log_start_offset = 0
@@ -67,16 +67,19 @@ class NoLog:
 
 @dataclass(frozen=True, slots=True)
 class Push:
-    """Leader to follower: all there is from `base_offset` to `next_offset`, and what stands before it.
+    """Leader to follower: all records from `base_offset` to `next_offset`, and the epoch of the one before.
 
-    `previous_epoch` is the leader epoch of the record before `base_offset`, -1 where the leader's log begins;
-    `epochs` are (epoch, start offset) of what stands from there on, also where compaction has left no records.
+    `previous_epoch` is the leader epoch of the record before `base_offset`, -1 at the beginning of the leader's log.
+    `epochs` are the (epoch, start offset) pairs from there on, even if compaction has left none of their records.
 
-    Three numbers fence it. `leader_epoch`: no follower takes a push of an older leader than it knows. `since` is the
-    partition epoch that the follower has to know of: else one that was dropped and added again would be in sync by the
-    log that it deletes when it hears of it. `round` comes back with the answer: each time the leader asks anew how far
-    the logs agree it counts on, and then older answers still say what the follower has, but not where to go on; from
-    before the follower's log was forgotten they say nothing.
+    Three numbers keep late messages off:
+
+    - `leader_epoch`: no follower takes a push of a leader older than it knows.
+    - `since`: the partition epoch that the follower has to know. A broker that was dropped and added again has an old
+      log, which it deletes when it hears of that; before, the old log must not make it in sync.
+    - `round` comes back with the answer, and grows each time the leader asks anew how far the logs agree. Answers to
+      older rounds still say what the follower has, but not where to go on. Those from before the leader forgot the
+      follower's log say nothing.
     """
 
     leader_epoch: int
@@ -87,7 +90,7 @@ class Push:
     high_watermark: int
     log_start_offset: int
     unclean: bool
-    """A replica out of sync was made leader once: what the follower holds for committed may not be in our log."""
+    """Whether a replica out of sync was once made leader. Then records below the watermark may have to be cut off."""
     since: int
     epochs: tuple[tuple[int, int], ...]
     records: bytes
@@ -99,11 +102,11 @@ class Outcome(IntEnum):
     MATCHED = 0
     """The follower's log equals the leader's up to `end_offset`."""
     MISMATCHED = 1
-    """The logs part somewhere before `base_offset`: here is how far each epoch reaches in the follower's."""
+    """The logs part somewhere before `base_offset`. `epochs` says where each epoch ends in the follower's."""
     FENCED = 2
     """The follower knows a newer leader epoch."""
     FAILED = 3
-    """The follower cannot take it now: it does not know the partition yet, or its disk refuses."""
+    """The follower cannot take it now: it does not know the partition yet, or its disk fails."""
 
 
 @dataclass(frozen=True, slots=True)
