@@ -1,5 +1,5 @@
 """The controller: one actor that keeps the cluster's metadata, decides, and starts brokers and shards.
 
-`actor` is the Ray actor, `server` what it runs, `decisions` the rules as pure functions over the metadata,
-`metadata_log` how decisions survive, `launcher` how processes are started on Ray.
+`actor` is the Ray actor and `server` what it runs. `decisions` has the rules, as pure functions of the metadata;
+`metadata_log` keeps what was decided; `launcher` starts processes on Ray; `sessions` has a connected broker.
 """

@@ -1,7 +1,7 @@
 """Controller: the Ray actor around a ControllerServer.
 
-Its metadata log survives it: when Ray restarts it, the same arguments lead to the same log, and the brokers, which
-went on serving, register again.
+Its metadata log survives it. When Ray restarts it, it has the same arguments and finds the same log. The brokers, which
+have gone on serving, register again.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 _FAILED_RESTART_SECONDS = 2.0
-_ANY_HOST = ("0.0.0.0", "::")  # to listen on; nobody can be told to connect there
+_ANY_HOST = ("0.0.0.0", "::")  # addresses to listen at, to which nobody can connect
 
 
 @dataclass(frozen=True, slots=True)
 class ControllerSpec:
-    """What a controller is told when it is started. `secret_file` never travels, only its name does."""
+    """What a controller is told when it is started. Of the secret only the file's name is sent."""
 
     name: str
     data_dir: str
     host: str | None
-    """Where brokers listen; None: at the address of their Ray node."""
+    """The address brokers listen at; None: that of their Ray node."""
     brokers: int
     port: int
-    """Of broker 0; the others have the ports after it. 0: any free ones."""
+    """The port of broker 0; the others have the ports after it. 0 means any free ones."""
     socket_dir: str
     secret_file: str
     config: dict[str, str]
@@ -65,13 +65,13 @@ class ControllerSpec:
 
     @property
     def homes_file(self) -> Path:
-        """Remembers where each broker's data is: broker id -> [Ray node's address, port]."""
+        """The file that says where each broker's data is: broker id -> [Ray node's address, port]."""
         return Path(self.data_dir) / "controller" / "homes.json"
 
 
 @dataclass(frozen=True, slots=True)
 class Listeners:
-    """What `listeners` and `advertised.listeners` say, where those are set. Ports are broker 0's."""
+    """The addresses in `listeners` and `advertised.listeners`, if these are set. Ports are broker 0's."""
 
     bind_host: str | None = None
     bind_port: int | None = None
@@ -95,7 +95,7 @@ class Listeners:
 
 
 def port_setting(port: int, listeners: Listeners) -> str:
-    """What says the first broker's port, as a user writes it; the others have the ports after it."""
+    """The setting or option that chose the first broker's port, as a user writes it; for error messages."""
     return "listeners" if listeners.bind_port == port else f"--port {port}"
 
 
@@ -111,8 +111,8 @@ class Controller:
             self._begin(spec)
         except Exception:
             if not self._restarted:
-                raise  # who starts the cluster sees why it cannot be
-            # An exception is the end of the actor for Ray, which does not try again. The end of its process is not.
+                raise  # whoever starts the cluster is told why it cannot
+            # After an exception Ray gives the actor up. If its process ends, Ray starts it again.
             log.exception("this controller cannot start; the next one will try")
             time.sleep(_FAILED_RESTART_SECONDS)
             os._exit(1)
@@ -140,7 +140,7 @@ class Controller:
         self._thread.loop.call_soon_threadsafe(call, *arguments)
 
     def _ask(self, call: Callable[..., T], *arguments: Any) -> T:
-        """What a call returns on the loop, where nothing changes meanwhile."""
+        """Run `call` on the loop, so that nothing changes meanwhile; its result."""
 
         async def on_loop() -> T:
             return call(*arguments)
@@ -148,11 +148,11 @@ class Controller:
         return self._thread.call(on_loop())
 
     def join_info(self) -> tuple[str, int, bytes]:
-        """Where brokers find this controller, and the secret both prove they know."""
+        """(host, port, secret): where brokers find this controller, and the secret that both prove to know."""
         return self._address, self._port, self._secret
 
     def _place_brokers(self, count: int, only: Sequence[int] | None = None, *, may_be_away: bool = False) -> list[int]:
-        """Place the brokers on Ray nodes; one with data goes back to where the data is. `only`: the others run."""
+        """Place brokers on Ray nodes; one that has data goes where that is. `only`: the others run already."""
         spec = self._spec
         homes: dict[str, tuple[str, int]] = {}
         if spec.homes_file.exists():
@@ -187,14 +187,14 @@ class Controller:
         return sorted(nodes)
 
     def _present_port(self, broker_id: int) -> int:
-        """The port of an adopted broker, so that clients find its successor where they know it; 0 for a new one."""
+        """The port of a broker that runs already, which its successor is to have too; 0 for a new one."""
         known = self._server.metadata.brokers.get(broker_id) if self._restarted else None
         return known.port if known is not None else 0
 
     def start_brokers(self, timeout_s: float) -> list[tuple[str, int]]:
-        """Start the cluster's brokers; returns the clients' addresses when all serve.
+        """Start the cluster's brokers. When all serve: their addresses for clients, by id.
 
-        Raises RuntimeError with the first broker's reason if one does not come up, or says nothing for `timeout_s`.
+        Raises RuntimeError with the first broker's reason if one does not start, or is silent for `timeout_s`.
         """
         self._launcher.start_timeout_s = timeout_s
         ids = self._place_brokers(self._spec.brokers)
@@ -202,13 +202,13 @@ class Controller:
         try:
             self._wait_for_brokers(timeout_s, ids)
         except RuntimeError:
-            self._server.stopping = True  # what has failed is not tried again while it is being taken down
+            self._server.stopping = True  # do not try again what has failed
             raise
         self._launcher.start_timeout_s = START_SECONDS
         return self.addresses()
 
     def restart_broker(self, broker_id: int, timeout_s: float) -> None:
-        """Have others lead what a broker leads, close it, start it again, and wait until it is in sync everywhere.
+        """Hand over what a broker leads, close it, start it again, and wait until it is in sync everywhere.
 
         Raises RuntimeError if there is no such broker, or it does not come back in time.
         """
@@ -224,7 +224,7 @@ class Controller:
         return broker.alive and broker.epoch > since_epoch and self._server.in_sync_everywhere(broker_id)
 
     def elect_preferred(self) -> None:
-        """Have the first replica of each partition lead it, where that one is in sync."""
+        """Make the first replica of each partition its leader, if that one is in sync."""
         self._on_loop(self._server.elect_preferred)
 
     def add_brokers(self, count: int, timeout_s: float) -> list[int]:
@@ -250,14 +250,14 @@ class Controller:
             reason = next((error for broker_id in ids if (error := self._launcher.errors.get(broker_id))), None)
             if reason is not None:
                 raise RuntimeError(reason)
-            if self._launcher.starts_under_way:  # which has deadlines of its own
+            if self._launcher.starts_under_way:  # these have deadlines of their own
                 deadline = time.monotonic() + timeout_s
             elif time.monotonic() > deadline:
                 raise RuntimeError(f"the brokers did not come up within {timeout_s:.0f} s; see {self._spec.log_dir}")
             time.sleep(0.02)
 
     def addresses(self) -> list[tuple[str, int]]:
-        """(host, port) of each broker, by id. Not asked of the loop, which may stand still: it says that we live."""
+        """(host, port) of each broker, by id. Answers even while the loop stands still, so that we do not seem dead."""
         return [(b.host, b.port) for _, b in sorted(self._server.metadata.brokers.items())]
 
     def status(self) -> ClusterStatus:
@@ -279,7 +279,7 @@ class Controller:
         )
 
     def group_status(self, broker_id: int, group_id: str) -> GroupStatus | None:
-        """What a broker knows of a group that it coordinates, if anything."""
+        """What a broker knows of a group that it coordinates; None if it does not coordinate it."""
         return self._launcher.group_status(broker_id, group_id)
 
     def stop(self) -> None:

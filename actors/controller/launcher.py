@@ -27,23 +27,23 @@ from placement.nodes import Node, alive_nodes, successor
 log = logging.getLogger(__name__)
 
 START_SECONDS = 60.0
-"""A process that is started says something within it."""
+"""The time within which a process that is started has to give a sign of life."""
 _FAILED_SHARD_SECONDS = 1.0
 _HAND_OVER_SECONDS = 30.0
 _SILENT = "Ray has not started its process, or this does not answer, for {:.0f} s; see `ray status`, and memory"
-_SHARDS_AT_ONCE = 4  # processes being started; more only make each other slow
+_SHARDS_AT_ONCE = 4  # processes started at a time; more would only slow one another
 
 
 def _in_rack_of(node: Node, spec: BrokerSpec) -> BrokerSpec:
-    """The broker as it runs on a Ray node, whose rack goes before the one all brokers are given."""
+    """The spec of a broker on a Ray node. The node's rack comes before the one that is set for all brokers."""
     return spec if node.rack is None else replace(spec, config={**spec.config, "broker.rack": node.rack})
 
 
 class RayLauncher:
     """Starts and ends broker and shard actors. Called from the controller's loop, which it never blocks.
 
-    All calls to Ray are made in one thread, in the order asked for. None is made, and nothing is waited for, in Ray's
-    own callbacks: those run where Ray takes in its answers, and two of them would wait for each other.
+    All calls to Ray are made in one thread, in the order asked for. Ray's own callbacks never call Ray, nor wait: they
+    run in the thread that takes in Ray's answers, so a call there would wait for itself.
     """
 
     def __init__(self, namespace: str, log_dir: str, version: str, node_id: str) -> None:
@@ -74,7 +74,7 @@ class RayLauncher:
                 log.exception("starting or ending a process")
 
     def add(self, spec: BrokerSpec, node: Node) -> None:
-        """A broker of this cluster, and the Ray node its data directory is on."""
+        """Note a broker of this cluster, and the Ray node that has its data directory."""
         self._specs[spec.broker_id] = (spec, node)
 
     def adopt(self) -> None:
@@ -92,7 +92,7 @@ class RayLauncher:
         return found
 
     def start_broker(self, broker_id: int) -> None:
-        """Start a broker's process; its port stays what it was."""
+        """Start a broker's process, at the port it had before."""
         self._work.put(partial(self._start_broker, broker_id))
 
     def _start_broker(self, broker_id: int) -> None:
@@ -101,9 +101,9 @@ class RayLauncher:
         try:
             replaced = self._brokers.pop(broker_id, None)
             if replaced is not None:
-                ray.kill(replaced)  # asked for twice: only one process can have the data
+                ray.kill(replaced)  # it was asked for twice, but only one process can have the data
             self._start_on_its_node(broker_id)
-        except Exception as error:  # Ray's, which may be busy, too
+        except Exception as error:  # also Ray's own, if it is busy
             self._not_started(broker_id, last_line(error))
 
     def _start_on_its_node(self, broker_id: int) -> None:
@@ -151,11 +151,11 @@ class RayLauncher:
     def _started(self, actor: Any) -> int:
         """The port of a broker, once it has started. It may recover for as long as it takes, while its process answers.
 
-        GetTimeoutError when Ray does not start the process, or the process does not answer.
+        Raises GetTimeoutError if Ray does not start the process, or the process does not answer.
         """
         ref = actor.start.remote()
         while True:
-            with suppress(ray.exceptions.RayTaskError):  # an answer, too
+            with suppress(ray.exceptions.RayTaskError):  # that is an answer, too
                 ray.get(actor.status.remote(), timeout=self.start_timeout_s)
             done, _ = ray.wait([ref], timeout=self.start_timeout_s / 2)
             if done:
@@ -163,31 +163,31 @@ class RayLauncher:
                 return port
 
     def close_broker(self, broker_id: int) -> None:
-        """Have a broker hand over what it leads, and close it. Raises RuntimeError. Not for the controller's loop."""
+        """Have a broker hand over what it leads, and close it. It blocks. Raises RuntimeError."""
         actor = self._brokers.get(broker_id)
         if actor is None:
             raise RuntimeError(f"broker {broker_id} does not run")
         try:
             ray.get(actor.hand_over.remote(), timeout=_HAND_OVER_SECONDS)
-            # A broker that hangs up has closed its logs, and its process is ended, perhaps before the answer is out.
+            # A broker hangs up when its logs are closed. Then its process is ended, perhaps before it has answered.
             with suppress(ray.exceptions.ActorDiedError):
                 ray.get(actor.stop.remote(), timeout=_HAND_OVER_SECONDS)
         except ray.exceptions.RayError as error:
             raise RuntimeError(f"broker {broker_id} could not be closed: {last_line(error)}") from error
 
     def kill_broker(self, broker_id: int) -> None:
-        """End a broker's process, however it is doing."""
+        """End a broker's process at once."""
         actor = self._brokers.pop(broker_id, None)
         if actor is not None:
             self._work.put(partial(ray.kill, actor))
 
     def look_at(self, broker_id: int, pid: int, started: int) -> Sight | None:
-        """What a broker's process does; None if it is gone, or runs on another Ray node than this one."""
+        """What a broker's process is doing; None if it is gone, or on another Ray node than this controller."""
         placed = self._specs.get(broker_id)
         return look(pid, started) if placed is not None and placed[1].node_id == self._node_id else None
 
     def start_shards(self, broker_id: int, count: int) -> None:
-        """See to it that `count` shard processes are on their way to a broker, a few at a time."""
+        """Have `count` shard processes under way to a broker, those being started included. Starts a few at a time."""
         self._work.put(partial(self._owe, broker_id, count))
 
     def _owe(self, broker_id: int, count: int) -> None:
@@ -221,7 +221,7 @@ class RayLauncher:
             self._shard_done(broker_id)
             return
         log.error("a shard process of broker %d did not start: %s", broker_id, future.exception())
-        # The broker keeps asking: a machine that cannot start processes is not to be kept busy with it.
+        # The broker asks again. A machine that cannot start processes should not be busy with that all the time.
         retry = threading.Timer(_FAILED_SHARD_SECONDS, self._work.put, (partial(self._shard_done, broker_id),))
         retry.daemon = True
         retry.start()
@@ -234,7 +234,7 @@ class RayLauncher:
         """Close all brokers, then end all processes."""
         self.stopping = True
         idle = threading.Event()
-        self._work.put(idle.set)  # what is being started is in the tables then
+        self._work.put(idle.set)  # after that, all that is being started is in the tables
         idle.wait(1.0)
         brokers, self._brokers = list(self._brokers.values()), {}
         if brokers:
@@ -245,7 +245,7 @@ class RayLauncher:
             ray.kill(actor)
 
     def group_status(self, broker_id: int, group_id: str) -> GroupStatus | None:
-        """What a broker's shards know of a group; None if nothing, or if it does not answer in 5 s."""
+        """What a broker's shards know of a group; None if they know nothing, or the broker does not answer in 5 s."""
         actor = self._brokers.get(broker_id)
         found: GroupStatus | None = None
         if actor is not None:

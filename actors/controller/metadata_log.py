@@ -1,4 +1,4 @@
-"""The controller's log of metadata records: msgpack with length and CRC, fsynced before anyone hears of it."""
+"""The controller's log of metadata records: msgpack with length and CRC, on disk before anyone hears of them."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class MetadataLogError(CoterieError):
 
 
 class MetadataLog:
-    """An append-only file. Opening replays it and cuts a torn tail; a long one is rewritten as a snapshot.
+    """An append-only file. Opening replays it and cuts off a torn end; when it is long it is rewritten as a snapshot.
 
-    A damaged record before the tail is refused: what stands behind it was told to others.
+    If a record before the end is damaged, opening raises MetadataLogError: brokers know of the records after it.
 
-    One process has it at a time; a dying one is waited for, up to `lock_timeout_s`. After `snapshot_every` records
-    it is long.
+    One process has the log at a time. Opening waits up to `lock_timeout_s` for another one that is ending. After `snapshot_every`
+    records it is long.
     """
 
     def __init__(self, path: Path, lock_timeout_s: float = 10.0, snapshot_every: int = 10_000) -> None:
@@ -52,7 +52,7 @@ class MetadataLog:
         self._file.truncate(whole)
         fsync_directory(path.parent)
         self._size = whole
-        self._named = True  # durably: after a loss of power the file of this name is this one
+        self._named = True  # the name is on disk: after a loss of power it is still this file's
         if whole == 0:
             self._write(["format", FORMAT_VERSION])
         elif self._count > self._snapshot_every:
@@ -90,15 +90,15 @@ class MetadataLog:
             self.metadata.apply(record)
 
     def append(self, records: list[list[Any]]) -> None:
-        """Make records durable, then apply them. Raises OSError, and then nothing was applied.
+        """Make records durable, then apply them. If it raises OSError, nothing was applied.
 
-        They go into one frame: after a loss of power either all of them are there or none.
+        They are written in one frame: after a loss of power either all of them are there or none.
         """
         if records:
             record = records[0] if len(records) == 1 else ["records", records]
             self._write(record)
             self._apply(record)
-            if self._count % self._snapshot_every == 0:  # where it fails, it is tried again after as many
+            if self._count % self._snapshot_every == 0:  # if it fails, it is tried again after as many more
                 self._shorten()
 
     def _write(self, record: list[Any]) -> None:
@@ -107,7 +107,7 @@ class MetadataLog:
             fsync_directory(self.path.parent)
             self._named = True
         try:
-            self._file.truncate(self._size)  # what a refused write may have left
+            self._file.truncate(self._size)  # a write that failed may have left something
             FileWriter().write(self._file.fileno(), [data], self._size)
             os.fsync(self._file.fileno())
         except OSError:
@@ -123,7 +123,7 @@ class MetadataLog:
             log.warning("%s stays as long as it is: %s", self.path, error)
 
     def _rewrite(self) -> None:
-        """Raises OSError, and then the old file goes on being used."""
+        """Replace the file by a snapshot. If it raises OSError, the old file stays in use."""
         data = _frame(["format", FORMAT_VERSION]) + _frame(["image", self.metadata.to_wire()])
         new = self.path.with_suffix(".new")
         file = open(new, "w+b", buffering=0)  # noqa: SIM115 - lives as long as we do
@@ -139,7 +139,7 @@ class MetadataLog:
         old.close()
 
     def close(self) -> None:
-        """Close the file and let others have it. Closing twice is harmless."""
+        """Close the file and give the lock back. May be called twice."""
         self._file.close()
         if self._lock >= 0:
             os.close(self._lock)
@@ -147,7 +147,7 @@ class MetadataLog:
 
 
 def _lock(folder: Path, timeout_s: float) -> int:
-    """A descriptor that holds the folder's lock: the end of its process frees it."""
+    """A file descriptor that holds the folder's lock. The lock ends with its process."""
     descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     deadline = time.monotonic() + timeout_s
     while True:
@@ -171,7 +171,7 @@ def _frame(record: list[Any]) -> bytes:
 
 
 def _body(data: bytes, position: int) -> bytes | None:
-    """The body of the frame at a position; None if there is no whole one. Zeros are none."""
+    """The body of the frame at a position; None if there is no whole frame. Zeros are not one."""
     if len(data) - position <= _HEAD.size:
         return None
     length, crc = _HEAD.unpack_from(data, position)

@@ -1,7 +1,7 @@
 """The controller without Ray: who is alive, who leads what, and the changes of metadata that brokers ask for.
 
-Brokers hold one connection each; its end is the news of a death. Every change is logged before it is told. Starting
-and killing processes is the Launcher's.
+Each broker has one connection, whose end says that the broker has died. Every change is logged before anyone is told.
+The Launcher starts and kills processes.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ from placement.metadata import BrokerInfo, broker_record
 log = logging.getLogger(__name__)
 
 _RETRY_SECONDS = 0.5  # before a start that failed is tried again
-_LEASES_FOR_A_DISK = 2  # so long may a silent broker wait for one
-_ANSWERED_AT_ONCE = (AllocateProducerIds, AlterPartitions)  # nobody else need know of it first
+_LEASES_FOR_A_DISK = 2  # how many leases a silent broker may wait for its disk
+_ANSWERED_AT_ONCE = (AllocateProducerIds, AlterPartitions)  # answered without waiting until all brokers know
 _ACK_WAIT_SECONDS = 1.0  # a change is answered when all living brokers know it, or after this
 
 
 @dataclass(eq=False, slots=True)
 class _Unacked:
-    """An answer that waits until the brokers have the image it is about."""
+    """An answer that waits until the brokers have the image of version `version`."""
 
     version: int
     send: Callable[[], None]
@@ -71,7 +71,7 @@ class _Unacked:
 
 
 class ControllerServer:
-    """Everything runs on one loop."""
+    """The controller of one cluster. Everything runs on one loop."""
 
     def __init__(
         self,
@@ -121,11 +121,11 @@ class ControllerServer:
         return ControlProtocol("controller", self._secret, chance, self._on_ready, self._on_message, self._on_lost)
 
     def expect(self, broker_ids: list[int]) -> None:
-        """These brokers belong to the cluster: one that does not register within a lease is started again."""
+        """Count these brokers as the cluster's. One that does not register within a lease is started again."""
         self._wanted.update(broker_ids)
 
     def start(self, broker_ids: list[int]) -> None:
-        """Start a cluster's brokers. Nobody of an earlier run is alive, whatever the log says."""
+        """Start a cluster's brokers. None of an earlier run is alive, whatever the log says."""
         self.expect(broker_ids)
         self._commit(all_stopped(self.metadata))
         for broker_id in broker_ids:
@@ -137,7 +137,7 @@ class ControllerServer:
         self._starting.discard(broker_id)
         session = self._brokers.get(broker_id)
         if session is not None and session.protocol not in self._sessions:
-            del self._brokers[broker_id]  # its hello was read after it had given up
+            del self._brokers[broker_id]  # its hello was read only after it had ended
             self._record_loss(broker_id)
         if not self.stopping and broker_id in self._wanted and broker_id not in self._brokers:
             self._restart(broker_id, at_least_s=_RETRY_SECONDS)
@@ -183,7 +183,7 @@ class ControllerServer:
         self._absent.pop(broker_id, None)
         self._starting.discard(broker_id)
         if not same_process:
-            self._commit(broker_lost(metadata, broker_id, config=self.config), tell=False)  # if nobody saw that
+            self._commit(broker_lost(metadata, broker_id, config=self.config), tell=False)  # if unnoticed till now
             self._commit([broker_record(described(hello, session.epoch))], tell=False)
             elected = broker_registered(metadata, broker_id, intact=hello.intact, config=self.config)
             self._commit(elected, tell=False)
@@ -200,7 +200,7 @@ class ControllerServer:
         elif session.answered:
             self._session_lost(session)
         else:
-            # It may have waited for us for too long, and comes again. Its process and its silence tell.
+            # It may have waited too long for us, and comes again. If not, its process or its silence will show it.
             log.warning("broker %d (pid %d) hung up before its hello was answered", session.broker_id, session.pid)
 
     def _session_lost(self, session: Session) -> None:
@@ -221,7 +221,7 @@ class ControllerServer:
             log.error("broker %d still counts as alive, the metadata log cannot be written: %s", broker_id, error)
 
     def _restart(self, broker_id: int, at_least_s: float = 0.0) -> None:
-        """Start a broker again; one that keeps dying is started more and more slowly."""
+        """Start a broker again. If it keeps dying, the pauses grow."""
         now = self._loop.time()
         recent = [at for at in self._starts.get(broker_id, []) if now - at < 60.0]
         self._starts[broker_id] = [*recent, now]
@@ -241,8 +241,8 @@ class ControllerServer:
     def _tick(self) -> None:
         now = self._loop.time()
         if now > self._tick_due + self._lease / 4:
-            # It is us who were silent, perhaps for a slow disk: what brokers said meanwhile has not been read yet.
-            # Giving them up later than they give up their leases is always safe.
+            # We stood still ourselves, perhaps for a slow disk, and have not read what brokers said meanwhile. It is
+            # always safe to give a broker up later than it gives up its lease.
             log.warning("this controller stood still for %.1f s: brokers have another lease", now - self._tick_due)
             self._started = now
             for session in (*self._sessions.values(), *self._brokers.values()):
@@ -268,7 +268,7 @@ class ControllerServer:
             return
         alive = {info.id for info in self.metadata.alive()}
         for broker_id in sorted((alive & self._starting) - self._brokers.keys()):
-            self._record_loss(broker_id)  # the metadata log could not be written when it was lost
+            self._record_loss(broker_id)  # when it was lost, the metadata log could not be written
         for broker_id in sorted((self._wanted | alive) - self._brokers.keys() - self._starting):
             if self._stays_away(broker_id, now):
                 log.warning("broker %d has not registered within a lease", broker_id)
@@ -277,9 +277,9 @@ class ControllerServer:
         self._balance(now)
 
     def _is_dead(self, session: Session, now: float) -> bool:
-        """Whether a broker is silent for a lease, and not for want of CPU.
+        """Whether a broker was silent for a lease although it had CPU time.
 
-        To wait for one is safe: nobody else is elected meanwhile, and its own lease has run out by its own clock.
+        To wait for it is safe: nobody else is elected meanwhile, and its lease has run out by its own clock.
         """
         if session.silence is None:
             session.silence = Silence()
@@ -291,7 +291,7 @@ class ControllerServer:
         )
 
     def _stays_away(self, broker_id: int, now: float) -> bool:
-        """Whether a broker of an earlier controller has not come within a lease, and not for want of CPU."""
+        """Whether a broker of an earlier controller has not registered within a lease although it had CPU time."""
         known = self.metadata.brokers.get(broker_id)
         pid, started = (known.pid, known.process_started) if known is not None and known.alive else (0, 0)
         return self._absent.setdefault(broker_id, Silence()).is_death(
@@ -373,7 +373,7 @@ class ControllerServer:
         return ClusterStatus(self.metadata.cluster_id, self.metadata.controller_epoch, brokers)
 
     def quorum(self, now_ms: int) -> Quorum:
-        """Where the metadata log ends, and how far each broker here has it, at `now_ms` wall time."""
+        """Where the metadata log ends, and how far each connected broker has it. `now_ms` is wall time."""
         now, version = self._loop.time(), self.metadata.version
 
         def row(broker_id: int, session: Session) -> Observer:
@@ -406,18 +406,18 @@ class ControllerServer:
         return all(broker_id in p.isr for p in partitions if broker_id in p.replicas)
 
     def elect_preferred(self) -> None:
-        """Have the first replica of each partition lead it, where that one is in sync."""
+        """Make the first replica of each partition its leader, if that one is in sync."""
         self._commit(preferred_elected(self.metadata, config=self.config))
 
     def add(self, broker_ids: list[int]) -> None:
-        """Start more brokers beside those that run."""
+        """Start more brokers."""
         self.expect(broker_ids)
         for broker_id in broker_ids:
             self._starting.add(broker_id)
             self._launcher.start_broker(broker_id)
 
     def close(self) -> None:
-        """Stop listening and hang up."""
+        """Stop listening and close all connections."""
         self.stopping = True
         if self._server is not None:
             self._server.close()

@@ -1,4 +1,4 @@
-"""What a controller knows of a broker that is connected, and what it needs of whoever starts processes."""
+"""What the controller knows of a connected broker, and what it needs of the launcher that starts processes."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class Launcher(Protocol):
     def kill_broker(self, broker_id: int) -> None: ...
 
     def start_shards(self, broker_id: int, count: int) -> None:
-        """Have at least `count` more shard processes on their way to a broker."""
+        """Have `count` more shard processes under way to a broker, those being started included."""
 
     def look_at(self, broker_id: int, pid: int, started: int) -> Sight | None:
-        """What the process does that has this pid and began then (clock ticks since boot; 0: whenever it began).
+        """What the process with this pid is doing that began at `started` (clock ticks since boot; 0: at any time).
 
         None if it is gone, or runs on another machine than the controller.
         """
@@ -30,7 +30,7 @@ class Launcher(Protocol):
 
 @dataclass(eq=False, slots=True)
 class Session:
-    """A broker's connection."""
+    """A connected broker."""
 
     protocol: ControlProtocol
     broker_id: int = -1
@@ -38,7 +38,7 @@ class Session:
     pid: int = 0
     process_started: int = 0
     answered: bool = False
-    """Whether the broker has shown that it knows of its registration."""
+    """Whether the broker has shown that it knows it is registered."""
     acked_version: int = -1
     last_heard: float = 0.0
     silence: Silence | None = None
@@ -47,7 +47,7 @@ class Session:
 
 
 def described(hello: Hello, epoch: int) -> BrokerInfo:
-    """The broker that a hello is from."""
+    """The broker that has sent `hello`, as the metadata describes it."""
     return BrokerInfo(
         id=hello.broker_id,
         host=hello.host,

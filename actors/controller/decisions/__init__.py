@@ -1,4 +1,4 @@
-"""What the controller decides, as rules over the metadata: they return records, and nothing is applied here.
+"""What the controller decides, as functions of the metadata: they return records, and apply nothing.
 
-Topics and partitions, settings, who leads and who is in sync, moves of replicas.
+`topics`, `configs`, `elections` (who leads and who is in sync) and `reassignments` (moves of replicas).
 """

@@ -1,6 +1,6 @@
 """What the controller decides about settings of topics and brokers: AlterConfigs and its incremental form (KIP-339).
 
-Rules over the metadata and the tables of actors.settings; nothing is applied here.
+Functions of the metadata and the tables of actors.settings; they apply nothing.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _FIXED: dict[int, str] = {
 
 
 class RefusedError(CoterieError):
-    """Part of a request is refused: the code a client is told, and why."""
+    """Part of a request is refused: the code that the client gets, and why."""
 
     def __init__(self, code: ErrorCode, message: str) -> None:
         super().__init__(message)
@@ -45,7 +45,7 @@ class RefusedError(CoterieError):
 
 
 def refusal_for(error: Exception) -> RefusedError:
-    """What one item of a call is answered. A bug is logged, and costs the other items nothing."""
+    """The refusal of one item of a call. If `error` is a bug it is logged; the other items go on."""
     if isinstance(error, RefusedError):
         return error
     log.error("one item of a call failed", exc_info=error)
@@ -67,7 +67,7 @@ def check_topic_configs(topic: str, configs: Mapping[str, str | None]) -> None:
 def alter_configs(
     metadata: ClusterMetadata, config: BrokerConfig, asked: AlterConfigs
 ) -> tuple[AlteredConfigs, list[list[Any]]]:
-    """Change settings, but those that cannot be changed so."""
+    """Change the settings of each resource, or refuse it."""
     times = Counter((resource.type, resource.name) for resource in asked.resources)
     results: list[ResourceOutcome] = []
     records = []
@@ -139,7 +139,7 @@ def _changed(
     setting_of: Callable[[str], Setting],
     value_of: Callable[[str], Any],
 ) -> dict[str, str]:
-    """The settings after the operations of one resource, not yet checked."""
+    """The settings of one resource after its operations, not checked yet."""
     times = Counter(change.key for change in resource.operations)
     changed = {} if resource.replace else dict(present)
     for change in resource.operations:
@@ -152,7 +152,7 @@ def _changed(
             case ConfigOperation.SET | ConfigOperation.APPEND | ConfigOperation.SUBTRACT if value is None:
                 raise RefusedError(ErrorCode.INVALID_REQUEST, f"{key} needs a value")
             case ConfigOperation.SET if value is not None:
-                # No secret has a use here yet: that it was set is kept, what it is never reaches the disk.
+                # No secret has a use here yet. It is noted that one was set, but the value is never written to disk.
                 changed[key] = "" if _known(setting_of, key).sensitive else value
             case ConfigOperation.APPEND | ConfigOperation.SUBTRACT if value is not None:
                 changed[key] = _list_change(_known(setting_of, key), change.operation, value, value_of)

@@ -1,6 +1,6 @@
 """Who leads a partition and who is in sync: what the controller decides when brokers come, go, or report.
 
-Rules over the cluster's metadata, as in topics.py: they return records, and nothing is applied here.
+Functions of the cluster's metadata, as in topics.py: they return records, and apply nothing.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _partitions(metadata: ClusterMetadata) -> Iterable[tuple[str, int, Partition
 
 
 def _changes(metadata: ClusterMetadata, change: _Change) -> list[Record]:
-    """A record for each partition that `change` makes another one."""
+    """A record for each partition that `change` changes."""
     return [
         partition_record(name, index, after)
         for name, index, before in _partitions(metadata)
@@ -59,9 +59,10 @@ def _alive(metadata: ClusterMetadata) -> frozenset[int]:
 
 
 def _unclean(metadata: ClusterMetadata, config: BrokerConfig | None, topic: str) -> bool:
-    """Whether a replica out of sync may lead the topic when no other can.
+    """Whether a replica out of sync may lead the topic if no other can.
 
-    Set for all brokers it holds for elections; set for one broker it does not, for none of them is the controller.
+    The topic's own setting counts, else the one for all brokers. One that is set for a single broker does not, because
+    the controller, which is none of them, holds the election.
     """
     if config is None:
         return False
@@ -71,7 +72,7 @@ def _unclean(metadata: ClusterMetadata, config: BrokerConfig | None, topic: str)
 
 
 def min_insync(metadata: ClusterMetadata, config: BrokerConfig | None, topic: str) -> int:
-    """`min.insync.replicas` of a topic; the least, where brokers have been given different ones."""
+    """`min.insync.replicas` of a topic; the least one, if it is set differently for single brokers."""
     if config is None:
         return 1
     key = "min.insync.replicas"
@@ -82,16 +83,16 @@ def min_insync(metadata: ClusterMetadata, config: BrokerConfig | None, topic: st
 
 
 def _without(partition: PartitionInfo, broker_id: int, needed: int) -> PartitionInfo:
-    """The partition with a smaller in-sync set, unless the broker is its last member. Leader and epoch stay."""
+    """The partition without the broker in its in-sync set, unless it is the last member. Leader and epoch stay."""
     if broker_id not in partition.isr or len(partition.isr) == 1:
         return partition
     return with_isr(partition, tuple(replica for replica in partition.isr if replica != broker_id), needed)
 
 
 def _without_torn(partition: PartitionInfo, broker_id: int, needed: int) -> PartitionInfo:
-    """The partition after a broker may have lost the end of its log: it neither is in sync nor may lead.
+    """The partition after a broker may have lost the end of its log: the broker is out of sync and may not lead.
 
-    But for the last of those that may: then its log is the best there is.
+    Unless it is the last one that may lead: then its log is the best there is.
     """
     kept = _without(partition, broker_id, needed)
     elr = tuple(replica for replica in kept.elr if replica != broker_id)
@@ -106,11 +107,11 @@ def _without_torn(partition: PartitionInfo, broker_id: int, needed: int) -> Part
 def broker_registered(
     metadata: ClusterMetadata, broker_id: int, *, intact: bool = True, config: BrokerConfig | None = None
 ) -> list[Record]:
-    """The elections after a broker's new process is in the metadata.
+    """The elections when a broker's new process has been entered in the metadata.
 
-    It leads what nobody leads and it is in sync for, and, at a new epoch, what its predecessor led if nobody saw
-    that one die. Not `intact`, it may have lost the end of its logs: it leaves every in-sync set it is not the last
-    member of, and has to catch up first.
+    It leads partitions without a leader for which it is in sync; and at a new epoch those that its predecessor led, if
+    nobody noticed that one's death. If it is not `intact` it may have lost the end of its logs: it leaves every in-sync
+    set of which it is not the last member, and has to catch up.
     """
     alive = _alive(metadata)
 
@@ -126,7 +127,7 @@ def broker_registered(
 
 
 def broker_lost(metadata: ClusterMetadata, broker_id: int, *, config: BrokerConfig | None = None) -> list[Record]:
-    """A broker has died, left, or not come: others lead what it led, if any in-sync replica lives."""
+    """A broker has died, left, or not come: another replica leads what it led, if one in sync is alive."""
     broker = metadata.brokers.get(broker_id)
     if broker is None:
         return []
@@ -146,7 +147,7 @@ def broker_lost(metadata: ClusterMetadata, broker_id: int, *, config: BrokerConf
 
 
 def all_stopped(metadata: ClusterMetadata) -> list[Record]:
-    """No broker of an earlier run is alive. They stopped together, so the in-sync sets stay what they were."""
+    """No broker of an earlier run is alive. They stopped together, so the in-sync sets stay as they were."""
 
     def change(topic: str, partition: PartitionInfo) -> PartitionInfo:
         if partition.leader == NO_LEADER:
@@ -158,7 +159,7 @@ def all_stopped(metadata: ClusterMetadata) -> list[Record]:
 
 
 def broker_leaving(metadata: ClusterMetadata, broker_id: int, *, config: BrokerConfig | None = None) -> list[Record]:
-    """A broker is about to stop: others lead what it leads, where another one is in sync, and nobody waits for it."""
+    """A broker is about to stop: others that are in sync lead what it leads, and it leaves the in-sync sets."""
     others = _alive(metadata) - {broker_id}
 
     def change(topic: str, partition: PartitionInfo) -> PartitionInfo:
@@ -173,13 +174,16 @@ def broker_leaving(metadata: ClusterMetadata, broker_id: int, *, config: BrokerC
 
 
 def preferred_elected(metadata: ClusterMetadata, *, config: BrokerConfig | None = None) -> list[Record]:
-    """The first replica of each partition leads it, where that one lives and is in sync."""
+    """Make the first replica of each partition its leader, if that one is alive and in sync."""
     alive = _alive(metadata)
     return _changes(metadata, lambda topic, partition: preferred(partition, alive))
 
 
 def leadership_balanced(metadata: ClusterMetadata, percentage: int) -> list[Record]:
-    """What goes back to brokers that do not lead more than `percentage` of the partitions they are preferred for."""
+    """Elections that give leadership back to brokers that lack more than `percentage` of what they should lead.
+
+    A broker should lead the partitions whose first replica it has (Kafka's leader.imbalance.per.broker.percentage).
+    """
     alive = _alive(metadata)
     meant: Counter[int] = Counter()
     elsewhere: Counter[int] = Counter()
@@ -196,7 +200,7 @@ def leadership_balanced(metadata: ClusterMetadata, percentage: int) -> list[Reco
 
 
 def preferred(partition: PartitionInfo, alive: frozenset[int]) -> PartitionInfo:
-    """The partition led by its first replica; unchanged if that one leads already, or cannot."""
+    """The partition with its first replica as leader; unchanged if that one leads already, or cannot."""
     first = partition.replicas[0]
     if partition.leader == first or first not in alive or first not in partition.isr:
         return partition
@@ -204,7 +208,7 @@ def preferred(partition: PartitionInfo, alive: frozenset[int]) -> PartitionInfo:
 
 
 def eligible_forgotten(metadata: ClusterMetadata) -> list[Record]:
-    """`min.insync.replicas` changes: more may commit than those that are eligible to lead have heard of."""
+    """Forget eligible leaders, because a change of `min.insync.replicas` may let records commit that they lack."""
     return _changes(metadata, lambda topic, partition: changed(partition, elr=()) if partition.elr else partition)
 
 
@@ -214,7 +218,7 @@ def eligible_forgotten(metadata: ClusterMetadata) -> list[Record]:
 def alter_partitions(
     metadata: ClusterMetadata, proposed: AlterPartitions, config: BrokerConfig | None = None
 ) -> tuple[AlteredPartitions, list[Record]]:
-    """In-sync sets that leaders propose (KIP-497)."""
+    """Record the in-sync sets that leaders propose, or refuse them (KIP-497)."""
     sender = metadata.brokers.get(proposed.broker_id)
     stale = sender is None or not sender.alive or sender.epoch != proposed.broker_epoch
     results: list[IsrOutcome] = []
@@ -252,10 +256,10 @@ def _recorded(
 
 
 def replica_torn(metadata: ClusterMetadata, torn: ReplicaTorn, config: BrokerConfig | None = None) -> Decision:
-    """A living broker has lost the ends of these logs.
+    """A broker that is alive has lost the ends of these logs.
 
-    Raises ValueError at another epoch than the broker's present one: between its hello and the welcome it does not
-    know that one yet, and has to say this again.
+    Raises ValueError if the broker's epoch is not its present one. Between its hello and the welcome it does not know
+    that yet, and has to repeat the call.
     """
     broker_id, epoch = torn.broker_id, torn.broker_epoch
     sender = metadata.brokers.get(broker_id)
@@ -277,7 +281,7 @@ def replica_torn(metadata: ClusterMetadata, torn: ReplicaTorn, config: BrokerCon
 
 
 def _judge(metadata: ClusterMetadata, partition: PartitionInfo, broker_id: int, asked: ProposedIsr) -> ErrorCode:
-    """Why an in-sync set is not recorded; NONE if it is."""
+    """Why a proposed in-sync set is not recorded; NONE if it is."""
     members = dict(asked.isr)
     if partition.leader != broker_id or partition.leader_epoch != asked.leader_epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
@@ -288,7 +292,7 @@ def _judge(metadata: ClusterMetadata, partition: PartitionInfo, broker_id: int, 
     for member, epoch in members.items():
         broker = metadata.brokers.get(member)
         if member in partition.isr and epoch < 0:
-            continue  # the leader has not met its process yet; had it been replaced, we would have removed it
+            continue  # the leader does not know its epoch; had it another process, we would have removed it
         if broker is None or not broker.alive or broker.epoch != epoch:
             return ErrorCode.INELIGIBLE_REPLICA
     return ErrorCode.NONE

@@ -1,6 +1,6 @@
 """Moving partitions to other brokers (KIP-455) and leadership on demand (KIP-460): what the controller decides.
 
-Rules over the cluster's metadata, as in topics.py: they return results and records, and apply nothing.
+Functions of the cluster's metadata, as in topics.py: they return results and records, and apply nothing.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _row(topic: str, index: int, refusal: RefusedError | None = None) -> Partiti
 
 
 def alter_reassignments(metadata: ClusterMetadata, config: BrokerConfig, asked: AlterReassignments) -> Decision:
-    """Have partitions begin to move, or give their move up, but those that cannot."""
+    """Begin the move of each partition, or end the one under way, or refuse it."""
     results: list[PartitionOutcome] = []
     records: list[Record] = []
     alive = frozenset(broker.id for broker in metadata.alive())
@@ -75,7 +75,7 @@ def _check_target(
         why = f"names unknown broker {unknown[0]}"
     if why is not None:
         raise RefusedError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"replica assignment {list(target)} {why}")
-    factor = len(without(partition.replicas, partition.removing))  # what it is, or is about to be
+    factor = len(without(partition.replicas, partition.removing))  # the present one, or that of the move under way
     if not allow_factor_change and len(target) != factor:
         raise RefusedError(
             ErrorCode.INVALID_REPLICATION_FACTOR, f"{list(target)} changes the replication factor, which is {factor}"
@@ -83,7 +83,7 @@ def _check_target(
 
 
 def _begun(partition: PartitionInfo, target: tuple[int, ...]) -> PartitionInfo:
-    """The partition on its way to `target`; a way it was on before is left."""
+    """The partition with its move to `target` begun. A move that was under way before is given up."""
     original = without(partition.replicas, partition.adding)
     removing = without(original, target)
     replicas = target + removing
@@ -108,7 +108,7 @@ def _cancelled(partition: PartitionInfo, topic: str, index: int, alive: frozense
 
 
 def _check_holders(before: PartitionInfo, after: PartitionInfo, needed: int) -> None:
-    """Raise RefusedError if brokers left out of a move that is given up are needed for what has committed."""
+    """Raise RefusedError if the end of a move would leave out brokers that are needed for what has committed."""
     left = {*before.isr, *before.elr} - {*after.isr, *after.elr}
     if not after.isr or (left and len({*after.isr, *after.elr}) < min(needed, len(after.replicas))):
         raise RefusedError(
@@ -122,7 +122,7 @@ def _check_holders(before: PartitionInfo, after: PartitionInfo, needed: int) -> 
 
 
 def elect_leaders(metadata: ClusterMetadata, config: BrokerConfig, asked: ElectLeaders) -> Decision:
-    """Elect leaders where that is needed and can be."""
+    """Elect a leader for each partition, or refuse it."""
     everything = [(name, i) for name, topic in metadata.topics.items() for i in range(len(topic.partitions))]
     results: list[PartitionOutcome] = []
     records: list[Record] = []

@@ -1,8 +1,8 @@
-"""What the controller decides about topics, brokers and producer ids: rules over the cluster's metadata.
+"""What the controller decides about topics and producer ids, as functions of the cluster's metadata.
 
-Each takes the metadata and a broker's operation (actors.links.operations) and returns its result and the records to
-log. Nothing is applied here; there is no Ray, socket, clock or randomness. Settings of topics and brokers
-are configs.py's, who leads and who is in sync is elections.py's.
+Each takes the metadata and a broker's operation (actors.links.operations) and returns the result and the records to
+log. They apply nothing, and use no Ray, socket, clock or randomness. `OPERATIONS` is the table of all decisions, those
+of the other modules included.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ from placement.metadata import (
 NewId: TypeAlias = Callable[[], bytes]
 
 PRODUCER_ID_BLOCK = 1000
-MAX_NEW_PARTITIONS = 10_000  # of one call: a slip of the finger must not fill the metadata of every broker
+MAX_NEW_PARTITIONS = 10_000  # in one call, so that a mistyped number does not fill the metadata of every broker
 _NO_ID = bytes(16)
 _MIN_INSYNC = "min.insync.replicas"
 
@@ -93,7 +93,7 @@ def operate(
     operation: Operation[Result],
     new_id: NewId,
 ) -> Decision:
-    """One call of a broker. Raises KeyError if there is no such operation."""
+    """Decide one call of a broker. Raises KeyError if there is no such operation."""
     return OPERATIONS[type(operation)](metadata, config, operation, new_id)
 
 
@@ -103,7 +103,7 @@ def operate(
 def create_topics(
     metadata: ClusterMetadata, config: BrokerConfig, asked: CreateTopics, new_id: NewId
 ) -> tuple[CreatedTopics, list[Record]]:
-    """Make topics, but those that cannot be."""
+    """Create each topic, or refuse it."""
     times = Counter(topic.name for topic in asked.topics)
     taken = _Names(metadata)
     results, records = [], []
@@ -127,7 +127,7 @@ def create_topics(
 
 
 class _Names:
-    """The topics there are, as they grow within one call."""
+    """The names of all topics, with those created earlier in the same call."""
 
     def __init__(self, metadata: ClusterMetadata) -> None:
         self._exact = set(metadata.topics)
@@ -187,7 +187,7 @@ def _new_partitions(
 
 
 def _spread(metadata: ClusterMetadata, count: int, factor: int, start: int) -> list[PartitionInfo]:
-    """New partitions over the living brokers."""
+    """New partitions, spread over the brokers that are alive."""
     alive = metadata.alive()
     if factor < 1:
         raise RefusedError(ErrorCode.INVALID_REPLICATION_FACTOR, f"replication factor {factor} must be at least 1")
@@ -204,7 +204,7 @@ def _spread(metadata: ClusterMetadata, count: int, factor: int, start: int) -> l
 def _assigned(
     metadata: ClusterMetadata, given: Sequence[Sequence[int]], factor: int | None = None
 ) -> list[PartitionInfo]:
-    """New partitions where the caller wants them. `factor`: the length each must have, else that of the first."""
+    """New partitions with the replicas the caller wants. `factor`: how many each must have; None: as the first one."""
     if not given:
         raise RefusedError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "the replica assignment names no partition")
     factor = len(given[0]) if factor is None else factor
@@ -220,7 +220,7 @@ def _assigned(
         alive = tuple(broker for broker in replicas if metadata.brokers[broker].alive)
         if not alive:
             raise _bad_assignment(replicas, "names no broker that is alive")
-        # Nothing is written yet, so every living replica has all of it. The dead ones join when they are back.
+        # Nothing has been written yet, so all replicas that are alive are in sync. The others join when they are back.
         made.append(PartitionInfo(alive[0], 0, tuple(replicas), alive))
     return made
 
@@ -253,7 +253,7 @@ def _created(name: str, topic: TopicInfo | None = None, refusal: RefusedError | 
 def create_offsets_topic(
     metadata: ClusterMetadata, config: BrokerConfig, asked: CreateOffsetsTopic, new_id: NewId
 ) -> Decision:
-    """Nothing happens if the topic exists; too few brokers alive is error 38."""
+    """Create `__consumer_offsets` unless it exists. If too few brokers are alive: INVALID_REPLICATION_FACTOR."""
     if OFFSETS_TOPIC in metadata.topics:
         return OffsetsTopicCreated(0, None), []
     topic = NewTopic(
@@ -270,7 +270,7 @@ def create_offsets_topic(
 
 
 def delete_topics(metadata: ClusterMetadata, config: BrokerConfig, asked: DeleteTopics, new_id: NewId) -> Decision:
-    """Delete topics, but those that cannot be."""
+    """Delete each topic, or refuse it."""
     results: list[DeletedTopic] = []
     records: list[Record] = []
     gone: set[str] = set()
@@ -319,7 +319,7 @@ def _deleted(name: str | None, topic_id: bytes, refusal: RefusedError | None = N
 def create_partitions(
     metadata: ClusterMetadata, config: BrokerConfig, asked: CreatePartitions, new_id: NewId
 ) -> Decision:
-    """Give topics more partitions, but those that cannot have them."""
+    """Give each topic more partitions, or refuse it."""
     times = Counter(topic.name for topic in asked.topics)
     results: list[TopicOutcome] = []
     records: list[Record] = []
@@ -385,7 +385,7 @@ def _alter_configs(
 def allocate_producer_ids(
     metadata: ClusterMetadata, config: BrokerConfig, asked: AllocateProducerIds, new_id: NewId
 ) -> tuple[ProducerIds, list[Record]]:
-    """Producer ids nobody else is ever given, once the record is on disk."""
+    """A block of producer ids, which nobody else is ever given once the record is on disk."""
     first = metadata.next_producer_id
     return ProducerIds(first, PRODUCER_ID_BLOCK), [["producer_ids", first + PRODUCER_ID_BLOCK]]
 
