@@ -11,11 +11,13 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import partial
 from typing import Any, Final
 
 from actors.client.config import ADMIN_SETTINGS, CONSUMER_SETTINGS, PRODUCER_SETTINGS, Setting, problem_of
 from actors.errors import CoterieError
+from actors.settings.durations import parse_duration
 from spark_bridge.bounds import EARLIEST, LATEST, Bound, Partition
 
 BATCH_TIMEOUT_MS: Final = 3_600_000
@@ -25,8 +27,6 @@ POLL_TIMEOUT_MS: Final = 120_000
 MAX_TRIGGER_DELAY_MS: Final = 900_000
 
 _ENDS: Final = {"earliest": EARLIEST, "latest": LATEST}
-_DURATION: Final = re.compile(r"(\d+)\s*(us|ms|s|m|min|h|d)?")
-_UNITS: Final = {"us": 0.001, "ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 # Spark refuses these too, or they would mean nothing here; the right way is said instead.
 _REFUSED: Final = {
@@ -232,10 +232,10 @@ def _whole(value: Any) -> int:
 
 def _duration_ms(value: Any) -> int:
     """Spark's "15m", "10s", "500"; a bare number is milliseconds."""
-    match = _DURATION.fullmatch(str(value).strip().lower())
-    if match is None:
-        raise ValueError('must be a time such as "500ms", "10s", "15m"; a bare number is milliseconds')
-    return int(int(match[1]) * _UNITS[match[2] or "ms"])
+    try:
+        return parse_duration(str(value).strip().lower(), bare_unit="ms") // timedelta(milliseconds=1)
+    except ValueError:
+        raise ValueError('must be a time such as "500ms", "10s", "15m"; a bare number is milliseconds') from None
 
 
 def _topics(value: Any) -> tuple[str, ...]:

@@ -13,7 +13,6 @@ Here a stream is described and checked; `query` runs it, `members` holds its pla
 
 from __future__ import annotations
 
-import math
 import re
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,6 +22,7 @@ from actors.client import Admin, Consumer, TopicPartition
 from actors.client.config import consumer_config
 from actors.client.errors import UnknownTopicOrPartitionError
 from actors.members.range_group import RangeMemberSpec, member_settings, topics_begun
+from actors.settings.durations import parse_duration
 from spark_bridge.bounds import resolve
 from spark_bridge.executors import prepare
 from spark_bridge.members import Members, executor_nodes
@@ -34,17 +34,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _SETTLE_S: Final = 60.0
-_INTERVAL: Final = re.compile(r"(?:interval\s+)?(\d+(?:\.\d+)?)\s*(\w+)")
-_SECONDS: Final = {
-    "millisecond": 0.001,
-    "ms": 0.001,
-    "second": 1,
-    "sec": 1,
-    "s": 1,
-    "minute": 60,
-    "min": 60,
-    "hour": 3600,
-}
 
 
 class GroupStream:
@@ -202,9 +191,9 @@ def _partitions(client: Consumer, topic: str) -> list[TopicPartition]:
 
 def _seconds(interval: str) -> float:
     """Spark's "5 seconds", "500 milliseconds", "1 minute"; 0 is as fast as possible."""
-    match = _INTERVAL.fullmatch(str(interval).strip().lower())
-    unit = match[2] if match else ""
-    seconds = _SECONDS.get(unit, _SECONDS.get(unit.removesuffix("s")))
-    if match is None or seconds is None or not math.isfinite(float(match[1])):
-        raise OptionError(f'processing_time={interval!r}: must be a time such as "5 seconds" or "500 milliseconds"')
-    return float(match[1]) * seconds
+    try:
+        return parse_duration(str(interval).strip().lower().removeprefix("interval ").lstrip()).total_seconds()
+    except ValueError:
+        raise OptionError(
+            f'processing_time={interval!r}: must be a time such as "5 seconds" or "500 milliseconds"'
+        ) from None

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from actors.cli.errors import CliError
+from actors.settings import durations
 
 if TYPE_CHECKING:
     from actors.client import TopicPartition
-
-_DURATION: Final = re.compile(
-    r"P(?:(?P<weeks>\d+)W)?(?:(?P<days>\d+)D)?(?:T(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d+)?)S)?)?"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,12 +105,11 @@ def parse_time(text: str) -> int:
 
 
 def parse_duration(text: str) -> int:
-    """Milliseconds of an ISO 8601 duration such as P7DT12H30M. Raises CliError."""
-    match = _DURATION.fullmatch(text)
-    parts = {unit: float(number) for unit, number in match.groupdict().items() if number} if match else {}
-    if not parts or text.endswith("T"):
-        raise CliError(f"{text!r} is not a duration such as P7D, PT12H or P1DT2H30M")
-    return timedelta(**parts) // timedelta(milliseconds=1)
+    """Milliseconds of an ISO 8601 duration such as P7DT12H30M, or of "90m". Raises CliError."""
+    try:
+        return durations.parse_duration(text) // timedelta(milliseconds=1)
+    except ValueError:
+        raise CliError(f"{text!r} is not a duration such as P7D, PT12H, P1DT2H30M or 90m") from None
 
 
 def parse_topics(texts: Iterable[str]) -> dict[str, list[int] | None]:
