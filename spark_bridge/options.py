@@ -6,7 +6,6 @@ Names are case-insensitive, values may be text as Spark has them or Python's own
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -15,9 +14,11 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, Final
 
-from actors.client.config import ADMIN_SETTINGS, CONSUMER_SETTINGS, PRODUCER_SETTINGS, Setting, problem_of
+from actors.client.config import ADMIN_SETTINGS, CONSUMER_SETTINGS, PRODUCER_SETTINGS
 from actors.errors import CoterieError
+from actors.settings import Setting, SettingType
 from actors.settings.durations import parse_duration
+from actors.settings.kinds import did_you_mean
 from spark_bridge.bounds import EARLIEST, LATEST, Bound, Partition
 
 BATCH_TIMEOUT_MS: Final = 3_600_000
@@ -167,10 +168,7 @@ def _client(given: Given, table: Mapping[str, Setting], known: Sequence[str]) ->
             continue
         names = [_WRITTEN.get(each, each) for each in known]
         names += [full for each in table if (full := "kafka." + each.replace("_", ".")) not in _REFUSED]
-        close = {each.lower(): each for each in names}
-        near = difflib.get_close_matches(key, close, n=1)
-        hint = f"; did you mean {close[near[0]]}?" if near else ""
-        raise OptionError(f"{name}={value}: there is no such option{hint}")
+        raise OptionError(f"{name}={value}: there is no such option{did_you_mean(key, names)}")
     return found
 
 
@@ -295,11 +293,11 @@ def _by_partition(value: Any, example: str, low: int) -> dict[Partition, int]:
 
 def _setting(setting: Setting, value: Any) -> Any:
     """A `kafka.*` value as the client's setting has it, within its range."""
-    if setting.kind is int:
+    if setting.whole:
         value = _whole(value)
-    elif setting.kind is bool:
+    elif setting.type is SettingType.BOOLEAN:
         value = _boolean(value)
-    if problem := problem_of(setting, value):
+    if problem := setting.problem(value):
         raise ValueError(problem)
     return value
 

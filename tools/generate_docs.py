@@ -203,7 +203,7 @@ def settings_page() -> str:
         rows = [_broker_row(each) for name, each in SETTINGS.items() if SECTION_OF[name] == section]
         parts += [f"## {section}\n\n{text}\n", _table(("setting", "default", "allowed", "what it does"), rows)]
     rows = [
-        (_code(name), _default(entry.setting), _allowed(entry.setting), _inherits(entry.inherits), entry.setting.doc)
+        (_code(name), _default(entry), _allowed(entry), _inherits(entry.inherits), entry.doc)
         for name, entry in TOPIC_SETTINGS.items()
     ]
     parts += [_TOPICS, _table(("setting", "default", "allowed", "inherits from", "what it does"), rows)]

@@ -2,41 +2,50 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 from actors.client.errors import ConfigurationError
 from actors.client.group.assignors import BUILT_IN, Assignor
 from actors.client.group.member_types import MembershipConfig
 from actors.client.net.network import NetworkSettings, parse_bootstrap
+from actors.settings.kinds import MAX_INT, Setting, SettingType, did_you_mean
 
-_INT_MAX = 2**31 - 1
 _INSTANCE_ID = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """One setting. `kind` is what its value must be; numbers have a range, words a choice. Times are in ms."""
-
-    default: Any
-    kind: Any
-    doc: str
-    low: int | None = None
-    high: int | None = None
-    choices: tuple[Any, ...] = ()
-    check: Callable[[Any], str | None] | None = None
+Settings = Mapping[str, Setting]
 
 
-def _ms(default: int, doc: str, low: int = 0) -> Setting:
-    return Setting(default, int, doc, low, _INT_MAX)
+def _int(name: str, default: int, doc: str, low: int = 0) -> Setting:
+    return Setting(name=name, type=SettingType.INT, default=default, doc=doc, low=low)
 
 
-def _instance_id(value: str | None) -> str | None:
-    if value is None or (_INSTANCE_ID.fullmatch(value) and value not in (".", "..")):
+def _long(name: str, default: int, doc: str, low: int = 0) -> Setting:
+    return Setting(name=name, type=SettingType.LONG, default=default, doc=doc, low=low)
+
+
+def _flag(name: str, default: bool, doc: str) -> Setting:
+    return Setting(name=name, type=SettingType.BOOLEAN, default=default, doc=doc)
+
+
+def _text(name: str, default: str | None, doc: str, **more: Any) -> Setting:
+    """Where the default is None, so may the value be."""
+    return Setting(name=name, type=SettingType.STRING, default=default, doc=doc, nullable=default is None, **more)
+
+
+def _function(name: str, doc: str, check: Callable[[Any], str | None] | None = None) -> Setting:
+    return Setting(name=name, type=SettingType.CLASS, default=None, doc=doc, nullable=True, check=check)
+
+
+def _serde(name: str) -> Setting:
+    return _function(name, "How keys or values become bytes, or are made of them.", check=_converts)
+
+
+def _instance_id(value: str) -> str | None:
+    if _INSTANCE_ID.fullmatch(value) and value not in (".", ".."):
         return None
     return "must be 1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-', and not '.' or '..'"
 
@@ -49,8 +58,8 @@ def _bootstrap(value: Any) -> str | None:
     return None
 
 
-def _callable(value: Any) -> str | None:
-    ok = value is None or callable(value) or hasattr(value, "serialize") or hasattr(value, "deserialize")
+def _converts(value: Any) -> str | None:
+    ok = callable(value) or hasattr(value, "serialize") or hasattr(value, "deserialize")
     return None if ok else "must be a function or have a serialize or deserialize method"
 
 
@@ -63,115 +72,115 @@ def _strategies(value: Any) -> str | None:
     return None
 
 
-_TEXT: tuple[type, ...] = (str, type(None))
-_FUNCTION = Setting(None, object, "How keys or values become bytes, or come out of them", check=_callable)
+def _table(*settings: Setting) -> Settings:
+    return MappingProxyType({setting.name: setting for setting in settings})
 
-_COMMON: dict[str, Setting] = {
-    "bootstrap_servers": Setting(
-        "localhost:9092", (str, list, tuple), "HOST:PORT of some brokers, to find the others", check=_bootstrap
-    ),
-    "client_id": Setting("coterie", str, "A name for logs and quotas"),
-    "request_timeout_ms": _ms(30_000, "How long one request may take"),
-    "default_api_timeout_ms": _ms(60_000, "How long a call without a timeout of its own may take"),
-    "retry_backoff_ms": _ms(100, "Wait before the first repeat; doubles with each"),
-    "retry_backoff_max_ms": _ms(1_000, "The longest wait before a repeat"),
-    "reconnect_backoff_ms": _ms(50, "Wait before the first new connection to a broker; doubles with each"),
-    "reconnect_backoff_max_ms": _ms(1_000, "The longest wait before a new connection"),
-    "socket_connection_setup_timeout_ms": _ms(10_000, "How long connecting may take", 1),
-    "metadata_max_age_ms": _ms(300_000, "Metadata older than this is asked for again"),
-    "allow_auto_create_topics": Setting(True, bool, "Whether asking for a topic may create it"),
-}
 
-CONSUMER_SETTINGS: dict[str, Setting] = _COMMON | {
-    "group_id": Setting(None, _TEXT, "The group; needed to subscribe and to commit"),
-    "group_instance_id": Setting(
-        None, _TEXT, "Makes the member static: a restart within the session moves nothing", check=_instance_id
+# Times are in milliseconds.
+_COMMON: Final = (
+    Setting(
+        name="bootstrap_servers",
+        type=SettingType.LIST,
+        also=(str,),
+        default="localhost:9092",
+        doc="HOST:PORT of some brokers, to find the others.",
+        check=_bootstrap,
     ),
-    "session_timeout_ms": _ms(45_000, "Without a heartbeat for so long, a member is out", 1),
-    "heartbeat_interval_ms": _ms(3_000, "Time between heartbeats", 1),
-    "max_poll_interval_ms": _ms(300_000, "Without a poll for so long, the member leaves", 1),
-    "max_poll_records": Setting(500, int, "Most records of one poll", 1, _INT_MAX),
-    "partition_assignment_strategy": Setting(
-        ("range", "cooperative-sticky"), (list, tuple), "Assignors, the preferred one first", check=_strategies
+    _text("client_id", "coterie", "A name for logs and quotas."),
+    _int("request_timeout_ms", 30_000, "How long one request may take."),
+    _int("default_api_timeout_ms", 60_000, "How long a call without a timeout of its own may take."),
+    _int("retry_backoff_ms", 100, "Wait before the first repeat; doubles with each."),
+    _int("retry_backoff_max_ms", 1_000, "The longest wait before a repeat."),
+    _int("reconnect_backoff_ms", 50, "Wait before the first new connection to a broker; doubles with each."),
+    _int("reconnect_backoff_max_ms", 1_000, "The longest wait before a new connection."),
+    _int("socket_connection_setup_timeout_ms", 10_000, "How long connecting may take.", low=1),
+    _int("metadata_max_age_ms", 300_000, "Metadata older than this is asked for again."),
+    _flag("allow_auto_create_topics", True, "Whether asking for a topic may create it."),
+)
+
+CONSUMER_SETTINGS: Final = _table(
+    *_COMMON,
+    _text("group_id", None, "The group; needed to subscribe and to commit."),
+    _text(
+        "group_instance_id",
+        None,
+        "Makes the member static (KIP-345): a restart within the session timeout moves no partition.",
+        check=_instance_id,
     ),
-    "enable_auto_commit": Setting(True, bool, "Commit what poll returned, now and then"),
-    "auto_commit_interval_ms": _ms(5_000, "Time between such commits"),
-    "auto_offset_reset": Setting(
-        "latest", str, "Where to begin without a committed offset", choices=("latest", "earliest", "none")
+    _int("session_timeout_ms", 45_000, "A member that sends no heartbeat for this long is expelled.", low=1),
+    _int("heartbeat_interval_ms", 3_000, "Time between heartbeats.", low=1),
+    _int("max_poll_interval_ms", 300_000, "A member that does not poll for this long leaves the group.", low=1),
+    _int("max_poll_records", 500, "Most records of one poll.", low=1),
+    Setting(
+        name="partition_assignment_strategy",
+        type=SettingType.LIST,
+        default=("range", "cooperative-sticky"),
+        doc="Assignors, the preferred one first.",
+        check=_strategies,
     ),
-    "client_rack": Setting("", str, "Where this client is, for rack-aware assignment"),
-    "isolation_level": Setting(
+    _flag("enable_auto_commit", True, "Whether polls commit what earlier polls returned."),
+    _int("auto_commit_interval_ms", 5_000, "Time between such commits."),
+    _text(
+        "auto_offset_reset",
+        "latest",
+        "Where to begin without a committed offset.",
+        choices=("latest", "earliest", "none"),
+    ),
+    _text("client_rack", "", "The rack this client is in, for rack-aware assignment."),
+    _text(
+        "isolation_level",
         "read_uncommitted",
-        str,
-        "Whether records of open transactions are returned",
+        "Whether records of open transactions are returned.",
         choices=("read_uncommitted", "read_committed"),
     ),
-    "exclude_internal_topics": Setting(True, bool, "Whether a pattern leaves internal topics out"),
-    "fetch_min_bytes": Setting(1, int, "A fetch waits for so much", 0, _INT_MAX),
-    "fetch_max_bytes": Setting(52_428_800, int, "Most bytes of one fetch, and of all that is fetched ahead", 1),
-    "fetch_max_wait_ms": _ms(500, "How long a fetch waits for fetch_min_bytes"),
-    "max_partition_fetch_bytes": Setting(1_048_576, int, "Most bytes of one partition in one fetch", 1, _INT_MAX),
-    "check_crcs": Setting(True, bool, "Whether checksums of records are verified"),
-    "key_deserializer": _FUNCTION,
-    "value_deserializer": _FUNCTION,
-    "group_protocol": Setting("classic", str, "Which group protocol to speak", choices=("classic",)),
-}
+    _flag("exclude_internal_topics", True, "Whether a pattern leaves internal topics out."),
+    _int("fetch_min_bytes", 1, "How many bytes a broker waits for before it answers a fetch."),
+    _long("fetch_max_bytes", 52_428_800, "Most bytes of one fetch, and of all that is fetched ahead.", low=1),
+    _int("fetch_max_wait_ms", 500, "How long a broker waits for fetch_min_bytes."),
+    _int("max_partition_fetch_bytes", 1_048_576, "Most bytes of one partition in one fetch.", low=1),
+    _flag("check_crcs", True, "Whether checksums of records are verified."),
+    _serde("key_deserializer"),
+    _serde("value_deserializer"),
+    _text("group_protocol", "classic", "Which group protocol to speak.", choices=("classic",)),
+)
 
-PRODUCER_SETTINGS: dict[str, Setting] = _COMMON | {
-    "acks": Setting("all", (int, str), "Who must have a record: 0 nobody, 1 the leader, all the in-sync replicas"),
-    "linger_ms": _ms(0, "Wait so long for a batch to fill"),
-    "batch_size": Setting(16_384, int, "Most bytes of one batch before compression", 1, _INT_MAX),
-    "compression_type": Setting(
-        None, _TEXT, "How batches are compressed", choices=(None, "none", "gzip", "snappy", "lz4", "zstd")
+PRODUCER_SETTINGS: Final = _table(
+    *_COMMON,
+    _text("acks", "all", "Who must have a record: 0 nobody, 1 the leader, all the in-sync replicas.", also=(int,)),
+    _int("linger_ms", 0, "How long a batch waits for more records."),
+    _int("batch_size", 16_384, "Most bytes of one batch before compression.", low=1),
+    _text(
+        "compression_type",
+        None,
+        "How batches are compressed.",
+        choices=("none", "gzip", "snappy", "lz4", "zstd"),
     ),
-    "enable_idempotence": Setting(True, bool, "Whether a repeat can never write a record twice"),
-    "retries": Setting(_INT_MAX, int, "Most repeats of a batch within delivery_timeout_ms", 0, _INT_MAX),
-    "delivery_timeout_ms": _ms(120_000, "From send to success or failure", 1),
-    "max_in_flight_requests_per_connection": Setting(5, int, "Requests on their way to one broker", 1, _INT_MAX),
-    "buffer_memory": Setting(33_554_432, int, "Bytes of records waiting to be sent", 1),
-    "metadata_max_idle_ms": _ms(300_000, "Without a send for so long, a topic's metadata is not kept any more", 5_000),
-    "max_block_ms": _ms(60_000, "How long send may wait for metadata or room in the buffer"),
-    "max_request_size": Setting(1_048_576, int, "Most bytes of one record and of one request", 1, _INT_MAX),
-    "partitioner": Setting(None, object, "partitioner(key_bytes, all_partitions, available) -> partition"),
-    "key_serializer": _FUNCTION,
-    "value_serializer": _FUNCTION,
-}
+    _flag("enable_idempotence", True, "Whether a repeat can never write a record twice."),
+    _int("retries", MAX_INT, "Most repeats of a batch within delivery_timeout_ms."),
+    _int("delivery_timeout_ms", 120_000, "The longest time from send to success or failure.", low=1),
+    _int("max_in_flight_requests_per_connection", 5, "Most requests on their way to one broker.", low=1),
+    _long("buffer_memory", 33_554_432, "Most bytes of records that wait to be sent.", low=1),
+    _int("metadata_max_idle_ms", 300_000, "A topic's metadata is forgotten this long after its last send.", low=5_000),
+    _int("max_block_ms", 60_000, "How long send may wait for metadata or room in the buffer."),
+    _int("max_request_size", 1_048_576, "Most bytes of one record and of one request.", low=1),
+    _function("partitioner", "partitioner(key_bytes, all_partitions, available) -> partition."),
+    _serde("key_serializer"),
+    _serde("value_serializer"),
+)
 
-ADMIN_SETTINGS: dict[str, Setting] = dict(_COMMON)
+ADMIN_SETTINGS: Final = _table(*_COMMON)
 
 
-def resolve(table: Mapping[str, Setting], given: Mapping[str, Any]) -> dict[str, Any]:
+def resolve(table: Settings, given: Mapping[str, Any]) -> dict[str, Any]:
     """All settings with their values. Raises ConfigurationError naming the setting, the value and what is wrong."""
     for name in given:
         if name not in table:
-            raise ConfigurationError(_unknown(name, table))
+            raise ConfigurationError(f"unknown setting {name!r}{did_you_mean(name.replace('.', '_'), table)}")
     values = {name: given.get(name, setting.default) for name, setting in table.items()}
     for name, value in values.items():
-        problem = problem_of(table[name], value)
-        if problem:
+        if problem := table[name].problem(value):
             raise ConfigurationError(f"{name}={value!r}: {problem}")
     return values
-
-
-def _unknown(name: str, table: Mapping[str, Setting]) -> str:
-    close = difflib.get_close_matches(name.replace(".", "_"), table, n=1)
-    return f"unknown setting {name!r}" + (f"; did you mean {close[0]!r}?" if close else "")
-
-
-def problem_of(setting: Setting, value: Any) -> str | None:
-    """What is wrong with a value of this setting, in words; None if it will do."""
-    if setting.choices:
-        if value not in setting.choices:
-            return f"must be one of {', '.join(map(str, setting.choices))}"
-        return None
-    if not isinstance(value, setting.kind) or (isinstance(value, bool) and setting.kind is int):
-        kinds = setting.kind if isinstance(setting.kind, tuple) else (setting.kind,)
-        return f"must be {' or '.join('None' if k is type(None) else k.__name__ for k in kinds)}"
-    if setting.low is not None and value < setting.low:
-        return f"must be at least {setting.low}"
-    if setting.high is not None and value > setting.high:
-        return f"must be at most {setting.high}"
-    return setting.check(value) if setting.check else None
 
 
 def consumer_config(given: Mapping[str, Any]) -> dict[str, Any]:

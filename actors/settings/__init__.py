@@ -31,7 +31,7 @@ from actors.settings.known import (
     topic_setting,
 )
 from actors.settings.properties import parse_properties
-from actors.settings.topic import TOPIC_SETTINGS, TopicSetting
+from actors.settings.topic import TOPIC_SETTINGS
 
 __all__ = [
     "PLAINTEXT",
@@ -46,7 +46,6 @@ __all__ = [
     "SettingType",
     "Source",
     "Synonym",
-    "TopicSetting",
     "Value",
     "accepted_settings",
     "accepted_topic_settings",

@@ -66,31 +66,31 @@ def topic_value(name: str, own: Mapping[str, str], broker: BrokerConfig) -> Any:
 
     `own` are the topic's settings as text, already checked. Raises SettingError for a name that does not exist.
     """
-    entry = topic_setting(name)
+    setting = topic_setting(name)
     if name in own:
-        return entry.setting.parse(own[name])
-    for inherited in entry.inherits:
+        return setting.parse(own[name])
+    for inherited in setting.inherits:
         value: Value = broker[inherited.name]
         if value is not None:
             return inherited.scale(value)
-    return entry.setting.default
+    return setting.default
 
 
 def topic_configs(own: Mapping[str, str], broker: BrokerConfig) -> dict[str, str]:
     """Every topic setting of one topic as it holds, as text: what a log is opened with."""
-    values = {name: entry.setting.format(topic_value(name, own, broker)) for name, entry in TOPIC_SETTINGS.items()}
+    values = {name: setting.format(topic_value(name, own, broker)) for name, setting in TOPIC_SETTINGS.items()}
     return {name: value for name, value in values.items() if value is not None}
 
 
 def topic_config_names(own: Mapping[str, str]) -> tuple[str, ...]:
     """The topic settings DescribeConfigs tells of: all but Kafka's internal ones, of which only those that are set."""
-    accepted = (name for name, entry in accepted_topic_settings().items() if not entry.setting.internal)
+    accepted = (name for name, setting in accepted_topic_settings().items() if not setting.internal)
     return tuple(dict.fromkeys((*TOPIC_SETTINGS, *accepted, *own)))
 
 
 def topic_config_value(name: str, own: Mapping[str, str], broker: BrokerConfig) -> ConfigValue:
     """A topic setting for DescribeConfigs. Raises SettingError for a name that does not exist."""
-    setting = topic_setting(name).setting
+    setting = topic_setting(name)
     synonyms = topic_config_synonyms(name, own, broker)
     text = setting.format(topic_value(name, own, broker))
     return _described(setting, text, synonyms[0].source, synonyms, read_only=False)
@@ -98,18 +98,18 @@ def topic_config_value(name: str, own: Mapping[str, str], broker: BrokerConfig) 
 
 def topic_config_synonyms(name: str, own: Mapping[str, str], broker: BrokerConfig) -> tuple[Synonym, ...]:
     """Everywhere a topic setting has a value, each in the unit of its own name, the one that holds first."""
-    entry = topic_setting(name)
+    setting = topic_setting(name)
     found = []
     if name in own:
-        text = entry.setting.format(entry.setting.parse(own[name]))
+        text = setting.format(setting.parse(own[name]))
         found.append(Synonym(name, text, Source.DYNAMIC_TOPIC_CONFIG))
-    for inherited in entry.inherits:
+    for inherited in setting.inherits:
         value = broker[inherited.name]
         if value is not None:
             text = broker_setting(inherited.name).format(value)
             found.append(Synonym(inherited.name, text, _source(inherited.name, broker)))
     if not found:
-        found.append(Synonym(name, entry.setting.format(entry.setting.default), Source.DEFAULT_CONFIG))
+        found.append(Synonym(name, setting.format(setting.default), Source.DEFAULT_CONFIG))
     return tuple(found)
 
 

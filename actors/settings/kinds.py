@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import IntEnum
@@ -15,6 +15,7 @@ MAX_SHORT: Final = 2**15 - 1
 MAX_INT: Final = 2**31 - 1
 MAX_LONG: Final = 2**63 - 1
 
+PythonTypes = tuple[type, ...]
 Value = bool | int | float | str | tuple[str, ...] | None
 
 
@@ -47,14 +48,44 @@ _WIDEST: Final = {
     SettingType.DOUBLE: sys.float_info.max,
 }
 _TEXTS: Final = (SettingType.STRING, SettingType.CLASS, SettingType.PASSWORD)
+_WHOLE: Final = (SettingType.INT, SettingType.SHORT, SettingType.LONG)
+_NUMBERS: Final = (*_WHOLE, SettingType.DOUBLE)
+_PYTHON_TYPES: Final[dict[SettingType, PythonTypes]] = {
+    SettingType.BOOLEAN: (bool,),
+    SettingType.DOUBLE: (int, float),
+    SettingType.LIST: (list, tuple),
+    SettingType.CLASS: (object,),
+    **dict.fromkeys(_WHOLE, (int,)),
+    **dict.fromkeys((SettingType.STRING, SettingType.PASSWORD), (str,)),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Inherited:
+    """A broker setting a topic setting falls back to, and the factor between their units.
+
+    `negative_is_no_limit`: any negative number stands for -1, in every unit.
+    """
+
+    name: str
+    factor: int = 1
+    negative_is_no_limit: bool = True
+
+    def scale(self, value: Value) -> Value:
+        """The broker's value in the topic's unit."""
+        if not isinstance(value, int) or isinstance(value, bool):
+            return value
+        return -1 if value < 0 and self.negative_is_no_limit else value * self.factor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """One setting. `low` and `high` bound numbers, `choices` strings and each item of a list.
+    """One setting of a broker, a topic or a client. A broker's and a topic's value is text; a client's is an object.
 
-    `nullable`: unset is a value of its own (None). `dynamic`: can change while the broker runs.
-    `internal`: described only where it is set. `check` returns what is wrong with a value of the right type, or None.
+    `low` and `high` bound numbers, `choices` strings and each item of a list. `nullable`: unset is a value of its own
+    (None). `dynamic`: can change while the broker runs. `internal`: described only where it is set. `inherits`: the
+    broker settings a topic setting falls back to; the first that has a value wins. `also`: Python types that a client
+    takes beside its type's own. `check` returns what is wrong with a value of the right type, or None.
     """
 
     name: str
@@ -67,6 +98,8 @@ class Setting:
     nullable: bool = False
     dynamic: bool = False
     internal: bool = False
+    inherits: tuple[Inherited, ...] = ()
+    also: PythonTypes = ()
     check: Callable[[Any], str | None] | None = None
 
     def parse(self, text: str) -> Value:
@@ -84,6 +117,16 @@ class Setting:
         if wrong:
             raise SettingError(self.name, f"invalid value {text!r} for {self.name}: {wrong}")
         return value
+
+    def problem(self, value: Any) -> str | None:
+        """What is wrong with an object given as the value, in words: "must be ..."; None if it will do."""
+        if value is None and self.nullable:
+            return None
+        if not self._is_of_type(value):
+            return f"must be {self._types}"
+        if not self._allows(value):
+            return f"must be {self._nearest(value) if self.type in _NUMBERS else self.allowed}"
+        return self.check(value) if self.check else None
 
     def format(self, value: Value) -> str | None:
         """A value as Kafka writes it: what DescribeConfigs answers and `parse` reads back."""
@@ -113,29 +156,51 @@ class Setting:
         low, high = self._bounds()
         return f"{kind} from {low} to {high}"
 
+    @property
+    def whole(self) -> bool:
+        """Whether its values are integers."""
+        return self.type in _WHOLE
+
+    @property
+    def _types(self) -> str:
+        if self.type is not SettingType.LIST and not self.also:
+            return self.allowed
+        return " or ".join(each.__name__ for each in (*_PYTHON_TYPES[self.type], *self.also))
+
+    def _is_of_type(self, value: object) -> bool:
+        types = (*_PYTHON_TYPES[self.type], *self.also)
+        return isinstance(value, types) and not (isinstance(value, bool) and self.type in _NUMBERS)
+
     def _bounds(self) -> tuple[float, float]:
         widest = _WIDEST[self.type]
         low = -widest - 1 if self.low is None else self.low
         return low, widest if self.high is None else self.high
 
-    def _allows(self, value: Value) -> bool:
-        if isinstance(value, tuple):
-            return all(item in self.choices for item in value) if self.choices else True
-        if isinstance(value, str):
-            return not self.choices or value in self.choices
-        if isinstance(value, bool) or value is None:
-            return True
+    def _nearest(self, value: float) -> str:
         low, high = self._bounds()
-        return low <= value <= high
+        return f"at least {low}" if value < low else f"at most {high}"
+
+    def _allows(self, value: Any) -> bool:
+        if self.type in _NUMBERS:
+            low, high = self._bounds()
+            return bool(low <= value <= high)
+        items = value if isinstance(value, list | tuple) else (value,)
+        return not self.choices or all(item in self.choices for item in items)
 
     def _error(self, text: str) -> SettingError:
         return SettingError(self.name, f"invalid value {text!r} for {self.name}: must be {self.allowed}")
 
 
-def unknown_setting(name: str, known: list[str], what: str = "setting") -> SettingError:
+def unknown_setting(name: str, known: Iterable[str], what: str = "setting") -> SettingError:
     """The error for a name nobody knows, with the likeliest name that was meant."""
-    close = get_close_matches(name, known, n=1, cutoff=0.75)
-    return SettingError(name, f"unknown {what} {name!r}" + (f"; did you mean {close[0]}?" if close else ""))
+    return SettingError(name, f"unknown {what} {name!r}{did_you_mean(name, known)}")
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The end of an error's text: "; did you mean X?" with the known name most like this one, or nothing."""
+    written = {each.lower(): each for each in known}
+    close = get_close_matches(name.lower(), written, n=1)
+    return f"; did you mean {written[close[0]]}?" if close else ""
 
 
 def _read_bool(text: str) -> bool:

@@ -16,8 +16,8 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from actors.settings.broker import SETTINGS
-from actors.settings.kinds import Setting, SettingType, Value, unknown_setting
-from actors.settings.topic import TOPIC_SETTINGS, Inherited, TopicSetting
+from actors.settings.kinds import Inherited, Setting, SettingType, Value, unknown_setting
+from actors.settings.topic import TOPIC_SETTINGS
 
 WITHOUT_EFFECT: Final = "Accepted as Kafka accepts it, without effect."
 _FILE: Final = Path(__file__).with_name("kafka_keys.json")
@@ -74,7 +74,7 @@ def accepted_settings() -> Mapping[str, Setting]:
 
 
 @cache
-def accepted_topic_settings() -> Mapping[str, TopicSetting]:
+def accepted_topic_settings() -> Mapping[str, Setting]:
     """Kafka's topic settings that have no effect here."""
     keys = _kafka_keys()["topic"]
     return MappingProxyType(
@@ -82,9 +82,9 @@ def accepted_topic_settings() -> Mapping[str, TopicSetting]:
     )
 
 
-def _topic_setting(name: str, key: Mapping[str, Any]) -> TopicSetting:
+def _topic_setting(name: str, key: Mapping[str, Any]) -> Setting:
     inherits = (Inherited(broker, negative_is_no_limit=False) for broker in key.get("inherits", ()))
-    return TopicSetting(replace(_setting(name, key), dynamic=True), tuple(inherits))
+    return replace(_setting(name, key), dynamic=True, inherits=tuple(inherits))
 
 
 @cache
@@ -119,7 +119,7 @@ def _named_by_form(name: str) -> Setting | None:
     return None
 
 
-def topic_setting(name: str) -> TopicSetting:
+def topic_setting(name: str) -> Setting:
     """A topic setting, with or without effect. Raises SettingError for a name Kafka does not know either."""
     found = TOPIC_SETTINGS.get(name) or accepted_topic_settings().get(name)
     if found is None:
@@ -129,5 +129,5 @@ def topic_setting(name: str) -> TopicSetting:
 
 def parse_topic_configs(configs: Mapping[str, str | None]) -> dict[str, Value]:
     """A topic's own settings, typed. None stands for "not set" and is left out. Raises SettingError."""
-    settings = {name: topic_setting(name).setting for name in configs}
+    settings = {name: topic_setting(name) for name in configs}
     return {name: settings[name].parse(text) for name, text in configs.items() if text is not None}

@@ -3,48 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
 from actors.settings.broker import SETTINGS
-from actors.settings.kinds import MAX_LONG, Setting, Value
+from actors.settings.kinds import MAX_LONG, Inherited, Setting
 
 _MINUTE_MS: Final = 60_000
 _HOUR_MS: Final = 3_600_000
 
 
-@dataclass(frozen=True, slots=True)
-class Inherited:
-    """A broker setting a topic setting falls back to, and the factor between their units.
-
-    `negative_is_no_limit`: any negative number stands for -1, in every unit.
-    """
-
-    name: str
-    factor: int = 1
-    negative_is_no_limit: bool = True
-
-    def scale(self, value: Value) -> Value:
-        """The broker's value in the topic's unit."""
-        if not isinstance(value, int) or isinstance(value, bool):
-            return value
-        return -1 if value < 0 and self.negative_is_no_limit else value * self.factor
-
-
-@dataclass(frozen=True, slots=True)
-class TopicSetting:
-    """A topic setting; `inherits` lists the broker settings it falls back to, the first that has a value winning."""
-
-    setting: Setting
-    inherits: tuple[Inherited, ...]
-
-
-def _like(name: str, broker: str, *more: Inherited, **changes: object) -> TopicSetting:
+def _like(name: str, broker: str, *more: Inherited, **changes: object) -> Setting:
     """A topic setting with the type, range and meaning of a broker setting."""
     source = SETTINGS[broker]
-    fields: dict[str, object] = {"name": name, "nullable": False, "dynamic": True, **changes}
-    return TopicSetting(replace(source, **fields), (Inherited(broker), *more))  # type: ignore[arg-type]
+    inherits = (Inherited(broker), *more)
+    fields: dict[str, object] = {"name": name, "nullable": False, "dynamic": True, "inherits": inherits, **changes}
+    return replace(source, **fields)  # type: ignore[arg-type]
 
 
 _ALL: Final = (
@@ -89,4 +64,4 @@ _ALL: Final = (
     ),
     _like("unclean.leader.election.enable", "unclean.leader.election.enable"),
 )
-TOPIC_SETTINGS: Final[Mapping[str, TopicSetting]] = MappingProxyType({each.setting.name: each for each in _ALL})
+TOPIC_SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType({each.name: each for each in _ALL})

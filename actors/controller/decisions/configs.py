@@ -108,7 +108,7 @@ def _change_topic(metadata: ClusterMetadata, config: BrokerConfig, resource: Cha
     def value_of(key: str) -> Any:
         return topic_value(key, present, config)
 
-    changed = _changed(present, resource, lambda key: topic_setting(key).setting, value_of)
+    changed = _changed(present, resource, topic_setting, value_of)
     check_topic_configs(name, changed)
     return ["topic_configs", name, changed]
 

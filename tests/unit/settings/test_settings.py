@@ -220,7 +220,7 @@ def test_dynamic_change_of_what_cannot_change_is_rejected(name: str, words: str)
 
 
 def test_every_default_is_within_its_own_range() -> None:
-    for setting in [*SETTINGS.values(), *(entry.setting for entry in TOPIC_SETTINGS.values())]:
+    for setting in [*SETTINGS.values(), *TOPIC_SETTINGS.values()]:
         text = setting.format(setting.default)
         assert setting.parse(text or "") == setting.default, setting.name
 
@@ -236,7 +236,7 @@ def test_every_setting_says_what_it_does_in_a_known_section() -> None:
 
 def test_topic_defaults_follow_the_brokers_settings() -> None:
     for name, entry in TOPIC_SETTINGS.items():
-        assert topic_value(name, {}, BrokerConfig.from_mapping({})) == entry.setting.default, name
+        assert topic_value(name, {}, BrokerConfig.from_mapping({})) == entry.default, name
 
 
 @pytest.mark.parametrize(
@@ -320,5 +320,5 @@ def test_offsets_topic_is_compacted_with_its_own_segment_size() -> None:
 
 def test_the_logs_own_defaults_are_those_of_the_table() -> None:
     for name, text in LogConfig().to_configs().items():
-        setting = TOPIC_SETTINGS[name].setting if name in TOPIC_SETTINGS else SETTINGS[name]
+        setting = TOPIC_SETTINGS[name] if name in TOPIC_SETTINGS else SETTINGS[name]
         assert text == setting.format(setting.default), name
