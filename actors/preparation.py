@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import os
 import secrets
@@ -16,6 +15,7 @@ from pathlib import Path
 
 from actors.broker.listening import taken
 from actors.controller.actor import Listeners
+from actors.log.folder_lock import LOCK_NAME, is_locked
 from actors.runtime.ray_runtime import ClusterError, write_private
 from actors.settings import SETTINGS, BrokerConfig, broker_setting
 
@@ -92,13 +92,7 @@ def _port_taken(host: str, port: int) -> OSError | None:
 
 def _is_held(folder: Path) -> bool:
     """Whether some process has a directory of this cluster locked."""
-    for path in folder.glob("*/.lock"):
-        with path.open() as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except OSError:
-                return True
-    return False
+    return any(is_locked(path.parent) for path in folder.glob(f"*/{LOCK_NAME}"))
 
 
 def prepare_folder(folder: Path) -> None:

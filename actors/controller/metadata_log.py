@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
 import struct
-import time
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +13,12 @@ from crc32c import crc32c
 
 from actors.errors import CoterieError
 from actors.log.files import FileWriter, fsync_directory
+from actors.log.folder_lock import LOCK_NAME, FolderInUseError, FolderLock
 from placement.metadata import ClusterMetadata
 
 log = logging.getLogger(__name__)
 
 _HEAD = struct.Struct(">II")
-_LOCK_POLL_SECONDS = 0.05
 FORMAT_VERSION = 1
 
 
@@ -33,8 +31,8 @@ class MetadataLog:
 
     If a record before the end is damaged, opening raises MetadataLogError: brokers know of the records after it.
 
-    One process has the log at a time. Opening waits up to `lock_timeout_s` for another one that is ending. After `snapshot_every`
-    records it is long.
+    One process has the log at a time. Opening waits up to `lock_timeout_s` for another one that is ending.
+    It is long after `snapshot_every` records.
     """
 
     def __init__(self, path: Path, lock_timeout_s: float = 10.0, snapshot_every: int = 10_000) -> None:
@@ -42,11 +40,11 @@ class MetadataLog:
         self._snapshot_every = snapshot_every
         self.metadata = ClusterMetadata()
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._lock = _lock(path.parent, lock_timeout_s)
+        self._lock = _locked(path.parent, lock_timeout_s)
         try:
             whole = self._replay()
         except BaseException:
-            os.close(self._lock)
+            self._lock.release()
             raise
         self._file = open(path, "r+b" if path.exists() else "w+b", buffering=0)  # noqa: SIM115 - lives as long as we do
         self._file.truncate(whole)
@@ -141,28 +139,17 @@ class MetadataLog:
     def close(self) -> None:
         """Close the file and give the lock back. May be called twice."""
         self._file.close()
-        if self._lock >= 0:
-            os.close(self._lock)
-            self._lock = -1
+        self._lock.release()
 
 
-def _lock(folder: Path, timeout_s: float) -> int:
-    """A file descriptor that holds the folder's lock. The lock ends with its process."""
-    descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    deadline = time.monotonic() + timeout_s
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() >= deadline:
-                os.close(descriptor)
-                raise MetadataLogError(
-                    f"data directory {folder.parent} is in use: another controller holds {folder / '.lock'}; "
-                    "stop that cluster, or choose another --data-dir"
-                ) from None
-            time.sleep(_LOCK_POLL_SECONDS)
-        else:
-            return descriptor
+def _locked(folder: Path, timeout_s: float) -> FolderLock:
+    try:
+        return FolderLock(folder, timeout_s)
+    except FolderInUseError:
+        raise MetadataLogError(
+            f"data directory {folder.parent} is in use: another controller holds {folder / LOCK_NAME}; "
+            "stop that cluster, or choose another --data-dir"
+        ) from None
 
 
 def _frame(record: list[Any]) -> bytes:

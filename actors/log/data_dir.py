@@ -1,6 +1,6 @@
 """A broker's data directory: its lock, its identity, and the logs of its partitions in one folder each.
 
-    DATA_DIR/.lock               flock'd by the owning process
+    DATA_DIR/.lock               held by the owning process; its pid
     DATA_DIR/meta.properties     which cluster and broker the directory belongs to
     DATA_DIR/.clean_shutdown     there only if the last owner closed everything
     DATA_DIR/.boot               during which boot of the machine the last owner ran
@@ -11,12 +11,9 @@ Which partitions there should be, and who leads them, is known to the controller
 
 import base64
 import contextlib
-import fcntl
 import logging
-import os
 import re
 import shutil
-import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -25,11 +22,11 @@ from typing import Final
 from actors.log.config import LogConfig
 from actors.log.errors import DataDirError, LogError
 from actors.log.files import FileWriter, fsync_directory, write_atomically
+from actors.log.folder_lock import LOCK_NAME, FolderInUseError, FolderLock
 from actors.log.partition_log import PartitionLog
 
 logger = logging.getLogger(__name__)
 
-LOCK_NAME: Final = ".lock"
 META_NAME: Final = "meta.properties"
 CLEAN_NAME: Final = ".clean_shutdown"
 BOOT_NAME: Final = ".boot"
@@ -40,7 +37,6 @@ META_VERSION: Final = 1
 PARTITION_META_VERSION: Final = 0
 NO_TOPIC_ID: Final = bytes(16)
 
-_LOCK_POLL_S: Final = 0.05
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 _FOLDER: Final = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<partition>\d{1,10})")
 
@@ -50,7 +46,7 @@ TopicPartition = tuple[str, int]
 class DataDir:
     """An open, locked data directory. `logs` holds what has been loaded or created."""
 
-    def __init__(self, path: Path, lock_fd: int, was_clean: bool) -> None:
+    def __init__(self, path: Path, lock: FolderLock, was_clean: bool) -> None:
         self.path = path
         self.was_clean = was_clean
         """Whether the last owner closed everything. If not, what was not flushed has to be checked."""
@@ -60,7 +56,7 @@ class DataDir:
         self.topic_ids: dict[TopicPartition, bytes] = {}
         self.not_opened: set[TopicPartition] = set()
         """The logs that could not be opened when that was last tried."""
-        self._lock_fd = lock_fd
+        self._lock = lock
 
     def note_boot(self) -> None:
         """Note the machine's present boot. To be called when the controller knows what may have been lost before it."""
@@ -78,12 +74,12 @@ class DataDir:
         path = Path(path)
         try:
             path.mkdir(parents=True, exist_ok=True)
-            lock_fd = _locked(path, lock_timeout_s)
+            lock = _locked(path, lock_timeout_s)
             try:
                 _check_identity(path, cluster_id, broker_id)
-                return cls(path, lock_fd, _take_clean_marker(path))
+                return cls(path, lock, _take_clean_marker(path))
             except BaseException:
-                os.close(lock_fd)
+                lock.release()
                 raise
         except OSError as error:
             raise DataDirError(f"data directory {path} cannot be used: {error}") from error
@@ -222,9 +218,7 @@ class DataDir:
         for log in self.logs.values():
             log.abandon()
         self.logs.clear()
-        if self._lock_fd >= 0:
-            os.close(self._lock_fd)
-            self._lock_fd = -1
+        self._lock.release()
 
 
 def remove_folder(path: Path) -> None:
@@ -238,25 +232,14 @@ def remove_folders(paths: Iterable[Path]) -> None:
         remove_folder(path)
 
 
-def _locked(path: Path, timeout_s: float) -> int:
-    fd = os.open(path / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    deadline = time.monotonic() + timeout_s
-    while True:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            break
-        except BlockingIOError:
-            if time.monotonic() >= deadline:
-                owner = os.pread(fd, 32, 0).decode(errors="replace").strip() or "unknown"
-                os.close(fd)
-                raise DataDirError(
-                    f"data directory {path} is in use by another process (pid {owner}):"
-                    f" {LOCK_NAME} stayed locked for {timeout_s:g} s"
-                ) from None
-            time.sleep(_LOCK_POLL_S)
-    os.ftruncate(fd, 0)
-    os.pwrite(fd, str(os.getpid()).encode(), 0)
-    return fd
+def _locked(path: Path, timeout_s: float) -> FolderLock:
+    try:
+        return FolderLock(path, timeout_s)
+    except FolderInUseError as error:
+        raise DataDirError(
+            f"data directory {path} is in use by another process (pid {error.owner}):"
+            f" {LOCK_NAME} stayed locked for {timeout_s:g} s"
+        ) from None
 
 
 def _check_identity(path: Path, cluster_id: str, broker_id: int) -> None:

@@ -147,13 +147,7 @@ def environment_of(process: Process) -> Environment:
 
 _CLOCK, _IDS = Clock(), Ids()
 _EXCHANGED: list[tuple[Any, str, Any]] = [
-    *(
-        (module, "time", _CLOCK)
-        for module in (
-            actors.client.net.network,
-            actors.log.data_dir,
-        )
-    ),
+    *((module, "time", _CLOCK) for module in (actors.client.net.network,)),
     (actors.log.data_dir, "uuid", _IDS),
     (actors.client.net.network, "random", Chance()),
     (actors.log.data_dir, "_BOOT_ID", BootId()),
