@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import click
 
-from actors.cli.cluster_commands import DEFAULT_DATA_DIR, name_option, ray_address_option
+from actors.cli.cluster_commands import data_dir_option, name_option, ray_address_option
 from actors.cli.options import F
 from actors.cli.output import plural, working
 
 
 def _which(command: F) -> F:
-    data_dir = click.option(
-        "--data-dir",
-        type=click.Path(file_okay=False),
-        default=DEFAULT_DATA_DIR,
-        show_default=True,
-        help="Data directory of an embedded cluster on this machine.",
-    )
+    """--ray-address, --name and --data-dir: the cluster that is meant."""
+    data_dir = data_dir_option("Data directory of an embedded cluster on this machine.")
     return ray_address_option(name_option(data_dir(command)))
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from actors.cli.errors import CliError
+from actors.cli.options import names
 from actors.cli.reset import Log
 
 if TYPE_CHECKING:
@@ -50,10 +51,20 @@ def check_reachable(bootstrap_server: str) -> None:
     raise CliError(f"no broker answers at {', '.join(failures)}: is it running, and is --bootstrap-server right?")
 
 
-def existing_topics(admin: Admin, names: Iterable[str] | None = None) -> list[TopicDescription]:
+def groups_meant(admin: Admin, arguments: Iterable[str], given: Iterable[str], all_groups: bool) -> list[str]:
+    """The groups a command is about: those named either way, or with --all-groups every one. Raises UsageError."""
+    named = [*arguments, *given]
+    if not all_groups:
+        return names(named, (), "group")
+    if named:
+        raise click.UsageError("--all-groups and names contradict each other")
+    return [each.group_id for each in admin.list_consumer_groups()]
+
+
+def existing_topics(admin: Admin, named: Iterable[str] | None = None) -> list[TopicDescription]:
     """Those of the named topics that exist, or all of them, by name."""
     there = admin.list_topics()
-    wanted = there if names is None else sorted(set(names) & set(there))
+    wanted = there if named is None else sorted(set(named) & set(there))
     return admin.describe_topics(wanted) if wanted else []
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -102,7 +102,7 @@ def describe(
 ) -> None:
     """Show what groups hold, how far they are, and who is in them."""
     with calls.connect(bootstrap_server, timeout_ms) as admin:
-        found = described(admin, chosen(admin, group_arguments, group_options, all_groups))
+        found = described(admin, calls.groups_meant(admin, group_arguments, group_options, all_groups))
         rows = [_VIEWS[view](admin, group) for group in found]
         if view == "state" and verbose:
             cluster_id = admin.describe_cluster().cluster_id
@@ -140,7 +140,7 @@ def delete(
 ) -> None:
     """Delete groups with their offsets; only groups without members can be."""
     with calls.connect(bootstrap_server, timeout_ms) as admin:
-        for name in chosen(admin, group_arguments, group_options, all_groups):
+        for name in calls.groups_meant(admin, group_arguments, group_options, all_groups):
             admin.delete_consumer_groups([name])
             click.echo(f"Deleted group {output.text(name)}.")
 
@@ -173,16 +173,6 @@ def delete_offsets(
     if not rows:
         output.note("nothing was committed for these topics")
     return 1 if any(row["status"] != "Successful" for row in rows) else 0
-
-
-def chosen(admin: Admin, arguments: Iterable[str], given: Iterable[str], all_groups: bool) -> list[str]:
-    """The groups meant. Raises UsageError if that is unclear."""
-    named = [*arguments, *given]
-    if all_groups and named:
-        raise click.UsageError("--all-groups and names contradict each other")
-    if all_groups:
-        return [each.group_id for each in admin.list_consumer_groups()]
-    return options.names(named, (), "group")
 
 
 def described(admin: Admin, names: Sequence[str]) -> list[GroupDescription]:

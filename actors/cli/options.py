@@ -11,43 +11,33 @@ F = TypeVar("F", bound=Callable[..., Any])
 DEFAULT_BOOTSTRAP: Final = "127.0.0.1:9092"
 
 
-def bootstrap(command: F) -> F:
-    """--bootstrap-server, as `bootstrap_server`."""
-    return click.option(
-        "--bootstrap-server",
-        "--bootstrap-servers",
-        "bootstrap_server",
-        default=DEFAULT_BOOTSTRAP,
-        show_default=True,
-        envvar="COTERIE_BOOTSTRAP_SERVER",
-        metavar="HOST:PORT,...",
-        help="Brokers to ask first, Coterie's or any Kafka's.",
-    )(command)
-
-
-def timeout(command: F) -> F:
-    """--timeout, as `timeout_ms`."""
-    return click.option(
-        "--timeout",
-        "timeout_ms",
-        type=click.IntRange(min=1),
-        default=30_000,
-        show_default=True,
-        metavar="MS",
-        help="How long to wait for brokers.",
-    )(command)
-
-
-def output_format(command: F) -> F:
-    """--format, as `output_format`: "table" or "json"."""
-    return click.option(
-        "--format",
-        "output_format",
-        type=click.Choice(["table", "json"]),
-        default="table",
-        show_default=True,
-        help="Tables for people, JSON for programs.",
-    )(command)
+bootstrap = click.option(
+    "--bootstrap-server",
+    "--bootstrap-servers",
+    "bootstrap_server",
+    default=DEFAULT_BOOTSTRAP,
+    show_default=True,
+    envvar="COTERIE_BOOTSTRAP_SERVER",
+    metavar="HOST:PORT,...",
+    help="Brokers to ask first, Coterie's or any Kafka's.",
+)
+timeout = click.option(
+    "--timeout",
+    "timeout_ms",
+    type=click.IntRange(min=1),
+    default=30_000,
+    show_default=True,
+    metavar="MS",
+    help="How long to wait for brokers.",
+)
+output_format = click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    show_default=True,
+    help="Tables for people, JSON for programs.",
+)
 
 
 def admin_options(command: F) -> F:

@@ -76,7 +76,7 @@ def reset_offsets(
     if bool(topics) + all_topics + bool(from_file) != 1:
         raise click.UsageError("say whose offsets: one of --topic, --all-topics and --from-file")
     with calls.connect(bootstrap_server, timeout_ms) as admin:
-        names = _names(admin, group_arguments, group_options, all_groups)
+        names = calls.groups_meant(admin, group_arguments, group_options, all_groups)
         given = reset.read_csv(Path(from_file).read_text(), names) if from_file else None
         plans = {}
         for name in names if given is None else given:
@@ -111,14 +111,6 @@ def _planner(targets: Mapping[str, Any], from_file: str | None) -> Planner:
         "shift_by": lambda scope: reset.shift_by(scope.logs, scope.committed, value),
     }
     return planners[name]
-
-
-def _names(admin: Admin, arguments: tuple[str, ...], given: tuple[str, ...], all_groups: bool) -> list[str]:
-    if all_groups:
-        if arguments or given:
-            raise click.UsageError("--all-groups and names contradict each other")
-        return [each.group_id for each in admin.list_consumer_groups()]
-    return options.names(arguments, given, "group")
 
 
 def _committed(admin: Admin, name: str) -> dict[TopicPartition, int]:
