@@ -27,6 +27,8 @@ from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from actors.log.files import fsync_directory, fsync_file
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
@@ -155,8 +157,8 @@ class OnceFiles:
                 return False
         finally:
             draft.unlink()
-        _sync(self._path)
-        _sync(self._log)
+        fsync_directory(self._path)
+        fsync_directory(self._log)
         return True
 
 
@@ -243,17 +245,9 @@ def _flush(folder: Path) -> None:
     """Have what Spark wrote on the disk before an entry says that it is there; Spark leaves it to the system."""
     for name, _, files in os.walk(folder):
         for file in files:
-            _sync(Path(name, file))
-        _sync(Path(name))
-    _sync(folder.parent)
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+            fsync_file(Path(name, file))
+        fsync_directory(Path(name))
+    fsync_directory(folder.parent)
 
 
 def _condition(ranges: Iterable[tuple[str, int, int, int]]) -> Column:

@@ -109,11 +109,7 @@ def source_options(options: Mapping[str, Any] | None = None, *, streaming: bool)
     Raises OptionError.
     """
     given = _given(options)
-    values: dict[str, Any] = {}
-    for key, (attribute, read) in _SOURCE.items():
-        if key in given:
-            name, value = given.pop(key)
-            values[attribute] = _checked(name, value, read)
+    values = _taken(given, _SOURCE)
     starting = _starting(given, streaming)
     ending = _ending(given, streaming)
     _one_of_three(values)
@@ -125,11 +121,7 @@ def source_options(options: Mapping[str, Any] | None = None, *, streaming: bool)
 def sink_options(options: Mapping[str, Any] | None = None) -> SinkOptions:
     """Read the options of a sink. Raises OptionError."""
     given = _given(options)
-    values: dict[str, Any] = {}
-    for key, (attribute, read) in _SINK.items():
-        if key in given:
-            name, value = given.pop(key)
-            values[attribute] = _checked(name, value, read)
+    values = _taken(given, _SINK)
     client = _client(given, PRODUCER_SETTINGS, list(_SINK))
     for name, only in (("acks", (-1, "all", "-1")), ("enable_idempotence", (True,))):
         if client.get(name, only[0]) not in only:
@@ -141,6 +133,7 @@ def sink_options(options: Mapping[str, Any] | None = None) -> SinkOptions:
 # --- names ----------------------------------------------------------------------------------------------------------
 
 Given = dict[str, tuple[str, Any]]
+_Reader = Callable[[Any], Any]
 
 
 def _given(options: Mapping[str, Any] | None) -> Given:
@@ -156,6 +149,16 @@ def _given(options: Mapping[str, Any] | None) -> Given:
             continue
         found[key] = (name, value)
     return found
+
+
+def _taken(given: Given, table: Mapping[str, tuple[str, _Reader]]) -> dict[str, Any]:
+    """The values of those options in the table that are given, by attribute. They are given no more."""
+    values: dict[str, Any] = {}
+    for key, (attribute, read) in table.items():
+        if key in given:
+            name, value = given.pop(key)
+            values[attribute] = _checked(name, value, read)
+    return values
 
 
 def _client(given: Given, table: Mapping[str, Setting], known: Sequence[str]) -> dict[str, Any]:
@@ -366,7 +369,6 @@ def _offsets(name: str, value: Any, forbidden: int | None) -> Bound:
     return Bound(name, offsets=offsets)
 
 
-_Reader = Callable[[Any], Any]
 _SOURCE: Final[dict[str, tuple[str, _Reader]]] = {
     "subscribe": ("subscribe", _topics),
     "subscribepattern": ("subscribe_pattern", _pattern),

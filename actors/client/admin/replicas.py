@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from actors.client.admin.brokers import Brokers, Outcomes, final, outcome
 from actors.client.admin.types import PartitionReassignment
@@ -45,11 +46,8 @@ class Replicas:
             if response.error_code:
                 raise error_for(response.error_code, "moving partitions", response.error_message)
             return {
-                TopicPartition(t.name, p.partition_index): final(
-                    outcome(p.error_code, f"moving {t.name}-{p.partition_index}", p.error_message)
-                )
-                for t in response.responses
-                for p in t.partitions
+                tp: final(outcome(p.error_code, f"moving {tp.topic}-{tp.partition}", p.error_message))
+                for tp, p in _partitions(response.responses)
             }
 
         return await self._brokers.by_name(targets, ask, deadline)
@@ -64,11 +62,8 @@ class Replicas:
             if response.error_code:
                 raise error_for(response.error_code, "listing moves of partitions", response.error_message)
             return {
-                TopicPartition(t.name, p.partition_index): PartitionReassignment(
-                    tuple(p.replicas), tuple(p.adding_replicas), tuple(p.removing_replicas)
-                )
-                for t in response.topics
-                for p in t.partitions
+                tp: PartitionReassignment(tuple(p.replicas), tuple(p.adding_replicas), tuple(p.removing_replicas))
+                for tp, p in _partitions(response.topics)
             }
 
         return await self._brokers.again(attempt, deadline)
@@ -95,3 +90,8 @@ class Replicas:
             return dict.fromkeys(tps) | answered  # before version 1 of Kafka's, those that need none are left out
 
         return await self._brokers.by_name(partitions, ask, deadline)
+
+
+def _partitions(topics: Iterable[Any]) -> Iterator[tuple[TopicPartition, Any]]:
+    """The partitions of an answer's topics, each with its name."""
+    return ((TopicPartition(topic.name, each.partition_index), each) for topic in topics for each in topic.partitions)

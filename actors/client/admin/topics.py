@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from actors.client.admin.brokers import Brokers, Outcomes, final, outcome
 from actors.client.admin.types import NewTopic, PartitionDescription, TopicDescription
@@ -19,50 +20,51 @@ class Topics:
         self._brokers = brokers
 
     async def create(self, wanted: Mapping[str, NewTopic], validate_only: bool, deadline: int) -> Outcomes[str]:
-        """One outcome for each."""
+        """Create topics; one outcome for each."""
 
-        async def ask(names: list[str]) -> Outcomes[str]:
-            def make(timeout: int) -> CreateTopicsRequest:
-                made = [_creatable(wanted[name]) for name in names]
-                return CreateTopicsRequest(topics=made, timeout_ms=timeout, validate_only=validate_only)
+        def make(names: list[str], timeout: int) -> CreateTopicsRequest:
+            made = [_creatable(wanted[name]) for name in names]
+            return CreateTopicsRequest(topics=made, timeout_ms=timeout, validate_only=validate_only)
 
-            response = await self._brokers.ask_controller(make, deadline)
-            return {t.name: outcome(t.error_code, f"creating topic {t.name}", t.error_message) for t in response.topics}
-
-        return await self._brokers.by_name(wanted, ask, deadline)
+        return await self._change(wanted, make, lambda response: response.topics, "creating topic", deadline)
 
     async def delete(self, topics: Iterable[str], deadline: int) -> Outcomes[str]:
-        """One outcome for each."""
+        """Delete topics; one outcome for each."""
+
+        def make(names: list[str], timeout: int) -> DeleteTopicsRequest:
+            states = [DeleteTopicsRequest.DeleteTopicState(name=name) for name in names]
+            return DeleteTopicsRequest(topics=states, topic_names=names, timeout_ms=timeout)
+
+        return await self._change(topics, make, lambda response: response.responses, "deleting topic", deadline)
+
+    async def enlarge(self, counts: Mapping[str, int], validate_only: bool, deadline: int) -> Outcomes[str]:
+        """Give topics more partitions; `counts` says how many in all. One outcome for each."""
+
+        def make(names: list[str], timeout: int) -> CreatePartitionsRequest:
+            topic = CreatePartitionsRequest.CreatePartitionsTopic
+            made = [topic(name=name, count=counts[name], assignments=None) for name in names]
+            return CreatePartitionsRequest(topics=made, timeout_ms=timeout, validate_only=validate_only)
+
+        return await self._change(counts, make, lambda response: response.results, "adding partitions to", deadline)
+
+    async def _change(
+        self,
+        topics: Iterable[str],
+        make: Callable[[list[str], int], Any],
+        results: Callable[[Any], Iterable[Any]],
+        doing: str,
+        deadline: int,
+    ) -> Outcomes[str]:
+        """Have the controller do what `make(names, timeout_ms)` asks for; `results` finds the topics in its answer."""
 
         async def ask(names: list[str]) -> Outcomes[str]:
-            def make(timeout: int) -> DeleteTopicsRequest:
-                states = [DeleteTopicsRequest.DeleteTopicState(name=name) for name in names]
-                return DeleteTopicsRequest(topics=states, topic_names=names, timeout_ms=timeout)
-
-            response = await self._brokers.ask_controller(make, deadline)
+            response = await self._brokers.ask_controller(lambda timeout: make(names, timeout), deadline)
             return {
-                r.name: final(outcome(r.error_code, f"deleting topic {r.name}", r.error_message))
-                for r in response.responses
+                topic.name: final(outcome(topic.error_code, f"{doing} {topic.name}", topic.error_message))
+                for topic in results(response)
             }
 
         return await self._brokers.by_name(topics, ask, deadline)
-
-    async def enlarge(self, counts: Mapping[str, int], validate_only: bool, deadline: int) -> Outcomes[str]:
-        """Have so many partitions in all; one outcome for each."""
-
-        async def ask(names: list[str]) -> Outcomes[str]:
-            def make(timeout: int) -> CreatePartitionsRequest:
-                topic = CreatePartitionsRequest.CreatePartitionsTopic
-                made = [topic(name=name, count=counts[name], assignments=None) for name in names]
-                return CreatePartitionsRequest(topics=made, timeout_ms=timeout, validate_only=validate_only)
-
-            response = await self._brokers.ask_controller(make, deadline)
-            return {
-                r.name: final(outcome(r.error_code, f"adding partitions to {r.name}", r.error_message))
-                for r in response.results
-            }
-
-        return await self._brokers.by_name(counts, ask, deadline)
 
     async def describe(self, topics: list[str] | None, deadline: int) -> list[TopicDescription]:
         """These, or all. Raises UnknownTopicOrPartitionError if one does not exist."""

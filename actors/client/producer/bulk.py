@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from actors.client.errors import SerializationError
 from actors.log import compression as codecs
 from actors.log.batch import HEADER, HEADER_BYTES, LENGTH_BYTES, MAGIC, BatchHeader
+from actors.wire.varints import uvarint
 
 Ints = npt.NDArray[np.int64]
 
@@ -130,13 +131,8 @@ def _encode_headers(headers: Any) -> bytes:
 
 
 def _varint(value: int) -> bytes:
-    number = (value << 1) ^ (value >> 63)
-    out = bytearray()
-    while number > 127:
-        out.append(number & 127 | 128)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
+    """A signed varint (zigzag), as records have them."""
+    return uvarint((value << 1) ^ (value >> 63))
 
 
 # --- making batches -------------------------------------------------------------------------------------------------
