@@ -11,7 +11,7 @@ import click
 
 from actors.cli.errors import CliError
 from actors.cli.options import names
-from actors.cli.reset import Log
+from actors.cli.reset import Log, parse_topics
 
 if TYPE_CHECKING:
     from actors.client import Admin, TopicPartition
@@ -68,6 +68,21 @@ def existing_topics(admin: Admin, named: Iterable[str] | None = None) -> list[To
     return admin.describe_topics(wanted) if wanted else []
 
 
+def partitions(admin: Admin, texts: Iterable[str]) -> list[TopicPartition]:
+    """The partitions that `TOPIC[:PARTITION,...]` name. Raises CliError for topics that do not exist."""
+    from actors.client import TopicPartition
+
+    wanted = parse_topics(texts)
+    found = {topic.name: topic for topic in existing_topics(admin, wanted)}
+    if missing := sorted(wanted.keys() - found.keys()):
+        raise CliError(f"there is no topic {', '.join(missing)}")
+    return [
+        TopicPartition(name, number)
+        for name, numbers in wanted.items()
+        for number in (numbers if numbers is not None else [each.partition for each in found[name].partitions])
+    ]
+
+
 def own_configs(admin: Admin, topics: Sequence[str]) -> dict[str, dict[str, str]]:
     """The settings each topic has of its own."""
     from actors.client.admin.types import ConfigResource, ConfigResourceType
@@ -94,6 +109,14 @@ def logs(admin: Admin, partitions: Iterable[TopicPartition]) -> dict[TopicPartit
     first = admin.list_offsets(dict.fromkeys(asked, "earliest"))
     end = admin.list_offsets(dict.fromkeys(asked, "latest"))
     return {tp: Log(a.offset, z.offset) for tp in asked if (a := first[tp]) and (z := end[tp])}
+
+
+def logs_of_all(admin: Admin, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Log]:
+    """The offsets of these partitions. Raises CliError if one does not exist."""
+    found = logs(admin, partitions)
+    if missing := [f"{topic}-{number}" for topic, number in sorted(set(partitions) - found.keys())]:
+        raise CliError(f"there is no partition {', '.join(missing)}")
+    return found
 
 
 def offsets_at(admin: Admin, partitions: Iterable[TopicPartition], time_ms: int) -> dict[TopicPartition, int]:

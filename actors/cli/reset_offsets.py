@@ -81,8 +81,9 @@ def reset_offsets(
         plans = {}
         for name in names if given is None else given:
             committed = _committed(admin, name)
-            wanted = list(given[name]) if given is not None else _partitions(admin, topics, committed)
-            scope = Scope(admin, name, _logs(admin, wanted), committed)
+            meant = calls.partitions(admin, topics) if topics else sorted(committed)
+            wanted = meant if given is None else list(given[name])
+            scope = Scope(admin, name, calls.logs_of_all(admin, wanted), committed)
             plans[name] = planner(scope) if given is None else reset.to_given(scope.logs, given[name])
         _tell(plans, export=export, output_format=output_format, execute=execute, dry_run=dry_run)
         if execute:
@@ -124,32 +125,6 @@ def _committed(admin: Admin, name: str) -> dict[TopicPartition, int]:
     if group.state == "Dead":  # there is none yet: the reset makes it; some brokers answer a fetch with an error
         return {}
     return {tp: each.offset for tp, each in admin.list_consumer_group_offsets(name).items()}
-
-
-def _partitions(admin: Admin, topics: tuple[str, ...], committed: Mapping[TopicPartition, int]) -> list[TopicPartition]:
-    """The partitions whose offsets are moved. Raises CliError for topics that do not exist."""
-    from actors.client import TopicPartition
-
-    if not topics:
-        return sorted(committed)
-    wanted = reset.parse_topics(topics)
-    found = {topic.name: topic for topic in calls.existing_topics(admin, wanted)}
-    missing = sorted(wanted.keys() - found.keys())
-    if missing:
-        raise CliError(f"there is no topic {', '.join(missing)}")
-    return [
-        TopicPartition(name, number)
-        for name, numbers in wanted.items()
-        for number in (numbers if numbers is not None else [each.partition for each in found[name].partitions])
-    ]
-
-
-def _logs(admin: Admin, partitions: list[TopicPartition]) -> Mapping[TopicPartition, Log]:
-    found = calls.logs(admin, partitions)
-    missing = [f"{topic}-{number}" for topic, number in sorted(set(partitions) - found.keys())]
-    if missing:
-        raise CliError(f"there is no partition {', '.join(missing)}")
-    return found
 
 
 def _tell(plans: Mapping[str, Plan], *, export: bool, output_format: str, execute: bool, dry_run: bool) -> None:

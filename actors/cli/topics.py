@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from actors.cli import calls, options, output
+from actors.cli.delete_records import delete_records
 from actors.cli.errors import CliError
 from actors.cli.reassign import reassign
 
@@ -24,6 +25,7 @@ def topics() -> None:
 
 
 topics.add_command(reassign)
+topics.add_command(delete_records)
 
 
 @topics.command("list")

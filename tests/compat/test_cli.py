@@ -113,6 +113,19 @@ def test_what_consume_writes_produce_reads_back(kafka: Peer, name: str, compress
 
 
 @brokers
+def test_the_oldest_records_of_a_partition_are_deleted(kafka: Peer, name: str) -> None:
+    create(kafka, name, 2)
+    lines = [{"value": str(number), "partition": number % 2} for number in range(10)]
+    coterie(kafka, "produce", name, "--format", "json", stdin="\n".join(map(json.dumps, lines)).encode())
+    deleted = rows(kafka, "topics", "delete-records", f"{name}:1", "--before-offset", "3")
+    assert deleted == [{"topic": name, "partition": 1, "low_watermark": 3, "status": "Successful"}]
+    read = coterie(kafka, "consume", name, "--from-beginning", "--max-messages", "7")
+    assert sorted(read.stdout.split()) == ["0", "2", "4", "6", "7", "8", "9"]
+    refused = coterie(kafka, "topics", "delete-records", name, "--before-offset", "99", "--format", "json", code=1)
+    assert ["OFFSET_OUT_OF_RANGE (1)" in each["status"] for each in json.loads(refused.stdout)] == [True, True]
+
+
+@brokers
 def test_lines_with_keys_and_headers(kafka: Peer, name: str) -> None:
     create(kafka, name, 1)
     coterie(kafka, "produce", name, "--key-separator", ":", "-H", "from=here", stdin=b"k1:v1\nk2:v2\n")

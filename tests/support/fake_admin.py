@@ -23,6 +23,7 @@ from actors.client.errors import (
     GroupSubscribedToTopicError,
     KafkaError,
     NonEmptyGroupError,
+    OffsetOutOfRangeError,
     TopicAlreadyExistsError,
 )
 from actors.client.records import Node
@@ -183,6 +184,20 @@ class FakeAdmin:
                 offset = self.logs[tp].earliest if at == "earliest" else self.logs[tp].latest
             found[tp] = None if offset is None else OffsetAndTimestamp(offset, -1)
         return found
+
+    def delete_records(
+        self, before: Mapping[TopicPartition, int], raise_errors: bool
+    ) -> dict[TopicPartition, int | KafkaError]:
+        results: dict[TopicPartition, int | KafkaError] = {}
+        for tp, offset in before.items():
+            log = self.logs[tp]
+            start = max(log.earliest, log.latest if offset == -1 else offset)
+            if start > log.latest:
+                results[tp] = OffsetOutOfRangeError(f"{tp.topic}-{tp.partition}")
+                continue
+            self.logs[tp] = Log(start, log.latest)
+            results[tp] = start
+        return results
 
     def find_coordinator(self, group_id: str) -> Node:
         return HOST

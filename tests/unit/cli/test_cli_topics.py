@@ -9,6 +9,8 @@ from click.testing import CliRunner, Result
 
 from actors.cli import calls
 from actors.cli.main import cli
+from actors.cli.reset import Log
+from actors.client import TopicPartition
 from actors.client.admin.types import NewTopic
 from tests.support.fake_admin import FakeAdmin
 
@@ -129,3 +131,47 @@ def test_delete_removes_what_is_there(cluster: FakeAdmin) -> None:
     result = run("delete", "orders", "nothing", "--if-exists")
     assert (result.exit_code, result.stdout) == (0, "Deleted topic orders.\n")
     assert "orders" not in cluster.topics
+
+
+@pytest.fixture
+def orders(cluster: FakeAdmin) -> FakeAdmin:
+    """The two partitions of `orders` have records 2 to 9 and 0 to 4."""
+    cluster.logs = {TopicPartition("orders", 0): Log(2, 10), TopicPartition("orders", 1): Log(0, 5)}
+    return cluster
+
+
+def test_records_are_deleted_before_an_offset(orders: FakeAdmin) -> None:
+    result = run("delete-records", "orders:0", "--before-offset", "7")
+    assert (result.exit_code, result.stdout.splitlines()) == (
+        0,
+        ["TOPIC   PARTITION  LOW-WATERMARK  STATUS", "orders  0          7              Successful"],
+    )
+    assert list(orders.logs.values()) == [Log(7, 10), Log(0, 5)]
+
+
+def test_minus_one_deletes_all_records_of_all_partitions(orders: FakeAdmin) -> None:
+    found = json.loads(run("delete-records", "orders", "--before-offset", "-1", "--format", "json").stdout)
+    assert [(each["partition"], each["low_watermark"]) for each in found] == [(0, 10), (1, 5)]
+
+
+def test_an_offset_beyond_the_end_of_one_partition_is_said_of_it_alone(orders: FakeAdmin) -> None:
+    result = run("delete-records", "orders", "--before-offset", "7", "--format", "json")
+    found = [(each["low_watermark"], each["status"]) for each in json.loads(result.stdout)]
+    assert (result.exit_code, found) == (1, [(7, "Successful"), (None, "orders-1")])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "why"),
+    [
+        (["orders"], 2, "--before-offset"),
+        (["--before-offset", "1"], 2, "TOPIC"),
+        (["orders", "--before-offset", "-2"], 2, "--before-offset"),
+        (["orders:x", "--before-offset", "1"], 1, "'orders:x' is not TOPIC or TOPIC:PARTITION,PARTITION"),
+        (["nothing", "--before-offset", "1"], 1, "there is no topic nothing"),
+        (["orders:2", "--before-offset", "1"], 1, "there is no partition orders-2"),
+    ],
+)
+def test_records_that_are_not_clearly_named_stay(orders: FakeAdmin, arguments: list[str], code: int, why: str) -> None:
+    result = run("delete-records", *arguments)
+    assert (result.exit_code, why in result.stderr) == (code, True)
+    assert list(orders.logs.values()) == [Log(2, 10), Log(0, 5)]
