@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 
 import pytest
-from test_client_membership import Script, following_a_pattern, joining, syncing, tps
 
 from actors.client.errors import KafkaConnectionError
 from actors.client.group.assignors import ClusterView, CooperativeStickyAssignor, GroupMember, StickyAssignor
@@ -13,6 +12,7 @@ from actors.client.group.assignors.packing import pack_partitions
 from actors.client.group.assignors.protocol import Subscription
 from actors.client.group.assignors.userdata import unpack_sticky
 from actors.client.net.metadata import MetadataView
+from tests.support.membership_script import Script, following_a_pattern, joining, syncing, tps
 
 OFFSETS = "__consumer_offsets"
 

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_client_membership import ASIDE, NODE, OTHER, Script, lookup_answer, tps
 
 from actors.client.errors import KafkaConnectionError, KafkaError
 from actors.client.group.assignors.protocol import Assignment
 from actors.client.group.effects import Event, To
 from actors.client.group.standing import Generation, MemberState, Standing
 from actors.wire.messages import HeartbeatResponse, JoinGroupResponse, LeaveGroupResponse, SyncGroupResponse
+from tests.support.membership_script import ASIDE, NODE, OTHER, Script, lookup_answer, tps
 
 HEARTBEATING = (MemberState.COMPLETING_REBALANCE, MemberState.STABLE)
 FROM_ANY = (MemberState.UNJOINED, MemberState.PREPARING_REBALANCE)

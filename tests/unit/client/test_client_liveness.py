@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from test_client_membership import Script
 
 from actors.client import Consumer, TopicPartition
 from actors.client.consumer import commits, participation, polling
@@ -25,6 +24,7 @@ from actors.client.records import Node
 from actors.members.handler_member import MemberLoop, MemberSpec
 from actors.wire import messages as m
 from tests.support.client_broker import ScriptedBroker, broker
+from tests.support.membership_script import Script
 
 T0 = TopicPartition("t", 0)
 PATIENCE_S = 60

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from test_client_membership import Script, joining, syncing, tps
 
 from actors.client.errors import InconsistentGroupProtocolError
 from actors.client.group.assignors import BUILT_IN
@@ -14,6 +13,7 @@ from actors.client.group.effects import WantMetadata
 from actors.client.group.standing import MemberState
 from actors.client.net.metadata import MetadataView
 from actors.wire.messages import JoinGroupResponse
+from tests.support.membership_script import Script, joining, syncing, tps
 
 S = MemberState
 Member = JoinGroupResponse.JoinGroupResponseMember

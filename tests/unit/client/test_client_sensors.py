@@ -6,12 +6,12 @@ import time
 from typing import Any
 
 import pytest
-from test_client_membership import Script, joining
 
 from actors.client import Consumer
 from actors.client.group.sensors import SAMPLE_MS, Window
 from actors.wire import messages as m
 from tests.support.client_broker import broker
+from tests.support.membership_script import Script, joining
 
 
 def measured(script: Script) -> dict[str, Any]:

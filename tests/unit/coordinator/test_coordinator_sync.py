@@ -7,22 +7,7 @@ import pytest
 from actors.coordinator import HeartbeatRequest, LeaveGroupRequest, LeavingMember, SyncGroupRequest
 from actors.coordinator.records import GroupPut, decode
 from tests.support.coordination import Client, Driver, form, stable_group
-
-
-def trio(driver: Driver) -> list[Client]:
-    """A stable group of three; a leads."""
-    return stable_group(driver, *(Client(driver, name) for name in "abc"))
-
-
-def completing(driver: Driver) -> list[Client]:
-    """Three members that have joined but not synced; a leads."""
-    members = trio(driver)
-    for client in members:
-        client.join()
-    for client in members:
-        client.joined()
-    assert driver.state() == "CompletingRebalance"
-    return members
+from tests.support.coordination_groups import completing, trio
 
 
 def assign(members: list[Client]) -> dict[str, bytes]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -36,3 +37,15 @@ def test_each_key_has_one_timer(steps: list[tuple[str, int, int]]) -> None:
             assert [set_to[key] for key in fired] == sorted(set_to[key] for key in fired)
             set_to = {key: due for key, due in set_to.items() if due > now}
         assert timers.next_due_ms() == min(set_to.values(), default=None)
+
+
+@pytest.mark.conformance("D-14")
+def test_a_timer_cancelled_after_it_came_due_does_nothing() -> None:
+    timers, fired = Timers(), []
+    second = Timer(lambda now: fired.append("second"))
+    first = Timer(lambda now: (fired.append("first"), second.cancel()))
+    timers.arm(first, 10)
+    timers.arm(second, 10)
+    for timer in timers.pop_due(10):
+        timer.action(None)  # type: ignore[arg-type]
+    assert fired == ["first"]

@@ -1,0 +1,127 @@
+"""The member that leads: whose metadata it waits for, what it assigns, and when it has the group join again."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.client.errors import CallbackError, IllegalStateError
+from actors.client.group.assignors import BUILT_IN, Assignor, RebalanceProtocol
+from actors.client.group.assignors.protocol import Assignment, Subscription
+from actors.client.group.effects import WantMetadata
+from actors.client.net.metadata import MetadataView
+from actors.wire.messages import JoinGroupResponse
+from tests.support.membership_script import Script, joining, syncing, tps
+
+
+def test_the_leader_waits_for_the_metadata_of_the_whole_group_then_assigns():
+    script = joining()
+    mine = script.last("JoinGroup").request.protocols[0].metadata
+    members = [
+        JoinGroupResponse.JoinGroupResponseMember(member_id="me", metadata=mine),
+        JoinGroupResponse.JoinGroupResponseMember(member_id="you", metadata=Subscription(("u",)).encode()),
+    ]
+    script.member.on_metadata(MetadataView(2, {"t": 4}, asked=frozenset({"t"})), script.now)
+    script.answer(
+        "JoinGroup",
+        JoinGroupResponse(generation_id=1, protocol_name="range", leader="me", member_id="me", members=members),
+    )
+    assert script.count("SyncGroup") == 0
+    assert WantMetadata() in script.effects
+    assert script.member.watched_topics == {"t", "u"}
+    script.member.on_metadata(MetadataView(3, {"t": 1, "u": 1}, asked=frozenset({"t", "u"})), script.now)
+    script.settle()
+    given = {a.member_id: Assignment.decode(a.assignment) for a in script.last("SyncGroup").request.assignments}
+    assert set(given["me"].partitions) == tps("t-0")
+    assert set(given["you"].partitions) == tps("u-0")
+
+
+def test_a_follower_syncs_with_an_empty_list_and_both_name_type_and_protocol():
+    script = syncing()
+    request = script.last("SyncGroup").request
+    assert request.assignments == []
+    assert (request.protocol_type, request.protocol_name, request.generation_id) == ("consumer", "range", 1)
+
+
+def test_a_leader_told_to_skip_the_assignment_sends_none_but_watches():
+    script = joining()
+    script.joined(leader=True, skip_assignment=True)
+    assert script.last("SyncGroup").request.assignments == []
+    assert script.member.assigned_on is not None
+
+
+def test_what_an_assignor_raises_is_raised_to_the_user():
+    class Broken(Assignor):
+        name = "broken"
+
+        def assign(self, cluster, members):
+            raise RuntimeError("out of ideas")
+
+    script = joining(assignors=(Broken(),))
+    script.joined(leader=True)
+    with pytest.raises(CallbackError, match=r"'broken'.*out of ideas"):
+        script.poll()
+
+
+def test_a_cooperative_assignor_that_hands_over_too_early_is_stopped():
+    class Hasty(BUILT_IN["roundrobin"]):
+        name = "hasty"
+        protocols = (RebalanceProtocol.COOPERATIVE,)
+
+    script = joining(assignors=(Hasty(),))
+    theirs = Subscription(("t",), owned=tuple(tps("t-0", "t-1", "t-2", "t-3"))).encode()
+    mine = script.last("JoinGroup").request.protocols[0].metadata
+    members = [
+        JoinGroupResponse.JoinGroupResponseMember(member_id="me", metadata=mine),
+        JoinGroupResponse.JoinGroupResponseMember(member_id="you", metadata=theirs),
+    ]
+    script.answer(
+        "JoinGroup",
+        JoinGroupResponse(generation_id=1, protocol_name="hasty", leader="me", member_id="me", members=members),
+    )
+    with pytest.raises(IllegalStateError, match="gives away"):
+        script.poll()
+
+
+@pytest.mark.conformance("E-21")
+def test_added_partitions_make_the_leader_rejoin_but_not_a_follower():
+    for leads in (True, False):
+        script = joining()
+        script.joined(leader=leads)
+        script.synced("t-0")
+        script.poll()
+        script.metadata(t=8, version=2)
+        script.poll()
+        assert script.count("JoinGroup") == (2 if leads else 1)
+
+
+@pytest.mark.conformance("E-22")
+def test_a_new_topic_that_matches_changes_the_subscription_and_rejoins():
+    script = Script()
+    script.member.subscribe_pattern(lambda topic: topic.startswith("t"))
+    script.metadata(t1=1, other=1)
+    script.poll()
+    script.found()
+    script.poll()
+    assert script.count("JoinGroup") == 0, "joined without fresh metadata"
+    assert WantMetadata() in script.effects
+    script.metadata(t1=1, t2=1, version=2)
+    script.poll()
+    topics = Subscription.decode(script.last("JoinGroup").request.protocols[0].metadata).topics
+    assert topics == ("t1", "t2")
+    script.joined()
+    script.synced("t1-0")
+    script.poll()
+    script.metadata(t1=1, t2=1, t3=1, version=3)
+    script.poll()
+    script.metadata(t1=1, t2=1, t3=1, version=4)
+    script.poll()
+    assert script.member.topics == {"t1", "t2", "t3"}
+    assert script.count("JoinGroup") == 2
+
+
+def test_patterns_leave_internal_topics_out():
+    script = Script()
+    script.member.subscribe_pattern(lambda topic: True)
+    view = MetadataView(1, {"t": 1, "__consumer_offsets": 50}, internal=frozenset({"__consumer_offsets"}), asked=None)
+    script.member.on_metadata(view, script.now)
+    assert script.member.topics == {"t"}

@@ -1,0 +1,80 @@
+"""The controller's rules: who leads when brokers die and come back."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.controller.decisions.topics import broker_lost, broker_registered
+from placement.metadata import NO_LEADER, PartitionInfo, TopicInfo, topic_record
+from tests.support.decisions import Cluster
+
+
+def one(cluster: Cluster, *partitions: PartitionInfo) -> None:
+    cluster.metadata.apply(topic_record(TopicInfo("t", b"t" * 16, partitions)))
+
+
+@pytest.mark.conformance("A-11")
+def test_a_partition_whose_only_replica_in_sync_dies_has_no_leader_until_it_is_back() -> None:
+    cluster = Cluster()
+    one(cluster, PartitionInfo(1, 4, (1, 2), (1,)), PartitionInfo(0, 2, (0,), (0,)))
+    cluster.lose(1)
+    assert not cluster.metadata.brokers[1].alive
+    assert cluster.partitions("t") == (PartitionInfo(NO_LEADER, 5, (1, 2), (1,), 1), PartitionInfo(0, 2, (0,), (0,)))
+    cluster.register(2, 1)
+    assert cluster.partitions("t")[0].leader == NO_LEADER  # it is not in sync
+    cluster.register(1, 1)
+    assert cluster.partitions("t")[0] == PartitionInfo(1, 6, (1, 2), (1,), 2)
+
+
+def test_another_replica_in_sync_takes_over_at_a_higher_epoch() -> None:
+    cluster = Cluster()
+    one(cluster, PartitionInfo(1, 4, (1, 2, 0), (1, 0)))
+    cluster.lose(1)
+    assert cluster.partitions("t") == (PartitionInfo(0, 5, (1, 2, 0), (0,), 1),)
+
+
+@pytest.mark.parametrize(
+    ("brokers", "topic", "leader"),
+    [
+        ({}, {}, NO_LEADER),
+        ({"": "true"}, {}, 2),
+        ({"": "true"}, {"unclean.leader.election.enable": "false"}, NO_LEADER),
+        ({"": "false"}, {"unclean.leader.election.enable": "true"}, 2),
+        ({"2": "true"}, {}, NO_LEADER),  # none of the brokers is the controller
+    ],
+)
+def test_unclean_elections_are_allowed_while_the_cluster_runs(
+    brokers: dict[str, str], topic: dict[str, str], leader: int
+) -> None:
+    cluster = Cluster()
+    cluster.metadata.apply(topic_record(TopicInfo("t", b"t" * 16, (PartitionInfo(1, 4, (1, 2), (1,)),), topic)))
+    for name, value in brokers.items():
+        assert cluster.alter(name, ["unclean.leader.election.enable", 0, value], kind=4) == 0
+    for record in broker_lost(cluster.metadata, 1, config=cluster.config):
+        cluster.metadata.apply(record)
+    assert cluster.partitions("t")[0].leader == leader
+    for record in broker_registered(cluster.metadata, 2, config=cluster.config):
+        cluster.metadata.apply(record)
+    assert cluster.partitions("t")[0].leader == leader
+
+
+def test_a_leader_that_stays_keeps_its_epoch_when_a_follower_dies() -> None:
+    cluster = Cluster()
+    one(cluster, PartitionInfo(1, 4, (1, 2), (1, 2)))
+    cluster.lose(2)
+    assert cluster.partitions("t") == (PartitionInfo(1, 4, (1, 2), (1,), 1),)
+
+
+def test_a_process_that_replaces_one_nobody_saw_die_leads_at_a_new_epoch() -> None:
+    cluster = Cluster()
+    one(cluster, PartitionInfo(1, 4, (1,), (1,)), PartitionInfo(0, 2, (0,), (0,)))
+    cluster.register(1, 1)
+    assert cluster.partitions("t") == (PartitionInfo(1, 5, (1,), (1,), 1), PartitionInfo(0, 2, (0,), (0,)))
+
+
+def test_losing_a_broker_twice_or_an_unknown_one_changes_nothing() -> None:
+    cluster = Cluster()
+    one(cluster, PartitionInfo(1, 4, (1,), (1,)))
+    cluster.lose(1)
+    assert broker_lost(cluster.metadata, 1) == []
+    assert broker_lost(cluster.metadata, 9) == []
