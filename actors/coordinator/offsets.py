@@ -1,6 +1,6 @@
 """OffsetCommit, OffsetFetch, OffsetDelete.
 
-Reads see what has committed; validation of a write also sees what is under way. Expiry is in expiry.py, the end of
+Reads see what has committed; the checks of a write also see what is under way. Expiry is in expiry.py, the deletion of
 topics in topic_deletion.py.
 """
 
@@ -93,7 +93,7 @@ class Offsets:
 
     @staticmethod
     def _check_new(request: OffsetCommitRequest) -> int:
-        """A commit without a generation makes a group; the empty id is a legal one here."""
+        """The error of a commit to an unknown group. Without a generation it makes one, even with an empty id."""
         if request.group_id is None or not fits(request.group_id):
             return Error.INVALID_GROUP_ID
         if request.generation_id < 0:
@@ -167,7 +167,7 @@ class Offsets:
     # -- OffsetDelete, version 0
 
     def stored(self, group_id: str) -> set[TopicPartition]:
-        """Every partition that has an offset, or may have one when what is under way commits."""
+        """The partitions that have an offset, or may get one when writes under way commit."""
         group = self._runtime.durable.get(group_id)
         found = set(group.offsets).union(*group.pending.values()) if group is not None else set()
         for change in self._runtime.writer.pending_changes(group_id):
@@ -208,7 +208,7 @@ class Offsets:
 
     @staticmethod
     def _keeps(group: Group) -> Callable[[str], bool]:
-        """Whether the group's members read a topic."""
+        """A function that says whether the group's members read a topic."""
         if group.state is GroupState.EMPTY:
             return lambda _: False
         topics = group.subscribed_topics
@@ -270,7 +270,7 @@ class OffsetDeleteWrite(Write):
 
 
 class StableRead(Write):
-    """A fetch that answers only when everything written to the group before it has been decided."""
+    """A fetch that is answered when the outcome of all earlier writes to the group is known."""
 
     __slots__ = ("_offsets", "_request", "_token", "_up_to")
 
@@ -289,9 +289,9 @@ class StableRead(Write):
         self.read(now)
 
     def failed(self, error: int, now: Now) -> None:
-        """The write before us came to nothing; the read is as good as ever."""
+        """An earlier write has failed, so the fetch can read without it."""
         self.read(now)
 
     def timed_out(self, now: Now) -> None:
-        """16 and not 15, which older clients do not expect from a fetch."""
+        """Answered NOT_COORDINATOR: older clients do not expect COORDINATOR_NOT_AVAILABLE from a fetch."""
         self._offsets.answer(self._token, OffsetFetchResponse(Error.NOT_COORDINATOR))

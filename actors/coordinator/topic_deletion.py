@@ -50,7 +50,7 @@ class TopicDeletions:
 
     @property
     def under_way(self) -> bool:
-        """Whether a deletion has groups left to look at."""
+        """Whether groups are left to look at."""
         return any(sweep.left for sweep in self._sweeps)
 
     def forget(self) -> None:

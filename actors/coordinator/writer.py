@@ -30,7 +30,7 @@ RECORD_OVERHEAD_BYTES = 24
 
 
 class Append(NamedTuple):
-    """One append, which the driver hands to the log; all of its records are written, or none."""
+    """One atomic append, as the driver is to hand it to the log."""
 
     batch_id: int
     records: list[Record]

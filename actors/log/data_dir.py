@@ -49,9 +49,9 @@ class DataDir:
     def __init__(self, path: Path, lock: FolderLock, was_clean: bool) -> None:
         self.path = path
         self.was_clean = was_clean
-        """Whether the last owner closed everything. If not, what was not flushed has to be checked."""
+        """Whether the last owner closed everything; if not, what was not flushed has to be checked."""
         self.intact = was_clean or _same_boot(path)
-        """Whether all that was written is here. If not, the replicas come back outside the in-sync sets."""
+        """Whether all that was written is here. If not, replicas come back outside the in-sync sets."""
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.topic_ids: dict[TopicPartition, bytes] = {}
         self.not_opened: set[TopicPartition] = set()
@@ -292,7 +292,7 @@ def _take_clean_marker(path: Path) -> bool:
 
 
 def _same_boot(path: Path) -> bool:
-    """Whether the last owner ran in the machine's present boot. Then its death lost nothing that it had written."""
+    """Whether the last owner ran since the machine's last boot: its death then lost nothing it had written."""
     try:
         mark = path / BOOT_NAME
         return not mark.exists() or mark.read_text() == _BOOT_ID.read_text()
