@@ -1,4 +1,4 @@
-"""The partitions this broker follows: their replicas are made when a leader first pushes records to them."""
+"""The partitions this broker follows. A replica is made when its leader first pushes records."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 class Followers:
     """Replicas of partitions led elsewhere, and the newest leader epoch heard of for each.
 
-    `failed` hears of logs that cannot be opened: nobody shall wait for them.
+    `failed` is called for logs that cannot be opened, so that their leaders do not wait for them.
     """
 
     def __init__(self, context: BrokerContext, failed: Callable[[str, int], None]) -> None:
@@ -27,21 +27,21 @@ class Followers:
         self._epochs: dict[Key, tuple[bytes, int]] = {}  # topic's id, newest leader epoch
 
     def note(self, key: Key, topic_id: bytes, leader_epoch: int) -> None:
-        """The controller says that somebody else leads, or nobody, at `leader_epoch`."""
+        """The controller says that another broker leads at `leader_epoch`, or none."""
         self._epochs[key] = (topic_id, max(leader_epoch, self.epoch(key, topic_id)))
 
     def epoch(self, key: Key, topic_id: bytes | None) -> int:
-        """The newest leader epoch heard of while following, -1 if none; of whatever topic if `topic_id` is None."""
+        """The newest leader epoch heard of while following, -1 if none. `topic_id` None: whatever the topic's id."""
         known = self._epochs.get(key)
         return known[1] if known is not None and topic_id in (None, known[0]) else -1
 
     def lag(self, key: Key) -> int:
-        """How far the replica is behind the leader's watermark; 0 where no leader has said."""
+        """How many offsets the replica is behind the leader's watermark; 0 if no leader has told one."""
         replica = self._replicas.get(key)
         return 0 if replica is None else replica.lag
 
     def drop(self, key: Key) -> None:
-        """We lead it now."""
+        """Forget the replica, because this broker leads the partition now."""
         self._replicas.pop(key, None)
         self._epochs.pop(key, None)
 
@@ -51,14 +51,14 @@ class Followers:
             self.drop(key)
 
     def take(self, key: Key, topic_id: bytes, push: Push, leading_at: int) -> Ack:
-        """Take a push, unless we lead the partition ourselves, at `leading_at` (-1: we do not)."""
+        """Take a push, unless this broker leads the partition itself; `leading_at` is its epoch then, else -1."""
         partition = self._context.metadata.partition(*key)
         newest = max(leading_at, self.epoch(key, topic_id), -1 if partition is None else partition.leader_epoch)
         if push.leader_epoch < newest or leading_at >= 0:
             return Ack(newest, push.round, Outcome.FENCED)
         me = self._context.broker_id
         if partition is None or me not in partition.replicas or partition.partition_epoch < push.since:
-            return Ack(push.leader_epoch, push.round, Outcome.FAILED)  # the controller's news are on their way
+            return Ack(push.leader_epoch, push.round, Outcome.FAILED)  # the controller's image is still on its way
         self._epochs[key] = (topic_id, push.leader_epoch)
         try:
             replica = self._replica(key, topic_id, push)
@@ -69,14 +69,14 @@ class Followers:
         if replica is None:
             return trivially_matched(push) or Ack(push.leader_epoch, push.round, Outcome.FAILED)
         if me not in partition.isr and self._context.data_dir.logs[key].failure is not None:
-            return Ack(push.leader_epoch, push.round, Outcome.FAILED)  # nobody comes in sync who cannot append
+            return Ack(push.leader_epoch, push.round, Outcome.FAILED)  # it must not join the in-sync set
         ack = replica.on_push(push, self._context.now_ms())
         if ack.outcome is Outcome.FAILED:
             log.error("%s-%d: a push at %d cannot be taken", *key, push.base_offset)
         return ack
 
     def _replica(self, key: Key, topic_id: bytes, push: Push) -> FollowerReplica | None:
-        """The replica; None while neither side has anything. Raises LogError, OSError."""
+        """The replica; None if neither leader nor follower has any records. Raises LogError, OSError."""
         context = self._context
         found = context.data_dir.get(*key)
         if found is None or context.data_dir.topic_ids[key] != topic_id:

@@ -1,4 +1,4 @@
-"""The partitions led here, each from an election to the next: their replicas, and who waits for their offsets."""
+"""The partitions led here, each at one leader epoch: their replicas, and who waits for their offsets."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NO_LOG = NoLog()
 
 
 class Leaders:
-    """Begins, updates and ends leading, in `replicas`. `failed` hears of logs that cannot be led."""
+    """Begins and ends to lead partitions; `replicas` has those led now. `failed` is called if a log cannot be led."""
 
     def __init__(
         self,
@@ -35,21 +35,21 @@ class Leaders:
     ) -> None:
         self.replicas = replicas
         self.waiting = Waiting()
-        """For the high watermark."""
+        """Those who wait for the high watermark."""
         self.deleting = Waiting()
-        """For the log's start, on all that is in sync."""
+        """Those who wait for the log's start on all replicas in sync."""
         self._context = context
         self._followers = followers
         self._links = links
         self._pushes = pushes
         self._failed = failed
         self._topic_ids: dict[Key, bytes] = {}
-        self._rounds = count(1)  # of all that is pushed from here
+        self._rounds = count(1)  # of all pushes of this process
 
     # --- the controller's word ---
 
     def lead(self, key: Key, topic_id: bytes, partition: PartitionInfo) -> None:
-        """An image says that we lead the partition."""
+        """An image says that this broker leads the partition."""
         leader = self.replicas.get(key)
         if leader is not None and leader.leader_epoch == partition.leader_epoch and self._is_current(key, topic_id):
             self._update(key, leader, partition)
@@ -57,20 +57,20 @@ class Leaders:
         if leader is not None:
             self.stop(key)
         if self._followers.epoch(key, topic_id) > partition.leader_epoch:
-            return  # a newer leader has pushed to us already: this image is older than its
-        # Where there is nothing to show, and nobody to show it to, leading begins with the first record.
+            return  # a newer leader has pushed already: this image is older than that leader's
+        # With no records and no followers, leading begins with the first record.
         data_dir = self._context.data_dir
         here = key in data_dir.logs or key in data_dir.not_opened
         if here or set(partition.isr) != set(partition.replicas):
             self.begin(key, partition)
 
     def _is_current(self, key: Key, topic_id: bytes) -> bool:
-        """Whether it is still this topic's log that we lead: it may have been made anew, and so may the topic."""
+        """Whether the replica still belongs to this topic and its present log: both may have been made anew."""
         led = self.replicas[key].log
         return self._topic_ids[key] == topic_id and (led is _NO_LOG or self._context.data_dir.logs.get(key) is led)
 
     def begin(self, key: Key, partition: PartitionInfo) -> LeaderReplica | None:
-        """Lead from now on; None if our disk does not show the log."""
+        """Begin to lead; None if the log cannot be opened."""
         context, now_ms = self._context, self._now_ms()
         try:
             partition_log = self._log(key)
@@ -103,7 +103,7 @@ class Leaders:
     def _log(self, key: Key) -> LeaderLog:
         """The log of a partition led here. Raises LogError, OSError.
 
-        None is made before the first record: when a broker dies, thousands of empty ones are shown to others at once.
+        No log is made before the first record, because thousands of empty partitions may get a new leader at once.
         """
         data_dir = self._context.data_dir
         if key in data_dir.logs or data_dir.folder(*key).exists():
@@ -125,14 +125,14 @@ class Leaders:
             self.waiting.fail(key, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
 
     def stop(self, key: Key) -> None:
-        """Lead the partition no more; whoever waits is told so."""
+        """Stop leading the partition. Those who wait are answered NOT_LEADER_OR_FOLLOWER."""
         self.replicas.pop(key, None)
         self._topic_ids.pop(key, None)
         self._pushes.forget(key)
         self.fail(key, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def fail(self, key: Key, code: ErrorCode) -> None:
-        """Answer everybody who waits for the partition with an error."""
+        """Answer all who wait for the partition with an error."""
         self.waiting.fail(key, code)
         self.deleting.fail(key, code)
 
@@ -146,13 +146,13 @@ class Leaders:
                 self._pushes.mark((broker,), key)
 
     def connect(self, link: FollowerLink) -> None:
-        """A connection to a broker is up: tell it of all that it follows here."""
+        """A connection to a broker is up: push to it what it follows here."""
         for key, leader in self.replicas.items():
             if link.broker_id in leader.followers:
                 self._connect(key, leader, (link.broker_id,), self._now_ms())
 
     def disconnect(self, broker: int) -> None:
-        """A connection to a broker is gone."""
+        """A connection to a broker has ended."""
         self._pushes.forget_follower(broker)
         for leader in self.replicas.values():
             leader.disconnect(broker)
@@ -173,13 +173,13 @@ class Leaders:
         self.reached(key, leader.log.high_watermark)
 
     def reached(self, key: Key, watermark: int) -> None:
-        """All below `watermark` has committed: tell whoever waits for it."""
+        """All below `watermark` has committed: answer those who wait for it."""
         self.waiting.reached(key, watermark)
         self._context.fetches.wake(*key)
         self._context.commits.tell(*key, watermark)
 
     def starts_moved(self) -> None:
-        """Look again at who waits for a log's start: those it was waited for may be out of sync."""
+        """Check again who waits for a log's start: replicas that held it up may be out of sync now."""
         for key in list(self.deleting):
             self.deleting.reached(key, self.replicas[key].start_in_sync)
 

@@ -1,9 +1,9 @@
-"""For how long this broker may act as a leader, and what it tells other leaders who ask the same.
+"""How long this broker may act as a leader, and what it answers other leaders that ask to be confirmed.
 
-The controller confirms a broker with each heartbeat it answers. So that traffic survives the controller's restart,
-those who could be elected instead may do it, too: a follower that sees no controller either has nobody to make it
-leader. What counts is when the question was sent, on our own monotonic clock: a process that was stopped and
-continued has asked nobody.
+The controller confirms a broker by each answer to a heartbeat. So that traffic goes on while the controller restarts,
+the brokers that could be elected instead may confirm it, too: while they have no controller either, nobody can make
+them leaders. A confirmation counts from when it was asked for, on this broker's own monotonic clock. So a process that
+was stopped for a while has no lease when it goes on.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from actors.links.replication import Pong
 
 
 class Lease:
-    """The time, `broker.session.timeout.ms`, for which a confirmation counts."""
+    """Whether this broker is confirmed as a leader. A confirmation counts for `broker.session.timeout.ms`."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class Lease:
         self._seconds = context.config.integer("broker.session.timeout.ms") / 1000
 
     def holds(self, members: frozenset[int]) -> bool:
-        """Whether nobody else can have been made leader: `members`, ourselves among them, are all that could be."""
+        """Whether no other broker can have been made leader. `members` are all that could be, this one included."""
         if len(members) == 1:
             return True
         # Not the loop's time: that stands still while a turn lasts, and we may have been stopped in this one.
@@ -47,14 +47,14 @@ class Lease:
         return True
 
     def pong(self, sent: float) -> Pong:
-        """What a leader whose ping was sent then learns: how new our news are, and whether there is a controller."""
+        """The answer to a ping sent at `sent`: how new our metadata is, and whether we have a controller."""
         metadata = self._context.metadata
         since = self._context.loop.time() - self._seconds
         controller = self._context.controller.connected or self._controller_confirmed_at() > since
         return Pong(sent, (metadata.controller_epoch, metadata.version), controller)
 
     def ponged(self, link: FollowerLink, pong: Pong) -> None:
-        """A follower has answered a ping: it confirms us unless it has a controller, or newer news than we."""
+        """A follower has answered a ping. That confirms us, unless it has a controller or newer metadata."""
         ours = self._context.metadata
         if not pong.controller and pong.view <= (ours.controller_epoch, ours.version):
             link.confirmed_at = pong.sent

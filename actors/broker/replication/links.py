@@ -1,7 +1,7 @@
-"""Connections between brokers: a leader's broker connects to each follower's, both prove the cluster's secret.
+"""Connections between brokers: a leader's broker connects to each follower's, and both prove the cluster's secret.
 
-What is said over them is pushes.py's and lease.py's; here is who is connected, how much is on its way, and who
-showed life when.
+Here is who is connected, how many bytes are on their way, and who gave a sign of life when. What is sent is decided in
+pushes.py and lease.py.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ log = logging.getLogger(__name__)
 _WINDOW_BYTES = 8 << 20  # sent to one follower and not yet acknowledged
 _RETRY_SECONDS = (0.02, 0.05, 0.1, 0.2, 0.5)
 _CONNECT_SECONDS = 3.0
-_ROW_BYTES = 64  # about what a push costs beside its records
+_ROW_BYTES = 64  # about what a push takes beside its records
 
 
 class Links(Protocol):
-    """What a link tells its manager."""
+    """What a link tells its owner."""
 
     def connected(self, link: FollowerLink) -> None: ...
 
@@ -50,7 +50,7 @@ class Links(Protocol):
 
 
 class FollowerLink:
-    """The way from here to one broker that follows partitions led here. Connects again until it is closed."""
+    """The connection to a broker that follows partitions led here. It connects again and again until it is closed."""
 
     def __init__(
         self, broker_id: int, address: tuple[str, int], secret: bytes, chance: Chance, me: int, owner: Links
@@ -62,7 +62,7 @@ class FollowerLink:
         self.heard_at = 0.0
         """When the last ping that was answered was sent (loop's clock, seconds)."""
         self.confirmed_at = -1e9
-        """The same, of those answers that confirm us as leader while no controller does."""
+        """The same for answers that confirm this broker as leader while no controller does."""
         self._secret = secret
         self._chance = chance
         self._me = me
@@ -89,7 +89,7 @@ class FollowerLink:
             failures += 1
 
     async def _connect(self, lost: asyncio.Future[bool]) -> None:
-        """Connect. `lost` is done when that has ended: with whether the other end was a broker of ours."""
+        """Connect. `lost` is set when the connection has ended: to whether the other end was a broker of ours."""
 
         def on_lost(protocol: ControlProtocol) -> None:
             was_ready = self._lost()
@@ -157,14 +157,14 @@ class FollowerLink:
             self._protocol.send(Ping(self._loop.time()))
 
     def close(self) -> None:
-        """Hang up for good."""
+        """Close the connection, and do not connect again."""
         self._task.cancel()
         if self._protocol is not None:
             self._protocol.close()
 
 
 class FollowerListener:
-    """Where this broker takes what leaders push. `take` answers pushes, `pong` a ping sent when it says."""
+    """Listens for the leaders that push to this broker. `take` makes the answer to pushes, `pong` that to a ping."""
 
     def __init__(
         self,
@@ -183,7 +183,7 @@ class FollowerListener:
         self._pong = pong
         self._server: asyncio.AbstractServer | None = None
         self.paused = False
-        self._protocols: dict[ControlProtocol, int] = {}  # under which epoch of ours each leader knows us
+        self._protocols: dict[ControlProtocol, int] = {}  # the epoch of ours that each leader was told
 
     async def listen(self, host: str) -> int:
         """Listen on a free port of `host`; the port. Raises OSError."""
@@ -206,7 +206,7 @@ class FollowerListener:
             protocol.send(Acks(self._take(message.pushes)))
         elif isinstance(message, Ping):
             if self._protocols.get(protocol) != self._epoch():
-                protocol.close()  # the controller takes us for another process now: no set we are named in is recorded
+                protocol.close()  # our epoch has changed, and sets with the old one are refused
                 return
             protocol.send(self._pong(message.sent))
         elif isinstance(message, LeaderHello):
@@ -215,7 +215,7 @@ class FollowerListener:
     def _introduce(self, protocol: ControlProtocol) -> None:
         epoch = self._epoch()
         if epoch < 0 or self.paused:
-            protocol.close()  # its news of us are faster than ours, or we are leaving: it comes again
+            protocol.close()  # we are not registered yet, or are leaving: it will connect again
             return
         self._protocols[protocol] = epoch
         protocol.send(FollowerHello(self._me, epoch))
@@ -224,13 +224,13 @@ class FollowerListener:
         self._protocols.pop(protocol, None)
 
     def pause(self) -> None:
-        """Hang up, and on everybody who comes, until `paused` is no more. The port stays ours."""
+        """Close all connections, and new ones at once, until `paused` is False again. The port is kept."""
         self.paused = True
         for protocol in list(self._protocols):
             protocol.close()
 
     def close(self) -> None:
-        """Stop listening and hang up."""
+        """Stop listening and close all connections."""
         if self._server is not None:
             self._server.close()
         for protocol in list(self._protocols):
@@ -238,7 +238,7 @@ class FollowerListener:
 
 
 def set_options(transport: asyncio.BaseTransport) -> None:
-    """Small frames leave at once."""
+    """Have small frames sent at once (TCP_NODELAY)."""
     found = transport.get_extra_info("socket")
     if found is not None:
         with suppress(OSError):

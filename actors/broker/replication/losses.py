@@ -1,4 +1,4 @@
-"""What this broker's disk has lost, or does not show: it leads no more there, and the controller is told."""
+"""Logs that this broker's disk has lost or cannot read: it stops leading them, and the controller is told."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _RETRY_SECONDS = 2.0
 
 
 class Losses:
-    """Takes this broker out of the in-sync sets of partitions whose logs are not what it has said they are."""
+    """Takes this broker out of the in-sync sets of partitions whose logs are not what it has acknowledged."""
 
     def __init__(
         self, context: BrokerContext, leaders: Leaders, followers: Followers, broker_epoch: Callable[[], int]
@@ -28,13 +28,13 @@ class Losses:
         self._broker_epoch = broker_epoch
 
     def lost(self, topic: str, index: int) -> None:
-        """Our disk has lost the end of a log: others may have it. Lead no more at this epoch, and be out of sync."""
+        """The disk has lost the end of a log, which others may have: stop leading at this epoch, and be out of sync."""
         key, info = (topic, index), self._context.metadata.topics.get(topic)
         partition = self._context.metadata.partition(topic, index)
         if info is None or partition is None or len(partition.replicas) == 1:
             return
         self._leaders.stop(key)
-        # What we wrote at this epoch is not what we would write now: only another epoch may follow.
+        # Others may have records of this epoch that were lost here. New ones must not get the same epoch.
         self._followers.note(key, info.id, partition.leader_epoch + (partition.leader == self._context.broker_id))
         torn = ReplicaTorn(self._context.broker_id, self._broker_epoch(), ((info.id, index),))
         self._context.controller.call(torn, lambda result, error: self._told(key, error))
@@ -45,7 +45,7 @@ class Losses:
             self._context.loop.call_later(_RETRY_SECONDS, self.lost, *key)
 
     def failed(self, topic: str, index: int) -> None:
-        """Our disk takes no more for a log, or shows nothing: another one shall lead, if any that may lives."""
+        """The disk takes no more records for a log, or cannot read it: have another replica lead, if one may."""
         metadata = self._context.metadata
         partition, me = metadata.partition(topic, index), self._context.broker_id
         if (

@@ -1,7 +1,7 @@
-"""The replicas of one broker, put together: what it leads and follows, and what the rest of the broker asks of that.
+"""The replicas of one broker: puts the parts together, and answers the rest of the broker.
 
     leaders.py     partitions led here           lease.py       whether we may still lead
-    pushes.py      what followers are told       proposals.py   in-sync sets, to the controller
+    pushes.py      what is sent to followers     proposals.py   in-sync sets, to the controller
     followers.py   partitions led elsewhere      losses.py      logs that our disk has damaged
     links.py       connections between brokers   waiting.py     who waits for an offset
 
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 
 class ReplicaManager:
-    """Replicas with more than one holder. What only this broker holds needs none of this."""
+    """The replicas of partitions that several brokers hold. Those that only this broker holds are not here."""
 
     def __init__(
         self,
@@ -57,19 +57,19 @@ class ReplicaManager:
         )
 
     async def listen(self, host: str) -> int:
-        """Take pushes on any free port of `host`; the port."""
+        """Listen for pushes on any free port of `host`; the port."""
         return await self._listener.listen(host)
 
     def stop_following(self) -> None:
-        """Take no more pushes: nobody shall count on this broker any longer."""
+        """Take no more pushes, so that leaders do not count on this broker any longer."""
         self._listener.pause()
 
     def follow_again(self) -> None:
-        """Take pushes after all: leaders come again by themselves."""
+        """Take pushes again: leaders connect by themselves."""
         self._listener.paused = False
 
     def close(self) -> None:
-        """Hang up everywhere."""
+        """Close all connections."""
         self._listener.close()
         for link in self._links.values():
             link.close()
@@ -121,10 +121,11 @@ class ReplicaManager:
     # --- what the broker asks ---
 
     def leads(self, topic: str, index: int, partition: PartitionInfo) -> bool:
-        """Whether we may act as the partition's leader now: nobody else can have been made it.
+        """Whether this broker may act as the partition's leader now, because no other can have been made leader.
 
-        The controller has confirmed us within the lease; or nobody else is in sync; or, while there is no controller,
-        every other one who could be elected has: whom we have proposed may be in sync without our having heard of it.
+        It may if the controller has confirmed it within the lease, or if no other broker could be elected. While there
+        is no controller, all that could be elected have to confirm it. Those are the in-sync set, those that are
+        eligible, and those that this broker has proposed, for the controller may have recorded them.
         """
         if not self._registered:
             return False
@@ -139,20 +140,20 @@ class ReplicaManager:
         return self._lease.holds(members)
 
     def appended(self, topic: str, index: int, partition: PartitionInfo) -> None:
-        """Records were appended to a partition led here: have the followers hear of them."""
+        """Records were appended to a partition led here: send them to the followers."""
         key = (topic, index)
         leader = self._leaders.replicas.get(key) or self._leaders.begin(key, partition)
         if leader is not None:
             self._leaders.appended(key, leader)
 
     def await_commit(self, topic: str, index: int, next_offset: int, done: Callable[[ErrorCode], None]) -> None:
-        """Have `done` called with NONE once all below `next_offset` has committed, or with why it cannot be told."""
+        """`done` is called with NONE when all below `next_offset` has committed, or with why that cannot be told."""
         self._leaders.waiting.add((topic, index), Waiter(next_offset, done))
 
     def await_start(
         self, topic: str, index: int, partition: PartitionInfo, start: int, done: Callable[[ErrorCode], None]
     ) -> None:
-        """Have `done` called with NONE once all in sync begin at `start`, as we do, or with why they may not."""
+        """`done` is called with NONE when all replicas in sync begin at `start`, or with why that cannot be told."""
         key = (topic, index)
         leader = self._leaders.replicas.get(key) or self._leaders.begin(key, partition)
         if leader is None:
@@ -163,28 +164,28 @@ class ReplicaManager:
         self._pushes.mark(leader.followers, key)
 
     def committed(self, key: Key, watermark: int) -> None:
-        """The high watermark of a log that is here has moved: tell whoever waits for it."""
+        """The high watermark of a log of this broker has moved: answer those who wait for it."""
         self._leaders.reached(key, watermark)
 
     def lost(self, topic: str, index: int) -> None:
-        """Our disk has lost the end of a log: others may have it. Lead no more at this epoch, and be out of sync."""
+        """The disk has lost the end of a log, which others may have: stop leading at this epoch, and be out of sync."""
         self._losses.lost(topic, index)
 
     def failed(self, topic: str, index: int) -> None:
-        """Our disk takes no more for a log, or shows nothing: another one shall lead, if any that may lives."""
+        """The disk takes no more records for a log, or cannot read it: have another replica lead, if one may."""
         self._losses.failed(topic, index)
 
     def watermark_is_known(self, topic: str, index: int) -> bool:
-        """Whether a new leader's watermark has reached what stood in its log at its election (KIP-207)."""
+        """Whether a new leader's watermark has reached the log end at which it was elected (KIP-207)."""
         leader = self._leaders.replicas.get((topic, index))
         return leader is None or leader.watermark_is_known
 
     def lag(self, topic: str, index: int) -> int:
-        """How far this broker's log is behind the leader's watermark."""
+        """How many offsets this broker's log is behind the leader's watermark."""
         return self._followers.lag((topic, index))
 
     def figures(self) -> dict[str, int]:
-        """For `coterie status`: how many partitions are led here, and how many of them lack a replica in sync."""
+        """For `coterie status`: how many partitions are led here, and how many of them have a replica out of sync."""
         led = self._leaders.replicas.values()
         return {"led": len(led), "under_replicated": sum(len(each.isr) <= len(each.followers) for each in led)}
 
@@ -245,7 +246,7 @@ class ReplicaManager:
     # --- time ---
 
     def tick(self) -> None:
-        """A few times a second: signs of life, what nobody was told of, in-sync sets."""
+        """To be called a few times a second: pings, pushes that are left over, and proposals of in-sync sets."""
         for link in self._links.values():
             link.ping()
         self._leaders.starts_moved()

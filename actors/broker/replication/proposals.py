@@ -1,4 +1,4 @@
-"""Better in-sync sets, on their way to the controller (KIP-497): those of one turn in one call."""
+"""Proposals of in-sync sets to the controller (KIP-497); those of one turn of the loop go in one call."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from actors.wire.errors import ErrorCode
 log = logging.getLogger(__name__)
 
 LOST = "the connection to the controller was lost"
-"""The error of a call nobody knows the outcome of."""
+"""The error of a call whose outcome is unknown."""
 
 _Proposed = tuple[Key, LeaderReplica, ProposedIsr]
 
 
 class Proposals:
-    """What is proposed for the partitions in `leaders`, and what becomes of it.
+    """Proposes in-sync sets for the partitions in `leaders`, and handles the controller's answers.
 
-    `committed` is called where a high watermark moves because of that.
+    `committed` is called if a high watermark moves because of an answer.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Proposals:
         self._considered: dict[Key, None] = {}
 
     def consider(self, key: Key) -> None:
-        """A follower outside the in-sync set has moved: it may have caught up."""
+        """A follower outside the in-sync set has moved: propose it if it has caught up."""
         if not self._considered:
             self._context.loop.call_soon(self._send_considered)
         self._considered[key] = None
@@ -51,7 +51,7 @@ class Proposals:
         self._send({key: self._leaders[key] for key in keys if key in self._leaders})
 
     def send(self, heard_ms: Callable[[int], int]) -> None:
-        """Propose what there is to propose; `heard_ms(broker)` is when a broker last showed life."""
+        """Make all proposals that are due. `heard_ms(broker)` is when a broker last gave a sign of life."""
         self._heard_ms = heard_ms
         self._send(self._leaders)
 

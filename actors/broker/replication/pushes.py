@@ -1,4 +1,4 @@
-"""Who has to hear of what: pushes to followers. All that was appended in one turn leaves in one frame a follower."""
+"""Pushes to followers. What is appended in one turn of the loop goes to each follower in one frame."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ log = logging.getLogger(__name__)
 
 _FRAME_BYTES = 1 << 20
 _RETRY_MS = 2000  # without an answer, a follower is asked again
-_REFUSED_RETRY_MS = 500  # sooner after a refusal, or a read that failed: all that is in sync waits for it
+_REFUSED_RETRY_MS = 500  # sooner after a refusal or a failed read, because commits wait for it
 
 
 class Pushes:
-    """What the followers of the partitions in `leaders` have not been told."""
+    """Knows what the followers of the partitions in `leaders` have not been sent yet, and sends it."""
 
     def __init__(
         self, context: BrokerContext, leaders: Mapping[Key, LeaderReplica], links: Mapping[int, FollowerLink]
@@ -28,13 +28,13 @@ class Pushes:
         self._context = context
         self._leaders = leaders
         self._links = links
-        self._dirty: dict[int, dict[Key, None]] = {}  # by follower: partitions it may have to hear of
-        self._untold: dict[Key, None] = {}  # their watermarks moved since the last tick
+        self._dirty: dict[int, dict[Key, None]] = {}  # by follower: partitions of which there may be something to send
+        self._untold: dict[Key, None] = {}  # partitions whose watermark moved since the last tick
         self._flush_scheduled = False
         self._telling = False
 
     def mark(self, brokers: Iterable[int], key: Key) -> None:
-        """These followers may have to hear of a partition: looked at once this turn's work is done."""
+        """There may be something to send to these followers: looked at when this turn's work is done."""
         for broker in brokers:
             self._dirty.setdefault(broker, {})[key] = None
             if not self._flush_scheduled:
@@ -42,11 +42,11 @@ class Pushes:
                 self._context.loop.call_soon(self._flush)
 
     def note(self, broker: int, key: Key) -> None:
-        """As `mark`, for who is looked at by and by anyway."""
+        """As `mark`, for a follower that is looked at later in this turn anyway."""
         self._dirty.setdefault(broker, {})[key] = None
 
     def committed(self, key: Key) -> None:
-        """A watermark has moved: with the next records, or the next tick, it is told."""
+        """A watermark has moved. It is sent with the next records, or at the next tick."""
         self._untold[key] = None
 
     def forget(self, key: Key) -> None:
@@ -54,7 +54,7 @@ class Pushes:
         self._untold.pop(key, None)
 
     def forget_follower(self, broker: int) -> None:
-        """Its connection is gone: all begins anew with the next."""
+        """A follower's connection has ended: with the next one all begins anew."""
         self._dirty.pop(broker, None)
 
     def _flush(self) -> None:
@@ -63,7 +63,7 @@ class Pushes:
             self.has_room(link)
 
     def has_room(self, link: FollowerLink) -> None:
-        """Send what a follower has not been told, as far as it keeps up."""
+        """Send a follower what it was not sent yet, as far as it keeps up."""
         dirty = self._dirty.get(link.broker_id)
         while dirty and (room := min(link.room, _FRAME_BYTES)) > 0:
             pushes = self._take(link.broker_id, dirty, room)
@@ -80,7 +80,7 @@ class Pushes:
             if push is not None:
                 pushes.append((self._context.metadata.topics[key[0]].id, key[1], push))
                 room -= len(push.records) + 1
-                dirty[key] = None  # there may be more, in its turn
+                dirty[key] = None  # there may be more, after the other partitions
         return pushes
 
     def _next(self, broker: int, key: Key, room: int, now_ms: int) -> Push | None:
@@ -95,7 +95,7 @@ class Pushes:
             return None
 
     def tick(self, now_ms: int) -> None:
-        """Tell watermarks and log starts nobody was told of, and begin anew with who owes an answer too long."""
+        """Send watermarks and log starts that are left over, and ask followers anew that owe an answer for too long."""
         for key in self._untold:
             leader = self._leaders.get(key)
             if leader is not None:

@@ -1,4 +1,4 @@
-"""Whoever waits until an offset is reached: by partition, in the order of the log."""
+"""Those who wait until an offset is reached, by partition, in the order of the offsets."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class Waiting:
         self._waiters: dict[Key, deque[Waiter]] = {}
 
     def add(self, key: Key, waiter: Waiter) -> None:
-        """Offsets come in order: of appends, whose repeats find what they repeat before them, or of log starts."""
+        """Add one that waits. Offsets come in ascending order, but for repeats of appends, which wait in the queue."""
         self._waiters.setdefault(key, deque()).append(waiter)
 
     def __contains__(self, key: Key) -> bool:
         return key in self._waiters
 
     def reached(self, key: Key, offset: int) -> None:
-        """Answer those who wait for no more than `offset`."""
+        """Answer those who wait for `offset` or less."""
         waiters = self._waiters.get(key)
         if not waiters:
             return
@@ -42,10 +42,10 @@ class Waiting:
             self._waiters.pop(key, None)
 
     def fail(self, key: Key, code: ErrorCode) -> None:
-        """Answer everybody who waits for a partition with an error."""
+        """Answer all who wait for a partition with an error."""
         for waiter in self._waiters.pop(key, ()):
             waiter.done(code)
 
     def __iter__(self) -> Iterator[Key]:
-        """The partitions somebody waits for."""
+        """The partitions that somebody waits for."""
         return iter(self._waiters)
