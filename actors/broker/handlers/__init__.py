@@ -1,4 +1,4 @@
 """One file for each type of request that a broker answers itself; `registry` is the table of them.
 
-What concerns groups goes to their shards and stands in `actors.group_api`.
+Requests of groups go to their shards; they are in `actors.group_api`.
 """

@@ -14,7 +14,7 @@ VERSIONS = (0, 2)
 
 
 def handle(context: HandlerContext, request: Request) -> None:
-    """What a resource does not name goes back to its default."""
+    """Settings that a resource does not name go back to their defaults."""
     ask(context, request, AlterConfigsResponse, failed, _operations, replace=True)
 
 

@@ -1,4 +1,4 @@
-"""AlterPartitionReassignments: other brokers for partitions, or an end to a move that is under way (KIP-455)."""
+"""AlterPartitionReassignments: moves partitions to other brokers, or ends a move that is under way (KIP-455)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Partition = AlterPartitionReassignmentsResponse.ReassignablePartitionResponse
 
 
 def handle(context: HandlerContext, request: Request) -> None:
-    """Answered when the move has begun; ListPartitionReassignments tells when it has ended."""
+    """Answered when the moves have begun; ListPartitionReassignments tells when they have ended."""
     m: AlterPartitionReassignmentsRequest = request.message
     moves = tuple(
         Reassignment(t.name, p.partition_index, None if p.replicas is None else tuple(p.replicas))

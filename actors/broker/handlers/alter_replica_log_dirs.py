@@ -1,4 +1,4 @@
-"""AlterReplicaLogDirs: refused, for a broker has one directory (KIP-113)."""
+"""AlterReplicaLogDirs: refused, because a broker has one directory (KIP-113)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Partition = AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult
 
 
 def handle(context: HandlerContext, request: Request) -> AlterReplicaLogDirsResponse:
-    """Answered at once. To be asked to stay is no move, and no error."""
+    """Answered at once. It is no error to name the directory that the replica is in."""
     m: AlterReplicaLogDirsRequest = request.message
     topics: dict[str, Topic] = {}
     for directory in m.dirs:

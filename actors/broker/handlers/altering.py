@@ -1,4 +1,4 @@
-"""What AlterConfigs and IncrementalAlterConfigs share: asking the controller for changes, and the shape of answers."""
+"""What AlterConfigs and IncrementalAlterConfigs share: the call of the controller, and the form of answers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def ask(
     *,
     replace: bool,
 ) -> None:
-    """Have the controller change the settings of the request's resources. `replace`: others go back to defaults."""
+    """Have the controller change settings. `replace`: those that a resource does not name go back to their defaults."""
     resources = tuple(
         ChangedResource(resource.resource_type, resource.resource_name, replace, tuple(operations(resource)))
         for resource in request.message.resources
@@ -39,7 +39,7 @@ def ask(
 
 
 def answered(response: type[R], outcomes: Iterable[ResourceOutcome]) -> R:
-    """The response that says what became of each resource."""
+    """The response with the outcome of each resource."""
     return response(
         responses=[
             response.AlterConfigsResourceResponse(

@@ -12,7 +12,7 @@ from actors.wire.messages import ApiMessage, ApiVersionsRequest, ApiVersionsResp
 API = ApiVersionsRequest
 VERSIONS = (0, 4)
 
-_ZERO_FROM = 4  # clients of before refuse an answer with a feature that begins at level 0
+_ZERO_FROM = 4  # older clients refuse an answer with a feature that begins at level 0
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?\Z")
 
@@ -42,7 +42,7 @@ def handle(context: HandlerContext, request: Request) -> ApiVersionsResponse:
 
 
 def unsupported() -> ApiVersionsResponse:
-    """The answer, to be encoded in version 0, to an ApiVersions request of a version not served."""
+    """The answer to an ApiVersions request of a version that is not served. To be encoded in version 0."""
     return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[_range(API.api_key, *VERSIONS)])
 
 

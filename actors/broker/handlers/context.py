@@ -1,4 +1,4 @@
-"""What a handler is given: a request, and the parts of the broker that answer it.
+"""What a handler is given: a request, and the parts of the broker.
 
 Handlers never touch sockets or Ray; they return a message, or park the request and answer it later.
 """
@@ -35,7 +35,7 @@ class Request:
         return self.header.api_version
 
     def reply(self, response: ApiMessage) -> None:
-        """Answer a parked request. Its connection may be gone; then nothing happens."""
+        """Answer a parked request. Nothing happens if its connection has gone."""
         if self.slot is not None and self.slot.answer is None:
             self.slot.finish(encode_response(response, self.header.api_version, self.header.correlation_id))
             self.connection.flush()
@@ -47,7 +47,7 @@ def _everybody(group_id: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class HandlerContext:
-    """The parts of a broker that handlers use. A helper of a handler takes the part it needs."""
+    """The parts of a broker that handlers use. Their helpers take only the part they need."""
 
     broker: BrokerContext
     led: LedPartitions
@@ -60,4 +60,4 @@ class HandlerContext:
     advertised: Mapping[int, tuple[int, int]]
     """First and last version of each API that ApiVersions names, by API key."""
     may_describe_group: Callable[[str], bool] = _everybody
-    """DESCRIBE on a group. There are no ACLs yet, so everybody may; where it is asked is settled all the same."""
+    """Whether the client has DESCRIBE on a group. There are no ACLs yet, so everybody has."""

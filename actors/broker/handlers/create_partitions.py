@@ -15,7 +15,7 @@ Result = CreatePartitionsResponse.CreatePartitionsTopicResult
 
 
 def handle(context: HandlerContext, request: Request) -> None:
-    """`count` is a topic's new total."""
+    """Answered by the controller. `count` is the number of partitions a topic shall have in all."""
     m: CreatePartitionsRequest = request.message
     operation = CreatePartitions(tuple(_asked(topic) for topic in m.topics), m.validate_only)
     forward(context.broker, request, operation, _answer, failed)

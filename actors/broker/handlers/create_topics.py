@@ -18,7 +18,7 @@ Result = CreateTopicsResponse.CreatableTopicResult
 
 
 def handle(context: HandlerContext, request: Request) -> CreateTopicsResponse | None:
-    """Topics that cannot even be asked for are refused here; the others' results stand beside theirs."""
+    """Topics with impossible fields are refused here, the others are decided by the controller."""
     m: CreateTopicsRequest = request.message
     refused = {i: result for i, topic in enumerate(m.topics) if (result := _refused(topic)) is not None}
     asked = [topic for i, topic in enumerate(m.topics) if i not in refused]

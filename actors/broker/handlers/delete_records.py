@@ -23,7 +23,7 @@ Topic = DeleteRecordsResponse.DeleteRecordsTopicResult
 
 
 def handle(context: HandlerContext, request: Request) -> DeleteRecordsResponse | None:
-    """Answered when no replica in sync has the records any more; offset -1 stands for the high watermark."""
+    """Answered when no replica in sync has the records any more. Offset -1 means the high watermark."""
     m: DeleteRecordsRequest = request.message
     waits: list[Awaited] = []
     response = DeleteRecordsResponse(

@@ -19,7 +19,7 @@ _NO_ID = bytes(16)
 
 
 def handle(context: HandlerContext, request: Request) -> None:
-    """Topics are named, from version 6 on by name or id (KIP-516)."""
+    """Answered by the controller. From version 6 on, topics are given by name or by id (KIP-516)."""
     m: DeleteTopicsRequest = request.message
 
     def answer(deleted: DeletedTopics) -> DeleteTopicsResponse:

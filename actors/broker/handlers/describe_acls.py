@@ -1,4 +1,4 @@
-"""DescribeAcls: SECURITY_DISABLED, as of a Kafka without an authorizer."""
+"""DescribeAcls: answered SECURITY_DISABLED, as by a Kafka without an authorizer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DescribeClientQuotas: none, for there are no quotas (KIP-546)."""
+"""DescribeClientQuotas: there are none (KIP-546)."""
 
 from __future__ import annotations
 

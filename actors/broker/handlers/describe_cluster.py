@@ -1,4 +1,4 @@
-"""DescribeCluster: cluster id, brokers, and where to send what a controller decides (KIP-700, KIP-919)."""
+"""DescribeCluster: cluster id, brokers, and the broker that serves as the controller (KIP-700, KIP-919)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BROKERS, CONTROLLERS = 1, 2
 
 
 def handle(context: HandlerContext, request: Request) -> DescribeClusterResponse:
-    """Answered at once. Every broker passes on what the controller decides; the one with the least id is named."""
+    """Answered at once. Every broker passes requests on to the controller; the one with the least id is named."""
     m: DescribeClusterRequest = request.message
     if m.endpoint_type != BROKERS:
         code = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE

@@ -1,4 +1,4 @@
-"""DescribeConfigs: settings of topics and of this broker, where each comes from and what it means (KIP-226, 569)."""
+"""DescribeConfigs: settings of topics and of this broker, their sources and their documentation (KIP-226, 569)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Resource = DescribeConfigsRequest.DescribeConfigsResource
 
 
 def handle(context: HandlerContext, request: Request) -> DescribeConfigsResponse:
-    """Answered at once; a broker knows the settings of every topic but, of brokers, only its own."""
+    """Answered at once. A broker knows the settings of all topics, but of no other broker."""
     m: DescribeConfigsRequest = request.message
     return DescribeConfigsResponse(results=[_described(context, m, resource) for resource in m.resources])
 
@@ -84,7 +84,7 @@ def _broker(context: HandlerContext, m: DescribeConfigsRequest, resource: Resour
 
 
 def _running(context: HandlerContext) -> dict[str, str]:
-    """What this broker is and does under Kafka's names, wherever it has that from."""
+    """Kafka's settings that are not in the table of settings here: who the broker is, and where it listens."""
     running = {
         "broker.id": str(context.broker.broker_id),
         "log.dirs": str(context.broker.data_dir.path),
@@ -116,7 +116,7 @@ def _client_metrics(m: DescribeConfigsRequest, resource: Resource) -> Result:
 
 
 def _asked(resource: Resource, known: Iterable[str]) -> list[str]:
-    """The keys to describe: all if none are named; those that do not exist are left out, as Kafka does."""
+    """The keys to describe: all if the request names none. As in Kafka, unknown ones are left out."""
     wanted = resource.configuration_keys
     return [key for key in known if not wanted or key in wanted]
 

@@ -14,7 +14,7 @@ from actors.wire.messages import ApiMessage, DescribeLogDirsRequest, DescribeLog
 log = logging.getLogger(__name__)
 
 API = DescribeLogDirsRequest
-VERSIONS = (1, 4)  # 5 tells which directories are cordoned, and clients take who serves it for Kafka 4.3
+VERSIONS = (1, 4)  # version 5 (cordoned directories) is left out: by it clients take a broker for Kafka 4.3
 
 Result = DescribeLogDirsResponse.DescribeLogDirsResult
 Topic = DescribeLogDirsResponse.DescribeLogDirsTopic
@@ -22,7 +22,7 @@ Partition = DescribeLogDirsResponse.DescribeLogDirsPartition
 
 
 def handle(context: HandlerContext, request: Request) -> DescribeLogDirsResponse:
-    """Answered at once. A broker has one directory; that its disk does not answer is that directory's error."""
+    """Answered at once. A broker has one directory. If its disk fails, that is the directory's error."""
     m: DescribeLogDirsRequest = request.message
     path = str(context.broker.data_dir.path.absolute())
     try:
@@ -40,7 +40,7 @@ def handle(context: HandlerContext, request: Request) -> DescribeLogDirsResponse
 
 
 def _held(broker: BrokerContext) -> Iterator[tuple[str, int]]:
-    """The partitions this broker has a replica of, without those whose log the disk does not show."""
+    """The partitions of which this broker has a replica, without those whose log cannot be opened."""
     for name, topic in broker.metadata.topics.items():
         for index in range(len(topic.partitions)):
             if broker.holds(name, index) and (name, index) not in broker.data_dir.not_opened:
@@ -56,5 +56,5 @@ def _partition(context: HandlerContext, topic: str, index: int) -> Partition:
 
 
 def failed(message: ApiMessage, version: int, code: ErrorCode, text: str | None = None) -> DescribeLogDirsResponse:
-    """The whole request refused; versions before 3 have no place for the reason."""
+    """The whole request refused. Before version 3 there is no field for the error."""
     return DescribeLogDirsResponse(error_code=code)

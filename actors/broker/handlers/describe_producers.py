@@ -44,7 +44,7 @@ def _partition(broker: BrokerContext, topic: str, index: int) -> Partition:
 
 
 def _active(found: PartitionLog) -> list[Producer]:
-    """`coordinator_epoch` and `current_txn_start_offset` stay -1: they are of transactions."""
+    """The producers. `coordinator_epoch` and `current_txn_start_offset` stay -1, as they concern transactions."""
     producers = []
     for producer_id, entry in found.producers.items():
         last = entry.batches[-1] if entry.batches else None

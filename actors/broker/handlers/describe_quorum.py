@@ -13,7 +13,7 @@ VERSIONS = (0, 2)
 
 METADATA_TOPIC = "__cluster_metadata"
 CONTROLLER_ID = 3000
-"""What the controller is called here, where every node needs a number: as in Kafka's examples, far from brokers'."""
+"""The controller's node id in the answer, which needs one: as in Kafka's examples, far from those of brokers."""
 
 Topic = DescribeQuorumResponse.TopicData
 Partition = DescribeQuorumResponse.PartitionData
@@ -23,7 +23,7 @@ Listener = DescribeQuorumResponse.Listener
 
 
 def handle(context: HandlerContext, request: Request) -> DescribeQuorumResponse | None:
-    """Answered when the controller has said where its log ends and what each broker has of it."""
+    """Answered by the controller: where its log ends, and how far each broker has it."""
     m: DescribeQuorumRequest = request.message
     if [(t.topic_name, [p.partition_index for p in t.partitions]) for t in m.topics] != [(METADATA_TOPIC, [0])]:
         return _unknown(m)
@@ -32,7 +32,7 @@ def handle(context: HandlerContext, request: Request) -> DescribeQuorumResponse 
 
 
 def _answer(quorum: Quorum) -> DescribeQuorumResponse:
-    """What the controller has written has committed: there is no other voter."""
+    """The answer. The high watermark is the log's end, because there is no other voter."""
     end, now_ms = quorum.log_end_offset, quorum.now_ms
     partition = Partition(
         error_message=None,

@@ -19,7 +19,7 @@ Cursor = DescribeTopicPartitionsResponse.Cursor
 
 
 def handle(context: HandlerContext, request: Request) -> DescribeTopicPartitionsResponse:
-    """Answered at once, by name; no topic named means all. `next_cursor` is where the next page begins."""
+    """Answered at once, in the order of names; no name means all. `next_cursor` says where the next page begins."""
     m: DescribeTopicPartitionsRequest = request.message
     known = context.broker.metadata.topics
     cursor = m.cursor
@@ -72,6 +72,6 @@ def _missing(name: str, code: ErrorCode = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) 
 def failed(
     message: ApiMessage, version: int, code: ErrorCode, text: str | None = None
 ) -> DescribeTopicPartitionsResponse:
-    """The whole request refused: each topic it names, for the answer has no code of its own."""
+    """The whole request refused. Each topic has the error, because the answer has no field for it."""
     assert isinstance(message, DescribeTopicPartitionsRequest)
     return DescribeTopicPartitionsResponse(topics=[Topic(error_code=code, name=t.name) for t in message.topics])

@@ -1,4 +1,4 @@
-"""DescribeUserScramCredentials: refused, for there is no SASL (KIP-554)."""
+"""DescribeUserScramCredentials: refused, because there is no SASL (KIP-554)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ElectLeaders: the first replica, or for want of any other one out of sync, is made leader (KIP-183, KIP-460)."""
+"""ElectLeaders: makes the first replica the leader, or one out of sync if no other may lead (KIP-183, KIP-460)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TYPES = (0, 1)
 
 
 def handle(context: HandlerContext, request: Request) -> ElectLeadersResponse | None:
-    """Answered by the controller; before version 1 every election is of the preferred leader."""
+    """Answered by the controller. Before version 1 all elections are of preferred leaders."""
     m: ElectLeadersRequest = request.message
     kind = m.election_type if request.version >= 1 else 0
     if kind not in _TYPES:
@@ -41,7 +41,7 @@ def _answer(elected: ElectedLeaders) -> ElectLeadersResponse:
 
 
 def failed(message: ApiMessage, version: int, code: ErrorCode, text: str | None = None) -> ElectLeadersResponse:
-    """The whole request refused; before version 1 only partitions have a code."""
+    """The whole request refused. Before version 1 only partitions have a field for the error."""
     assert isinstance(message, ElectLeadersRequest)
     return ElectLeadersResponse(
         error_code=code,

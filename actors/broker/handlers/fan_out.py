@@ -1,6 +1,6 @@
-"""Requests that name groups of several shards: cut, asked of each shard, and merged into one answer.
+"""Requests about groups of several shards: they are cut, sent to each shard, and the answers are merged.
 
-DescribeGroups and DeleteGroups name groups, ListGroups means all, OffsetFetch (version 8 and later) names several.
+DescribeGroups and DeleteGroups name groups, and so does OffsetFetch from version 8 on; ListGroups means all.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _gather(
     merge: Callable[[list[Any]], ApiMessage],
     reply: Callable[[ApiMessage], None],
 ) -> None:
-    """Ask each (partition, message); when all have answered, merge the answers in the order asked."""
+    """Send each (partition, message). When all have answered, merge the answers, in the order of the parts."""
     answers: list[Any] = [None] * len(parts)
     missing = len(parts)
     if not parts:
@@ -60,7 +60,7 @@ def _by_partition(broker: BrokerContext, groups: Iterable[str]) -> dict[int, lis
 
 
 def describe_groups(context: HandlerContext, request: Request) -> None:
-    """DescribeGroups, asked of the shards of its groups."""
+    """DescribeGroups: sent to the shards of its groups."""
     m: DescribeGroupsRequest = request.message
     also = m.include_authorized_operations
     parts: list[tuple[int, ApiMessage]] = [
@@ -70,7 +70,7 @@ def describe_groups(context: HandlerContext, request: Request) -> None:
 
     def merge(answers: list[DescribeGroupsResponse]) -> DescribeGroupsResponse:
         found = {g.group_id: g for a in answers for g in a.groups}
-        lost = ErrorCode.COORDINATOR_NOT_AVAILABLE  # should an answer leave a group out
+        lost = ErrorCode.COORDINATOR_NOT_AVAILABLE  # if an answer leaves a group out
         unknown = DescribeGroupsResponse.DescribedGroup
         return DescribeGroupsResponse(
             groups=[found.get(group) or unknown(group_id=group, error_code=lost) for group in m.groups]
@@ -80,7 +80,7 @@ def describe_groups(context: HandlerContext, request: Request) -> None:
 
 
 def delete_groups(context: HandlerContext, request: Request) -> None:
-    """DeleteGroups, asked of the shards of its groups."""
+    """DeleteGroups: sent to the shards of its groups."""
     m: DeleteGroupsRequest = request.message
     parts: list[tuple[int, ApiMessage]] = [
         (partition, DeleteGroupsRequest(groups_names=groups))
@@ -94,7 +94,7 @@ def delete_groups(context: HandlerContext, request: Request) -> None:
 
 
 def list_groups(context: HandlerContext, request: Request) -> None:
-    """ListGroups, asked of all shards led here. One that has moved away is skipped; any other error is the call's."""
+    """ListGroups: sent to all shards led here. One that has moved away is left out; any other error is answered."""
     parts: list[tuple[int, ApiMessage]] = [(partition, request.message) for partition in context.shards.led()]
 
     def merge(answers: list[ListGroupsResponse]) -> ListGroupsResponse:
@@ -107,7 +107,7 @@ def list_groups(context: HandlerContext, request: Request) -> None:
 
 
 def offset_fetch_groups(context: HandlerContext, request: Request) -> None:
-    """OffsetFetch of several groups (KIP-709), one question a group."""
+    """OffsetFetch of several groups (KIP-709): one request for each group."""
     count = context.broker.offsets_partition_count()
     parts: list[tuple[int, ApiMessage]] = [
         (partition_for_group(part.groups[0].group_id, count), part) for part in offset_fetch.split(request.message)

@@ -1,6 +1,6 @@
-"""The features of KIP-584: levels that Kafka's tools read and, in Kafka, can change. Here each stands where it stands.
+"""The features of KIP-584, by whose levels Kafka's tools see what a cluster can do. Here they cannot be changed.
 
-What a level means is Kafka's. What is not there at all has level 0, as in a Kafka that has not switched it on.
+The levels mean what they mean in Kafka. What does not exist here has level 0, as if it were off.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from typing import NamedTuple
 
 
 class Feature(NamedTuple):
-    """The levels that are supported, and the one in force (finalized); 0 is off, and no level to a client."""
+    """The levels that are supported, and the finalized one, which is in force. 0 means off."""
 
     first: int
     last: int
     level: int
 
 
-# 27 is what 4.1-IV1 is called on the wire: the last metadata.version of the Kafka whose protocol is served.
+# 27 is the number of 4.1-IV1, the last metadata.version of the Kafka release whose protocol is served.
 FEATURES: dict[str, Feature] = {
     "eligible.leader.replicas.version": Feature(1, 1, 1),
     "group.version": Feature(0, 0, 0),

@@ -1,4 +1,4 @@
-"""Fetch: reads record batches of the partitions this broker leads, waiting for them if asked to. Reading's hot path.
+"""Fetch: reads record batches of the partitions this broker leads, and waits for them if asked to. A hot path.
 
 Incremental fetch sessions (KIP-227) are declined: every answer has session id 0, so clients send whole requests.
 """
@@ -29,10 +29,10 @@ _LEADERS_FROM = 12
 _ENDPOINTS_FROM = 16
 _READ_COMMITTED = 1
 
-# Answers that clients have not read yet are memory: beyond this sum, answers become small.
+# Answers that clients have not read yet take memory. Beyond this sum answers become small.
 WAITING_BYTES_MAX = 64 << 20
 SMALL_ANSWER_BYTES = 64 << 10
-# One answer must not hold up the loop: heartbeats wait behind it. Clients simply ask again.
+# A large answer would hold up the loop, and heartbeats with it. Clients simply ask again.
 ANSWER_BYTES_MAX = 2 << 20
 
 
@@ -50,14 +50,14 @@ def handle(context: HandlerContext, request: Request) -> FetchResponse | None:
 
 
 def _session_refusal(m: FetchRequest) -> ErrorCode | None:
-    """Epochs 0 and -1 mark a whole request, whatever session it wants to begin or end."""
+    """The error of a request that needs a session. Epochs 0 and -1 mark a whole request, which needs none."""
     if m.session_epoch in (0, -1):
         return None
     return ErrorCode.FETCH_SESSION_ID_NOT_FOUND if m.session_id else ErrorCode.INVALID_FETCH_SESSION_EPOCH
 
 
 class _Fetch:
-    """One request, tried until there is enough."""
+    """One request, which is tried until there is enough to answer."""
 
     __slots__ = ("_context", "_enough", "_message", "_min_bytes", "_read", "_request", "_wanted")
 
@@ -74,11 +74,11 @@ class _Fetch:
         self._enough = False
 
     def partitions(self) -> list[tuple[str, int]]:
-        """What the fetch waits for."""
+        """The partitions that the fetch waits for."""
         return [(name, p.partition) for topic, name in self._wanted if name is not None for p in topic.partitions]
 
     def retry(self, last: bool) -> bool:
-        """Try again, for the last time if `last`; whether the request is done with."""
+        """Try again, for the last time if `last`. Whether the request has been answered."""
         if self._request.connection.transport is None:
             return True
         try:
@@ -92,7 +92,7 @@ class _Fetch:
         return True
 
     def attempt(self, last: bool) -> FetchResponse | None:
-        """The response; None if too little is there and this is not the last try."""
+        """The response; None if there is too little and this is not the last try."""
         m = self._message
         limit = self._limit()
         min_bytes = min(m.min_bytes, max(limit, 1))
@@ -118,7 +118,7 @@ class _Fetch:
         return limit if room >= limit else min(limit, max(room, SMALL_ANSWER_BYTES))
 
     def _available(self, limit: int, min_bytes: int) -> bool:
-        """Whether `attempt` would find enough, or an error, without reading anything yet."""
+        """Whether `attempt` would find enough, or an error. Reads nothing."""
         found = 0
         for topic, name in self._wanted:
             for asked in topic.partitions:
@@ -186,7 +186,7 @@ class _Fetch:
 
 
 def _diverging(partition_log: PartitionLog, asked: FetchRequest.FetchPartition) -> FetchResponse.EpochEndOffset | None:
-    """Where the fetcher's log and ours part, if its last record is of an epoch we ended earlier (KIP-595)."""
+    """Where the client's log and ours part, if the epoch of its last record ends earlier in ours (KIP-595)."""
     if asked.last_fetched_epoch < 0:
         return None
     epoch, end = partition_log.end_offset_for_epoch(asked.last_fetched_epoch)
@@ -200,7 +200,7 @@ def _refused(index: int, code: int) -> Partition:
 
 
 def failed(message: ApiMessage, version: int, code: ErrorCode, text: str | None = None) -> FetchResponse:
-    """The whole request refused; before version 7 only partitions have a code."""
+    """The whole request refused. Before version 7 only partitions have a field for the error."""
     assert isinstance(message, FetchRequest)
     if version >= 7:
         return FetchResponse(error_code=code)

@@ -1,6 +1,6 @@
 """FindCoordinator: which broker leads the offsets partition of a group. Any broker answers.
 
-What is found here also serves: a lookup of a group whose shard is still being started waits for it.
+If the group is coordinated here and its shard is still being started, the answer waits for the shard.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ API = FindCoordinatorRequest
 VERSIONS = (0, 6)
 
 GROUP, TRANSACTION = 0, 1
-# Fatal to every client, and told with its text by most. The retriable COORDINATOR_NOT_AVAILABLE would have a
-# transactional producer wait for its whole timeout.
+# An error that is fatal to all clients, and whose text most of them show. With the retriable COORDINATOR_NOT_AVAILABLE
+# a transactional producer would wait for its whole timeout.
 NO_TRANSACTIONS = (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not supported yet")
 
 Coordinator = FindCoordinatorResponse.Coordinator
 
 
 def handle(context: HandlerContext, request: Request) -> FindCoordinatorResponse | None:
-    """One answer a key from version 4 on (KIP-699), one in all before."""
+    """From version 4 on there is an answer for each key (KIP-699), before there is one in all."""
     m: FindCoordinatorRequest = request.message
     keys = m.coordinator_keys if request.version >= 4 else [m.key]
     lookup = _Lookup(context, request, m.key_type, keys)
@@ -34,7 +34,7 @@ def handle(context: HandlerContext, request: Request) -> FindCoordinatorResponse
 
 
 class _Lookup:
-    """One request, until the shards of all the groups that are coordinated here serve, or do not for now."""
+    """One request. It waits until it is known whether the shards of its groups serve, as far as they are here."""
 
     def __init__(self, context: HandlerContext, request: Request, key_type: int, keys: list[str]) -> None:
         self._context = context
@@ -66,7 +66,7 @@ class _Lookup:
         return _single(coordinators[0])
 
     def _settled(self, found: Coordinator) -> Coordinator:
-        """As metadata has it by now: what was waited for may have moved away meanwhile."""
+        """The answer for a key by the present metadata: the partition may have moved away while we waited."""
         if not self._is_here(found):
             return found
         found = _placed(self._context, found.key)

@@ -1,4 +1,4 @@
-"""Requests that the controller decides: asked of it, and answered when it has answered."""
+"""Requests that the controller decides: they are passed on to it, and answered when it has answered."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def forward(
     answer: Callable[[R], ApiMessage],
     failed: Callable[[ApiMessage, int, ErrorCode, str | None], ApiMessage],
 ) -> None:
-    """Ask the controller; the request is answered with `answer(result)`, or with `failed` if none comes.
+    """Ask the controller. The request is answered with `answer(result)`, or with `failed` if there is no result.
 
-    Without an answer nobody knows whether it was done: REQUEST_TIMED_OUT, as in Kafka.
+    Then nobody knows whether the operation was carried out, so the code is REQUEST_TIMED_OUT, as in Kafka.
     """
 
     def done(result: R | None, error: str | None) -> None:

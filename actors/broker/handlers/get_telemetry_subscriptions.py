@@ -1,4 +1,4 @@
-"""GetTelemetrySubscriptions: nobody collects clients' metrics, so no client is to push any (KIP-714)."""
+"""GetTelemetrySubscriptions: asks clients for no metrics, because nobody collects them (KIP-714)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings that are accepted and do nothing: the log says so, once for each."""
+"""Settings that are accepted but have no effect: a line in the log says so, once for each."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _EFFECTIVE: dict[int, Container[str]] = {
     ConfigResourceType.TOPIC: TOPIC_SETTINGS,
     ConfigResourceType.BROKER: SETTINGS,
 }
-"""Settings that have an effect, by the type of resource they are of."""
+"""The settings that have an effect, by type of resource."""
 
 
 class IdleSettings:
-    """What the log has said."""
+    """Remembers which settings the log has named."""
 
     def __init__(self) -> None:
         self._told: set[str] = set()
 
     def note(self, resource_type: int, names: Iterable[str]) -> None:
-        """These were changed: say in the log which of them have no effect."""
+        """These settings were changed: log which of them have no effect."""
         idle = {name for name in names if name not in _EFFECTIVE[resource_type]} - self._told
         if idle:
             self._told |= idle

@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs: sets, unsets, or changes items of single settings (KIP-339), decided by the controller."""
+"""IncrementalAlterConfigs: changes single settings, or items of lists (KIP-339), decided by the controller."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ VERSIONS = (0, 1)
 
 
 def handle(context: HandlerContext, request: Request) -> None:
-    """What a resource does not name stays as it is."""
+    """Settings that a resource does not name stay as they are."""
     ask(context, request, IncrementalAlterConfigsResponse, failed, _operations, replace=False)
 
 

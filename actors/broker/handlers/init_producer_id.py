@@ -1,4 +1,4 @@
-"""InitProducerId: an id for an idempotent producer (KIP-98), out of blocks the controller hands out."""
+"""InitProducerId: an id for an idempotent producer (KIP-98), from a block that the controller has given."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ VERSIONS = (0, 5)
 
 
 def handle(context: HandlerContext, request: Request) -> InitProducerIdResponse | None:
-    """A new id with epoch 0; parked while the next block is fetched, which many requests share."""
+    """A new id with epoch 0. If the block is used up, the request is parked until the next one is there."""
     m: InitProducerIdRequest = request.message
     if m.transactional_id is not None:
         return failed(m, request.version, NO_TRANSACTIONS[0])

@@ -1,6 +1,6 @@
-"""Who leads a partition: what Metadata and DescribeTopicPartitions answer, and Produce and Fetch (KIP-951) too.
+"""Who leads a partition, as Metadata and DescribeTopicPartitions answer.
 
-The latter two tell it to clients that asked the wrong broker.
+Produce and Fetch tell it, too, to clients that asked the wrong broker (KIP-951).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ WRONG_LEADER = frozenset((ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEA
 
 
 def current_leader(broker: BrokerContext, topic: str, index: int, make: Callable[..., T]) -> T | None:
-    """The leader and its epoch as `make(leader_id=..., leader_epoch=...)`; None if nobody else is known to lead."""
+    """The leader and its epoch as `make(leader_id=..., leader_epoch=...)`; None if no other broker is known to lead."""
     partition = broker.metadata.partition(topic, index)
     if partition is None or partition.leader in (NO_LEADER, broker.broker_id):
         return None
@@ -39,7 +39,7 @@ def described_partition(make: Callable[..., T], index: int, partition: Partition
 
 
 def endpoints(broker: BrokerContext, leaders: Iterable[Any], make: Callable[..., T]) -> list[T]:
-    """Where the living ones of these leaders are reached."""
+    """The addresses of those leaders that are alive, as `make(node_id=..., host=..., port=..., rack=...)`."""
     brokers = broker.metadata.brokers
     ids = dict.fromkeys(leader.leader_id for leader in leaders)
     found = (brokers[i] for i in ids if i in brokers and brokers[i].alive)

@@ -1,4 +1,4 @@
-"""ListConfigResources: what has settings of its own to describe (KIP-714, KIP-1142)."""
+"""ListConfigResources: the topics, brokers and so on that have settings (KIP-714, KIP-1142)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TYPES_FROM = 1  # version 0 was ListClientMetricsResources
 
 
 def handle(context: HandlerContext, request: Request) -> ListConfigResourcesResponse:
-    """Answered at once, from the last image. No type named means all of them."""
+    """Answered at once, from the last image. If no type is named: all of them."""
     m: ListConfigResourcesRequest = request.message
     types = m.resource_types if request.version >= _TYPES_FROM else [ConfigResourceType.CLIENT_METRICS]
     if not set(types) <= set(ConfigResourceType):

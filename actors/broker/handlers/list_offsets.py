@@ -1,4 +1,4 @@
-"""ListOffsets: a partition's first and last offsets, and the first one of a time."""
+"""ListOffsets: a partition's first and last offsets, and the first one at or after a time."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from placement.metadata import PartitionInfo
 log = logging.getLogger(__name__)
 
 API = ListOffsetsRequest
-VERSIONS = (1, 10)  # 11 is of tiered logs (KIP-1023), and clients take who serves it for Kafka 4.2
+VERSIONS = (1, 10)  # version 11 (tiered logs, KIP-1023) is left out: by it clients take a broker for Kafka 4.2
 
 
 class Time(IntEnum):
-    """Times that are no timestamps."""
+    """Values of the timestamp field that have a special meaning."""
 
     LATEST = -1
     EARLIEST = -2
@@ -28,8 +28,8 @@ class Time(IntEnum):
     LATEST_TIERED = -5
 
 
-_NOT_AVAILABLE_FROM = 5  # clients of before do not know OFFSET_NOT_AVAILABLE (KIP-207)
-# From which version each may be asked for (KIP-734, KIP-405, KIP-1005).
+_NOT_AVAILABLE_FROM = 5  # older clients do not know OFFSET_NOT_AVAILABLE (KIP-207)
+# The first version of the request that knows each (KIP-734, KIP-405, KIP-1005).
 _SINCE: dict[int, int] = {
     Time.LATEST: 1,
     Time.EARLIEST: 1,
@@ -87,7 +87,7 @@ def _look_up(
             if len(partition.replicas) > 1 and not context.replication.watermark_is_known(topic, index):
                 raise LogAccessError(ErrorCode.OFFSET_NOT_AVAILABLE)
             return partition_log.high_watermark, -1, partition.leader_epoch
-        case Time.EARLIEST | Time.EARLIEST_LOCAL:  # nothing is tiered: what is local begins where the log begins
+        case Time.EARLIEST | Time.EARLIEST_LOCAL:  # no log is tiered, so the local part begins where the log begins
             start = partition_log.log_start_offset
             return start, -1, partition_log.epoch_at(start)
         case Time.MAX_TIMESTAMP:

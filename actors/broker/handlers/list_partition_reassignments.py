@@ -1,4 +1,4 @@
-"""ListPartitionReassignments: the partitions that are on their way to other brokers (KIP-455)."""
+"""ListPartitionReassignments: the partitions that are being moved to other brokers (KIP-455)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ListTransactions: none, for there are no transactions (KIP-664)."""
+"""ListTransactions: there are none (KIP-664)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STATES = frozenset(
 
 
 def handle(context: HandlerContext, request: Request) -> ListTransactionsResponse:
-    """Answered at once. States that Kafka does not know are named, so that a slip of the pen is seen."""
+    """Answered at once. As in Kafka, unknown states are named in the answer, so that a typing error is seen."""
     m: ListTransactionsRequest = request.message
     return ListTransactionsResponse(unknown_state_filters=[s for s in m.state_filters if s not in STATES])
 

@@ -1,4 +1,4 @@
-"""Metadata: brokers, topics and who leads them; topics that do not exist may be created on the way."""
+"""Metadata: brokers, topics and their leaders. Topics that do not exist may be created."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _IDS_FROM = 12
 
 
 def handle(context: HandlerContext, request: Request) -> MetadataResponse | None:
-    """Answered at once, or when the controller has created what was missing and may be created."""
+    """Answered at once, or when the controller has created missing topics that may be created."""
     m: MetadataRequest = request.message
     broker, topics = context.broker, m.topics
     if topics is None or (request.version == 0 and not topics):
@@ -37,7 +37,7 @@ def handle(context: HandlerContext, request: Request) -> MetadataResponse | None
 
 
 def _legal(topic: MetadataRequest.MetadataRequestTopic, version: int) -> bool:
-    """Versions 10 and 11 have room for ids, but brokers understand them from version 12 on (KIP-516)."""
+    """Whether a topic is given by name, or by id from version 12 on; 10 and 11 have the field alone (KIP-516)."""
     return topic.name is not None if topic.topic_id == _NO_ID else version >= _IDS_FROM
 
 
@@ -57,7 +57,7 @@ def _to_create(context: HandlerContext, request: Request) -> list[str]:
 
 def _create(broker: BrokerContext, request: Request, names: list[str]) -> None:
     def done(created: CreatedTopics | None, error: str | None) -> None:
-        # Whatever went wrong with the call, a client asks again on LEADER_NOT_AVAILABLE.
+        # On LEADER_NOT_AVAILABLE a client asks again, whatever went wrong with the call.
         codes = dict.fromkeys(names, int(ErrorCode.LEADER_NOT_AVAILABLE))
         for topic in created.topics if created is not None else ():
             if topic.error_code not in (0, ErrorCode.TOPIC_ALREADY_EXISTS):
@@ -114,7 +114,7 @@ def _response(broker: BrokerContext, m: MetadataRequest, topics: Iterable[Topic]
 
 
 def failed(message: ApiMessage, version: int, code: ErrorCode, text: str | None = None) -> MetadataResponse:
-    """The whole request refused: each topic it names, for only version 13 has a code of its own."""
+    """The whole request refused. Each topic has the error, because only version 13 has a field for it."""
     assert isinstance(message, MetadataRequest)
     topics = [
         Topic(

@@ -1,7 +1,7 @@
-"""What stands in ApiVersions and is refused: the group protocols that these brokers do not speak.
+"""Requests that ApiVersions names and that are refused: the group protocols that are not served.
 
-Kafka does the same while they are off, and clients say so at once. One that does not find the API at all may be silent:
-librdkafka's consumer waits for it to appear.
+Kafka does the same while they are off, and then clients report an error at once. If the API is missing from ApiVersions
+they may not: librdkafka's consumer waits for it to appear.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Refusal = Callable[[Any, ErrorCode, str | None], ApiMessage]
 
 
 class NotServed:
-    """One API; the registry takes it for a handler's module."""
+    """One such API. The registry uses it in place of a handler's module."""
 
     def __init__(self, request: type[ApiMessage], versions: tuple[int, int], why: str, refusal: Refusal) -> None:
         self.API = request
@@ -49,7 +49,7 @@ class NotServed:
         self._refusal = refusal
 
     def handle(self, context: HandlerContext, request: Request) -> ApiMessage:
-        """The refusal."""
+        """Answered at once, with UNSUPPORTED_VERSION."""
         return self._refusal(request.message, ErrorCode.UNSUPPORTED_VERSION, self._why)
 
     def failed(self, message: ApiMessage, version: int, code: ErrorCode, text: str | None = None) -> ApiMessage:

@@ -20,7 +20,7 @@ Topic = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult
 
 
 def handle(context: HandlerContext, request: Request) -> OffsetForLeaderEpochResponse:
-    """Answered at once; epoch and offset are -1 where the epoch is not known."""
+    """Answered at once. Epoch and offset are -1 if the epoch is unknown."""
     m: OffsetForLeaderEpochRequest = request.message
     return OffsetForLeaderEpochResponse(
         topics=[

@@ -1,4 +1,4 @@
-"""The lazy creation of `__consumer_offsets`: at the first need, once, by the controller."""
+"""Has the controller create `__consumer_offsets` when it is first needed."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ log = logging.getLogger(__name__)
 
 
 class OffsetsTopic:
-    """Whether its creation is under way."""
+    """Asks for the topic, one call at a time."""
 
     def __init__(self, controller: Controller) -> None:
         self._controller = controller
         self._creating = False
 
     def ensure(self) -> None:
-        """Have the topic created unless that is under way. What comes of it, the next image tells."""
+        """Have the topic created, unless that is under way. The next image shows the result."""
         if not self._creating:
             self._creating = True
             self._controller.call(CreateOffsetsTopic(), self._created)

@@ -1,4 +1,4 @@
-"""Requests that are answered once other replicas have followed: Produce with acks=all, DeleteRecords."""
+"""Requests that are answered when other replicas have caught up: Produce with acks=all, and DeleteRecords."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage
 
 Awaited = tuple[Any, Callable[[Callable[[ErrorCode], None]], None]]
-"""What is answered for a partition, and what calls back once that is true, or with why it cannot be told."""
+"""A partition's answer, and a function that calls back when that is true, or with why it cannot be told."""
 
 
 class Parked:
-    """One request: answered when all its partitions are done, or when its time is up (REQUEST_TIMED_OUT).
+    """One request. It is answered when all its partitions are done, or with REQUEST_TIMED_OUT when its time is over.
 
-    What was done stays, whatever the answer: records stand in the log and may still commit, a log begins where it was
-    told to. `refuse` makes an answer one that has failed.
+    Nothing is undone then: records are in the log and may still commit, and a log's start stays where it was moved to.
+    `refuse` puts an error into a partition's answer.
     """
 
     __slots__ = ("_open", "_refuse", "_request", "_response", "_timer")
@@ -42,7 +42,7 @@ class Parked:
 
     def _settle(self, answer: Any, code: ErrorCode) -> None:
         if self._open.pop(id(answer), None) is None:
-            return  # it has been answered with a timeout
+            return  # it was answered with a timeout
         if code:
             self._refuse(answer, code)
         if not self._open:

@@ -1,4 +1,4 @@
-"""Produce: appends record batches to the partitions this broker leads. The hot path of writing."""
+"""Produce: appends record batches to the partitions this broker leads. A hot path."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ RecordError = ProduceResponse.BatchIndexAndErrorMessage
 _TOPIC_IDS_FROM = 13
 _LEADERS_FROM = 10
 _ZSTD_FROM = 7
-_ATTRIBUTES_AT = 22  # the low byte, in which codec and transactional bit stand
+_ATTRIBUTES_AT = 22  # of the low byte, which has the codec and the transactional bit
 _ZSTD = 4
 _TRANSACTIONAL = 0x10
 
 
 def handle(context: HandlerContext, request: Request) -> ProduceResponse | None:
-    """Answered at once, but with acks=all when the replicas in sync have it. None with acks=0."""
+    """Answered at once; with acks=all when the replicas in sync have the records; with acks=0 never."""
     m: ProduceRequest = request.message
     waits: list[Awaited] = []
     if m.acks not in (-1, 0, 1):
@@ -52,7 +52,7 @@ def handle(context: HandlerContext, request: Request) -> ProduceResponse | None:
     errors = {part.error_code for topic in response.responses for part in topic.partition_responses} - {0}
     if request.slot is None:
         if errors:
-            # The only way to tell a producer that waits for no answer: it looks up its leaders again.
+            # A producer that waits for no answer can be told in no other way: it looks up its leaders again.
             names = ", ".join(ErrorCode(code).name for code in sorted(errors))
             request.connection.close(f"a produce request with acks=0 failed: {names}")
         return None
@@ -134,7 +134,7 @@ def _refuse(answer: Partition, code: ErrorCode) -> None:
 def _judge(
     broker: BrokerContext, topic: str, records: bytes, acks: int, version: int, in_sync: int
 ) -> tuple[ErrorCode, str] | None:
-    """What Kafka refuses before it looks at the log."""
+    """The error of records that Kafka refuses before it looks at the log, with its text; None if there is none."""
     if topic in INTERNAL_TOPICS:
         return ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic} is written by coordinators only"
     if acks == -1 and in_sync < (needed := broker.min_insync_replicas(topic)):

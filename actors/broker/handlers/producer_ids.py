@@ -1,4 +1,4 @@
-"""Ids for idempotent producers, out of blocks that the controller hands out (KIP-730)."""
+"""Ids for idempotent producers, from blocks that the controller gives to brokers (KIP-730)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ log = logging.getLogger(__name__)
 
 
 class ProducerIds:
-    """The block in use, and who waits for the next one."""
+    """The block in use, and the requests that wait for the next one."""
 
     def __init__(self, controller: Controller) -> None:
         self._controller = controller
@@ -20,14 +20,14 @@ class ProducerIds:
         self._waiting: list[Callable[[], None]] = []
 
     def take(self) -> int | None:
-        """An id nobody has; None while there is none."""
+        """A new id; None if the block is used up."""
         if self._next >= self._end:
             return None
         self._next += 1
         return self._next - 1
 
     def fetch(self, done: Callable[[], None]) -> None:
-        """Ask the controller for a block, once for all who wait; `done` is called when it has answered."""
+        """Ask the controller for a block, unless that is under way. `done` is called when it has answered."""
         self._waiting.append(done)
         if len(self._waiting) == 1:
             self._controller.call(operations.AllocateProducerIds(), self._received)

@@ -1,7 +1,7 @@
-"""THE table of requests: a row for each API that clients may send, with all that is to be known before it is handled.
+"""The table of requests: a row for each API that clients may send, with all that has to be known to handle it.
 
-Dispatch, ApiVersions and docs/protocol.md are made of it. What a version carries stands with its handler (`VERSIONS`),
-which for requests of groups is in `actors.group_api`.
+Dispatch, ApiVersions and docs/protocol.md are made of it. The versions are in each handler's module (`VERSIONS`); for
+requests of groups these are in `actors.group_api`.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Runs(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """One API. Versions `first` to `last` are advertised, those below `served_from` not served all the same.
+    """One API. Versions `first` to `last` are advertised, but those below `served_from` are not served.
 
     `handle` returns the response, or None if it answers later (`Request.reply`) or never (acks=0). Without it each
     request goes to its group's shard as it came. `failed(message, version, code, text)` is the response that refuses
@@ -110,17 +110,17 @@ class Api:
     served_from: int
     runs: Runs
     rights: tuple[Right, ...]
-    """What a client may be asked for. Whether for one of them or all, and for what, is the handler's to say."""
+    """The rights that a client may need. The handler knows whether it needs one or all, and on which resource."""
     request: type[ApiMessage]
     handle: Handle | None
     failed: Failed | None
     relayed: bool = False
-    """Whether it is about one group, which its first field names: then it is sent on to that group's shard."""
+    """Whether it is about one group, named by its first field, and goes to that group's shard as it came."""
     limit: str = SOCKET_LIMIT
-    """The setting that bounds its size."""
+    """The setting that limits its size."""
 
     def serves(self, version: int) -> bool:
-        """Whether requests of this version can be handled; a connection that sends another is closed."""
+        """Whether requests of this version are handled. If not, the connection is closed."""
         return self.served_from <= version <= self.last
 
 
@@ -207,7 +207,7 @@ _ROWS = (
     _own(describe_acls, DESCRIBE_CLUSTER),
     _own(describe_user_scram_credentials, DESCRIBE_CLUSTER),
     _own(get_telemetry_subscriptions, NOTHING),
-    # what clients look for, and are told that it is not there
+    # what clients look for, and what is not served
     _refused(not_served.CONSUMER_GROUP_HEARTBEAT, (READ_GROUP, DESCRIBE_TOPIC)),
     _refused(not_served.CONSUMER_GROUP_DESCRIBE, (DESCRIBE_GROUP, DESCRIBE_TOPIC)),
     _refused(not_served.SHARE_GROUP_HEARTBEAT, (READ_GROUP, DESCRIBE_TOPIC)),

@@ -1,4 +1,4 @@
-"""The rights that requests need, as Kafka's page on ACLs names them. Nothing is checked: there is no authoriser."""
+"""The rights that requests need, by the names in Kafka's page on ACLs. They are not checked: there is no authoriser."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from actors.wire.operations import AclOperation, ResourceType
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """To do something with a kind of resource."""
+    """An operation on a kind of resource."""
 
     operation: AclOperation
     resource: ResourceType
 
     def __str__(self) -> str:
-        """As in `READ Group`."""
+        """The operation and the resource: `READ Group`."""
         return f"{self.operation.name} {self.resource.label}"
 
 

@@ -1,4 +1,4 @@
-"""UpdateFeatures: refused, unless a feature is asked to stay where it is (KIP-584, KIP-778)."""
+"""UpdateFeatures: refused, unless a feature shall keep the level it has (KIP-584, KIP-778)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ VERSIONS = (0, 2)
 
 Update = UpdateFeaturesRequest.FeatureUpdateKey
 Result = UpdateFeaturesResponse.UpdatableFeatureResult
-_ONE_ERROR_FROM = 2  # of then on all updates succeed or fail together
+_ONE_ERROR_FROM = 2  # from this version on all updates succeed or fail together
 
 
 def handle(context: HandlerContext, request: Request) -> UpdateFeaturesResponse:
@@ -37,7 +37,7 @@ def handle(context: HandlerContext, request: Request) -> UpdateFeaturesResponse:
 
 
 def _why_not(update: Update) -> str | None:
-    """Why the feature cannot have that level, or None if it has."""
+    """Why the feature cannot get that level; None if it has it."""
     name, level = update.feature, update.max_version_level
     feature = FEATURES.get(name)
     if feature is None:
