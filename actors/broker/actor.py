@@ -1,7 +1,7 @@
 """Broker: the Ray actor around a BrokerServer.
 
-Its data directory survives it, locked while it lives. Only the controller starts brokers (max_restarts=0), each time
-with a new epoch; `start` and `stop` may be called again without harm.
+Its data directory survives it, and is locked while it lives. Only the controller starts brokers (max_restarts=0), each
+time with a new epoch. `start` and `stop` may be called more than once.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from actors.links.status import BrokerReport, ShardStatus
 from actors.runtime.process import LoopThread, check_code_version, log_to, settle_memory
 
 _DESCRIBE_SECONDS = 2.0
-_STOP_SECONDS = 30.0  # flushing every log may take its time on a slow disk
+_STOP_SECONDS = 30.0  # a slow disk may need long to flush every log
 
 
 async def _start(spec: BrokerSpec, find_controller: Callable[[], tuple[str, int, bytes]]) -> BrokerServer:
@@ -64,13 +64,13 @@ class Broker:
         return BrokerReport(self._spec.broker_id, ray.get_runtime_context().get_node_id(), shards)
 
     def group_status(self, group_id: str) -> GroupStatus | None:
-        """What a shard of ours knows of a group; None if it knows none, or is not ours. Raises TimeoutError."""
+        """What the group's shard knows of it; None if nothing, or if it is not this broker's. Raises TimeoutError."""
         if self._server is None:
             return None
         return self._thread.call(self._server.shards.group_status(group_id, _DESCRIBE_SECONDS))
 
     def hand_over(self) -> None:
-        """Have others lead what this broker leads, as far as they can. Raises OSError, TimeoutError."""
+        """Have other brokers lead what this one leads, if they can. Raises OSError, TimeoutError."""
         if self._server is not None:
             self._thread.call(self._server.hand_over(), _STOP_SECONDS)
 

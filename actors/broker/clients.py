@@ -25,17 +25,17 @@ class Clients:
         self._unread = 0
         self._unread_until = 0.0
         self.listener: tuple[str, int] | None = None
-        """The host and port they connect to, once somebody listens there."""
+        """The host and port that clients connect to; None before the broker listens."""
 
     def __len__(self) -> int:
         return len(self._connections)
 
     def __iter__(self) -> Iterator[Connection]:
-        """Those that are connected now; some may go meanwhile."""
+        """The present connections, as a copy: some may end meanwhile."""
         return iter(list(self._connections))
 
     def admit(self, connection: Connection) -> bool:
-        """A client has come; whether there is a place for it."""
+        """A client has connected. Whether the limits on connections allow it."""
         taken = {
             "max.connections": len(self._connections),
             "max.connections.per.ip": self._per_address[connection.peer],
@@ -49,7 +49,7 @@ class Clients:
         return True
 
     def remove(self, connection: Connection) -> None:
-        """A client has gone; one that was refused never had a place."""
+        """A client has gone. One that was refused was not counted."""
         if connection in self._connections:
             self._connections.remove(connection)
             self._per_address[connection.peer] -= 1
@@ -57,9 +57,9 @@ class Clients:
                 del self._per_address[connection.peer]
 
     def response_bytes_waiting(self) -> int:
-        """Bytes of answers that clients have not taken yet, as of a moment ago."""
+        """Bytes of answers that clients have not read yet, counted a moment ago."""
         now = self._loop.time()
-        if now > self._unread_until:  # once a while: a broker may have thousands of connections
+        if now > self._unread_until:  # not at each call: a broker may have thousands of connections
             self._unread = sum(connection.write_buffer_size for connection in self._connections)
             self._unread_until = now + _UNREAD_SECONDS
         return self._unread

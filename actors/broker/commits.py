@@ -1,4 +1,4 @@
-"""News of high watermarks: replication tells what has committed, whoever has subscribed to the topic hears it."""
+"""Moves of high watermarks: replication tells them here, and the subscriber of the topic hears of them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Heard = Callable[[int, int], None]
 
 
 class Commits:
-    """Who hears of which topic's commits."""
+    """The subscribers of topics' high watermarks."""
 
     def __init__(self) -> None:
         self._subscribers: dict[str, Heard] = {}

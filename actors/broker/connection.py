@@ -1,6 +1,6 @@
-"""A client's connection to a broker: frames in, answers out in request order, and the limits that protect us.
+"""A client's connection to a broker: frames in, answers out in request order, and the limits that protect the broker.
 
-What a frame means is the server's business (`Server.on_frame`); the order of answers is slots.py's.
+The server knows what a frame means (`Server.on_frame`); slots.py has the order of answers.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from actors.wire.gathering import Gathering
 
 log = logging.getLogger(__name__)
 
-_READY_BYTES_MAX = 1 << 20  # answers of one connection beyond this are written, or waited for, before more requests
+_READY_BYTES_MAX = 1 << 20  # if more answers are ready, they are written or waited for before more requests are handled
 MAX_OPEN_SLOTS = 512
 _SMALLEST_REQUEST = 10  # api key, version, correlation id, length of the client id
 
@@ -31,7 +31,7 @@ class Server(Protocol):
         """One whole request is `data[start:end]`, without its length. May raise WireError: the connection closes."""
 
     def on_disconnect(self, connection: Connection, unanswered: list[Slot]) -> None:
-        """The client has gone, its slots with it."""
+        """The client has gone. `unanswered` are the slots that had no answer yet."""
 
 
 class Connection(asyncio.Protocol):
@@ -109,10 +109,10 @@ class Connection(asyncio.Protocol):
                 if self.transport is None:
                     return
                 position = end
-        except ValueError as error:  # WireError: this connection alone pays for it
+        except ValueError as error:  # WireError: only this connection ends
             self.close(str(error))
             return
-        except Exception:  # the event loop would close it as well, and say so where nobody reads it
+        except Exception:  # the event loop would close it too, but say so where nobody reads it
             log.exception("connection %d from %s", self.id, self.peer or "?")
             self.close("its request could not be handled")
             return
@@ -147,7 +147,7 @@ class Connection(asyncio.Protocol):
                 self.transport.resume_reading()
 
     def hold(self) -> None:
-        """Stop reading until `release`: what this client asks for has nowhere to go at the moment."""
+        """Stop reading until `release`, because the shard that this client sends to cannot take more."""
         self._holds += 1
         self._update_reading()
 
@@ -171,11 +171,11 @@ class Connection(asyncio.Protocol):
 
     @property
     def write_buffer_size(self) -> int:
-        """Bytes answered but not yet taken by the kernel."""
+        """Bytes of answers that the kernel has not taken yet."""
         return 0 if self.transport is None else self.transport.get_write_buffer_size() + self.slots.ready_bytes
 
     def close(self, reason: str = "") -> None:
-        """Close now. A reason is logged with the peer."""
+        """Close at once. A reason is logged, with the peer."""
         if reason:
             log.warning("closing connection %d from %s: %s", self.id, self.peer or "?", reason)
         if self.transport is not None:

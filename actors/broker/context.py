@@ -1,6 +1,6 @@
-"""What all parts of a broker know: who it is, its settings, the last image, its logs, the way to the controller.
+"""What all parts of a broker know: its id, its settings, the last image, its logs, the way to the controller.
 
-The protocols say what the parts are to one another: the shards, the replicas, the controller.
+The protocols say what the parts can ask of one another: of the shards, the replicas, the controller.
 """
 
 from __future__ import annotations
@@ -27,62 +27,62 @@ _LOG_SETTINGS = frozenset(config_docs())
 
 
 class Controller(Protocol):
-    """The way to the controller. Calls are answered later; an error is a text, and no answer is an error too."""
+    """The way to the controller. Calls are answered later. An error is a text; that no answer came is an error too."""
 
     @property
     def connected(self) -> bool:
-        """Whether there is a connection: calls fail at once without one."""
+        """Whether there is a connection. Without one, calls fail at once."""
 
     def call(self, operation: Operation[R], done: Callable[[R | None, str | None], None]) -> None: ...
 
 
 class Shards(Protocol):
-    """The way to this broker's offsets partitions."""
+    """The shards of this broker."""
 
     def ask(self, partition: int, message: ApiMessage, version: int, done: Callable[[ApiMessage], None]) -> None:
-        """Send a request of ours to a shard; `done` gets its answer, or the error answer if there is no shard."""
+        """Send the broker's own request to a shard. `done` gets the answer, or an error answer if there is no shard."""
 
     def await_serving(self, partition: int, done: Callable[[ErrorCode], None]) -> None:
-        """Have `done` called with NONE once the shard serves, or with why it does not; starts it."""
+        """Start the shard; `done` is called with NONE when it serves, or with the reason why it does not."""
 
     def led(self) -> list[int]:
-        """Offsets partitions led by this broker which have a shard or records for one."""
+        """The offsets partitions led here that have a shard, or records for which they need one."""
 
     def reload(self, partition: int) -> None:
-        """Have the shard, if it is here, forget what it knows and read its log again."""
+        """Have the partition's shard, if there is one, forget everything and read its log again."""
 
     def note_topics(self) -> None:
-        """Topics have come or gone."""
+        """Topics were created or deleted."""
 
 
 class Replication(Protocol):
-    """What becomes of records of partitions that other brokers hold, too."""
+    """The replicas of partitions that other brokers hold, too."""
 
     def leads(self, topic: str, index: int, partition: PartitionInfo) -> bool:
         """Whether this broker may act as the partition's leader now."""
 
     def appended(self, topic: str, index: int, partition: PartitionInfo) -> None:
-        """Records were appended here: have the followers hear of them."""
+        """Records were appended here: send them to the followers."""
 
     def await_commit(self, topic: str, index: int, next_offset: int, done: Callable[[ErrorCode], None]) -> None:
-        """Have `done` called once all below `next_offset` has committed, or with why that cannot be told."""
+        """`done` is called with NONE when all below `next_offset` has committed, or with why that cannot be told."""
 
     def await_start(
         self, topic: str, index: int, partition: PartitionInfo, start: int, done: Callable[[ErrorCode], None]
     ) -> None:
-        """Have `done` called once all replicas in sync begin at `start`, as our log does, or with why they may not."""
+        """`done` is called with NONE when all replicas in sync begin at `start`, or with why that cannot be told."""
 
     def failed(self, topic: str, index: int) -> None:
-        """A log takes no appends and could not be repaired, or cannot be opened."""
+        """A log takes no appends and cannot be repaired, or it cannot be opened."""
 
     def lost(self, topic: str, index: int) -> None:
         """This broker's disk has lost the end of a partition's log."""
 
     def watermark_is_known(self, topic: str, index: int) -> bool:
-        """Whether a new leader's watermark has reached what stood in its log at its election (KIP-207)."""
+        """Whether a new leader's watermark has reached the log end at which it was elected (KIP-207)."""
 
     def lag(self, topic: str, index: int) -> int:
-        """How far this broker's log is behind the leader's watermark."""
+        """How many offsets this broker's log is behind the leader's watermark."""
 
 
 def log_config(own: Mapping[str, str], config: BrokerConfig) -> LogConfig:
@@ -94,9 +94,9 @@ def log_config(own: Mapping[str, str], config: BrokerConfig) -> LogConfig:
 
 @dataclass(slots=True)
 class BrokerContext:
-    """What the parts of a broker share. An image replaces `config` and `metadata`; all else stays what it was made as.
+    """What the parts of a broker share. An image replaces `config` and `metadata`; nothing else changes.
 
-    Parts that know of one another's work are handed to one another where the broker is put together (`server`).
+    Parts that need one another get each other where the broker is put together (`server`).
     """
 
     broker_id: int
@@ -121,7 +121,7 @@ class BrokerContext:
             found.assign_leader_epoch(info.partitions[index].leader_epoch)
         end = found.log_end_offset
         if found.high_watermark < end and len(info.partitions[index].replicas) == 1:
-            # After a restart the checkpoint may be behind; what only we hold, is committed.
+            # After a restart the checkpoint may be behind. What no other broker holds has committed.
             found.advance_high_watermark(end)
         return found
 
@@ -131,7 +131,7 @@ class BrokerContext:
         return partition is not None and self.broker_id in partition.replicas
 
     def held_log(self, topic: str, index: int) -> PartitionLog | None:
-        """The log of a partition this broker leads or follows; None where nothing has needed one yet."""
+        """The log of a partition this broker leads or follows; None if none was needed yet."""
         found = self.data_dir.logs.get((topic, index))
         if found is None or self.data_dir.topic_ids[topic, index] != self.metadata.topics[topic].id:
             return None
@@ -146,6 +146,6 @@ class BrokerContext:
         return int(topic_value("min.insync.replicas", self.metadata.topics[topic].configs, self.config))
 
     def offsets_partition_count(self) -> int:
-        """Partitions of `__consumer_offsets`: the topic's own count once it exists, else the setting."""
+        """How many partitions `__consumer_offsets` has; the setting as long as it does not exist."""
         topic = self.metadata.topics.get(OFFSETS_TOPIC)
         return len(topic.partitions) if topic else int(self.config["offsets.topic.num.partitions"])

@@ -1,4 +1,4 @@
-"""A broker's connection to the controller: the metadata's images come in by it, heartbeats and calls go out."""
+"""A broker's connection to the controller. Images of the metadata come in, heartbeats and calls go out."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ _ANSWER_SECONDS = 10.0
 
 
 class Broker(Protocol):
-    """What hears from the controller it has registered with."""
+    """The part of a broker that hears from the controller it is registered with."""
 
     def on_image(self, metadata: ClusterMetadata) -> int:
-        """Take over an image; the version that is in force now."""
+        """Take over an image. The version of the metadata that is in force afterwards."""
 
     def on_controller_lost(self, link: ControllerLink) -> None:
         """The connection has ended."""
 
 
 class ControllerLink:
-    """This broker's connection to the controller. Calls made while it is down fail at once."""
+    """One connection to a controller. Calls fail at once if it is not connected."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, secret: bytes, chance: Chance) -> None:
         self._loop = loop
@@ -70,7 +70,7 @@ class ControllerLink:
         ready: asyncio.Future[None] = loop.create_future()
 
         def on_ready(protocol: ControlProtocol) -> None:
-            self._protocol = protocol  # not before: what else is said among the proofs ends the connection
+            self._protocol = protocol  # only now, because any other message before the proofs would end the connection
             if not ready.done():
                 ready.set_result(None)
 
@@ -89,12 +89,12 @@ class ControllerLink:
             raise
 
     def send(self, message: ControlMessage) -> None:
-        """Send, or drop it if there is no connection."""
+        """Send a message. It is dropped if there is no connection."""
         if self._protocol is not None:
             self._protocol.send(message)
 
     async def join(self) -> Joined:
-        """Say that we join; what the cluster is. Raises OSError, TimeoutError."""
+        """Join: the cluster's id and metadata. Raises OSError, TimeoutError."""
         joined = await self._ask(Join())
         assert isinstance(joined, Joined)
         return joined
@@ -105,17 +105,17 @@ class ControllerLink:
         return await asyncio.wait_for(self._answer, _ANSWER_SECONDS)
 
     async def register(self, hello: Hello, broker: Broker) -> None:
-        """Register, and have `broker` hear of images and of this connection's end. Raises OSError, TimeoutError."""
+        """Register. Then `broker` hears of images and of this connection's end. Raises OSError, TimeoutError."""
         self._broker = broker
         await self._ask(hello)
 
     def heartbeat(self, load: Load) -> None:
-        """Show that we live, and ask for the lease."""
+        """Send a heartbeat, which asks for the lease."""
         self.unanswered += 1
         self.send(Heartbeat(self._loop.time(), load))
 
     def call(self, operation: Operation[R], done: Callable[[R | None, str | None], None]) -> None:
-        """Have the controller do something; `done` gets (result, None) or (None, why not)."""
+        """Ask the controller to do something. `done` gets (result, None) or (None, the error)."""
         if self._protocol is None:
             done(None, "the controller cannot be reached")
             return
@@ -162,14 +162,14 @@ class ControllerLink:
             self._broker.on_controller_lost(self)
 
     def give_up(self) -> ControlProtocol | None:
-        """Count on this connection no more; it is left open, for its end would be the news of our death."""
+        """Stop using this connection, and return it. It stays open: its end would say that this broker has died."""
         protocol = self._protocol
         if protocol is not None:
             self._lost(protocol)
         return protocol
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         protocol, self._protocol = self._protocol, None
         if protocol is not None:
             protocol.close()

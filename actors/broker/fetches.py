@@ -1,4 +1,4 @@
-"""Fetches that wait for records: who waits for which partition, and who is to try again."""
+"""Fetches that wait for records, by the partitions they wait for."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Key = tuple[str, int]
 
 @dataclass(eq=False, slots=True)
 class ParkedFetch:
-    """A fetch that waits for bytes: `retry` tries again and says whether it has answered; True is the last try."""
+    """A fetch that waits for bytes. `retry(last)` tries again, and says whether it has answered."""
 
     retry: Callable[[bool], bool]
     partitions: list[Key]
@@ -36,7 +36,7 @@ class ParkedFetches:
         return sum(map(len, self._by_connection.values()))
 
     def partitions(self) -> list[Key]:
-        """The partitions that something waits for."""
+        """The partitions that a fetch waits for."""
         return list(self._by_partition)
 
     def park(self, parked: ParkedFetch, wait_ms: int) -> None:
@@ -47,9 +47,9 @@ class ParkedFetches:
         self._by_connection.setdefault(parked.connection, {})[parked] = None
 
     def wake(self, topic: str, index: int) -> None:
-        """A partition has grown or changed hands: its parked fetches try again once this turn's work is done.
+        """A partition has grown, or has another leader: its parked fetches try again at the end of this turn.
 
-        Not at once, for a produce request mostly appends to several partitions that one fetch waits for.
+        Not at once, because a produce request mostly appends to several partitions that the same fetch waits for.
         """
         waiting = self._by_partition.get((topic, index))
         if waiting:
@@ -58,7 +58,7 @@ class ParkedFetches:
             self._woken.update(waiting)
 
     def forget(self, connection: Connection) -> None:
-        """A client has gone: nothing of it stays parked."""
+        """A client has gone: forget its fetches."""
         for parked in list(self._by_connection.get(connection, ())):
             self._unpark(parked)
 
@@ -73,7 +73,7 @@ class ParkedFetches:
         parked.retry(True)
 
     def _unpark(self, parked: ParkedFetch) -> None:
-        """Forget a parked fetch. Doing so twice is harmless."""
+        """Forget a parked fetch. May be called twice."""
         if parked.timer is None:
             return
         parked.timer.cancel()

@@ -1,4 +1,4 @@
-"""Where a broker's clients come in: the listener, the limits on connections, and who gets which request."""
+"""The clients' way into a broker: the listener, the limits on connections, and where each request goes."""
 
 from __future__ import annotations
 
@@ -41,9 +41,10 @@ class FrontDoor:
         broker = context.broker
         config = broker.config
         self.port = spec.port
-        """The port that is asked for, and once it listens, the one it has."""
+        """The port to listen at; once it listens, the port it has."""
         self.socket_request_max_bytes = config.integer("socket.request.max.bytes")
-        # By API key, one lookup a request: row, versions first and last, flexible from, limit in bytes, its setting.
+        # By API key, so that a request needs one lookup: row, first and last version, first flexible version, limit in
+        # bytes, and the setting of that limit.
         self._routes = {
             int(key): (api, api.served_from, api.last, api.request.flexible_from, config.integer(api.limit), api.limit)
             for key, api in APIS.items()
@@ -64,7 +65,7 @@ class FrontDoor:
         self._longest_turn = 0.0
 
     async def listen(self) -> None:
-        """Let clients in. Raises StartError if nobody can listen there."""
+        """Listen for clients. Raises StartError if the port cannot be had."""
         self._last_tick = self._loop.time()
         try:
             server = await listen(
@@ -81,7 +82,7 @@ class FrontDoor:
         self._clients.listener = (self._spec.bind_host, self.port)
 
     def close(self) -> None:
-        """Let nobody in any more, and hang up on all."""
+        """Stop listening, and close all connections."""
         if self._listener is not None:
             self._listener.close()
         for connection in self._clients:
@@ -90,18 +91,18 @@ class FrontDoor:
     # --- time ---
 
     def begin_ticks(self) -> None:
-        """The first tick comes a tick from now: what the start took is not counted as a delay."""
+        """Count delays from now on: the time that the start took is not one."""
         self._last_tick = self._loop.time()
 
     def tick(self) -> None:
-        """Note the time, and how late it has become known."""
+        """Note the time, and how late this tick is."""
         now = self._loop.time()
         self._late = now - self._last_tick - self._tick_seconds
         self._longest_turn = max(self._longest_turn, self._late)
         self._last_tick = now
 
     def close_idle(self) -> None:
-        """Not after we stood still ourselves: what clients have said meanwhile has not been read yet."""
+        """Close idle connections; not after this broker stood still, for then requests wait unread."""
         if self._idle_seconds <= 0 or self._late >= _LATE_SECONDS:
             return
         for connection in self._clients:
@@ -109,7 +110,7 @@ class FrontDoor:
                 connection.close(f"idle for more than connections.max.idle.ms={self._idle_seconds * 1000:.0f}")
 
     def load(self) -> Load:
-        """What the controller and `coterie status` are told."""
+        """How busy this broker is, for the controller and `coterie status`."""
         return Load(
             connections=len(self._clients),
             requests=self._requests,
@@ -130,7 +131,7 @@ class FrontDoor:
         if connection.transport is not None:
             sock = connection.transport.get_extra_info("socket")
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            # A client whose machine has vanished holds its place no longer than the system's probes take.
+            # If a client's machine has vanished, the system's probes end the connection.
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         return True
 
@@ -143,7 +144,7 @@ class FrontDoor:
     # --- requests ---
 
     def on_frame(self, connection: Connection, data: bytes, start: int, end: int) -> None:
-        """Pass one request to the shard or the handler it is for."""
+        """Pass a request to its shard or its handler."""
         self._requests += 1
         connection.last_active = self._last_tick
         api_key, version, correlation_id, length = _HEAD.unpack_from(data, start)
@@ -167,14 +168,14 @@ class FrontDoor:
     def _group_of(
         self, data: bytes, start: int, end: int, api_key: int, version: int, length: int, flexible: bool
     ) -> bytes | None:
-        """The group id of a group request, which is its first field; None if it names several groups (KIP-709)."""
+        """The group id of a group request, its first field; None if the request names several groups (KIP-709)."""
         try:
             at = start + 10 + max(length, 0)
             if flexible:
                 at = at + 1 if data[at] == 0 else skip_tags(data, at)
                 if api_key == _OFFSET_FETCH and version >= 8:
                     count, at = read_uvarint(data, at)
-                    if count != 2:  # a compact array's length is one more than its items
+                    if count != 2:  # the length of a compact array is the number of its items plus 1
                         return None
                 size, at = read_uvarint(data, at)
                 size -= 1
@@ -188,7 +189,7 @@ class FrontDoor:
         return data[at : at + size]
 
     def _refuse_version(self, connection: Connection, frame: bytes, api: Api) -> None:
-        """Only ApiVersions is answered, in version 0 (KIP-511): its client can then ask again."""
+        """Answer ApiVersions in version 0, so that the client can ask again (KIP-511). Others raise WireError."""
         header = decode_request_header(frame)
         if api.key is not ApiKey.API_VERSIONS:
             served = f"({api.served_from} to {api.last} are)"

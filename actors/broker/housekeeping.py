@@ -1,7 +1,7 @@
 """What a broker does to its logs in the background: checkpoints, flushing, repair, retention, compaction.
 
-Everything that blocks runs in an executor or in a process of its own; the loop only plans and swaps. At most one flush
-and one compaction are under way.
+Everything that blocks runs in an executor or in a process of its own; the loop only plans, and puts results in place.
+At most one flush and one compaction are under way.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ log = logging.getLogger(__name__)
 _CHECKPOINT_SECONDS = 5.0
 _FLUSH_SECONDS = 2.0
 _REPAIR_SECONDS = 5.0
-_REPAIRS = 3  # so many that fail one after the other, and another broker had better lead
+_REPAIRS = 3  # when so many have failed in a row, another broker should lead
 
 Compact: TypeAlias = Callable[[CompactionPlan], Coroutine[Any, Any, CompactionResult]]
 Job: TypeAlias = Callable[[str, int, PartitionLog], Coroutine[Any, Any, None]]  # topic, partition
 
 
 class Housekeeper:
-    """Five endless jobs on the broker's loop."""
+    """Runs five jobs on the broker's loop, each of which goes through all logs again and again."""
 
     def __init__(self, context: BrokerContext, replication: Replication, shards: Shards, compact: Compact) -> None:
         self._context = context
@@ -47,7 +47,7 @@ class Housekeeper:
         self._failed_repairs: WeakKeyDictionary[PartitionLog, int] = WeakKeyDictionary()
 
     def start(self) -> None:
-        """Begin."""
+        """Start the jobs, at the intervals that the settings give."""
         config = self._context.config
         retention_seconds = config.integer("log.retention.check.interval.ms") / 1000
         jobs: list[tuple[float, Job]] = [
@@ -61,7 +61,7 @@ class Housekeeper:
         self._tasks = [self._context.loop.create_task(self._repeat(*job)) for job in jobs]
 
     def stop(self) -> None:
-        """End all jobs where they are; each leaves the logs as a crash could, which opening mends."""
+        """Cancel all jobs. They leave the logs in a state that a crash could, too, and that opening repairs."""
         for task in self._tasks:
             task.cancel()
 
@@ -74,9 +74,9 @@ class Housekeeper:
                     continue
                 try:
                     await job(*key, each)
-                except Exception:  # one log's trouble is not the others', and a job ends only with its broker
+                except Exception:  # an error with one log must not end the job
                     log.exception("housekeeping of %s", each.directory.name)
-                await asyncio.sleep(0)  # one log a turn: clients come in between
+                await asyncio.sleep(0)  # one log in a turn of the loop, so that clients are served in between
 
     async def _checkpoint(self, topic: str, index: int, each: PartitionLog) -> None:
         each.write_checkpoint()
@@ -89,7 +89,7 @@ class Housekeeper:
                 each.finish_flush(job)
 
     async def _repair(self, topic: str, index: int, each: PartitionLog) -> None:
-        """Have a log that failed take appends again, as soon as the disk lets it."""
+        """Repair a log that takes no appends, if the disk allows it."""
         reason, job = each.failure, each.begin_repair(self._context.now_ms())
         if job is None:
             return
@@ -109,14 +109,14 @@ class Housekeeper:
         if lost:
             log.error("%s: the disk has lost the last %d records", each.directory.name, lost)
             self._replication.lost(topic, index)
-        if topic == OFFSETS_TOPIC:  # its shard was told of refusals that may stand in the log, or knows what is lost
+        if topic == OFFSETS_TOPIC:  # its shard knows records that are lost, or takes some for refused that are there
             self._shards.reload(index)
 
     async def _retain(self, topic: str, index: int, each: PartitionLog) -> None:
         self._remove_later(each, each.apply_retention(self._context.now_ms()))
 
     def _remove_later(self, each: PartitionLog, paths: list[Path]) -> None:
-        """Remove files that are out of the log after file.delete.delay.ms. A start finds what a stop has left."""
+        """Remove files that have left the log after file.delete.delay.ms. After a stop the next start removes them."""
         if paths:
             loop = self._context.loop
             delay_s = each.config.file_delete_delay_ms / 1000

@@ -1,4 +1,4 @@
-"""What a newer image of the metadata changes in a broker: its settings, what it leads and follows, and its logs."""
+"""Applies images of the metadata to a broker: its settings, what it leads and follows, and its logs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DROPS_A_TURN = 50
 
 
 def with_dynamic(config: BrokerConfig, metadata: ClusterMetadata, broker_id: int) -> BrokerConfig:
-    """A broker's settings with those in force that were altered while the cluster runs."""
+    """A broker's settings with the changes that were made while the cluster runs."""
     changes: dict[str, str | None] = dict.fromkeys(config.dynamic)
     cluster_wide = metadata.broker_configs.get("", {})
     own = metadata.broker_configs.get(str(broker_id), {})
@@ -40,11 +40,11 @@ class Images:
         self._closed = False
 
     def close(self) -> None:
-        """Apply nothing more: the logs are being closed."""
+        """Apply no more images, because the logs are being closed."""
         self._closed = True
 
     def apply(self, metadata: ClusterMetadata) -> None:
-        """Take over a newer image: topics that are gone lose their logs, shards hear of what is theirs."""
+        """Take over an image: drop the logs of deleted topics, lead and follow what it says, tell the shards."""
         if self._closed:
             return
         context = self._context
@@ -67,7 +67,7 @@ class Images:
         self._shards.note_topics()
 
     def _configure_logs(self, older: ClusterMetadata, *, everywhere: bool) -> None:
-        """Have logs hold to new settings: those of topics whose own have changed, or all of them."""
+        """Give logs their new settings: all logs, or those of topics whose settings have changed."""
         context = self._context
         for name, topic in context.metadata.topics.items():
             before = older.topics.get(name)
@@ -79,21 +79,21 @@ class Images:
                         found.config = config
 
     def _lead(self) -> None:
-        """What only we hold is committed: the high watermark is the log's end."""
+        """Move the high watermark of logs that no other broker holds to their end: all in them has committed."""
         me = self._context.broker_id
         for key, found in self._context.data_dir.logs.items():
             partition = self._context.metadata.partition(*key)
             if partition is not None and partition.leader == me and len(partition.replicas) == 1:
                 found.assign_leader_epoch(partition.leader_epoch)
-                if found.advance_high_watermark(found.log_end_offset):  # others had it, too, and were waited for
+                if found.advance_high_watermark(found.log_end_offset):  # other replicas were waited for until now
                     self._replicas.committed(key, found.high_watermark)
 
     # --- logs that are to go ---
 
     def _drop_logs(self, metadata: ClusterMetadata) -> None:
-        """Have logs of deleted topics, and of partitions that were moved away, go, some in each turn.
+        """Delete the logs of deleted topics, and of partitions that were moved away, a few in each turn of the loop.
 
-        At once where they are wanted again.
+        At once if a new log is to be made under the same name.
         """
         loop, logs = self._context.loop, self._context.data_dir.logs
         mine = {key for key in [*logs, *self._doomed] if self._holds(metadata, key)}

@@ -1,4 +1,4 @@
-"""The partitions a broker leads: whether it may act as leader, and what follows when it has appended."""
+"""The partitions a broker leads: whether it may act as leader, and what happens after an append."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from placement.metadata import PartitionInfo
 
 
 class LogAccessError(CoterieError):
-    """A partition cannot be used here, with the code a client is told."""
+    """A partition cannot be used here; `code` is what the client gets."""
 
     def __init__(self, code: ErrorCode) -> None:
         super().__init__(code.name)
@@ -18,7 +18,7 @@ class LogAccessError(CoterieError):
 
 
 class LedPartitions:
-    """What this broker leads, by the last image and by what replication knows of its lease."""
+    """What this broker leads, by the last image and its lease."""
 
     def __init__(self, context: BrokerContext, replication: Replication) -> None:
         self._context = context
@@ -44,7 +44,7 @@ class LedPartitions:
         return len(partition.replicas) == 1 or self._replication.leads(topic, index, partition)
 
     def appended(self, topic: str, index: int, log: PartitionLog, partition: PartitionInfo) -> None:
-        """Records were appended: move the high watermark and wake the fetches that wait for them."""
+        """Records were appended: commit them and wake fetches, or have replication do so when followers have them."""
         if len(partition.replicas) == 1:
             log.advance_high_watermark(log.log_end_offset)
             self._context.fetches.wake(topic, index)

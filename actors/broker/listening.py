@@ -1,7 +1,7 @@
-"""Where a broker listens: at the port somebody has chosen, or at any free one, which it keeps while it can.
+"""Where a broker listens: at the port that was chosen, or at any free one, which it keeps over restarts if it can.
 
-A free port comes from the range that outgoing connections are given theirs from. While a broker is down, one of those
-may take it.
+Free ports come from the range of which outgoing connections get theirs. While a broker is down, one of those may take
+its port.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from actors.errors import CoterieError
 
 log = logging.getLogger(__name__)
 
-_GRACE_SECONDS = 2.0  # for a predecessor that is ending, and a connection that is short
+_GRACE_SECONDS = 2.0  # waits for a predecessor that is ending, or a short connection
 _RETRY_SECONDS = 0.05
 
 
 class PortTakenError(CoterieError, OSError):
-    """Nobody can listen at a port that was chosen; the text says which, why, and what chose it."""
+    """The chosen port cannot be listened at. The text says which, why, and what chose it."""
 
 
 async def listen(
     accept: Callable[[], asyncio.BaseProtocol], host: str, port: int, chosen_by: str, *, backlog: int
 ) -> asyncio.Server:
-    """Listen at a port that `chosen_by` says, or at any other if nothing does. Raises PortTakenError."""
+    """Listen at `port`. If it is taken, raise PortTakenError if `chosen_by` names a setting, else take another port."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + _GRACE_SECONDS
     while True:
@@ -44,7 +44,7 @@ async def listen(
 
 
 def taken(host: str, port: int, chosen_by: str, error: OSError) -> str:
-    """That nobody can listen there."""
+    """The text of the error that the port cannot be listened at."""
     reason = os.strerror(error.errno) if error.errno else str(error)
     chosen = f", which {chosen_by} chose" if chosen_by else ""
     return f"cannot listen on {host}:{port}{chosen} ({reason}): choose another port, or 0 for any free one"

@@ -27,11 +27,11 @@ _RECONNECT_SECONDS = 0.1
 _ANY_HOST = ("0.0.0.0", "::", "")
 _JOIN_SECONDS = 20.0
 _HAND_OVER_SECONDS = 10.0
-_LEFT_SECONDS = 30.0  # after it has handed over, a broker that nobody stops counts as a replica again
+_LEFT_SECONDS = 30.0  # if a broker is not stopped within this time after it handed over, it follows again
 
 
 class Contact:
-    """The connection to the controller that is in use, and how to get another.
+    """The connection to the controller, and how to get another one.
 
     `find_controller` returns (host, port, secret) and may block: it runs in an executor.
     """
@@ -51,11 +51,11 @@ class Contact:
         return self._joined.connected
 
     def call(self, operation: Operation[R], done: Callable[[R | None, str | None], None]) -> None:
-        """Have the controller do something; `done` gets (result, None) or (None, why not)."""
+        """Ask the controller to do something. `done` gets (result, None) or (None, the error)."""
         self._joined.call(operation, done)
 
     async def join_first(self, broker_id: int) -> Joined:
-        """Join at a broker's start, when the controller may still be starting. Raises StartError."""
+        """Join at a broker's start; waits for a controller that is still starting. Raises StartError."""
         deadline = self._loop.time() + _JOIN_SECONDS
         while True:
             try:
@@ -66,7 +66,7 @@ class Contact:
                 await asyncio.sleep(_RECONNECT_SECONDS)
 
     async def join(self) -> Joined:
-        """Find the controller and connect to it; what the cluster is. Raises OSError, TimeoutError."""
+        """Find the controller and join it: the cluster's id and metadata. Raises OSError, TimeoutError."""
         host, port, secret = await self._loop.run_in_executor(None, self._find_controller)
         older, link = self.link, ControllerLink(self._loop, secret, self._chance)
         # The lease and the epoch are the broker's, not the connection's.
@@ -80,7 +80,7 @@ class Contact:
 
 
 class Registration:
-    """That the controller counts on this broker. Without a controller it serves on while its lease lasts."""
+    """This broker's registration with the controller. Without a controller it goes on serving while its lease lasts."""
 
     def __init__(
         self,
@@ -108,12 +108,12 @@ class Registration:
 
     @property
     def link(self) -> ControllerLink:
-        """The connection to the controller that is in use."""
+        """The connection to the controller."""
         return self._contact.link
 
     @property
     def rejoining(self) -> bool:
-        """Whether the controller is being looked for, or does not know us yet."""
+        """Whether the controller is being looked for, or has not registered this broker yet."""
         return self._rejoining is not None
 
     # --- registering ---
@@ -143,23 +143,23 @@ class Registration:
         )
         await self.link.register(hello, self)
         self._registered = True
-        # The answer comes after the image: without that, we might take ourselves for the leader of what we led once.
+        # The answer comes after the image. Without that, this broker might think it leads what it led before.
         self.heartbeat()
 
     def _replica_host(self) -> str:
-        """Where other brokers reach us: clients may be told an address that is for them alone."""
+        """The host at which other brokers reach this one; clients may have another one."""
         host = self._spec.bind_host
         return self._spec.advertised_host if host in _ANY_HOST else host
 
     # --- what the controller link calls (controller_link.Broker) ---
 
     def on_image(self, metadata: ClusterMetadata) -> int:
-        """Take over an image; the version that is in force now."""
+        """Take over an image. The version of the metadata that is in force afterwards."""
         self._images.apply(metadata)
         return self._context.metadata.version
 
     def on_controller_lost(self, link: ControllerLink) -> None:
-        """Go on serving while the lease lasts, and find the controller again."""
+        """Look for the controller, and go on serving while the lease lasts."""
         if link is self.link and self._registered and not self.rejoining and not self._stopping:
             log.warning("the connection to the controller was lost")
             self._rejoining = self._context.loop.create_task(self._rejoin())
@@ -176,33 +176,33 @@ class Registration:
             if self.link.connected:
                 self._rejoining = None
                 self._hang_up_silent()
-                self._replicas.follow_again()  # whoever was to stop us after we had handed over may be gone
+                self._replicas.follow_again()  # the controller that was to stop us after we handed over may be gone
                 return
 
     # --- the lease ---
 
     def tick(self) -> None:
-        """Ask for the lease, or give up a controller that has not answered for as long as one lasts."""
+        """Ask for the lease. A controller that has not answered for the length of a lease is given up."""
         if self.rejoining:
             return
         if self.link.unanswered * self._tick_seconds > self._lease_seconds:
             log.warning("the controller has not answered for a lease: it is looked for")
-            self._silent = self.link.give_up()  # now other brokers can confirm us
+            self._silent = self.link.give_up()  # from now on other brokers can confirm this one as leader
         else:
             self.heartbeat()
 
     def heartbeat(self) -> None:
-        """Show that we live."""
+        """Send a heartbeat."""
         self.link.heartbeat(self._front_door.load())
 
     # --- leaving ---
 
     async def hand_over(self) -> None:
-        """Before a stop: others lead what we lead, and nobody waits for us. Raises OSError, TimeoutError.
+        """Before a stop: have others lead what this broker leads, and leave the in-sync sets.
 
-        When it fails, we stay what we were.
+        Raises OSError, TimeoutError. Then this broker goes on as before.
         """
-        self._replicas.stop_following()  # first: a leader that still hears of us proposes us again
+        self._replicas.stop_following()  # first, or a leader that hears from this broker proposes it again
         try:
             await self._leave()
         except BaseException:
@@ -221,11 +221,11 @@ class Registration:
             raise ConnectionError(f"broker {self._spec.broker_id} could not hand over what it leads: {error}")
 
     def stop_looking(self) -> None:
-        """Look for no controller any more: this broker is about to end."""
+        """Stop looking for a controller, because this broker is about to end."""
         self._stopping = True
 
     def close(self) -> None:
-        """Hang up: the end of this connection is the end of this process."""
+        """Close the connection; to the controller its end is the end of this process."""
         self.link.close()
         self._hang_up_silent()
 

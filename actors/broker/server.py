@@ -42,7 +42,7 @@ _TICK_SECONDS = 0.25
 
 
 class BrokerServer:
-    """One broker, made by `open`."""
+    """A broker, all of whose parts are made by `open`."""
 
     def __init__(self, spec: BrokerSpec, contact: Contact, context: BrokerContext, compact: Compact) -> None:
         self.spec = spec
@@ -113,7 +113,7 @@ class BrokerServer:
 
     @property
     def port(self) -> int:
-        """Where it listens for clients."""
+        """The port at which it listens for clients."""
         return self.front_door.port
 
     async def start(self) -> None:
@@ -135,7 +135,7 @@ class BrokerServer:
     def _tick(self) -> None:
         self.front_door.tick()
         if self._stopping:
-            if self.registration.link.connected:  # the logs are being closed: who is silent meanwhile is killed
+            if self.registration.link.connected:  # while the logs are closed, a silent broker would be killed
                 self.registration.heartbeat()
                 self._loop.call_later(_TICK_SECONDS, self._tick)
             return
@@ -146,11 +146,11 @@ class BrokerServer:
         self._loop.call_later(_TICK_SECONDS, self._tick)
 
     async def hand_over(self) -> None:
-        """Before a stop: others lead what we lead, and nobody waits for us. Raises OSError, TimeoutError."""
+        """Before a stop: have others lead what this broker leads. Raises OSError, TimeoutError."""
         await self.registration.hand_over()
 
     async def stop(self) -> None:
-        """Stop serving and close the logs as after a clean stop."""
+        """Stop serving, close the logs and mark the stop as clean."""
         self.stop_serving()
         begun = self._loop.time()
         await self._loop.run_in_executor(None, self.context.data_dir.close)
@@ -158,7 +158,7 @@ class BrokerServer:
         self.registration.close()
 
     def stop_serving(self) -> None:
-        """Do nothing for anybody any more; the controller still hears that we live."""
+        """Stop serving clients, brokers and shards. Heartbeats to the controller go on."""
         self._stopping = True
         self.registration.stop_looking()
         self.images.close()

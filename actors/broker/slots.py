@@ -1,6 +1,6 @@
 """The order of answers on one connection: a request takes a slot, a finished slot waits for those before it.
 
-Pure bookkeeping; the socket is connection.py's.
+No socket here: connection.py has it.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ class SlotQueue:
     def __init__(self, connection: Any = None) -> None:
         self.connection = connection
         self.ready_bytes = 0
-        """Answers that are there and not yet taken: written soon, or held back by one before them."""
+        """Bytes of answers that are finished and not taken yet."""
         self._open: deque[Slot] = deque()
 
     def __len__(self) -> int:
         return len(self._open)
 
     def open(self, slot_id: int, api_key: int, version: int, correlation_id: int) -> Slot:
-        """A new last slot."""
+        """Add a slot at the end."""
         slot = Slot(self, slot_id, api_key, version, correlation_id)
         self._open.append(slot)
         return slot
 
     def take(self) -> list[bytes]:
-        """The answers that may leave now, in request order; they are forgotten here."""
+        """Remove and return the answers that may leave now, in request order."""
         out: list[bytes] = []
         waiting = self._open
         while waiting:
@@ -62,7 +62,7 @@ class SlotQueue:
         return out
 
     def clear(self) -> list[Slot]:
-        """Forgets all slots, for the connection is gone; returns those that had no answer yet."""
+        """Forget all slots, because the connection has gone. Those that had no answer yet."""
         unanswered = [slot for slot in self._open if slot.answer is None]
         self._open.clear()
         self.ready_bytes = 0

@@ -13,7 +13,7 @@ class StartError(CoterieError):
 
 @dataclass(frozen=True, slots=True)
 class BrokerSpec:
-    """What a broker is told when it is started. `port` 0 takes any free one, and is that one in the next start."""
+    """What a broker is told when it is started. `port` 0 takes any free one, which the next start asks for again."""
 
     broker_id: int
     bind_host: str
@@ -24,4 +24,4 @@ class BrokerSpec:
     socket_path: str
     config: dict[str, str]
     port_chosen_by: str = ""
-    """The setting that asks for `port`, as a user writes it; without one, another will do if this one is taken."""
+    """The setting that chose `port`, as a user writes it. If empty, another port will do if this one is taken."""
