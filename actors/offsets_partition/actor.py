@@ -1,7 +1,7 @@
 """OffsetsPartition: the Ray actor that hosts one `__consumer_offsets` partition's coordinator shard.
 
-It holds state only, no files: what is committed stands in the broker's log. When it dies, the broker answers for it
-and has the controller start another, which loads the log again; Ray never restarts it (max_restarts=0).
+It has no files: what has committed is in the broker's log. When it dies, the broker answers its open requests and gives
+the partition to another process, which loads the log. Ray never restarts it (max_restarts=0).
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class OffsetsPartition:
         """Answered once the process runs."""
 
     def serve(self) -> None:
-        """Serve until no broker is left; that ends the process, so nobody sees this return.
+        """Serve until no broker is left. Then the process ends, so this never returns.
 
-        It keeps the main thread, which Ray otherwise wakes a hundred times a second to look for signals: that is most
-        of what an idle process costs. Nothing that is called after it is heard.
+        It keeps the main thread, which Ray would otherwise wake a hundred times a second to look for signals. That is
+        most of what an idle process costs. Methods that are called after this one never run.
         """
         uvloop.run(_serve(self._socket_path, self._version))

@@ -1,7 +1,7 @@
 """The process of an offsets partition: a loop that drives one coordinator shard over the relay to its broker.
 
-It keeps no files. A spare waits to be told what to host; when the broker hangs up, everything held here is
-forgotten and the process offers itself to the broker's successor at the same socket. No Ray here.
+It keeps no files. A spare waits until it is told what to host. When the broker closes the connection, the process
+forgets everything and offers itself to the broker's successor, at the same socket. No Ray here.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _HEARTBEAT = ApiKey.HEARTBEAT
 
 
 class _Asked:
-    """A request the shard has yet to answer; the token it knows it by."""
+    """A request that the shard has not answered yet. It is its token in the shard."""
 
     __slots__ = ("connection", "header", "message", "slot", "topics")
 
@@ -69,7 +69,7 @@ class _TopicsGone:
 
 
 class ShardProcess:
-    """One relay connection and, once told, one shard."""
+    """One connection to a broker and, when the process hosts a partition, one shard."""
 
     def __init__(self, socket_path: str, code_version: str, environment: Environment = REAL) -> None:
         self._path = socket_path
@@ -99,7 +99,7 @@ class ShardProcess:
         self._figures_due = 0.0
 
     async def run(self) -> None:
-        """Serve until no broker has answered for `_ORPHAN_SECONDS`, or one says that it is enough."""
+        """Serve until there was no broker for `_ORPHAN_SECONDS`, or a broker says END."""
         deadline = self._loop.time() + _ORPHAN_SECONDS
         while self._loop.time() < deadline and not self._ended:
             self._lost.clear()
@@ -112,7 +112,10 @@ class ShardProcess:
         log.info("no broker needs this shard process: it ends")
 
     async def _connect(self, others: list[str]) -> bool:
-        """Connect to our broker, or to another one of this machine: who takes over its partitions needs processes."""
+        """Connect to our broker or, if it is gone, to another one of this machine. Whether that succeeded.
+
+        The broker that takes over its partitions needs processes.
+        """
         for path in (self._path, *others):
             with contextlib.suppress(OSError):
                 await self._loop.create_unix_connection(self._new_protocol, path)
@@ -131,7 +134,7 @@ class ShardProcess:
             self._protocol.send(kind, a, b, payload)
 
     def _now(self) -> Now:
-        """The time of this turn of the loop: the same for all that came in together."""
+        """The time of this turn of the loop, the same for all that came in together."""
         now = self._turn_time
         if now is None:
             now = self._turn_time = Now(self._clock.now_ms(self._monotonic_ms()), self._wall_ms())
@@ -323,7 +326,7 @@ class ShardProcess:
     # --- a turn ---
 
     def _turn(self) -> None:
-        """What has been read is handled: let answers and records leave, and arm the one timer."""
+        """End a turn, when all that was read has been handled: send answers and records, and set the timer."""
         shard = self._shard
         if shard is None:
             self._turn_time = None
@@ -382,7 +385,7 @@ class ShardProcess:
         self._timer = self._loop.call_later(delay, self._on_timer)
 
     def _on_timer(self) -> None:
-        """Input that is already here counts before deadlines do: it is read between two timers, not two calls."""
+        """A deadline may have come. A second timer follows, so that input that is here already is read first."""
         self._timer = self._loop.call_later(_READ_SECONDS, self._fire)
 
     def _fire(self) -> None:
@@ -394,13 +397,13 @@ class ShardProcess:
 
 
 def _compressed(batch: bytes, codec: int) -> bytes:
-    """The same records in less space; the batch itself where they would take more, for its size is bounded."""
+    """The batch with its records compressed; the batch itself if that is not smaller, because its size is limited."""
     smaller = recompress(batch, read_header(batch), codec)
     return bytes(smaller) if len(smaller) < len(batch) else batch
 
 
 def _figures(shard: Shard) -> Figures:
-    """What `coterie status --format json` shows of a shard."""
+    """The figures of a shard, for `coterie status --format json`."""
     groups = {str(state): count for state, count in shard.group_counts().items()}
     return Figures(0, str(shard.state), groups, shard.offset_count(), asdict(shard.metrics))
 

@@ -1,4 +1,4 @@
-"""A piece of the partition's log on its way into the shard: plain records, those of transactions, and their markers.
+"""Gives a piece of the partition's log to the shard: plain records, those of transactions, and their markers.
 
 Our brokers take no transactions, but a log that was copied from Kafka may hold them: offsets that a producer wrote
 with TxnOffsetCommit (KIP-98) count once the marker of its transaction follows, and not at all if that says abort.
@@ -30,7 +30,7 @@ _COMMIT: Final = 1
 
 
 def replay(shard: Shard, piece: bytes) -> None:
-    """Give a shard that loads the next whole batches of its log. Raises CorruptBatchError."""
+    """Give the next whole batches of its log to a shard that loads. Raises CorruptBatchError."""
     plain = 0
     if _has_transactions(piece):
         for start, end, header in iter_batches(piece):
@@ -42,7 +42,7 @@ def replay(shard: Shard, piece: bytes) -> None:
 
 
 def _has_transactions(piece: bytes) -> bool:
-    """A glance at each batch, as few pieces have any: reading whole headers would double the time of a load."""
+    """Whether a batch of the piece is transactional. To read whole headers would double the time of a load."""
     position, size, unpack = 0, len(piece), _GLANCE.unpack_from
     while position + HEADER_BYTES <= size:
         length, attributes = unpack(piece, position)
