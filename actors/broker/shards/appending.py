@@ -1,4 +1,4 @@
-"""The one place where group state reaches the disk: only the partition's present shard, at its epoch, may append."""
+"""The one place that writes the state of groups to a log. Only a partition's present shard may append, at its epoch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 class Appending:
-    """Appends what shards decide, and tells them what of it has committed."""
+    """Appends what shards decide, and tells them what has committed."""
 
     def __init__(self, context: BrokerContext, led: LedPartitions, partitions: Partitions) -> None:
         self._context = context
@@ -25,7 +25,7 @@ class Appending:
         self._partitions = partitions
 
     def append(self, link: ShardLink, partition: int, number: int, batch: bytes) -> None:
-        """Append a batch for a shard, or refuse it; `number` is the shard's own, for the answer."""
+        """Append a batch for a shard, or refuse it. The answer repeats `number`, which the shard has chosen."""
         if link.partition != partition:
             return  # sent before it heard that it must resign; it has forgotten by now
         context = self._context
@@ -55,7 +55,7 @@ class Appending:
             link.protocol.send(Kind.HIGH_WATERMARK, 0, partition_log.high_watermark)
 
     def watermark(self, partition: int, offset: int) -> None:
-        """All of a partition's log below `offset` has committed."""
+        """Tell the partition's shard that all below `offset` has committed."""
         link = self._partitions.links.get(partition)
         if link is not None:
             link.protocol.send(Kind.HIGH_WATERMARK, 0, offset)

@@ -1,8 +1,8 @@
 """A broker's side of its offsets partitions: which shard process serves which partition, and the relay to each.
 
-A process that connects to our Unix socket is a spare until it is told to BECOME a partition. The broker reads the
-log for it, appends for it, and passes requests and answers through. A shard that hangs up, or is silent for too
-long, is answered for (NOT_COORDINATOR) and succeeded by another spare.
+A process that connects to the broker's Unix socket is a spare until it is told to BECOME a partition. The broker reads
+the log for it, appends for it, and passes requests and answers on. If a shard dies, or is silent for too long, the
+broker answers NOT_COORDINATOR to its open requests and gives the partition to another spare.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _NEVER_PARKED = (ApiKey.HEARTBEAT, ApiKey.SYNC_GROUP)
 
 
 class ShardHub:
-    """All shards of one broker. Everything runs on the broker's loop. The hub alone moves links between states."""
+    """All shards of one broker. Everything runs on the broker's loop. Only the hub moves links between states."""
 
     def __init__(self, context: BrokerContext, led: LedPartitions, want_spares: Callable[[int], None]) -> None:
         self._context = context
@@ -72,7 +72,7 @@ class ShardHub:
     # --- what the listener calls ---
 
     def relay(self, connection: Connection, partition: int, frame: bytes, version: int, api: int, corr: int) -> None:
-        """Pass a client's request to the shard of `partition`, once it serves, or answer why that cannot be."""
+        """Pass a client's request to the shard of `partition` as soon as it serves, or answer with an error."""
         slot = connection.slots.open(self._number(), api, version, corr)
         link = self._serving(partition)
         if link is not None:
@@ -90,14 +90,14 @@ class ShardHub:
             self._send(self.partitions.links[partition], slot.queue.connection, slot, frame)
 
     def disconnected(self, connection: Connection, unanswered: list[Slot]) -> None:
-        """A client has gone: its shards forget what they owed it."""
+        """A client has gone: its shards drop its open requests."""
         self._readiness.forget(slot.id for slot in unanswered)
         self._relaying.disconnected(connection, unanswered, self.partitions.links.values())
 
     # --- what handlers call (context.Shards) ---
 
     def ask(self, partition: int, message: ApiMessage, version: int, done: Callable[[ApiMessage], None]) -> None:
-        """Send a request of the broker's own once the shard serves; `done` gets its answer, or why there is none."""
+        """Send a request of the broker's own when the shard serves. `done` gets the answer, or an error answer."""
         frame = encode_request(message, version, 0, "coterie")[4:]
         question = Question(response_class(message.api_key), version, done)
         number = self._number()
@@ -111,10 +111,10 @@ class ShardHub:
         self._readiness.wait(partition, number, len(frame), settled)
 
     def await_serving(self, partition: int, done: Callable[[ErrorCode], None]) -> None:
-        """Have `done` called with NONE once the shard of a partition serves, or with why it does not; starts it.
+        """Start the shard of a partition. `done` is called with NONE when it serves, or with the error if it does not.
 
-        What is answered while others are let go may have more of its connection read, which must not overtake them:
-        so `done` is called in this turn, or in one of its own.
+        `done` is called at once, or later in a turn of its own. If it were called while other parked requests are let
+        go, its answer could have more of its connection read, and those requests would overtake the parked ones.
         """
         if self._serving(partition) is not None:
             done(ErrorCode.NONE)
@@ -132,7 +132,7 @@ class ShardHub:
             self._readiness.start(partition, urgent=True)
 
     def led(self) -> list[int]:
-        """Offsets partitions led here that have a shard, or records to have one for."""
+        """The offsets partitions led here that have a shard, or records for which they need one."""
         topic = self._context.metadata.topics.get(OFFSETS_TOPIC)
         if topic is None:
             return []
@@ -144,7 +144,7 @@ class ShardHub:
         return known or self.partitions.has_records(partition)
 
     def note_topics(self) -> None:
-        """The image changed: tell the shards what topics there are, give up partitions led elsewhere, start others."""
+        """The image changed: tell the shards of topics, give up partitions led elsewhere, start those led here now."""
         metadata = self._context.metadata
         self._topics.tell(metadata, self.partitions.links.values())
         for partition, link in list(self.partitions.links.items()):
@@ -158,7 +158,7 @@ class ShardHub:
     # --- the life of a link (LinkState has the table) ---
 
     def accept(self) -> RelayProtocol:
-        """A protocol for a process that connects; the Unix server's factory."""
+        """The protocol of a process that connects. The Unix server calls this for each."""
         protocol = RelayProtocol(
             self._context.loop,
             self._relaying.received,
@@ -175,7 +175,7 @@ class ShardHub:
         self.processes.add_spare(link)
 
     def _assign(self, link: ShardLink, partition: int) -> bool:
-        """Give a spare a partition; False if that is led elsewhere by now."""
+        """Give a partition to a spare. False if another broker leads it by now."""
         info = self._context.metadata.partition(OFFSETS_TOPIC, partition)
         if info is None or info.leader != self._context.broker_id:
             return False
@@ -185,7 +185,7 @@ class ShardHub:
         return True
 
     def _load_failed(self, link: ShardLink) -> None:
-        """The log cannot be read now. The next request of a client tries again, not we in a circle."""
+        """The log cannot be read now. It is tried again at a client's next request, not in an endless circle."""
         partition = link.partition
         self._resign(link)
         self._readiness.settle(partition, ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -199,9 +199,9 @@ class ShardHub:
         self._readiness.settle(partition, ErrorCode.NONE)
 
     def _resign(self, link: ShardLink) -> None:
-        """What the process owed is answered for it; it becomes a spare again once it has said HELLO.
+        """Take a process's partition away, and answer its open requests. After its next HELLO it is a spare again.
 
-        Until then it may still send what it meant for the partition, and that must not reach another one.
+        Until then it may still send messages for the old partition. They must not count for another one.
         """
         self._leave(link, LinkState.RESIGNED)
         link.protocol.send(Kind.RESIGN)
@@ -240,7 +240,7 @@ class ShardHub:
     # --- what the broker's clock and its stop call ---
 
     def tick(self) -> None:
-        """Once in a while: ping the shards, and end one that has been silent for too long."""
+        """To be called once in a while: ping the shards, and end one that has been silent for too long."""
         now = self._context.loop.time()
         self.processes.ping(now)
         self._readiness.look_after_waiting()
@@ -248,7 +248,7 @@ class ShardHub:
         self.processes.end_surplus(now)
 
     def status(self) -> list[ShardStatus]:
-        """The shards this broker has, spares last."""
+        """The shards of this broker, spares last."""
         rows = []
         for partition, link in sorted(self.partitions.links.items()):
             info = self._context.metadata.partition(OFFSETS_TOPIC, partition)
@@ -259,7 +259,7 @@ class ShardHub:
     async def group_status(self, group_id: str, timeout_s: float) -> GroupStatus | None:
         """What the shard knows of a group; None if there is no such group, or it is not served here.
 
-        Raises TimeoutError: the shard does not answer, or has died over it.
+        Raises TimeoutError if the shard does not answer, or dies before it has.
         """
         link = self._serving(self.partition_of(group_id.encode()))
         if link is None:
@@ -275,6 +275,6 @@ class ShardHub:
             del self._describing[number]
 
     def close(self) -> None:
-        """Hang up on every shard."""
+        """Close the connections to all shards."""
         self.loading.close()
         self.processes.close()

@@ -42,15 +42,15 @@ _FROM = {
     LinkState.RESIGNED: {LinkState.LOADING, LinkState.ACTIVE},
     LinkState.GONE: set(LinkState) - {LinkState.GONE},
 }
-"""From which states each may be reached."""
+"""The states from which each may be reached."""
 
 
 class LinkStateError(CoterieError):
-    """A shard process cannot do this in its state."""
+    """A shard process cannot enter this state from its present one."""
 
 
 class Question:
-    """A request of the broker's own to a shard, in the place where a client's request has a slot."""
+    """A request of the broker's own to a shard. It stands where a client's request has a slot."""
 
     __slots__ = ("done", "response", "version")
 
@@ -61,7 +61,7 @@ class Question:
 
 
 class ShardLink:
-    """One shard process, and the partition it hosts: -1 but while it loads or is active."""
+    """One shard process. `partition` is the one it hosts while it loads or is active, else -1."""
 
     __slots__ = ("epoch", "figures", "opened", "partition", "pending", "pid", "protocol", "state")
 
@@ -81,21 +81,21 @@ class ShardLink:
         return self.state is LinkState.ACTIVE
 
     def greet(self, pid: int) -> None:
-        """It has said HELLO."""
+        """The process has said HELLO."""
         self._move(LinkState.SPARE)
         self.pid = pid
 
     def assign(self, partition: int, epoch: int) -> None:
-        """It is to host a partition, at this leader epoch."""
+        """Note that the process is to host a partition at this leader epoch."""
         self._move(LinkState.LOADING)
         self.partition, self.epoch = partition, epoch
 
     def activate(self) -> None:
-        """It has loaded its partition and serves."""
+        """The process has loaded its partition and serves."""
         self._move(LinkState.ACTIVE)
 
     def leave(self, state: LinkState) -> dict[int, tuple[Slot | Question, bytes]]:
-        """It hosts nothing from now on, being RESIGNED or GONE; what it still owed."""
+        """The process hosts nothing any more: it has RESIGNED or is GONE. Returns the requests it has not answered."""
         self._move(state)
         self.partition = self.epoch = -1
         self.opened.clear()

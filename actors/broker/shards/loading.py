@@ -1,4 +1,4 @@
-"""A partition's log on its way to the shard that is to serve it."""
+"""Sending a partition's log to the shard that is to serve it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LOAD_ERRORS = (LogError, OSError, RuntimeError)
 
 @dataclass(slots=True)
 class _Load:
-    """A log that is being sent: from `offset` to `end`, as `end` was when it began."""
+    """A log that is being sent: from `offset` to `end`, the log end when the load began."""
 
     offset: int
     end: int
@@ -34,7 +34,7 @@ class _Load:
 
 
 class Loading:
-    """All logs that are being sent. `failed` is called for a link whose log cannot be read."""
+    """The logs that are being sent. `failed` is called for a link whose log cannot be read."""
 
     def __init__(self, context: BrokerContext, failed: Callable[[ShardLink], None]) -> None:
         self._context = context
@@ -44,7 +44,7 @@ class Loading:
         self._closed = False
 
     def is_sending(self, link: ShardLink) -> bool:
-        """Whether a part of its log has not been sent to a shard."""
+        """Whether a shard has not been sent all of its log yet."""
         return link in self._loads
 
     def begin(self, link: ShardLink) -> None:
@@ -77,11 +77,11 @@ class Loading:
         self._loads.pop(link, None)
 
     def close(self) -> None:
-        """Send no more to any."""
+        """Send no more to any shard."""
         self._closed = True
 
     def _read_piece(self, link: ShardLink, load: _Load) -> None:
-        """Read the next piece off the loop, one at a time: a cold disk may take its time over megabytes."""
+        """Read the next piece in another thread, one piece at a time: a slow disk may need long for megabytes."""
         partition_log = self._context.log(OFFSETS_TOPIC, link.partition)
         if load.offset >= load.end:
             del self._loads[link]
@@ -115,7 +115,7 @@ class Loading:
 
 
 def _group_settings(config: BrokerConfig) -> CoordinatorConfig:
-    """The settings a shard goes by."""
+    """The settings of a shard, from those of its broker."""
     keys = {"max_message_bytes": "message.max.bytes"}
     names = [field.name for field in fields(CoordinatorConfig)]
     return CoordinatorConfig(**{name: config.integer(keys.get(name, name.replace("_", "."))) for name in names})

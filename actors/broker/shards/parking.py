@@ -1,7 +1,7 @@
 """Requests for offsets partitions whose shard does not serve yet: kept in order, for a bounded time, up to a limit.
 
-A client that asks for a group while the group's process starts would take COORDINATOR_LOAD_IN_PROGRESS for an error;
-waiting is what it wants. Pure bookkeeping: `readiness` knows whether a shard serves, `relaying` what an answer is.
+If a client asks while its group's process starts, it is better off with a late answer than with an error,
+COORDINATOR_LOAD_IN_PROGRESS. Here is bookkeeping only: `readiness` knows whether a shard serves, `relaying` answers.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from actors.wire.errors import ErrorCode
 
 Settled = Callable[[ErrorCode], None]
-"""Called once: with NONE when the shard serves, so that the request can go to it, or with what to answer."""
+"""Called once: with NONE when the shard serves and the request can go to it, else with the error to answer."""
 
 
 @dataclass(slots=True)
@@ -23,7 +23,7 @@ class _Parked:
 
 
 class Parking:
-    """All parked requests of one broker, by partition and by a number that is the caller's."""
+    """All parked requests of one broker, by partition and by a number that the caller gives."""
 
     def __init__(self, wait_s: float, max_requests: int, max_bytes: int) -> None:
         self._wait_s = wait_s
@@ -37,7 +37,7 @@ class Parking:
         return self._requests
 
     def partitions(self) -> list[int]:
-        """The partitions that something waits for."""
+        """The partitions for which requests wait."""
         return list(self._parked)
 
     def park(self, partition: int, number: int, size: int, settled: Settled, now: float) -> bool:
@@ -50,7 +50,7 @@ class Parking:
         return True
 
     def settle(self, partition: int, code: ErrorCode) -> None:
-        """Let all that waits for a partition go, in order of arrival."""
+        """Call `settled` for all requests that wait for a partition, in order of arrival."""
         waiting = self._parked.pop(partition, {})
         for parked in waiting.values():  # first: what is settled may have others come
             self._release(parked)
@@ -58,14 +58,14 @@ class Parking:
             parked.settled(code)
 
     def expire(self, partition: int, now: float, code: ErrorCode) -> None:
-        """Answer what has waited for long enough."""
+        """Call `settled` with `code` for the partition's requests that have waited for too long."""
         waiting = self._parked.get(partition, {})
         late = [number for number, parked in waiting.items() if parked.deadline <= now]
         for parked in [self._take(partition, number) for number in late]:
             parked.settled(code)
 
     def forget(self, numbers: Iterable[int]) -> None:
-        """Drop requests nobody waits for any more; numbers of others are ignored."""
+        """Drop requests whose clients have gone. Unknown numbers are ignored."""
         if not self._parked:
             return
         for number in numbers:

@@ -1,4 +1,4 @@
-"""The offsets partitions of a broker: which it leads, which shard has them, and which groups are in them."""
+"""The offsets partitions of a broker: which ones it leads, which shards have them, and which groups are in them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _KNOWN_GROUP_BYTES = 256  # longer ids are hashed each time: a cache of them wou
 
 
 class Groups:
-    """The partition of each group: a cache of hashes."""
+    """The offsets partition of each group, from a cache of hashes."""
 
     def __init__(self, context: BrokerContext) -> None:
         self._context = context
@@ -52,11 +52,11 @@ class Partitions:
         return info is not None and self._leads(OFFSETS_TOPIC, partition, info)
 
     def serving(self, partition: int) -> ShardLink | None:
-        """The shard that can be asked about the partition's groups now."""
+        """The shard that can be asked about the partition's groups now; None if there is none."""
         link = self.links.get(partition)
         return link if link is not None and link.state is _ACTIVE and self.led(partition) else None
 
     def has_records(self, partition: int) -> bool:
-        """Whether there is something a shard would have to know."""
+        """Whether the partition's log has records, which a shard would have to load."""
         found = self._context.data_dir.logs.get((OFFSETS_TOPIC, partition))
         return found is not None and found.log_end_offset > 0

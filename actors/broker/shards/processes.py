@@ -1,7 +1,7 @@
-"""The shard processes of a broker: spares, partitions that want one, and who is silent for too long.
+"""The shard processes of a broker: spares, partitions that need a process, and processes that are silent too long.
 
-A process that connects to our Unix socket is a spare until it is told to BECOME a partition. No Ray here: more spares
-are asked of the controller.
+A process that connects to the broker's Unix socket is a spare until it is told to BECOME a partition. No Ray here: the
+controller is asked for more spares.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _SURPLUS_SECONDS = 30.0
 
 
 class Processes:
-    """All processes that are connected, and the partitions that wait for one.
+    """The connected processes, and the partitions that wait for one.
 
-    `assign` gives a spare a partition. It says False if the partition needs none any more.
+    `assign` gives a partition to a spare. It returns False if the partition needs none any more.
     """
 
     def __init__(
@@ -48,20 +48,20 @@ class Processes:
     # --- processes ---
 
     def connect(self, protocol: RelayProtocol) -> None:
-        """A process has connected; it has not said who it is."""
+        """A process has connected. It has not said HELLO yet."""
         self.links[protocol] = ShardLink(protocol)
 
     def heard(self, protocol: RelayProtocol) -> None:
-        """A process has said something."""
+        """A process has sent a message, which counts as a sign of life."""
         self._pings.heard(self.links[protocol])
 
     def add_spare(self, link: ShardLink) -> None:
-        """A process has nothing to do."""
+        """A process is free."""
         self.spares.append(link)
         self.match()
 
     def lose(self, protocol: RelayProtocol) -> ShardLink:
-        """A process has hung up."""
+        """A process has closed its connection, or died. Returns its link."""
         link = self.links.pop(protocol)
         self._pings.heard(link)
         if link in self.spares:
@@ -69,7 +69,7 @@ class Processes:
         return link
 
     def close(self) -> None:
-        """Hang up on every process."""
+        """Close the connections to all processes."""
         self.closed = True
         for protocol in list(self.links):
             protocol.close()
@@ -115,7 +115,7 @@ class Processes:
             self._kernel.kill(dead.pid)
 
     def end_surplus(self, now: float) -> None:
-        """Processes that came from another broker, or resigned, are kept for a while: one may be needed again soon."""
+        """End spares that are too many: those from another broker, or that resigned, are first kept for a while."""
         surplus = len(self.spares) - self._spare_target
         if surplus <= 0 or self._waiting:
             self._surplus_since = now

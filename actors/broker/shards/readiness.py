@@ -1,4 +1,4 @@
-"""Whether an offsets partition's shard can be asked, and what waits until it can."""
+"""Whether an offsets partition's shard can be asked, and the requests that wait until it can."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from placement.metadata import OFFSETS_TOPIC
 
 
 class Readiness:
-    """Starts what is asked for, and lets requests wait for it. `flush` writes the answers of those it lets go."""
+    """Starts the shards that are asked for, and has requests wait for them. `flush` writes the answers of a turn."""
 
     def __init__(
         self, context: BrokerContext, partitions: Partitions, processes: Processes, flush: Callable[[], None]
@@ -29,12 +29,12 @@ class Readiness:
         )
 
     def start(self, partition: int, *, urgent: bool) -> None:
-        """Have a process load the partition if none has it; before all others if that is urgent."""
+        """Have a process load the partition if none has it; `urgent`: before all others."""
         if partition not in self._partitions.links:
             self._processes.want(partition, urgent=urgent)
 
     def unavailable(self, partition: int) -> ErrorCode:
-        """Why a partition's shard cannot be asked now; NONE if it can. One that should be here is started."""
+        """Why a partition's shard cannot be asked now; NONE if it can. Starts a shard that is missing here."""
         if OFFSETS_TOPIC not in self._context.metadata.topics:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if not self._partitions.led(partition):
@@ -46,7 +46,7 @@ class Readiness:
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
     def wait(self, partition: int, number: int, size: int, settled: Settled) -> None:
-        """Call `settled` when a shard serves: now, or later if it is being started and there is room to wait."""
+        """Call `settled` when the shard serves: now, or later if it is being started and there is room to wait."""
         code = self.unavailable(partition)
         starting = code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         if starting and self._parking.park(partition, number, size, settled, self._context.loop.time()):
@@ -56,16 +56,16 @@ class Readiness:
             settled(self._not_yet(partition) if starting else code)
 
     def settle(self, partition: int, code: ErrorCode) -> None:
-        """Let all that waits for a partition go: to its shard (NONE), or answered."""
+        """Let all requests that wait for a partition go: to its shard if `code` is NONE, else answered with it."""
         self._parking.settle(partition, code)
         self._flush()
 
     def forget(self, numbers: Iterable[int]) -> None:
-        """Nobody waits for these any more."""
+        """Forget requests whose clients have gone."""
         self._parking.forget(numbers)
 
     def look_after_waiting(self) -> None:
-        """Requests for what is led elsewhere by now are sent on, those that have waited for too long are answered."""
+        """Answer requests whose partition is led elsewhere by now, and those that have waited for too long."""
         now = self._context.loop.time()
         for partition in reversed(self._parking.partitions()):  # what is wanted last gets the next process
             code = self.unavailable(partition)  # which starts what was given up meanwhile
@@ -76,6 +76,6 @@ class Readiness:
         self._flush()
 
     def _not_yet(self, partition: int) -> ErrorCode:
-        """What is answered when nobody waits any longer: 14 means that a process is there and loads."""
+        """The answer after the wait: COORDINATOR_LOAD_IN_PROGRESS if a process loads the log, else NOT_AVAILABLE."""
         loading = partition in self._partitions.links
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if loading else ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -1,6 +1,6 @@
 """Requests on their way to shards, and answers on their way back into their slots.
 
-Every frame of a group comes through here, twice: what is done for each is done in one place and in few calls.
+Each request of a group comes through here, and its answer too: so little is done for one, in few calls.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _REQUEST = Kind.REQUEST
 _RESPONSE = Kind.RESPONSE
 
 Handle = Callable[[ShardLink, int, int, bytes], None]
-"""What is done with a message of one kind: who sent it, its a, b and payload."""
+"""Handles messages of one kind; called with the sender, a, b and the payload."""
 
 
 class Relaying:
-    """The relay to all shards: `links` has them, `handlers` what is done with messages that are no answers."""
+    """The relay to all shards. `links` has the shards, `handlers` the functions for messages that are not answers."""
 
     def __init__(self, links: Mapping[RelayProtocol, ShardLink], handlers: Mapping[int, Handle]) -> None:
         self._links = links
@@ -37,7 +37,7 @@ class Relaying:
     # --- to shards ---
 
     def send(self, link: ShardLink, connection: Connection, slot: Slot, frame: bytes) -> None:
-        """Pass a client's request on."""
+        """Pass a client's request on to a shard."""
         protocol = link.protocol
         if connection.id not in link.opened:
             link.opened.add(connection.id)
@@ -50,12 +50,12 @@ class Relaying:
             connection.hold()
 
     def ask(self, link: ShardLink, number: int, question: Question, frame: bytes) -> None:
-        """Send a request of our own, by the number of a slot it might have."""
+        """Send a request of the broker's own, by a number as a slot has."""
         link.pending[number] = (question, frame)
         link.protocol.send(_REQUEST, 0, number, frame)
 
     def disconnected(self, connection: Connection, unanswered: list[Slot], links: Iterable[ShardLink]) -> None:
-        """A client has gone: its shards forget what they owed it."""
+        """A client has gone: its shards drop its open requests."""
         for link in links:
             if connection.id in link.opened:
                 link.opened.discard(connection.id)
@@ -64,7 +64,7 @@ class Relaying:
                     link.pending.pop(slot.id, None)
 
     def backlog(self, protocol: RelayProtocol, full: bool) -> None:
-        """The shard's queue is full: clients that send to it are not read until it has drained."""
+        """A shard's queue is full, or has drained: clients that send to it are not read meanwhile."""
         link = self._links[protocol]
         if full:
             self._holding.setdefault(link, [])
@@ -78,7 +78,7 @@ class Relaying:
     # --- from shards ---
 
     def received(self, protocol: RelayProtocol, kind: int, a: int, b: int, payload: bytes) -> None:
-        """A shard has said something."""
+        """Handle a message from a shard."""
         link = self._links[protocol]
         if kind != _RESPONSE:
             handle = self._handlers.get(kind)
@@ -99,7 +99,7 @@ class Relaying:
             _tell(slot, payload)
 
     def answer(self, waiter: Slot | Question, frame: bytes, code: ErrorCode) -> None:
-        """Answer a request in the place of a shard."""
+        """Answer a request instead of a shard, with an error."""
         answer = error_answer(decode_request_header(frame), frame, code)
         if isinstance(waiter, Question):
             _tell(waiter, answer)
@@ -108,7 +108,7 @@ class Relaying:
             self._dirty.add(waiter.queue.connection)
 
     def give_up(self, link: ShardLink, owed: Mapping[int, tuple[Slot | Question, bytes]]) -> None:
-        """A shard serves no longer: what it owed is answered for it, and its clients are read again."""
+        """A shard does not serve any more: answer its open requests, and read from its clients again."""
         for waiter, frame in owed.values():
             self.answer(waiter, frame, ErrorCode.NOT_COORDINATOR)
         self._release(link)
@@ -122,7 +122,7 @@ class Relaying:
 
 
 def _tell(question: Question, frame: bytes) -> None:
-    """Hand an answer to whoever asked. What goes wrong there is not the shard's fault: its link stays."""
+    """Give an answer to the part of the broker that asked. If that fails, the link to the shard stays all the same."""
     try:
         question.done(decode_response(question.response, question.version, frame[4:])[1])
     except Exception:

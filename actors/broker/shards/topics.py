@@ -1,4 +1,4 @@
-"""What topics there are, as a shard is told: it forgets offsets of topics that are gone."""
+"""Tells shards what topics there are, so that they drop the offsets of deleted ones."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from placement.metadata import ClusterMetadata
 
 
 def topics_of(metadata: ClusterMetadata) -> tuple[TopicRow, ...]:
-    """All topics, as shards are told of them."""
+    """All topics, in the form in which shards are told."""
     return tuple((t.name, t.id, len(t.partitions)) for t in metadata.topics.values())
 
 
 class TopicNews:
-    """Tells shards what topics there are when that has changed."""
+    """Tells shards of the topics when these have changed."""
 
     def __init__(self) -> None:
         self._told: dict[str, tuple[bytes, int]] = {}
