@@ -37,7 +37,7 @@ def add(count: int, ray_address: str | None, name: str, data_dir: str) -> None:
 @click.argument("ids", type=int, nargs=-1)
 @_which
 def restart(ids: tuple[int, ...], ray_address: str | None, name: str, data_dir: str) -> None:
-    """Restart the brokers IDS, or all, one at a time: each hands over what it leads first, and catches up after."""
+    """Restart the brokers IDS, or all, one at a time. Each first hands over what it leads, and then catches up."""
     from actors.cluster import Cluster
 
     with Cluster.connect(ray_address, name, data_dir=None if ray_address else data_dir) as cluster:

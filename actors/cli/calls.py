@@ -1,4 +1,4 @@
-"""Asking a cluster: an Admin for the length of a command, and the questions several commands have."""
+"""Asking a cluster: the Admin of a command, and what several commands ask of it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def connect(bootstrap_server: str, timeout_ms: int) -> Iterator[Admin]:
 
 
 def check_reachable(bootstrap_server: str) -> None:
-    """Raise CliError if no broker accepts connections: clients wait for one to appear, people had rather know."""
+    """Raise CliError if no broker accepts connections. A client would wait for one until its timeout."""
     from actors.client.net.network import parse_bootstrap
 
     try:
@@ -97,7 +97,7 @@ def own_configs(admin: Admin, topics: Sequence[str]) -> dict[str, dict[str, str]
 
 
 def logs(admin: Admin, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Log]:
-    """The offsets of those partitions that exist."""
+    """The first and the end offset of each of these partitions that exists."""
     from actors.client import TopicPartition
 
     wanted = set(partitions)
@@ -120,7 +120,7 @@ def logs_of_all(admin: Admin, partitions: Sequence[TopicPartition]) -> dict[Topi
 
 
 def offsets_at(admin: Admin, partitions: Iterable[TopicPartition], time_ms: int) -> dict[TopicPartition, int]:
-    """The first offset at or after a time, of those partitions that have one. Times are Unix milliseconds."""
+    """The first offset at or after a time (Unix milliseconds) in each partition; left out where there is none."""
     wanted = dict.fromkeys(partitions, time_ms)
     found = admin.list_offsets(wanted) if wanted else {}
     return {partition: at.offset for partition, at in found.items() if at is not None}

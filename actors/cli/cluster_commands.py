@@ -28,7 +28,7 @@ ray_address_option = click.option(
 
 
 def data_dir_option(text: str) -> Callable[[F], F]:
-    """Where a cluster has its files; `text` is the help."""
+    """--data-dir, the folder of a cluster's files; `text` is its help."""
     return click.option(
         "--data-dir", type=click.Path(file_okay=False), default=DEFAULT_DATA_DIR, show_default=True, help=text
     )
@@ -37,7 +37,9 @@ def data_dir_option(text: str) -> Callable[[F], F]:
 @click.command()
 @click.option("--brokers", type=click.IntRange(min=1), default=1, show_default=True, help="How many brokers.")
 @click.option(
-    "--port", type=click.IntRange(0, 65535), help="Of the first broker; 0: any free.  [default: 9092, or --listeners']"
+    "--port",
+    type=click.IntRange(0, 65535),
+    help="Port of the first broker; 0: any free one.  [default: 9092, or that of --listeners]",
 )
 @click.option("--host", metavar="HOST", help="Where brokers listen.  [default: 127.0.0.1; the Ray node's address]")
 @data_dir_option("Where logs and metadata are kept; made if it is missing.")
@@ -75,7 +77,7 @@ def up(
     if port is None and "listeners" not in settings:
         port = DEFAULT_PORT
     stop = threading.Event()
-    signal.signal(signal.SIGTERM, _interrupt)  # as Ctrl-C: what has been started by then is ended
+    signal.signal(signal.SIGTERM, _interrupt)  # as Ctrl-C does, it ends what has been started by then
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, *rest, **more: note(f"warning: {one_line(message)}")
         warnings.simplefilter("always", UserWarning)
@@ -92,7 +94,7 @@ def up(
                         config=settings,
                     )
                 )
-            # After ray.init, which installs handlers of its own.
+            # Only now, because ray.init has installed handlers of its own.
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, lambda _number, _frame: _stop(stop))
             for line in cluster.notes:
@@ -139,7 +141,7 @@ def status(ray_address: str | None, name: str, data_dir: str, output_format: str
     """Show brokers and partition actors: their Ray node, pid, role, epoch and load."""
     from actors.cluster import Cluster
 
-    # Ray's own warnings, which it writes to standard output, are no part of a table or of JSON.
+    # Ray writes warnings to standard output, where they would stand in the table or the JSON.
     with (
         redirect_stdout(sys.stderr),
         Cluster.connect(ray_address, name, data_dir=None if ray_address else data_dir) as cluster,

@@ -19,7 +19,7 @@ from actors.cli.lines import Record, separator_bytes, to_json, to_text
 if TYPE_CHECKING:
     from actors.client import Consumer
 
-_POLL_MS = 500  # how soon a limit of time is noticed
+_POLL_MS = 500  # the longest poll, so that --timeout-ms is noticed in time
 _POLL_RECORDS = 500
 _API_TIMEOUT_MS = 30_000
 _TERMINATED = 143  # 128 + SIGTERM
@@ -32,8 +32,8 @@ _TERMINATED = 143  # 128 + SIGTERM
 @click.option("--from-beginning", is_flag=True, help="Begin at the first record where nothing is committed.")
 @click.option("--partition", "partitions", type=click.IntRange(0), multiple=True, help="Only this partition.")
 @click.option("--offset", metavar="N|earliest|latest", help="Where to begin, without a group.")
-@click.option("--max-messages", type=click.IntRange(1), metavar="N", help="End after so many records.")
-@click.option("--timeout-ms", type=click.IntRange(0), metavar="MS", help="End when no record came for so long.")
+@click.option("--max-messages", type=click.IntRange(1), metavar="N", help="End after this many records.")
+@click.option("--timeout-ms", type=click.IntRange(0), metavar="MS", help="End when no record has come for this long.")
 @click.option("--key-separator", metavar="TEXT", help="Write keys too, with this between key and value.")
 @click.option("--print-headers", is_flag=True, help="Write headers before each record.")
 @click.option("--format", "line_format", type=click.Choice(["text", "json"]), default="text", show_default=True)
@@ -88,7 +88,10 @@ def copy(
     limit: int | None,
     silence_ms: int | None,
 ) -> int:
-    """Write records until the limit or the silence; commit each batch once it is written. How many there were."""
+    """Write records; commit each batch, if `commits`, once it is written. Returns how many were written.
+
+    Ends after `limit` records, or when none has come for `silence_ms`; None: never for this reason.
+    """
     count = 0
     last = time.monotonic()
     while limit is None or count < limit:
@@ -155,7 +158,10 @@ def _assign(consumer: Consumer, topic: str, there: set[int], wanted: Sequence[in
 
 @contextmanager
 def _terminable() -> Iterator[None]:
-    """SIGTERM leaves the group as Ctrl-C does; without it the group would wait for the session timeout."""
+    """Within the block SIGTERM ends the command as Ctrl-C does, so that the member leaves its group.
+
+    Killed outright, it would hold its partitions until the session timeout.
+    """
 
     def end(*_: object) -> NoReturn:
         raise SystemExit(_TERMINATED)

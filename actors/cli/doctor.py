@@ -23,7 +23,7 @@ UNUSABLE: Final = "unusable"
 _MIB: Final = 1 << 20
 _CLUSTER_MIB: Final = 700  # Ray's own processes and the controller
 _BROKER_MIB: Final = 250  # a broker and its two spare shards
-_COMFORT: Final = 2.0  # below this many times the need it works, but not with Spark beside it
+_COMFORT: Final = 2.0  # with less than this many times the need, there is no room for Spark beside the cluster
 _SHM_MIB: Final = 512
 _FILES_NEEDED: Final = 1024
 _FILES_WANTED: Final = 8192
@@ -31,7 +31,7 @@ _FILES_WANTED: Final = 8192
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing looked at. `fix` says what to do about it, None if nothing."""
+    """The result of one check. `fix` says what to do about it; None: nothing."""
 
     check: str
     status: str
@@ -55,7 +55,7 @@ def doctor(host: str, port: int, brokers: int, output_format: str) -> int:
 
 
 def examine(host: str, port: int, brokers: int) -> Iterator[Finding]:
-    """Every finding, in the order a start would need them."""
+    """The findings of all checks, in the order in which a start needs what they look at."""
     yield ports(host, [port + number if port else 0 for number in range(brokers)])
     yield memory(_available_bytes(), brokers)
     yield shared_memory(Path("/dev/shm"))
@@ -64,7 +64,7 @@ def examine(host: str, port: int, brokers: int) -> Iterator[Finding]:
 
 
 def ports(host: str, wanted: list[int]) -> Finding:
-    """Whether brokers can listen on these ports; 0 is any free one."""
+    """Whether brokers can listen on these ports; 0 stands for any free one."""
     beyond = [port for port in wanted if port > 65535]
     if beyond:
         return Finding("ports", UNUSABLE, f"{beyond[0]} is above 65535", "choose a lower --port")
@@ -78,7 +78,7 @@ def ports(host: str, wanted: list[int]) -> Finding:
 
 
 def memory(available_bytes: int, brokers: int) -> Finding:
-    """Whether a cluster of this size fits."""
+    """Whether a cluster of this size fits into the memory that is available."""
     need = _CLUSTER_MIB + brokers * _BROKER_MIB
     have = available_bytes // _MIB
     found = f"{have:,} MiB available, {output.plural(brokers, 'broker')} need about {need:,}"
@@ -90,7 +90,7 @@ def memory(available_bytes: int, brokers: int) -> Finding:
 
 
 def shared_memory(folder: Path) -> Finding:
-    """Ray's object store wants shared memory; without enough it works on disk, slowly."""
+    """Whether there is enough shared memory for Ray's object store, which otherwise works on disk, slowly."""
     fix = "in a container, start it with --shm-size=1g; until then Ray keeps objects on disk"
     if not folder.is_dir():
         return Finding("shared memory", WARNING, f"there is no {folder}", fix)
@@ -101,7 +101,7 @@ def shared_memory(folder: Path) -> Finding:
 
 
 def open_files(soft: int, hard: int) -> Finding:
-    """Every connection and every log segment is an open file."""
+    """Whether enough files may be open: every connection and every log segment is one."""
     found = f"{_limit(soft)} (could be raised to {_limit(hard)})" if soft != hard else _limit(soft)
     fix = f"ulimit -n {_FILES_WANTED}"
     if soft == resource.RLIM_INFINITY or soft >= _FILES_WANTED:
@@ -110,7 +110,7 @@ def open_files(soft: int, hard: int) -> Finding:
 
 
 def java() -> Finding:
-    """Spark's Java; the cluster itself needs none."""
+    """Whether there is a Java that Spark can use; the cluster itself needs none."""
     try:
         found = find_java()
     except JavaError as error:
@@ -122,13 +122,13 @@ def java() -> Finding:
 def _listen(host: str, port: int) -> None:
     family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     with socket.socket(family, kind, protocol) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the brokers do: a past listener is no reason
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as brokers do: old connections do not matter
         probe.bind(address)
         probe.listen(1)
 
 
 def _available_bytes() -> int:
-    """Memory that can be had, within the control group's limit if there is one."""
+    """The memory that is available, in bytes, within the limit of the control group if there is one."""
     available = psutil.virtual_memory().available
     for limit_file, used_file in (
         ("memory.max", "memory.current"),

@@ -1,4 +1,7 @@
-"""How the command fails: one line on stderr, exit code 1 (2 for usage, 130 for Ctrl-C), a traceback only on request."""
+"""How a command fails: with one line on stderr and exit code 1 (2 for usage, 130 for Ctrl-C).
+
+With COTERIE_DEBUG set, the traceback is printed, too.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +21,11 @@ DEBUG_VARIABLE: Final = "COTERIE_DEBUG"
 
 
 class CliError(CoterieError, click.ClickException):
-    """Something the user can mend; the message is one line and says how."""
+    """An error that the user can mend. The message is one line and says how."""
 
 
 def run(body: Callable[[], Any]) -> int:
-    """The exit code of `body`, whatever it raises; what went wrong goes to stderr in one line."""
+    """Run `body` and return the exit code, whatever it raises. What went wrong goes to stderr in one line."""
     try:
         result = body()
         sys.stdout.flush()
@@ -35,8 +38,8 @@ def run(body: Callable[[], Any]) -> int:
         return _fail(error.format_message(), error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
-    except BrokenPipeError:  # the reader has seen enough, as in `coterie consume ... | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # else the interpreter fails once more when it flushes
+    except BrokenPipeError:  # the reader has closed the pipe, as in `coterie consume ... | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # else the interpreter fails again when it flushes at its end
         return BROKEN_PIPE
     except Exception as error:
         return _fail_with(error)
@@ -44,7 +47,7 @@ def run(body: Callable[[], Any]) -> int:
 
 
 def one_line(text: object) -> str:
-    """Text without line breaks and repeated blanks."""
+    """The text in one line: line breaks and runs of blanks become one blank."""
     return " ".join(str(text).split())
 
 
@@ -58,7 +61,10 @@ def _fail_with(error: Exception) -> int:
 
 
 def _is_expected(error: Exception) -> bool:
-    """What the outside does to us. Clients' errors are known by their root's name: most commands never load it."""
+    """Whether the error has its cause outside of this program, so that its text is enough.
+
+    The errors of clients are known by the name of their base class, because most commands never import it.
+    """
     if any(
         base.__name__ in ("KafkaError", "SettingError", "JavaError", "ClusterError") for base in type(error).__mro__
     ):

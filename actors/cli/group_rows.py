@@ -1,4 +1,4 @@
-"""Consumer groups as tables: the columns of Kafka's kafka-consumer-groups. Pure; what is shown is asked elsewhere."""
+"""Consumer groups as rows of tables, with the columns of kafka-consumer-groups. Pure; calls.py asks the brokers."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ ACTIVE_STATES: Final = ("Stable", *REBALANCING)
 def offset_rows(
     group: GroupDescription, committed: Mapping[TopicPartition, OffsetAndMetadata], ends: Mapping[TopicPartition, int]
 ) -> Rows:
-    """One row a partition: those that members hold first, then what is committed and held by nobody.
+    """A row for each partition: first those that members hold, then those that only have a committed offset.
 
-    While a group rebalances, or where there is nothing else to show, members that hold nothing have a row, too. Those
+    While a group rebalances, or where there is no other row, members that hold nothing have a row, too. The members
     of a foreign group are in `foreign_rows`.
     """
     held = [(partition, member) for member in group.members for partition in member.assignment]
@@ -50,12 +50,12 @@ def offset_rows(
 
 
 def is_foreign(group: GroupDescription) -> bool:
-    """Whether its members are no consumers, as Connect's workers: what they hold is theirs to read."""
+    """Whether the members are not consumers, but for example workers of Connect, whose assignments we cannot read."""
     return group.protocol_type not in ("", "consumer")
 
 
 def foreign_rows(group: GroupDescription) -> Rows:
-    """What can be told of a foreign group: one row a member, or one of the group where it has none."""
+    """What is known of a foreign group: a row for each member, or one row of the group if it has none."""
     return [
         {
             "group": group.group_id,
@@ -70,7 +70,7 @@ def foreign_rows(group: GroupDescription) -> Rows:
 
 
 def member_rows(group: GroupDescription) -> Rows:
-    """One row a member."""
+    """A row for each member of a group: who it is, and how many partitions it holds."""
     return [
         {
             "group": group.group_id,
@@ -87,14 +87,17 @@ def member_rows(group: GroupDescription) -> Rows:
 
 
 def member_columns(groups: Sequence[GroupDescription], *, verbose: bool) -> tuple[str, ...]:
-    """Kafka shows instance ids only where there are some; we do so with types of groups."""
+    """The columns of `member_rows`. As Kafka does, instance ids are shown only where a member has one.
+
+    In the same way the type of a group is shown only where there are groups of different types.
+    """
     static = any(member.group_instance_id for group in groups for member in group.members)
     columns = ["consumer_id", *(["group_instance_id"] if static else []), *MEMBER_COLUMNS[2:]]
     return ("group", *_type_column(groups), *columns, *(["assignment"] if verbose else []))
 
 
 def state_columns(groups: Sequence[GroupDescription]) -> tuple[str, ...]:
-    """Kafka's, and the type of groups where one is not of consumers."""
+    """The columns of `state_row`: Kafka's, and the type of the group where one is not a group of consumers."""
     return (*STATE_COLUMNS[:1], *_type_column(groups), *STATE_COLUMNS[1:])
 
 
@@ -103,7 +106,7 @@ def _type_column(groups: Sequence[GroupDescription]) -> tuple[str, ...]:
 
 
 def state_row(group: GroupDescription) -> dict[str, Any]:
-    """The row of a group's own state."""
+    """The row of --state: a group's coordinator, assignor, state and number of members."""
     return {
         "group": group.group_id,
         "protocol_type": group.protocol_type,
@@ -115,7 +118,7 @@ def state_row(group: GroupDescription) -> dict[str, Any]:
 
 
 def verbose_state_row(group: GroupDescription, status: GroupStatus | None) -> dict[str, Any]:
-    """As `state_row`, with what its coordinator knows beyond that: whom it waits for, and its last rebalances."""
+    """The row of --state --verbose: also whom the group waits for, and its last rebalances, if its status is known."""
     row = state_row(group)
     if status is None:
         return row
@@ -137,7 +140,7 @@ def verbose_state_row(group: GroupDescription, status: GroupStatus | None) -> di
 
 
 def remarks(group: GroupDescription) -> Iterator[str]:
-    """What Kafka's tool says about a group beside its table."""
+    """The sentences that kafka-consumer-groups prints about a group beside its table."""
     name = f"{'Group' if is_foreign(group) else 'Consumer group'} '{group.group_id}'"
     if group.state == "Empty":
         yield f"{name} has no active members."

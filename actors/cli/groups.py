@@ -51,7 +51,7 @@ groups.add_command(reset_offsets)
     is_flag=False,
     flag_value="",
     metavar="[STATE,...]",
-    help="Show states; only groups in these, if some are named.",
+    help="Show the groups' states; with names of states, only the groups in one of them.",
 )
 @click.option("--type", "types", metavar="TYPE,...", help="Only groups of these types: classic, consumer.")
 def list_groups(
@@ -100,7 +100,7 @@ def describe(
     name: str,
     data_dir: str,
 ) -> None:
-    """Show what groups hold, how far they are, and who is in them."""
+    """Show the offsets and lag of groups, their members, or their state."""
     with calls.connect(bootstrap_server, timeout_ms) as admin:
         found = described(admin, calls.groups_meant(admin, group_arguments, group_options, all_groups))
         rows = [_VIEWS[view](admin, group) for group in found]
@@ -138,7 +138,7 @@ def delete(
     timeout_ms: int,
     all_groups: bool,
 ) -> None:
-    """Delete groups with their offsets; only groups without members can be."""
+    """Delete groups and their offsets. Only groups without members can be deleted."""
     with calls.connect(bootstrap_server, timeout_ms) as admin:
         for name in calls.groups_meant(admin, group_arguments, group_options, all_groups):
             admin.delete_consumer_groups([name])
@@ -157,7 +157,7 @@ def delete_offsets(
     output_format: str,
     topics: tuple[str, ...],
 ) -> int:
-    """Forget a group's offsets of topics it does not read now."""
+    """Delete a group's offsets of topics that none of its members reads."""
     names = options.names(group_arguments, group_options, "group")
     wanted = parse_topics(topics)
     rows: Rows = []
@@ -176,7 +176,7 @@ def delete_offsets(
 
 
 def described(admin: Admin, names: Sequence[str]) -> list[GroupDescription]:
-    """The groups, all of which exist. Raises CliError."""
+    """Describe groups. Raises CliError if one of them does not exist."""
     found = {group.group_id: group for group in admin.describe_consumer_groups(names)} if names else {}
     missing = [name for name in names if name not in found or found[name].state == "Dead"]
     if missing:
@@ -185,7 +185,7 @@ def described(admin: Admin, names: Sequence[str]) -> list[GroupDescription]:
 
 
 def committed_partitions(admin: Admin, group: str, wanted: dict[str, list[int] | None]) -> list[TopicPartition]:
-    """The partitions of these topics that a group has offsets for; those that were named, whether or not it has."""
+    """The partitions that are meant: those that are named, and of whole topics (None) those with a committed offset."""
     from actors.client import TopicPartition
 
     named = {TopicPartition(topic, number) for topic, numbers in wanted.items() for number in numbers or ()}

@@ -28,7 +28,7 @@ def statuses(
     from actors.cluster import Cluster, ClusterError
 
     try:
-        # Ray's own warnings, which it writes to standard output, are no part of a table or of JSON.
+        # Ray writes warnings to standard output, where they would stand in the table or the JSON.
         with (
             redirect_stdout(sys.stderr),
             Cluster.connect(ray_address, name, data_dir=None if ray_address else data_dir) as cluster,

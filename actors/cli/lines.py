@@ -20,7 +20,7 @@ _KNOWN = {"key", "value", "headers", "partition", "timestamp", "topic", "offset"
 
 
 class Record(Protocol):
-    """The part of a consumed record that is written; keys and values are raw bytes."""
+    """The part of a consumed record that is written as a line. Keys and values are raw bytes."""
 
     @property
     def topic(self) -> str: ...
@@ -40,7 +40,7 @@ class Record(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ToSend:
-    """One record to produce; `timestamp_ms` is Unix time, None for now."""
+    """One record to produce. `timestamp_ms` is Unix time; None: the time of sending."""
 
     key: bytes | None
     value: bytes | None
@@ -50,7 +50,7 @@ class ToSend:
 
 
 def from_text(line: bytes, separator: bytes | None, headers: Headers) -> ToSend:
-    """A line without its end. Raises CliError if it lacks the separator that was asked for."""
+    """The record that a line (without its line break) stands for. Raises CliError if the separator is missing."""
     if separator is None:
         return ToSend(None, line, headers)
     key, found, value = line.partition(separator)
@@ -60,7 +60,7 @@ def from_text(line: bytes, separator: bytes | None, headers: Headers) -> ToSend:
 
 
 def from_json(line: bytes, headers: Headers) -> ToSend:
-    """One JSON object. Raises CliError."""
+    """The record that a line with one JSON object stands for. Raises CliError if it is not such an object."""
     try:
         found = json.loads(line)
     except ValueError as error:
@@ -78,13 +78,13 @@ def from_json(line: bytes, headers: Headers) -> ToSend:
 
 
 def parse_headers(texts: Iterable[str]) -> Headers:
-    """`name=value` options; a name without `=` is a header without value."""
+    """The headers of `name=value` options; a name without `=` is a header whose value is null."""
     parts = [text.partition("=") for text in texts]
     return [(name, value.encode() if separator else None) for name, separator, value in parts]
 
 
 def to_text(record: Record, separator: bytes | None, *, headers: bool = False) -> bytes:
-    """A line with its end: `[headers TAB] [key separator] value`; null keys and values are `null`."""
+    """A record as a line with its line break: `[headers TAB] [key separator] value`; null is written `null`."""
     parts = []
     if headers:
         listed = b",".join(name.encode() + b":" + _or_null(value) for name, value in record.headers)
@@ -95,7 +95,7 @@ def to_text(record: Record, separator: bytes | None, *, headers: bool = False) -
 
 
 def to_json(record: Record) -> bytes:
-    """A line with its end: one JSON object."""
+    """A record as a line with its line break: one JSON object."""
     shown = {
         "topic": record.topic,
         "partition": record.partition,
@@ -109,7 +109,7 @@ def to_json(record: Record) -> bytes:
 
 
 def separator_bytes(text: str | None) -> bytes | None:
-    r"""A separator as typed, where `\t` is a tab."""
+    r"""The bytes of a separator as it was typed, where `\t` is a tab."""
     return None if text is None else text.replace("\\t", "\t").encode()
 
 

@@ -1,4 +1,4 @@
-"""The `coterie` command: which verbs there are and where they live. Their work is done elsewhere."""
+"""The `coterie` command: the table of its verbs, and the modules they are in."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from actors.cli.errors import run
 
 
 class LazyGroup(click.Group):
-    """A group whose verbs are imported when they are called: `name -> (module, attribute, what it does)`.
+    """A group of verbs that are imported when they are called: `name -> (module, attribute, what it does)`.
 
-    A verb whose module is not there is not offered. Errors end as actors.cli.errors says.
+    A verb whose module is not installed is left out. Errors are handled as actors.cli.errors says.
     """
 
     def __init__(self, *args: Any, verbs: Mapping[str, tuple[str, str, str]], **kwargs: Any) -> None:
@@ -41,7 +41,7 @@ class LazyGroup(click.Group):
     def main(
         self, args: Sequence[str] | None = None, prog_name: str | None = None, *rest: Any, **more: Any
     ) -> NoReturn:
-        """Run and exit with 0, 1, 2 or 130."""
+        """Run the command and exit with the code that actors.cli.errors gives it."""
         more["standalone_mode"] = False
         call = super().main
         sys.exit(run(lambda: call(args, prog_name, *rest, **more)))

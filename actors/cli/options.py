@@ -41,12 +41,12 @@ output_format = click.option(
 
 
 def admin_options(command: F) -> F:
-    """--bootstrap-server, --timeout and --format."""
+    """Give a command the options --bootstrap-server, --timeout and --format."""
     return bootstrap(timeout(output_format(command)))
 
 
 def named(what: str, *, required: bool = True) -> Callable[[F], F]:
-    """Names as arguments (`coterie topics delete a b`) or as Kafka's tools have them (`--topic a`).
+    """Have a command take names as arguments (`coterie topics delete a b`), or as in Kafka's tools (`--topic a`).
 
     The command gets `<what>_arguments` and `<what>_options`; `names` makes one list of them.
     """
@@ -68,7 +68,7 @@ def names(arguments: Iterable[str], options: Iterable[str], what: str) -> list[s
 
 
 def key_values(pairs: Iterable[str], option: str = "--config") -> dict[str, str]:
-    """KEY=VALUE options. Raises BadParameter."""
+    """The keys and values of KEY=VALUE options. Raises BadParameter naming the option and the text."""
     found: dict[str, str] = {}
     for pair in pairs:
         key, separator, value = pair.partition("=")

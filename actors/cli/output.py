@@ -1,4 +1,4 @@
-"""What commands print: tables for people, JSON for programs, progress on stderr. What stands in them is not known here.
+"""How commands print: tables for people, JSON for programs, progress on stderr. What they print is theirs to know.
 
 Rows are dicts with Kafka's column names in lower case as keys (`log_end_offset`); None is "-" in a table and null in
 JSON. On a terminal tables are rich's; into a pipe they are plain columns, never cut off.
@@ -18,10 +18,10 @@ Row = Mapping[str, Any]
 
 
 class Progress(Protocol):
-    """How far something is."""
+    """What a block of `progress` gets, to say how far it is."""
 
     def advance(self, steps: int = 1) -> None:
-        """So much more is done."""
+        """`steps` more are done."""
 
 
 def emit(rows: Sequence[Row], columns: Sequence[str], output_format: str) -> None:
@@ -50,7 +50,7 @@ def emit_table(rows: Sequence[Row], columns: Sequence[str]) -> None:
 
 
 def text(value: Any) -> str:
-    """A cell: "-" for None and for nothing, lists with commas, no control characters."""
+    """A value as the text of a cell: "-" for None and empty values, lists with commas, no control characters."""
     if value is None or value == "":
         return "-"
     if isinstance(value, bool):
@@ -61,13 +61,13 @@ def text(value: Any) -> str:
 
 
 def note(message: str) -> None:
-    """Tell people something that is not the result: to stderr, so that pipes stay clean."""
+    """Print a line that is not part of the result: to stderr, so that it does not get into a pipe."""
     click.echo(message, err=True)
 
 
 @contextmanager
 def progress(label: str, total: int | None = None, *, shown: bool = True) -> Iterator[Progress]:
-    """A progress bar on stderr while the block runs; nothing if stderr is no terminal."""
+    """Show a progress bar on stderr while the block runs; nothing if stderr is not a terminal."""
     if not (shown and sys.stderr.isatty()):
         yield _Silent()
         return
@@ -82,7 +82,7 @@ def progress(label: str, total: int | None = None, *, shown: bool = True) -> Ite
 
 @contextmanager
 def working(label: str) -> Iterator[None]:
-    """A sign of life and the seconds so far, on stderr while the block runs; nothing if stderr is no terminal."""
+    """Show a spinner and the seconds so far on stderr while the block runs; nothing if stderr is not a terminal."""
     if not sys.stderr.isatty():
         yield
         return
@@ -91,7 +91,7 @@ def working(label: str) -> Iterator[None]:
     from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
     shape = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    # Standard output is left alone: it would be put back at the end as it was at the beginning.
+    # Else rich would put standard output back at the end, though the block may have exchanged it meanwhile.
     with RichProgress(*shape, console=Console(stderr=True), transient=True, redirect_stdout=False) as bars:
         bars.add_task(label, total=None)
         yield
@@ -104,7 +104,7 @@ def plural(count: int, thing: str) -> str:
 
 class _Silent:
     def advance(self, steps: int = 1) -> None:
-        """Nobody is watching."""
+        """Do nothing: stderr is not a terminal."""
 
 
 class _Bar:
@@ -124,5 +124,5 @@ def _rich_table(head: Iterable[str], cells: Iterable[Sequence[str]]) -> None:
     for name in head:
         table.add_column(name, overflow="fold")
     for line in cells:
-        table.add_row(*(Text(cell) for cell in line))  # Text: a group called "[red]" is no markup
+        table.add_row(*(Text(cell) for cell in line))  # Text, so that a group called "[red]" is not taken for markup
     Console().print(table)

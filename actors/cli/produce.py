@@ -17,7 +17,7 @@ from actors.cli.lines import ToSend, from_json, from_text, parse_headers, separa
 if TYPE_CHECKING:
     from actors.client import Producer
 
-_UNFINISHED = 100_000  # outcomes waited for at most; the producer's own buffer bounds the bytes
+_UNFINISHED = 100_000  # most records whose outcome is not known yet; buffer_memory bounds their bytes
 
 
 @click.command()
@@ -73,7 +73,7 @@ def produce(
     check_reachable(bootstrap_server)
     stdin = sys.stdin.buffer
     with closing(_producer(bootstrap_server, timeout_ms, acks, compression_type)) as producer:
-        # A bar only where lines come from a file or a pipe: it would stand between the lines somebody types.
+        # Not where lines are typed: the bar would stand between them.
         with output.progress("producing", shown=not stdin.isatty()) as bar:
             count = send_all(producer, topic, stdin, record, partition, bar.advance)
     output.note(output.plural(count, "record"))
@@ -87,7 +87,7 @@ def send_all(
     partition: int | None,
     advance: Callable[[], Any],
 ) -> int:
-    """Send every line and wait for every outcome; the first failure is raised. How many there were."""
+    """Send every line as a record and wait for all outcomes. Returns how many; raises the first failure."""
     unfinished: deque[Any] = deque()
     count = 0
     for line in lines:
@@ -123,7 +123,7 @@ def _producer(bootstrap_server: str, timeout_ms: int, acks: str, compression_typ
         enable_idempotence=acks == "all",
         compression_type=compression_type,
         max_block_ms=timeout_ms,
-        request_timeout_ms=max(timeout_ms // 2, 1),  # so that a request nobody answers can be repeated
+        request_timeout_ms=max(timeout_ms // 2, 1),  # so that a request without an answer is repeated once
         delivery_timeout_ms=timeout_ms,
-        linger_ms=0,  # what is typed goes at once; a file fills batches without waiting
+        linger_ms=0,  # typed lines are sent at once; lines of a file fill batches without waiting
     )

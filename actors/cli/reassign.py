@@ -1,4 +1,7 @@
-"""`coterie topics reassign`: other brokers for partitions, or more replicas; planned here, done by the cluster."""
+"""`coterie topics reassign`: move partitions to other brokers, or give them more replicas (KIP-455).
+
+The plan is made here (placement.spread); the cluster carries it out.
+"""
 
 from __future__ import annotations
 
@@ -84,7 +87,7 @@ def reassign(
 
 
 class _Found(NamedTuple):
-    """What there is: all partitions, and those of them that are under way."""
+    """All partitions of the cluster, and those of them that are being moved."""
 
     partitions: dict[TopicPartition, PartitionDescription]
     moves: dict[TopicPartition, PartitionReassignment]
@@ -94,7 +97,7 @@ def _look(admin: Admin) -> _Found:
     from actors.client import TopicPartition
 
     moves = admin.list_partition_reassignments()
-    while True:  # a move that ends in between would be taken for a partition with more replicas
+    while True:  # if a move ended between the two requests, its partition would seem to have more replicas
         topics = admin.describe_topics()
         before, moves = moves, admin.list_partition_reassignments()
         if moves == before:
@@ -110,7 +113,10 @@ def _without(brokers: Sequence[int], others: Sequence[int]) -> tuple[int, ...]:
 def _planned(
     admin: Admin, found: _Found, chosen: set[str], given: str | None, factor: int | None
 ) -> dict[TopicPartition, tuple[int, ...]]:
-    """Where partitions should go. Those under way count as being where they go."""
+    """The replicas each partition should have. One that is being moved counts as where it moves to.
+
+    Raises CliError and BadParameter if there is no such plan.
+    """
     from actors.client import TopicPartition
 
     there = {node.id: node.rack for node in admin.describe_cluster().brokers}
@@ -180,7 +186,7 @@ def _tell(found: _Found, plan: Mapping[TopicPartition, tuple[int, ...]], output_
 
 
 def _refused(admin: Admin, plan: Mapping[TopicPartition, Sequence[int] | None]) -> dict[TopicPartition, KafkaError]:
-    """Have the moves begin, or be called off. The errors of those that are not."""
+    """Have the moves begin, or be called off (None). Returns the errors of the partitions where that failed."""
     from actors.client.errors import NoReassignmentInProgressError
 
     answers = admin.alter_partition_reassignments(plan, raise_errors=False)

@@ -1,4 +1,4 @@
-"""Where `groups reset-offsets` moves a group: plans over plain numbers. No broker is asked here."""
+"""The plans of `groups reset-offsets`: which offset each partition gets. Pure; reset_offsets.py asks the brokers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """The offsets a partition has: `earliest` to before `latest`."""
+    """The offsets of a partition's records: from `earliest` on, up to but not including `latest`."""
 
     earliest: int
     latest: int
@@ -26,13 +26,13 @@ class Log:
 
 @dataclass(slots=True)
 class Plan:
-    """The offsets to commit, and what had to be bent on the way."""
+    """The offsets to commit, and a warning for each that is not the one that was asked for."""
 
     offsets: dict[TopicPartition, int] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
 
     def add(self, partition: TopicPartition, wanted: int, log: Log) -> None:
-        """Move to `wanted`, or to the nearest offset the log has."""
+        """Plan to commit `wanted`, or the nearest offset of the log, with a warning."""
         offset = min(max(wanted, log.earliest), log.latest)
         if offset != wanted:
             name = f"{partition[0]}-{partition[1]}"
@@ -41,22 +41,22 @@ class Plan:
 
 
 def to_earliest(logs: Mapping[TopicPartition, Log]) -> Plan:
-    """Everything the logs still have."""
+    """Read everything that the logs still have."""
     return Plan({partition: log.earliest for partition, log in logs.items()})
 
 
 def to_latest(logs: Mapping[TopicPartition, Log]) -> Plan:
-    """Only what comes from now on."""
+    """Read only what is written from now on."""
     return Plan({partition: log.latest for partition, log in logs.items()})
 
 
 def to_offset(logs: Mapping[TopicPartition, Log], offset: int) -> Plan:
-    """The same offset everywhere."""
+    """The same offset in every partition."""
     return _each(logs, lambda _: offset)
 
 
 def shift_by(logs: Mapping[TopicPartition, Log], committed: Mapping[TopicPartition, int], count: int) -> Plan:
-    """So many records on, or back if negative. Raises CliError where nothing is committed."""
+    """`count` records on from the committed offset, or back if negative. Raises CliError if there is none."""
     missing = sorted(f"{topic}-{number}" for topic, number in logs.keys() - committed.keys())
     if missing:
         raise CliError(f"nothing is committed for {', '.join(missing)}: there is no offset to shift")
@@ -64,17 +64,17 @@ def shift_by(logs: Mapping[TopicPartition, Log], committed: Mapping[TopicPartiti
 
 
 def to_current(logs: Mapping[TopicPartition, Log], committed: Mapping[TopicPartition, int]) -> Plan:
-    """What is committed already; the end where nothing is."""
+    """The committed offset, or the end of the log where there is none."""
     return _each(logs, lambda partition: committed.get(partition, logs[partition].latest))
 
 
 def to_times(logs: Mapping[TopicPartition, Log], found: Mapping[TopicPartition, int]) -> Plan:
-    """The first record at or after a time, as the brokers found it; the end where there is none."""
+    """The first record at or after a time: `found` by the brokers, or the end of the log where there is none."""
     return _each(logs, lambda partition: found.get(partition, logs[partition].latest))
 
 
 def to_given(logs: Mapping[TopicPartition, Log], given: Mapping[TopicPartition, int]) -> Plan:
-    """Offsets from a file. Raises CliError for partitions that do not exist."""
+    """Offsets from a file. Raises CliError if it names a partition that does not exist."""
     unknown = sorted(f"{topic}-{number}" for topic, number in given.keys() - logs.keys())
     if unknown:
         raise CliError(f"there is no partition {', '.join(unknown)}")
@@ -88,7 +88,7 @@ def _each(logs: Mapping[TopicPartition, Log], wanted: Callable[[TopicPartition],
     return plan
 
 
-# --- what people write ---
+# --- values of options, and files ---
 
 
 def parse_time(text: str) -> int:
@@ -113,7 +113,7 @@ def parse_duration(text: str) -> int:
 
 
 def parse_topics(texts: Iterable[str]) -> dict[str, list[int] | None]:
-    """`topic` or `topic:0,1,2` to the partitions wanted; None is all of them. Raises CliError."""
+    """The partitions meant by `topic` or `topic:0,1,2`, by topic; None: all of them. Raises CliError."""
     wanted: dict[str, list[int] | None] = {}
     for text in texts:
         topic, separator, numbers = text.partition(":")
@@ -129,9 +129,9 @@ def parse_topics(texts: Iterable[str]) -> dict[str, list[int] | None]:
 
 
 def read_csv(text: str, groups: Iterable[str]) -> dict[str, dict[TopicPartition, int]]:
-    """Lines of `topic,partition,offset`, or `group,topic,partition,offset`, to offsets by group. Raises CliError.
+    """The offsets by group of lines `topic,partition,offset` or `group,topic,partition,offset`. Raises CliError.
 
-    Lines without a group hold for the only group there is.
+    A line without a group belongs to the only one of `groups`.
     """
     from actors.client import TopicPartition
 
@@ -149,7 +149,7 @@ def read_csv(text: str, groups: Iterable[str]) -> dict[str, dict[TopicPartition,
 
 
 def write_csv(plans: Mapping[str, Mapping[TopicPartition, int]]) -> str:
-    """What `read_csv` reads; the group stands in each line if there are several."""
+    """The lines that `read_csv` reads. Each names its group if there are several."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     for group, offsets in plans.items():

@@ -23,7 +23,7 @@ COLUMNS: Final = ("group", "topic", "partition", "new_offset")
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What a plan of one group starts from."""
+    """What the plan of one group is made from."""
 
     admin: Admin
     group: str
@@ -41,15 +41,15 @@ Planner = Callable[[Scope], Plan]
 @click.option("--topic", "topics", multiple=True, metavar="TOPIC[:PARTITION,...]", help="Whose offsets.")
 @click.option("--all-topics", is_flag=True, help="Every topic the group has offsets for.")
 @click.option("--to-earliest", is_flag=True, help="To the first record there is.")
-@click.option("--to-latest", is_flag=True, help="To the end.")
-@click.option("--to-current", is_flag=True, help="To where they are.")
+@click.option("--to-latest", is_flag=True, help="To the end of each partition.")
+@click.option("--to-current", is_flag=True, help="To the committed offsets; to the end where there is none.")
 @click.option("--to-offset", type=click.IntRange(0), metavar="N", help="To this offset.")
-@click.option("--shift-by", type=int, metavar="N", help="So many records on; back if negative.")
+@click.option("--shift-by", type=int, metavar="N", help="N records on; back if negative.")
 @click.option("--to-datetime", metavar="YYYY-MM-DDTHH:mm:SS.sss", help="To the first record at or after this time.")
-@click.option("--by-duration", metavar="PnDTnHnMnS", help="To the first record of this last stretch of time.")
+@click.option("--by-duration", metavar="PnDTnHnMnS", help="To the first record of the last PT12H, P7D, or 90m.")
 @click.option("--from-file", type=click.Path(exists=True, dir_okay=False), help="To the offsets of a CSV file.")
 @click.option("--dry-run", is_flag=True, help="Show what would be done (the default).")
-@click.option("--execute", is_flag=True, help="Do it.")
+@click.option("--execute", is_flag=True, help="Move the offsets.")
 @click.option("--export", is_flag=True, help="Print CSV, as --from-file reads it.")
 def reset_offsets(
     group_arguments: tuple[str, ...],
@@ -68,7 +68,7 @@ def reset_offsets(
 ) -> None:
     """Move the offsets of groups that have no members now.
 
-    Shows where they would go; --execute moves them. Where an offset lies outside the log, the nearest is taken.
+    Shows the new offsets; --execute moves the groups there. If an offset is outside the log, the nearest is taken.
     """
     if dry_run and execute:
         raise click.UsageError("--dry-run and --execute contradict each other")
@@ -92,7 +92,7 @@ def reset_offsets(
 
 
 def _planner(targets: Mapping[str, Any], from_file: str | None) -> Planner:
-    """The one plan asked for. Raises UsageError unless it is one."""
+    """What makes the plan that was asked for. Raises UsageError unless exactly one was."""
     asked = {name: value for name, value in targets.items() if value is not None and value is not False}
     if len(asked) + bool(from_file) != 1:
         flags = ", ".join("--" + name.replace("_", "-") for name in [*targets, "from_file"])
@@ -122,7 +122,7 @@ def _committed(admin: Admin, name: str) -> dict[TopicPartition, int]:
             f"offsets can only be reset while a group has no members; {name!r} is {group.state} with "
             f"{output.plural(len(group.members), 'member')}: stop them first"
         )
-    if group.state == "Dead":  # there is none yet: the reset makes it; some brokers answer a fetch with an error
+    if group.state == "Dead":  # not there yet: the commit makes it; some brokers refuse to fetch its offsets
         return {}
     return {tp: each.offset for tp, each in admin.list_consumer_group_offsets(name).items()}
 

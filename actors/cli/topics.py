@@ -59,7 +59,7 @@ def describe(
     lagging: bool,
     leaderless: bool,
 ) -> None:
-    """Show partitions, leaders, replicas and settings of topics; of all if none is named."""
+    """Show partitions, leaders, replicas and settings of topics; of all topics if none is named."""
     wanted = [*topic_arguments, *topic_options]
     with calls.connect(bootstrap_server, timeout_ms) as admin:
         found = _existing(calls.existing_topics(admin, wanted or None), wanted)
@@ -224,7 +224,7 @@ def _lags(partition: PartitionDescription) -> bool:
 
 
 def _topic_id(raw: bytes) -> str | None:
-    """As Kafka writes it: base64 for addresses, without padding; None where the broker does not know ids."""
+    """A topic id as Kafka writes it: URL-safe base64 without padding; None if the broker does not know ids."""
     return urlsafe_b64encode(raw).decode().rstrip("=") if any(raw) else None
 
 

@@ -1,4 +1,4 @@
-"""`coterie which`: where a group lives."""
+"""`coterie which`: the offsets partition and the coordinator of a group."""
 
 from __future__ import annotations
 
@@ -44,5 +44,5 @@ def which(
 
 
 def _partition_count(admin: Admin) -> int | None:
-    """None where the cluster does not show its offsets topic, as some that speak Kafka's protocol."""
+    """Partitions of the offsets topic; None if the cluster does not show it, as some other brokers do not."""
     return next((len(topic.partitions) for topic in calls.existing_topics(admin, [OFFSETS_TOPIC])), None)
