@@ -1,4 +1,4 @@
-"""Start a cluster of brokers on Ray, connect to one, stop it. The driver's side.
+"""A cluster as a driver sees it: start one on Ray, connect to one that runs, stop it.
 
 with Cluster.start(brokers=3, data_dir="data") as cluster:
     print(cluster.bootstrap_servers)
@@ -65,7 +65,7 @@ class Cluster:
     ) -> None:
         self.name = name
         self.notes = tuple(notes)
-        """What was decided for a cluster of this size, in sentences."""
+        """Settings that were changed to fit a cluster of this size, and settings without effect, in sentences."""
         self._controller = controller
         self._addresses = addresses
         self._owns_ray = owns_ray
@@ -87,10 +87,10 @@ class Cluster:
     ) -> Cluster:
         """Start `brokers` brokers and return when clients can connect.
 
-        On an embedded Ray unless `ray_address` is given or this process is connected to a Ray already. `port` is
-        the first broker's, the others have those after it; 0 takes any free ones, None that of `listeners` if this is
-        set. `data_dir` is made if it is missing; without one a temporary folder is used. `config` has Kafka's broker
-        keys. Raises ClusterError and SettingError.
+        They run on an embedded Ray, unless `ray_address` is given or this process is connected to a Ray already.
+        `port` is the first broker's port, and the others have the ports after it; 0 takes any free ones, None that of
+        `listeners` if it is set. `data_dir` is made if it is missing; without one a temporary folder is used.
+        `config` has broker settings by Kafka's names. Raises ClusterError and SettingError.
         """
         if brokers < 1:
             raise ClusterError(f"brokers must be at least 1, got {brokers}")
@@ -129,9 +129,9 @@ class Cluster:
         *,
         data_dir: str | os.PathLike[str] | None = None,
     ) -> Cluster:
-        """A cluster that runs on Ray already: at `ray_address`, or embedded in a process that uses `data_dir`.
+        """A cluster that runs already, on the Ray at `ray_address` or on the embedded Ray of `data_dir`.
 
-        Raises ClusterError if there is none of that name.
+        Raises ClusterError if no cluster called `name` runs there.
         """
         folder = None if data_dir is None else Path(data_dir).resolve()
         owns_ray = _connect(ray_address, folder)
@@ -155,8 +155,8 @@ class Cluster:
     ) -> int:
         """Stop a running cluster, or end what is left of one whose controller cannot be reached.
 
-        Returns how many brokers and partition actors were ended without a controller. Raises ClusterError if there
-        is nothing of that name.
+        Returns how many brokers and partition actors had to be ended without the controller. Raises ClusterError if
+        nothing of a cluster called `name` runs there.
         """
         folder = None if data_dir is None else Path(data_dir).resolve()
         owns_ray = _connect(ray_address, folder)
@@ -181,7 +181,7 @@ class Cluster:
 
     @property
     def ray_address(self) -> str:
-        """Where other drivers reach the Ray this cluster runs on."""
+        """The address of the Ray that this cluster runs on, for other drivers."""
         return str(ray.get_runtime_context().gcs_address)
 
     def status(self) -> dict[str, Any]:
@@ -198,7 +198,7 @@ class Cluster:
         return found
 
     def restart_brokers(self, *broker_ids: int, timeout_s: float = 120.0) -> None:
-        """Restart brokers (all, if none is named) one after the other, each once the one before is in sync again.
+        """Restart brokers, or all if none is named, one at a time: each waits until the one before is in sync again.
 
         Clients that retry see no error. Raises ClusterError if one does not come back.
         """
@@ -207,7 +207,10 @@ class Cluster:
         self._ask(self._controller.elect_preferred.remote(), 10)
 
     def add_brokers(self, count: int = 1, timeout_s: float = 60.0) -> list[int]:
-        """Start more brokers; their ids, once they serve. New topics use them, others once they are reassigned."""
+        """Start more brokers, and return their ids once they serve.
+
+        New topics use them; partitions that exist have to be reassigned.
+        """
         ids: list[int] = self._ask(self._controller.add_brokers.remote(count, timeout_s), timeout_s + 10)
         self._addresses = ray.get(self._controller.addresses.remote(), timeout=10)
         return ids
@@ -228,7 +231,7 @@ class Cluster:
         return {shard.partition: shard.pid for shard in shards if shard.partition >= 0}
 
     def check(self) -> None:
-        """Raises ClusterError if the controller is gone for good. Takes a second at most."""
+        """Raise ClusterError if the controller is gone for good. Takes at most a second."""
         if self._asked is None:
             self._asked = self._controller.addresses.remote()
         done, _ = ray.wait([self._asked], timeout=_CHECK_SECONDS)
@@ -250,7 +253,7 @@ class Cluster:
             return  # it is being restarted
 
     def stop(self) -> None:
-        """End all processes of the cluster, the logs closed cleanly. Stopping twice is harmless."""
+        """Close the logs and end all processes of the cluster. Stopping twice is harmless."""
         controller, self._controller = self._controller, None
         try:
             if controller is not None:
@@ -265,7 +268,7 @@ class Cluster:
                 ray_runtime.end()
 
     def disconnect(self) -> None:
-        """Leave a cluster that others use running."""
+        """Disconnect from Ray and leave the cluster running."""
         self._controller = None
         if self._owns_ray:
             self._owns_ray = False
@@ -288,7 +291,7 @@ def _namespace(name: str) -> str:
 
 
 def _actors_of(name: str) -> list[str]:
-    """The actors of a cluster that Ray knows of, by name."""
+    """The names of a cluster's actors that Ray knows of."""
     found = ray.util.list_named_actors(all_namespaces=True)
     return sorted(actor["name"] for actor in found if actor["namespace"] == _namespace(name))
 
@@ -306,7 +309,7 @@ def _why_not(name: str, left: list[str], error: Exception) -> str:
 
 
 def _end_actors(name: str) -> int:
-    """End what Ray knows of a cluster, brokers with their logs closed. How many there were, but for controllers."""
+    """End all actors of a cluster; brokers close their logs first. Returns how many, not counting the controller."""
     actors = {}
     for actor_name in _actors_of(name):
         with contextlib.suppress(ValueError):  # it has died meanwhile
@@ -332,9 +335,9 @@ def _embedded_address(folder: Path) -> str:
 def _connect(
     ray_address: str | None, folder: Path | None, *, may_start: bool = False, warm: Sequence[str] | None = None
 ) -> bool:
-    """Connect this process to Ray, which `may_start` for the cluster in `folder`; whether that has to be undone.
+    """Connect this process to Ray, or `may_start` one for the cluster in `folder`. Returns whether to leave it later.
 
-    One that is connected stays so, and keeps the token of the Ray it is connected to. `warm`: see start_embedded.
+    A process that is connected already stays so, and keeps its token. `warm`: see start_embedded.
     """
     if ray.is_initialized():
         return False
@@ -404,7 +407,7 @@ def _stop_quietly(controller: Any) -> None:
 
 
 def _end_controller(controller: Any) -> None:
-    """Have it end brokers and shards; it is ended whatever becomes of that. Raises RayError."""
+    """Have the controller end brokers and shards, and end the controller in any case. Raises RayError."""
     try:
         ray.get(controller.stop.remote(), timeout=_STOP_SECONDS)
     finally:

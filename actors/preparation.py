@@ -1,4 +1,4 @@
-"""What a start makes sure of before any process runs: settings, ports, the data directory, a folder for sockets."""
+"""What a start checks and makes before any process runs: settings, ports, the data directory, a folder for sockets."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MARK_LENGTH = 12
 
 
 def effective_config(settings: dict[str, str], brokers: int) -> tuple[dict[str, str], list[str]]:
-    """The settings as the processes get them, and what the user is told of them. Raises SettingError."""
+    """The settings for the processes of a cluster of so many brokers, and notes for the user. Raises SettingError."""
     config = BrokerConfig.from_mapping(settings)
     settings = {
         name: "" if broker_setting(name).sensitive else text for name, text in settings.items()
@@ -43,7 +43,7 @@ def effective_config(settings: dict[str, str], brokers: int) -> tuple[dict[str, 
 
 
 def warn_if_open(host: str) -> None:
-    """Warn of a host that others may reach."""
+    """Warn if brokers listen on a host that other machines may reach."""
     if not (host.startswith("127.") or host in ("localhost", "::1")):
         warnings.warn(
             f"listening on {host} without authentication: anyone who reaches this address can read and write",
@@ -52,7 +52,7 @@ def warn_if_open(host: str) -> None:
 
 
 def chosen_port(port: int | None, listeners: Listeners) -> int:
-    """The first broker's port, 0 for any free ones; `port` is what --port says. Raises ClusterError."""
+    """The first broker's port, or 0 for any free ones. `port` is the value of --port. Raises ClusterError."""
     if listeners.bind_port is None or port == listeners.bind_port:
         return port or 0
     if port is not None:
@@ -63,9 +63,9 @@ def chosen_port(port: int | None, listeners: Listeners) -> int:
 
 
 def check_ports(host: str | None, port: int, brokers: int, folder: Path, chosen_by: str) -> None:
-    """Whether the ports are possible and, at a host of this machine, free.
+    """Raise ClusterError if a port is out of range or, where `host` is of this machine, taken.
 
-    Those of a cluster that was killed a moment ago are waited for: its processes outlive it by about two seconds.
+    After a cluster was killed its processes live on for about two seconds, so that their ports are waited for.
     """
     if not 0 <= port <= 65535 - brokers:
         raise ClusterError(f"--port {port} is out of range: 0 to {65535 - brokers} for {brokers} broker(s)")
@@ -80,7 +80,7 @@ def check_ports(host: str | None, port: int, brokers: int, folder: Path, chosen_
 
 
 def _port_taken(host: str, port: int) -> OSError | None:
-    """Why nobody can listen there."""
+    """Why nobody can listen at the port; None if somebody can."""
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -121,7 +121,7 @@ def socket_dir(folder: Path) -> Path:
 
 
 def sweep_socket_dirs(parent: Path) -> None:
-    """Remove the socket folders that killed clusters have left here: those where nobody has listened for a while."""
+    """Remove the socket folders of clusters that were killed: old ones in which nobody listens."""
     for path in parent.glob("coterie-" + "[0-9a-f]" * _MARK_LENGTH):
         with contextlib.suppress(OSError):  # another user's, or one that goes just now
             entry = path.lstat()

@@ -1,1 +1,1 @@
-"""What every actor process does at its start, and Ray behind one module."""
+"""What all actor processes have in common, and all that is known of Ray's start, connection and processes."""

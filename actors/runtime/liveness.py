@@ -1,7 +1,8 @@
-"""Who is dead, and who only gets no CPU: judged by the silence of a process, and by what the kernel says it does.
+"""Whether a silent process is dead, or only gets no CPU: judged by its silence, and by what the kernel says it does.
 
-A process that is runnable and gets no CPU would answer if it could: to kill it costs what it has loaded, and more CPU
-than it wanted. One that is stopped, asleep, or busy without a word is dead. Pure but for `look`.
+A process that is runnable and gets no CPU would answer if it could. Killing it would lose what it has loaded, and
+starting another takes more CPU than it needs. A process that is stopped, asleep, or that uses the CPU and does not
+answer is dead. Pure but for `look`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Generic, TypeVar
 K = TypeVar("K", bound=Hashable)
 
 PATIENCE = 10
-"""So many times the silence are allowed to a shard that loads, and to whoever waits for a disk."""
+"""How many times longer a shard that loads, or a process that waits for a disk, may be silent than others."""
 _TICK_SECONDS = 0.25  # a broker's
 
 
@@ -30,14 +31,14 @@ class Doing(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """A process, as the kernel of its machine sees it."""
+    """What the kernel says of a process at one moment."""
 
     doing: Doing
     cpu_s: float
 
 
 def look(pid: int, started: int = 0) -> Sight | None:
-    """A process of this machine; None if there is none that began at `started`, or the system does not tell."""
+    """What the process `pid` of this machine does; None if none began at `started`, or the system does not tell."""
     if pid <= 0:
         return None
     try:
@@ -51,7 +52,7 @@ def look(pid: int, started: int = 0) -> Sight | None:
 
 
 def started_at(pid: int) -> int:
-    """When a process of this machine began, in clock ticks since boot; 0 if the system does not tell."""
+    """When a process of this machine began, in clock ticks since boot; 0 if it is gone or the system does not tell."""
     try:
         return int(_stat(pid)[19])
     except (OSError, ValueError, IndexError):
@@ -59,7 +60,7 @@ def started_at(pid: int) -> int:
 
 
 def _stat(pid: int) -> list[str]:
-    """What proc_pid_stat(5) has after the process' name, its state first."""
+    """The fields of proc_pid_stat(5) after the process's name, beginning with its state."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
 
 
@@ -78,12 +79,12 @@ def _doing(tasks: Path) -> Doing:
 
 
 class Silence:
-    """One process that does not answer, while it does not. Times are seconds since it should have begun to."""
+    """The silence of one process, from its beginning to its end. Times are in seconds since it began."""
 
     __slots__ = ("_cpu_s", "_look_again_s", "_warned", "_was_starved")
 
     def __init__(self) -> None:
-        self._cpu_s: float | None = None  # what it had used when its silence was noticed
+        self._cpu_s: float | None = None  # CPU time it had used when its silence was noticed
         self._look_again_s = 0.0
         self._was_starved = False
         self._warned = False
@@ -97,10 +98,10 @@ class Silence:
         disk_s: float | None = None,
         sure: bool = True,
     ) -> bool:
-        """Whether it is dead. `disk_s`: how long one that waits for a disk is waited for, the limit if None.
+        """Whether the process is dead. `disk_s`: how long it may wait for a disk; None: not beyond the limit.
 
-        Not `sure`: who asks stood still just now, and an answer may be there unread. Then, and for one that was
-        starved until now, there is another chance until the next call.
+        `sure` is False if the caller itself has just stood still, so that an answer may be there unread. Then, and if
+        the process got no CPU until now, the answer is False once more, and the next call decides.
         """
         if silent_s <= limit_s / 4:
             return False
@@ -123,23 +124,23 @@ class Silence:
             return False
         if sight.doing is Doing.WAITING_FOR_DISK:
             return disk_s is not None and silent_s <= disk_s
-        # With half of a CPU all the while it could have answered.
+        # If it had half of a CPU all the time, it could have answered.
         return sight.doing is Doing.RUNNABLE and sight.cpu_s - self._cpu_s < limit_s / 2
 
 
 @dataclass(slots=True)
 class _Asked:
-    """A ping that has not been answered."""
+    """A ping that has not been answered yet."""
 
     at_s: float
     silence: Silence
 
 
 class Pings(Generic[K]):
-    """A broker's pings to its shards, and when to give up which of them.
+    """A broker's pings to its shards, and which shard is given up when.
 
-    Time is counted here while the broker runs: a tick that comes late counts as little as one in time, for while we
-    stood still nobody could be heard. One is given up at a time; if that does not help, the next has longer.
+    Only time in which the broker runs counts: a tick that comes late counts like one in time, because a broker that
+    stood still could hear nobody. One shard is given up at a time; if that does not help, the next gets more time.
     """
 
     def __init__(self, limit_s: float, look_at: Callable[[int], Sight | None] = look) -> None:
@@ -153,11 +154,11 @@ class Pings(Generic[K]):
         self._next_kill_s = -PATIENCE * limit_s
 
     def heard(self, who: K) -> None:
-        """It answers, or has gone."""
+        """The shard has answered, or it is gone."""
         self._asked.pop(who, None)
 
     def tick(self, now: float, processes: Iterable[tuple[K, int, bool]]) -> tuple[list[K], K | None]:
-        """Whom to ping now, and whom to kill, if anybody. `processes`: who, its pid, and whether it serves already."""
+        """The shards to ping now, and one to kill, or None. `processes`: shard, pid, and whether it serves already."""
         in_time = self._advance(now)
         asked, victim = [], None
         for who, pid, serves in processes:
@@ -172,7 +173,7 @@ class Pings(Generic[K]):
         return asked, victim
 
     def _advance(self, now: float) -> bool:
-        """Count the time since the last tick; whether this one is in time."""
+        """Count the time since the last tick, and return whether this one came in time."""
         step = now - self._last_tick if self._last_tick is not None else 0.0
         self._last_tick = now
         in_time = step <= self._late_s
@@ -195,10 +196,10 @@ class Pings(Generic[K]):
 
 
 class SharedClock:
-    """A shard's clock for deadlines: it counts the time in which both the shard and its broker ran.
+    """A shard's clock for members' deadlines: it counts only the time in which both the shard and its broker ran.
 
-    While one of them stood still, what members sent waited unread: that is not their silence. A broker pings all the
-    while, so time in which nothing comes is such time, but for the first `most_ms` of it.
+    While one of them stands still, the requests of members wait unread, and the members are not to blame. A running
+    broker pings all the time. So of a time in which nothing comes from it, only the first `most_ms` are counted.
     """
 
     def __init__(self, monotonic_ms: int, most_ms: int = 1000) -> None:
@@ -207,9 +208,9 @@ class SharedClock:
         self._counted_ms = monotonic_ms
 
     def heard(self, monotonic_ms: int) -> None:
-        """The broker has said something."""
+        """Something has come from the broker."""
         self._counted_ms, self._heard_ms = self.now_ms(monotonic_ms), monotonic_ms
 
     def now_ms(self, monotonic_ms: int) -> int:
-        """The time that has been counted. It never goes back."""
+        """The time counted so far, in milliseconds. It never goes back."""
         return self._counted_ms + min(monotonic_ms - self._heard_ms, self._most_ms)

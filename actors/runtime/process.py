@@ -1,4 +1,4 @@
-"""What every actor process of ours has: a uvloop in a thread of its own, a log file, and the version of its code."""
+"""What every actor process has: a uvloop in a thread of its own, a log file, and a check of its code's version."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 class LoopThread:
-    """A running event loop, to be used from the thread that Ray runs an actor's methods in."""
+    """An event loop that runs in a thread of its own, for the methods of an actor, which Ray calls in another."""
 
     def __init__(self, name: str) -> None:
         self.loop = uvloop.new_event_loop()
@@ -37,16 +37,16 @@ class LoopThread:
         self.loop.run_forever()
 
     def call(self, work: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
-        """Run `work` on the loop and wait for its result; its exception is raised here."""
+        """Run `work` on the loop and wait for its result. What it raises is raised here."""
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(timeout_s)
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Run `work` on the loop without waiting."""
+        """Run `work` on the loop without waiting for it."""
         asyncio.run_coroutine_threadsafe(work, self.loop)
 
 
 def settle_memory() -> None:
-    """Have the garbage collector look seldom, and never at what was imported.
+    """Have the garbage collector run seldom, and leave out what has been imported.
 
     A server's requests make and drop many small containers and hardly ever a cycle: at the default thresholds the
     collector took two thirds of the time of a commit.
@@ -61,7 +61,7 @@ def settle_memory() -> None:
 
 
 def log_to(folder: str, name: str) -> None:
-    """Send this process's log to `folder/name.log`; a crash of the interpreter leaves its stacks there too."""
+    """Write this process's log to `folder/name.log`, and there, too, the stacks if the interpreter crashes."""
     path = Path(folder)
     path.mkdir(parents=True, exist_ok=True)
     root = logging.getLogger("actors")
@@ -80,7 +80,7 @@ def code_version() -> str:
 
 
 def check_code_version(expected: str) -> None:
-    """Raises RuntimeError naming the file, if a process was started with other code than its driver's."""
+    """Raise RuntimeError if this process has imported another version of Coterie than its driver."""
     if __version__ != expected:
         raise RuntimeError(
             f"this process imported another version of Coterie ({__version__}, from {__file__}) than the driver has "
@@ -90,6 +90,6 @@ def check_code_version(expected: str) -> None:
 
 
 def last_line(error: BaseException) -> str:
-    """What an error from another process says at its end, without the traceback and the class's name."""
+    """The last line of another process's error, without its traceback and the name of its class."""
     line = (str(error).strip() or type(error).__name__).splitlines()[-1]
     return _CLASS_NAME.sub("", line)

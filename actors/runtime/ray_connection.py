@@ -1,8 +1,11 @@
-"""Connect this process to a Ray that runs: whether one is there, and the token it asks for. What is wrong is one line.
+"""Connect this process to a running Ray: whether one is there, and which token it asks for. Errors are one line.
 
-Ray itself uses the token of the user's home for a Ray it finds by itself and never for an address it is given, though
-`ray start` asks for this token wherever there is one. Told of a token it does not take, it says so to nobody, and it
-looks for a server that is not there for a minute and a half.
+Ray's own client leaves three gaps, which are closed here:
+
+- It uses the token in the user's home only for a Ray that it finds by itself, not for an address it is given, though
+  `ray start` asks for this token wherever there is one.
+- It does not say that a token was refused.
+- It looks for a server that is not there for a minute and a half.
 """
 
 from __future__ import annotations
@@ -22,12 +25,12 @@ from actors.runtime import ray_words
 
 _MODE, _TOKEN, _TOKEN_PATH = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"
 _CONNECT_SECONDS = 1.5
-_ANSWER_SECONDS = 10.0  # what has taken the connection may be short of CPU
-# How an HTTP/2 client begins (RFC 9113, 3.4): with these words and settings, here none. A server answers with its own.
+_ANSWER_SECONDS = 10.0  # longer than for connecting: a Ray that is short of CPU is a Ray
+# An HTTP/2 client begins with this text and its settings, here none; a server answers with its own (RFC 9113, 3.4).
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"
 _FRAME_HEADER, _TYPE_AT, _SETTINGS = 9, 3, 4
 
-_before: dict[str, str | None] = {}  # Ray's variables that were set here, and what they were
+_before: dict[str, str | None] = {}  # environment variables set by use_token, and their values before
 
 
 class ClusterError(CoterieError, RuntimeError):
@@ -35,9 +38,9 @@ class ClusterError(CoterieError, RuntimeError):
 
 
 def connect(ray_address: str, words: Path | None = None, **options: Any) -> None:
-    """Connect to the Ray at `ray_address`; what it says goes to the file `words`. Raises ClusterError.
+    """Connect to the Ray at `ray_address`. Raises ClusterError.
 
-    `options` are ray.init's.
+    What Ray prints goes to the file `words`; `options` are those of ray.init.
     """
     host, _, port = ray_address.rpartition(":")
     try:
@@ -55,7 +58,7 @@ def connect(ray_address: str, words: Path | None = None, **options: Any) -> None
 
 
 def use_token(path: Path | None = None) -> None:
-    """From here on, Ray in this process gives and asks for the token in `path`, or the user's own."""
+    """Have Ray in this process give and ask for the token in `path`, until `forget_token`; None: the user's own."""
     values = {_MODE: "token"} | ({_TOKEN_PATH: str(path)} if path is not None else {})
     for name, value in values.items():
         _before.setdefault(name, os.environ.get(name))
@@ -64,7 +67,7 @@ def use_token(path: Path | None = None) -> None:
 
 
 def forget_token() -> None:
-    """Undo `use_token`: the next Ray may have another token, or none."""
+    """Undo `use_token`, because the next Ray may have another token, or none."""
     if not _before:
         return
     for name, value in _before.items():
@@ -83,7 +86,7 @@ def _look_again() -> None:
 
 
 def _check_there(ray_address: str, host: str, port: int) -> None:
-    """Whether somebody at the address speaks HTTP/2, as every Ray does. Raises ClusterError."""
+    """Raise ClusterError unless the address answers in HTTP/2, as every Ray does."""
     try:
         with socket.create_connection((host, port), timeout=_CONNECT_SECONDS) as connection:
             connection.settimeout(_ANSWER_SECONDS)
@@ -96,7 +99,7 @@ def _check_there(ray_address: str, host: str, port: int) -> None:
 
 
 def _be_let_in(ray_address: str) -> None:
-    """Use the user's token if this Ray asks for one, and none otherwise. Raises ClusterError."""
+    """Use the user's token if this Ray asks for one. Raises ClusterError if it lets us in neither with nor without."""
     mode, missing = os.environ.get(_MODE), _missing_token()
     given = mode is not None and mode.lower() == "token"
     if given and missing is not None:
@@ -116,7 +119,7 @@ def _be_let_in(ray_address: str) -> None:
 
 
 def _lets_in(ray_address: str) -> bool:
-    """Whether a Ray answers this process, with the token it has or has not. Raises RayError."""
+    """Whether the Ray answers this process with the token that is in use now, if any. Raises RayError."""
     try:
         with _silent():
             ray._raylet.GcsClient(address=ray_address)
@@ -126,7 +129,7 @@ def _lets_in(ray_address: str) -> bool:
 
 
 def _token_place() -> str:
-    """Where Ray looks for the user's token."""
+    """Where Ray looks for the user's token, in words."""
     if _TOKEN in os.environ:
         return _TOKEN
     return os.environ.get(_TOKEN_PATH) or str(Path.home() / ".ray" / "auth_token")
@@ -139,7 +142,7 @@ def _token_fix() -> str:
 
 
 def _missing_token() -> str | None:
-    """Why the user has no token; None if there is one."""
+    """Why the user has no token, in words; None if there is one."""
     loader = ray._raylet.AuthenticationTokenLoader.instance()
     loader.reset_cache()
     with contextlib.suppress(ray.exceptions.AuthenticationError):
@@ -150,7 +153,7 @@ def _missing_token() -> str | None:
 
 @contextlib.contextmanager
 def _silent() -> Iterator[None]:
-    """What Ray's C++ says of a token that is not taken goes nowhere: it writes to the file descriptor."""
+    """Within the block, standard error goes nowhere: there Ray's C++ complains of a token that is refused."""
     sys.stderr.flush()
     kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     try:

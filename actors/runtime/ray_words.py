@@ -1,8 +1,8 @@
-"""What Ray tells the program that has started it, or connected to it: not for the program's own standard output.
+"""Keep what Ray prints out of the standard output of the program that uses it.
 
-Ray tells each of its drivers of every process that dies, whoever ended it, and has no setting that it should not: a
-thread of Ray's prints. Around a ray.init of ours, what such a thread prints is logged by this module's logger at INFO,
-and kept in a file if there is one. A Ray that the user has started with ray.init is left as it is.
+A thread of Ray's prints a line for every process of the cluster that dies, whoever ended it, and no setting turns
+this off. After a ray.init of ours, what such a thread prints is logged by this module's logger at INFO, and written
+to a file if one is given. A Ray that the user has started with ray.init goes on printing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class _Stdout:
-    """A program's standard output, but for what `threads` write: that is taken line by line."""
+    """A program's standard output, except for what `threads` write, which is taken line by line."""
 
     def __init__(self, stream: TextIO, file: Path | None) -> None:
         self.stream = stream
@@ -35,7 +35,7 @@ class _Stdout:
         return getattr(self.stream, name)
 
     def write(self, text: str) -> int:
-        """Write, or take; returns how many characters that were."""
+        """Write the text, or take it if it is one of `threads` that writes. Returns the number of characters."""
         thread = threading.current_thread()
         if thread not in self.threads:
             return self.stream.write(text)
@@ -60,9 +60,9 @@ _installed: _Stdout | None = None
 
 @contextlib.contextmanager
 def kept(file: Path | None) -> Iterator[None]:
-    """Around ray.init: the threads that it starts are heard from here on, until `leaving`. `file` is made when needed.
+    """For a block that calls ray.init: what the threads that start in it print is taken, until `leaving`.
 
-    If the block raises, nothing is changed.
+    `file` is made when there is something to write. If the block raises, nothing is changed.
     """
     global _installed
     before = set(threading.enumerate())
@@ -76,7 +76,7 @@ def kept(file: Path | None) -> Iterator[None]:
 
 @contextlib.contextmanager
 def leaving() -> Iterator[None]:
-    """Around ray.shutdown, which prints what it has held back; afterwards standard output is what it was."""
+    """For a block that calls ray.shutdown, which prints what it has held back. Then standard output is as before."""
     global _installed
     stdout, _installed = _installed, None
     if stdout is None:

@@ -1,7 +1,7 @@
-"""What runs in the place of a worker's Python: have the worker forked, or start it plainly. See the package.
+"""What Ray runs instead of a worker's Python: it has the worker forked, or starts it plainly. See the package.
 
-Run as a script, `python -IS client.py FOLDER LOG WARM default_worker.py ARGUMENTS...`, without site and packages: it is
-to be gone in a few milliseconds, and imports little.
+It runs as a script, `python -IS client.py FOLDER LOG WARM default_worker.py ARGUMENTS...`, without site and packages:
+it imports little, so that it takes only a few milliseconds.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ import time
 
 SOCKET = "server.sock"
 FORKED = b"+"
-"""The answer of the forked process; anything else says why there is none."""
+"""The answer of a forked process. Any other answer is the reason why none was forked."""
 LENGTH_BYTES = 4
 _SERVER = "import sys; sys.path.append(sys.argv[1]); from actors.runtime.fork_server.server import main; main()"
-_PLAIN = "plain"  # a file: somebody has said that processes are started plainly
-_ANSWER_SECONDS = 20.0  # the first are answered when the server has imported everything
+_PLAIN = "plain"  # a file that is there once the log says that processes are started plainly
+_ANSWER_SECONDS = 20.0  # the first clients wait until the server has imported everything
 _BACKLOG = 1024
 
 
 def main() -> None:
-    """End when the worker has been forked; become it otherwise."""
+    """End when the worker has been forked, or else become the worker."""
     folder, log, warm, *worker = sys.argv[1:]
     reason = _fork(folder, log, warm, worker)
     if reason is not None:
@@ -32,7 +32,7 @@ def main() -> None:
 
 
 def _fork(folder: str, log: str, warm: str, worker: list[str]) -> str | None:
-    """Why the worker has not been forked."""
+    """Ask for the worker to be forked. Returns why it was not, or None."""
     try:
         with socket.socket(socket.AF_UNIX) as connection:
             _connect(connection, folder, log, warm)
@@ -56,7 +56,7 @@ def _connect(connection: socket.socket, folder: str, log: str, warm: str) -> Non
 
 
 def _listen_first(path: str) -> socket.socket | None:
-    """Listen at `path`, unless somebody does or has done. There is nobody at the path who does not listen yet."""
+    """Listen at `path` if nobody ever has; else None. The path appears only once its socket listens."""
     listener = socket.socket(socket.AF_UNIX)
     own = f"{path}.{os.getpid()}"
     listener.bind(own)
@@ -72,10 +72,10 @@ def _listen_first(path: str) -> socket.socket | None:
 
 
 def _serve_in_this_process(listener: socket.socket, folder: str, log: str, warm: str) -> None:
-    """Become the server. Returns in a child, which goes on as the client."""
-    import signal  # one client in a cluster's life comes here
+    """Become the server. It returns only in a forked child, which goes on as the client."""
+    import signal  # here, because only one client of a cluster needs it
 
-    # Nobody waits for this child. The server keeps the setting.
+    # Nobody waits for this child. The server needs the same for the workers.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     if os.fork() == 0:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)

@@ -1,4 +1,4 @@
-"""The executable that Ray is given for its workers' Python: they are forked, everything else runs as it would."""
+"""The executable that Ray takes for Python: it has workers forked, and runs everything else by the real Python."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ exec {0} "$@"
 
 
 def prepare(warm: Sequence[str], log: Path | None = None) -> Path | None:
-    """Make the folder of a fork server, which is not started yet, with the executable in it.
+    """Make the folder of a fork server, with the executable in it. The first worker starts the server.
 
-    `warm` are the modules it imports beside ray; `log` is the file that says when it is of no use, stderr if None.
-    Returns None, and has said why, if no process can be forked here.
+    `warm` are the modules that the server imports beside ray. If processes cannot be forked, the reason is written to
+    the file `log` (None: to stderr). Returns None if that is known already.
     """
     folder = Path(tempfile.mkdtemp(prefix="coterie-fork-"))
     words = (sys.executable or "", client.__file__, str(folder), str(log or ""), ",".join(warm))
@@ -41,7 +41,7 @@ def prepare(warm: Sequence[str], log: Path | None = None) -> Path | None:
 
 
 def _write(executable: Path, script: str) -> None:
-    """Raises OSError if nothing can be executed there."""
+    """Write the executable. Raises OSError if nothing can be executed in its folder."""
     if not sys.executable or not hasattr(os, "pidfd_open"):
         raise OSError("this Python cannot say where it is, or has no pidfd_open")
     executable.write_text(script)
@@ -51,13 +51,13 @@ def _write(executable: Path, script: str) -> None:
 
 
 def executable_in(folder: Path) -> Path:
-    """What takes the place of Python."""
+    """The path of the executable in a fork server's folder."""
     return folder / "python"
 
 
 @contextlib.contextmanager
 def lent_executable(folder: Path) -> Iterator[None]:
-    """A Ray that is started meanwhile has its workers forked."""
+    """Within the block, a Ray that is started takes this executable for Python."""
     before = sys.executable
     sys.executable = str(executable_in(folder))
     try:
@@ -67,5 +67,5 @@ def lent_executable(folder: Path) -> Iterator[None]:
 
 
 def remove(folder: Path) -> None:
-    """Forget a fork server whose Ray has ended; it may have done so itself."""
+    """Remove the folder of a fork server whose Ray has ended, unless the server has done so."""
     shutil.rmtree(folder, ignore_errors=True)

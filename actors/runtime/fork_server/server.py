@@ -30,7 +30,7 @@ _REQUEST_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A worker to be: its script and arguments, and what a process has from its parent."""
+    """A worker that is wanted: its script and arguments, and what a process inherits from its parent."""
 
     arguments: list[str]
     environment: dict[bytes, bytes]
@@ -40,18 +40,18 @@ class Request:
 
 
 def main() -> None:
-    """Serve until the raylet ends; in a forked process: be the worker."""
+    """Serve until the raylet ends. In a forked process, run as the worker."""
     packages, folder, log, warm, listener_fd = sys.argv[1:]
     raylet = int(os.environ["RAY_RAYLET_PID"])
     environment = dict(os.environb)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for a worker here
-    # Out of the group of the first worker, which the raylet ends as a whole when that worker has ended.
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody here waits for the workers
+    # Leave the process group of the first worker: when that worker ends, the raylet kills its whole group.
     os.setpgid(0, os.getpgid(raylet))
     with socket.socket(fileno=int(listener_fd)) as listener, open(os.pidfd_open(raylet), "rb", 0) as life:
         _import(*_OF_RAY, *filter(None, warm.split(",")))
         if (unsound := _why_unsound()) is not None:
             say(log, f"processes are started plainly: {unsound}")
-            return  # the folder stays: what Ray runs as its Python is in it
+            return  # the folder stays, because the executable that Ray runs as Python is in it
         _be_as_a_worker(packages)
         worker = _serve(listener, life.fileno(), environment)
     if worker is not None:
@@ -66,7 +66,7 @@ def _import(*modules: str) -> None:
 
 
 def _why_unsound() -> str | None:
-    """What imports have done that forbids to fork."""
+    """Why this process cannot be forked after its imports, in words; None if it can."""
     if (threads := len(os.listdir("/proc/self/task"))) > 1:
         return f"imports have started {threads - 1} threads, which a fork would lose"
     if _draw_in_a_fork() == _draw_in_a_fork():
@@ -75,7 +75,7 @@ def _why_unsound() -> str | None:
 
 
 def _draw_in_a_fork() -> bytes:
-    """The first random id of a forked process."""
+    """The first random id of Ray's that a forked process draws."""
     reading, writing = os.pipe()
     if os.fork() == 0:
         os.write(writing, ray.ObjectRef.from_random().binary())
@@ -86,18 +86,18 @@ def _draw_in_a_fork() -> bytes:
 
 
 def _be_as_a_worker(packages: str) -> None:
-    """Leave things as a Python that has just started has them."""
+    """Set up what Ray reads when it is imported, as it is in a worker that has just started."""
     sys.path.reverse()
-    sys.path.remove(packages)  # that at the end; what is imported finds its own parts
+    sys.path.remove(packages)  # the last one, which `client` has appended; what is imported finds its own parts
     sys.path.reverse()
     sys.stdout.flush()
     sys.stderr.flush()
     gc.collect()
-    gc.freeze()  # the collector writes to what it looks at, and what is written is shared no longer
+    gc.freeze()  # the collector writes to objects it looks at, and a page that is written is no longer shared
 
 
 def _serve(listener: socket.socket, raylet_fd: int, environment: dict[bytes, bytes]) -> Request | None:
-    """Fork for whoever asks. Returns in each forked process with what it is to be, and at the end of the raylet."""
+    """Fork for every client that asks. Returns the request in each forked process, and None when the raylet ends."""
     events = select.poll()
     events.register(listener, select.POLLIN)
     events.register(raylet_fd, select.POLLIN)
@@ -119,7 +119,7 @@ def _serve(listener: socket.socket, raylet_fd: int, environment: dict[bytes, byt
 
 
 def _receive(connection: socket.socket) -> Request | None:
-    """None if the client has gone."""
+    """Read a client's request. None if the client is gone, or has sent something else."""
     connection.settimeout(_REQUEST_SECONDS)
     files: list[int] = []
     try:
@@ -135,7 +135,7 @@ def _receive(connection: socket.socket) -> Request | None:
 
 
 def _refusal(wanted: dict[bytes, bytes], own: dict[bytes, bytes]) -> str | None:
-    """Why a worker in this environment cannot be forked from a process that was started in another."""
+    """Why this worker cannot be forked from this server, whose environment differs, in words; None if it can."""
     names = (wanted.keys() | own.keys()) - _OF_A_WORKER
     differs = sorted(name for name in names if wanted.get(name) != own.get(name))
     return f"the environment differs in {b', '.join(differs).decode()}" if differs else None
@@ -147,7 +147,7 @@ def _refuse(connection: socket.socket, reason: str) -> None:
 
 
 def _fork_for(connection: socket.socket) -> bool:
-    """Whether this is the forked process now. The client is refused if there cannot be one."""
+    """Fork, and return whether this is the forked process. If forking fails, the client is told why."""
     try:
         return os.fork() == 0
     except OSError as error:
@@ -156,7 +156,7 @@ def _fork_for(connection: socket.socket) -> bool:
 
 
 def _become(request: Request, connection: socket.socket) -> None:
-    """In the forked process: be as if the client had started it, and say so. It ends here if it cannot."""
+    """In the forked process: become as if the client had started it, and tell the client. Else the process ends."""
     try:
         os.setpgid(0, request.process_group)  # the client's, which lives until it is answered
         for number, descriptor in enumerate(request.files):
@@ -168,7 +168,7 @@ def _become(request: Request, connection: socket.socket) -> None:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         sys.argv = request.arguments
         script_folder = os.path.dirname(request.arguments[0])
-        sys.path[:] = [entry or script_folder for entry in sys.path]  # "" was this process's own
+        sys.path[:] = [entry or script_folder for entry in sys.path]  # "" stands for the folder of the script
         connection.sendall(FORKED)
     except BaseException:
         traceback.print_exc()
