@@ -1,4 +1,4 @@
-"""The one table of broker settings: Kafka's keys with their defaults, and Coterie's own. Topics are topic.py's."""
+"""The table of broker settings: Kafka's keys with their defaults, and Coterie's own. topic.py has those of topics."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ _GROUPS: Final = (
     _int("group.min.session.timeout.ms", 6000, None, "Shortest session timeout a member may ask for."),
     _int("group.max.session.timeout.ms", 1_800_000, None, "Longest session timeout a member may ask for."),
     _int("group.max.size", MAX_INT, 1, "Most members a group may have; joins beyond it are refused."),
-    _int("group.coordinator.threads", 1, 1, "Kept for Kafka's files: here each offsets partition is a process."),
+    _int("group.coordinator.threads", 1, 1, "Without effect: each offsets partition in use has a process."),
     _int(
         "group.coordinator.append.linger.ms",
         10,
@@ -190,12 +190,17 @@ _TOPICS: Final = (
         dynamic=True,
     ),
     _bool("auto.leader.rebalance.enable", True, "Whether leadership goes back to preferred replicas by itself."),
-    _int("leader.imbalance.check.interval.seconds", 300, 1, "How often that is looked at."),
+    _int(
+        "leader.imbalance.check.interval.seconds",
+        300,
+        1,
+        "How often leaders are compared with the preferred replicas.",
+    ),
     _int(
         "leader.imbalance.per.broker.percentage",
         10,
         0,
-        "It goes back to a broker that does not lead more than this share of what it is the preferred replica of.",
+        "Leadership goes back to a broker if others lead more than this percentage of the partitions it should lead.",
     ),
     _long("replica.lag.time.max.ms", 30_000, 1, "A follower that is behind for this long leaves the in-sync set."),
 )
@@ -223,7 +228,13 @@ _LOG: Final = (
     _long("log.retention.ms", None, -1, "Age above which segments are deleted; -1 keeps them.", dynamic=True),
     _int("log.retention.minutes", None, -1, "As log.retention.ms, in minutes, where that is unset."),
     _int("log.retention.hours", 168, -1, "As log.retention.ms, in hours, where those are unset."),
-    _long("log.retention.bytes", -1, None, "Size above which a partition's oldest segments go; -1: any.", dynamic=True),
+    _long(
+        "log.retention.bytes",
+        -1,
+        None,
+        "Size above which a partition's oldest segments are deleted; -1: no limit.",
+        dynamic=True,
+    ),
     _long("log.retention.check.interval.ms", 300_000, 1, "How often segments to delete are looked for."),
     _long("log.segment.delete.delay.ms", 60_000, 0, "How long a deleted segment's files stay.", dynamic=True),
     _int("log.index.interval.bytes", 4096, 0, "Bytes of log between two entries of its index.", dynamic=True),
@@ -231,7 +242,7 @@ _LOG: Final = (
     _long("log.flush.interval.messages", MAX_LONG, 1, "Records after which a log is flushed to disk.", dynamic=True),
     _long("log.flush.interval.ms", None, 0, "Longest time a record waits to be flushed.", dynamic=True),
     _long(
-        "log.flush.scheduler.interval.ms", MAX_LONG, 1, "How often logs to flush are looked for, every 2 s at least."
+        "log.flush.scheduler.interval.ms", MAX_LONG, 1, "How often logs to flush are looked for; at least every 2 s."
     ),
     _text(
         "compression.type",
@@ -292,7 +303,7 @@ _LOG: Final = (
         "producer.id.expiration.ms",
         86_400_000,
         1,
-        "When what is known of a silent idempotent producer is forgotten.",
+        "How long a broker remembers an idempotent producer that sends nothing.",
         dynamic=True,
     ),
 )
@@ -309,7 +320,7 @@ _CLUSTER: Final = (
         "broker.heartbeat.interval.ms",
         2000,
         1,
-        "Kept for Kafka's files: a broker shows the controller four times a second that it is alive.",
+        "Without effect: a broker shows the controller four times a second that it is alive.",
     ),
 )
 
@@ -343,8 +354,13 @@ _OWN: Final = (
         "How long requests, lookups included, wait for a coordinator process that starts or loads; then they are "
         "answered COORDINATOR_NOT_AVAILABLE, or COORDINATOR_LOAD_IN_PROGRESS if it loads. With 0 none waits.",
     ),
-    _int("coterie.shard.wait.max.requests", 10_000, 1, "Most requests of one broker that wait so."),
-    _int("coterie.shard.wait.max.bytes", 8_388_608, 1, "Most bytes of them."),
+    _int(
+        "coterie.shard.wait.max.requests",
+        10_000,
+        1,
+        "Most requests that wait in one broker for coordinator processes.",
+    ),
+    _int("coterie.shard.wait.max.bytes", 8_388_608, 1, "Most bytes of the requests that wait in one broker."),
     _int(
         "coterie.shard.silence.ms",
         1000,

@@ -1,4 +1,4 @@
-"""A broker's settings as they hold: parsed, checked one by one and against one another. The table is broker.py's."""
+"""The settings of one broker: parsed, checked one by one and against one another. Their table is in broker.py."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ class BrokerConfig(Mapping[str, Any]):
         return cls({name: broker_setting(name).parse(text) for name, text in texts.items()}, {})
 
     def with_dynamic(self, changes: Mapping[str, str | None], cluster_wide: Collection[str] = ()) -> BrokerConfig:
-        """The same with some settings changed at run time; None takes such a change back. Raises SettingError.
+        """This config with some settings changed while the broker runs; None undoes such a change. Raises SettingError.
 
-        `cluster_wide` are the settings whose present change is for all brokers, not for this one alone.
+        `cluster_wide` are the names of all settings that are changed for all brokers, not for this one alone.
         """
         held = dict(self._changes)
         for name, text in changes.items():
@@ -83,27 +83,27 @@ class BrokerConfig(Mapping[str, Any]):
         return BrokerConfig, (self._started, self._changes, self.cluster_wide)
 
     def integer(self, name: str) -> int:
-        """A whole number that is always set."""
+        """The value of a whole number that is always set."""
         return cast(int, self._values[name])
 
     def number(self, name: str) -> float:
-        """A number that may have a fraction."""
+        """The value of a number that may have a fraction."""
         return cast(float, self._values[name])
 
     def boolean(self, name: str) -> bool:
-        """A switch."""
+        """The value of a setting that is true or false."""
         return cast(bool, self._values[name])
 
     def text(self, name: str) -> str | None:
-        """A string; None if it may be unset and is."""
+        """The value of a string; None if it is unset."""
         return cast("str | None", self._values[name])
 
     def items_of(self, name: str) -> tuple[str, ...]:
-        """A list; empty if it is unset."""
+        """The value of a list; empty if it is unset."""
         return cast("tuple[str, ...] | None", self._values[name]) or ()
 
     def to_mapping(self) -> dict[str, str]:
-        """What was set at the start, as text: `from_mapping` of it gives this config without later changes."""
+        """The settings that were set at the start, as text, for `from_mapping`; later changes are not in them."""
         return {name: broker_setting(name).format(value) or "" for name, value in sorted(self._started.items())}
 
 

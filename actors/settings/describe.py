@@ -1,4 +1,4 @@
-"""What a setting's value is and where it comes from: the content of DescribeConfigs. No message is built here."""
+"""The value of each setting and where it was set: the content of DescribeConfigs. Its messages are built elsewhere."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Source(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Synonym:
-    """One of the places a value can come from; the first of a list is the one that holds."""
+    """One of the places where a value is set. Of a list of them the first one holds."""
 
     name: str
     value: str | None
@@ -54,7 +54,7 @@ class ConfigValue:
     read_only: bool
     synonyms: tuple[Synonym, ...]
     sensitive: bool = False
-    """Whether it is a secret: then no value is told."""
+    """Whether it is a secret; `value` is then None."""
 
     @property
     def is_default(self) -> bool:
@@ -62,9 +62,9 @@ class ConfigValue:
 
 
 def topic_value(name: str, own: Mapping[str, str], broker: BrokerConfig) -> Any:
-    """A topic setting's value as it holds, typed: the topic's own, else the broker's, else the default.
+    """The typed value of a topic's setting: the topic's own, else the broker's, else the default.
 
-    `own` are the topic's settings as text, already checked. Raises SettingError for a name that does not exist.
+    `own` are the topic's own settings as text, already checked. Raises SettingError for a name that does not exist.
     """
     setting = topic_setting(name)
     if name in own:
@@ -77,19 +77,19 @@ def topic_value(name: str, own: Mapping[str, str], broker: BrokerConfig) -> Any:
 
 
 def topic_configs(own: Mapping[str, str], broker: BrokerConfig) -> dict[str, str]:
-    """Every topic setting of one topic as it holds, as text: what a log is opened with."""
+    """The values of all settings of one topic, as text: what a log is opened with."""
     values = {name: setting.format(topic_value(name, own, broker)) for name, setting in TOPIC_SETTINGS.items()}
     return {name: value for name, value in values.items() if value is not None}
 
 
 def topic_config_names(own: Mapping[str, str]) -> tuple[str, ...]:
-    """The topic settings DescribeConfigs tells of: all but Kafka's internal ones, of which only those that are set."""
+    """The names of the topic settings in DescribeConfigs: all, but Kafka's internal ones only if they are set."""
     accepted = (name for name, setting in accepted_topic_settings().items() if not setting.internal)
     return tuple(dict.fromkeys((*TOPIC_SETTINGS, *accepted, *own)))
 
 
 def topic_config_value(name: str, own: Mapping[str, str], broker: BrokerConfig) -> ConfigValue:
-    """A topic setting for DescribeConfigs. Raises SettingError for a name that does not exist."""
+    """The entry of a topic setting in DescribeConfigs. Raises SettingError for a name that does not exist."""
     setting = topic_setting(name)
     synonyms = topic_config_synonyms(name, own, broker)
     text = setting.format(topic_value(name, own, broker))
@@ -97,7 +97,7 @@ def topic_config_value(name: str, own: Mapping[str, str], broker: BrokerConfig) 
 
 
 def topic_config_synonyms(name: str, own: Mapping[str, str], broker: BrokerConfig) -> tuple[Synonym, ...]:
-    """Everywhere a topic setting has a value, each in the unit of its own name, the one that holds first."""
+    """All places where a topic setting is set, the one that holds first; each value is in the unit of its own name."""
     setting = topic_setting(name)
     found = []
     if name in own:
@@ -114,15 +114,16 @@ def topic_config_synonyms(name: str, own: Mapping[str, str], broker: BrokerConfi
 
 
 def broker_config_names(broker: BrokerConfig) -> tuple[str, ...]:
-    """The broker settings DescribeConfigs tells of: all but Kafka's internal ones, of which only those that are set."""
+    """The names of the broker settings in DescribeConfigs: all, but Kafka's internal ones only if they are set."""
     accepted = (name for name, setting in accepted_settings().items() if not setting.internal)
     return tuple(dict.fromkeys((*broker, *accepted)))
 
 
 def broker_config_value(name: str, broker: BrokerConfig, running: Mapping[str, str] = _NOTHING) -> ConfigValue:
-    """A broker setting for DescribeConfigs. Raises SettingError for a name that does not exist.
+    """The entry of a broker setting in DescribeConfigs. Raises SettingError for a name that does not exist.
 
-    `running` has what is not read from the settings but is so: where the broker listens, who it is. It counts as set.
+    `running` has values that the running broker has not read from its settings, such as its id and where it listens.
+    They are described as set at the start.
     """
     setting = broker_setting(name)
     text, source = setting.format(broker[name]), _source(name, broker)
@@ -135,7 +136,7 @@ def broker_config_value(name: str, broker: BrokerConfig, running: Mapping[str, s
 
 
 def group_config_value(name: str, broker: BrokerConfig) -> ConfigValue:
-    """A setting of any group for DescribeConfigs: groups have none of their own, so each has the broker's default."""
+    """The entry of a group setting in DescribeConfigs. Groups have no values of their own, but the broker's default."""
     setting = group_settings()[name]
     text = setting.format(broker.get(f"group.{name}", setting.default))
     synonyms = (Synonym(name, text, Source.DEFAULT_CONFIG),)
@@ -143,7 +144,7 @@ def group_config_value(name: str, broker: BrokerConfig) -> ConfigValue:
 
 
 def client_metrics_config_value(name: str) -> ConfigValue:
-    """A setting of any subscription to clients' metrics: there are none, so each has Kafka's default."""
+    """The entry of a client-metrics setting in DescribeConfigs (KIP-714): Kafka's default, as it cannot be set."""
     setting = client_metrics_settings()[name]
     return _described(setting, setting.format(setting.default), Source.DEFAULT_CONFIG, (), read_only=True)
 

@@ -1,7 +1,7 @@
-"""Every key there is: those that have an effect, and all others of Kafka 4.1, which are accepted without one.
+"""Every key that can be set: those that have an effect, and all others of Kafka 4.1, which are accepted without one.
 
-Kafka's keys stand in kafka_keys.json, as tools/KafkaKeys.java prints them. The file is read when a key is asked for
-that has no effect, or all of them are: a broker that is given none starts without it.
+kafka_keys.json has Kafka's keys, as tools/KafkaKeys.java prints them. The file is read when somebody asks for a key
+without effect, or for all keys. A broker whose settings all have an effect starts without reading it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from actors.settings.topic import TOPIC_SETTINGS
 WITHOUT_EFFECT: Final = "Accepted as Kafka accepts it, without effect."
 _FILE: Final = Path(__file__).with_name("kafka_keys.json")
 _PLUGINS: Final = ("metrics.context.", "rlmm.config.", "rsm.config.")
-"""What stands behind these is known to plugins of Kafka alone; it may be a secret."""
+"""Beginnings of keys that Kafka hands on to plugins. Their values may be secrets."""
 _LISTENER: Final = re.compile(r"listener\.name\.[^.]+\.(?P<key>.+)")
 _REPLICA: Final = re.compile(r"\d+:\d+")
 
@@ -68,14 +68,14 @@ def _setting(name: str, key: Mapping[str, Any]) -> Setting:
 
 @cache
 def accepted_settings() -> Mapping[str, Setting]:
-    """Kafka's broker settings that have no effect here."""
+    """Kafka's broker settings that have no effect here, by name."""
     keys = _kafka_keys()["broker"]
     return MappingProxyType({name: _setting(name, key) for name, key in keys.items() if name not in SETTINGS})
 
 
 @cache
 def accepted_topic_settings() -> Mapping[str, Setting]:
-    """Kafka's topic settings that have no effect here."""
+    """Kafka's topic settings that have no effect here, by name."""
     keys = _kafka_keys()["topic"]
     return MappingProxyType(
         {name: _topic_setting(name, key) for name, key in keys.items() if name not in TOPIC_SETTINGS}
@@ -89,13 +89,13 @@ def _topic_setting(name: str, key: Mapping[str, Any]) -> Setting:
 
 @cache
 def group_settings() -> Mapping[str, Setting]:
-    """Kafka's settings of groups; all are about protocols that are not served."""
+    """Kafka's group settings, by name. All of them are about group protocols that Coterie does not serve."""
     return MappingProxyType({name: _setting(name, key) for name, key in _kafka_keys()["group"].items()})
 
 
 @cache
 def client_metrics_settings() -> Mapping[str, Setting]:
-    """Kafka's settings of subscriptions to clients' metrics (KIP-714)."""
+    """Kafka's settings of client-metrics subscriptions (KIP-714), by name."""
     return MappingProxyType({name: _setting(name, key) for name, key in _kafka_keys()["client_metrics"].items()})
 
 
@@ -108,7 +108,7 @@ def broker_setting(name: str) -> Setting:
 
 
 def _named_by_form(name: str) -> Setting | None:
-    """A key for one listener, or for one of its SASL mechanisms, or what is handed on to a plugin."""
+    """The setting of a key that is about one listener or its SASL mechanism, or that a plugin reads; else None."""
     if name.startswith(_PLUGINS):
         return Setting(name=name, type=SettingType.PASSWORD, default=None, doc=WITHOUT_EFFECT, nullable=True)
     if match := _LISTENER.fullmatch(name):
@@ -128,6 +128,6 @@ def topic_setting(name: str) -> Setting:
 
 
 def parse_topic_configs(configs: Mapping[str, str | None]) -> dict[str, Value]:
-    """A topic's own settings, typed. None stands for "not set" and is left out. Raises SettingError."""
+    """The typed values of a topic's own settings. One that is None is not set, and left out. Raises SettingError."""
     settings = {name: topic_setting(name) for name in configs}
     return {name: settings[name].parse(text) for name, text in configs.items() if text is not None}

@@ -1,4 +1,4 @@
-"""Kafka-style properties files: the part of Java's format people use. Which keys exist is not known here."""
+"""Properties files as Kafka has them: the part of Java's format that people use. Keys are not checked here."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _SEPARATOR: Final = re.compile(r"((?:\\.|[^\\=:\s])*)\s*[=:]?\s*(.*)", re.DOTALL
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    r"""Keys and values of a properties file; the last of two lines with the same key holds, as in Java.
+    r"""The keys and values of a properties file. Of two lines with the same key the last one holds, as in Java.
 
-    Understood: `#` and `!` comments, `=`, `:` or blanks between key and value, a backslash at the end of a line
-    to go on in the next, and the escapes `\t \n \r \f \uXXXX`. Raises SettingError on a line without a key.
+    Understood are comments (`#` and `!`), `=`, `:` or blanks between key and value, a backslash at the end of a line
+    that goes on in the next, and the escapes `\t \n \r \f \uXXXX`. Raises SettingError on a line without a key.
     """
     found: dict[str, str] = {}
     for number, line in _logical_lines(text):

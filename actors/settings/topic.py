@@ -1,4 +1,4 @@
-"""Topic settings: Kafka's keys, and the broker setting each inherits from. What a log does with them is the log's."""
+"""The table of topic settings: Kafka's keys, and the broker settings that each falls back to."""
 
 from __future__ import annotations
 
