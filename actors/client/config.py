@@ -32,7 +32,7 @@ def _flag(name: str, default: bool, doc: str) -> Setting:
 
 
 def _text(name: str, default: str | None, doc: str, **more: Any) -> Setting:
-    """Where the default is None, so may the value be."""
+    """A text setting; with the default None its value may be None, too."""
     return Setting(name=name, type=SettingType.STRING, default=default, doc=doc, nullable=default is None, **more)
 
 
@@ -184,7 +184,7 @@ def resolve(table: Settings, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def consumer_config(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The consumer's settings, checked one by one and together."""
+    """The consumer's settings, checked one by one and against one another. Raises ConfigurationError."""
     values = resolve(CONSUMER_SETTINGS, given)
     heartbeat, session = values["heartbeat_interval_ms"], values["session_timeout_ms"]
     if heartbeat >= session:
@@ -209,7 +209,10 @@ def consumer_config(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def producer_config(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The producer's settings, checked one by one and together; `acks` becomes a number."""
+    """The producer's settings, checked one by one and against one another; `acks` becomes a number.
+
+    Raises ConfigurationError.
+    """
     values = resolve(PRODUCER_SETTINGS, given)
     acks = values["acks"]
     if acks not in (0, 1, -1, "0", "1", "-1", "all"):
@@ -234,7 +237,7 @@ def producer_config(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def make_assignors(strategies: list[Any] | tuple[Any, ...]) -> tuple[Assignor, ...]:
-    """Names, classes and instances as instances."""
+    """The assignors of partition_assignment_strategy: names and classes become instances."""
     made = []
     for entry in strategies:
         if isinstance(entry, str):
@@ -244,7 +247,10 @@ def make_assignors(strategies: list[Any] | tuple[Any, ...]) -> tuple[Assignor, .
 
 
 def membership_config(config: Mapping[str, Any]) -> MembershipConfig:
-    """The group's part of a consumer's settings. Raises IllegalStateError if the assignors share no protocol."""
+    """Those of a consumer's settings that its membership needs.
+
+    Raises IllegalStateError if the assignors share no rebalance protocol.
+    """
     made = MembershipConfig(
         group_id=config["group_id"] or "",
         assignors=make_assignors(config["partition_assignment_strategy"]),
@@ -259,12 +265,12 @@ def membership_config(config: Mapping[str, Any]) -> MembershipConfig:
         auto_commit=config["enable_auto_commit"],
         exclude_internal_topics=config["exclude_internal_topics"],
     )
-    _ = made.protocol  # fails here and not in the first poll
+    _ = made.protocol  # raises here instead of in the first poll
     return made
 
 
 def network_settings(config: Mapping[str, Any]) -> NetworkSettings:
-    """The network's part of a client's settings."""
+    """Those of a client's settings that its connections need."""
     return NetworkSettings(
         bootstrap=parse_bootstrap(config["bootstrap_servers"]),
         client_id=config["client_id"],

@@ -1,4 +1,4 @@
-"""From the error code of a response to what the client raises, and whether asking again may help."""
+"""The exception for each error code of a response, and whether asking again may help."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ _RETRIABLE_CODES = frozenset(
 
 
 def is_retriable(code: int) -> bool:
-    """Whether a plain retry may help, by the error code alone."""
+    """Whether repeating a request may help after an answer with this error code."""
     return code in _RETRIABLE_CODES
 
 
 def code_name(code: int) -> str:
-    """`REBALANCE_IN_PROGRESS` for 27; `error 999` for what Kafka does not know."""
+    """The name of an error code: `REBALANCE_IN_PROGRESS` for 27, `error 999` for a code that Kafka does not have."""
     try:
         return ErrorCode(code).name
     except ValueError:

@@ -1,7 +1,7 @@
-"""What the clients raise. One class per condition a program may want to tell apart, named as Kafka names it.
+"""The errors of the clients: one class for each condition that a program may want to catch, named as in Kafka.
 
-Whether something is worth another attempt stands in `retriable`; the message says what to do and which setting
-governs it. `error_codes.error_for` makes one of these of a response's error code.
+`retriable` says whether another attempt may succeed; the message says what to do, and which setting governs it.
+`error_codes.error_for` makes an error of a response's error code.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from actors.wire.errors import ErrorCode
 
 
 class KafkaError(CoterieError):
-    """The root. `code` is Kafka's error code where there is one, else None."""
+    """The base class of the clients' errors. `code` is Kafka's error code, or None where Kafka has none."""
 
     code: ClassVar[int | None] = None
     retriable: ClassVar[bool] = False
@@ -26,7 +26,7 @@ class KafkaError(CoterieError):
 
 
 class RetriableError(KafkaError):
-    """Worth another attempt; the clients make it themselves until their timeout."""
+    """Another attempt may succeed. The clients repeat it themselves until their timeout, and then raise this."""
 
     retriable = True
 
@@ -35,11 +35,11 @@ class FatalError(KafkaError):
     """The client cannot go on in this group or with this broker until something outside it changes."""
 
 
-# --- the program's own doing --------------------------------------------------------------------------------------
+# --- caused by the program ----------------------------------------------------------------------------------------
 
 
 class IllegalStateError(KafkaError):
-    """A call that makes no sense now, or an answer that breaks the protocol."""
+    """A call that is not allowed in the present state, or an answer that breaks the protocol."""
 
 
 class ConfigurationError(KafkaError, ValueError):
@@ -76,7 +76,7 @@ class SerializationError(KafkaError):
 
 
 class KafkaTimeoutError(RetriableError, TimeoutError):
-    """Not finished within the time given."""
+    """The call did not finish within its timeout."""
 
 
 class KafkaConnectionError(RetriableError):
@@ -92,7 +92,7 @@ class NoBrokersAvailable(RetriableError):  # noqa: N818 - Kafka clients know it 
 
 
 class CorrelationIdError(KafkaConnectionError):
-    """An answer to a request that was never sent: the connection is out of step and was closed."""
+    """A broker answered a request that was never sent. The connection cannot be used any more and was closed."""
 
 
 # --- groups -------------------------------------------------------------------------------------------------------
@@ -130,7 +130,7 @@ class FencedInstanceIdError(FatalError):
 
 
 class IllegalGenerationError(KafkaError):
-    """The member is of an older generation than the group."""
+    """The request carries an older generation than the group has."""
 
     code = ErrorCode.ILLEGAL_GENERATION
 
@@ -142,13 +142,13 @@ class UnknownMemberIdError(KafkaError):
 
 
 class MemberIdRequiredError(KafkaError):
-    """The first half of the two-step join."""
+    """The coordinator has given out a member id, with which the member joins again (KIP-394)."""
 
     code = ErrorCode.MEMBER_ID_REQUIRED
 
 
 class InconsistentGroupProtocolError(FatalError):
-    """No assignor in common with the group, or a group of another kind."""
+    """This member has no assignor in common with the group, or the group is not a group of consumers."""
 
     code = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     hint = (
@@ -204,7 +204,7 @@ class NotCoordinatorError(RetriableError):
 
 
 class HeartbeatFailedError(FatalError):
-    """The background thread, which heartbeats and joins, hit an error of the program's own; it is this one's cause."""
+    """The background thread, which heartbeats and joins, failed with the error that is the `__cause__` of this one."""
 
 
 class NonEmptyGroupError(KafkaError):
@@ -222,7 +222,7 @@ class GroupIdNotFoundError(KafkaError):
 
 
 class GroupSubscribedToTopicError(KafkaError):
-    """A living group's offsets of a topic it reads cannot be deleted."""
+    """The offsets cannot be deleted, because members of the group subscribe to the topic."""
 
     code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
     hint = "the group is subscribed to the topic: stop its members first"
@@ -235,7 +235,7 @@ class UnstableOffsetCommitError(RetriableError):
 
 
 class OffsetMetadataTooLargeError(KafkaError):
-    """The note beside an offset is too long."""
+    """The metadata of an offset is too long."""
 
     code = ErrorCode.OFFSET_METADATA_TOO_LARGE
     hint = "the metadata of an offset is longer than the broker's offset.metadata.max.bytes"
@@ -279,13 +279,13 @@ class TopicAlreadyExistsError(KafkaError):
 
 
 class NoReassignmentInProgressError(KafkaError):
-    """A partition is not on its way to other brokers: there is nothing to call off."""
+    """The partition is not being moved, so that no move can be called off (KIP-455)."""
 
     code = ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
 
 
 class OffsetOutOfRangeError(KafkaError):
-    """The log does not have these offsets, and `auto_offset_reset` says none."""
+    """The log does not have these offsets, and auto_offset_reset is none."""
 
     code = ErrorCode.OFFSET_OUT_OF_RANGE
 
@@ -300,7 +300,7 @@ class OffsetOutOfRangeError(KafkaError):
 
 
 class NoOffsetForPartitionError(KafkaError):
-    """Nothing was committed and `auto_offset_reset` says none."""
+    """The group has no committed offset for a partition, and auto_offset_reset is none."""
 
     def __init__(self, message: str = "", partitions: Iterable[TopicPartition] = ()) -> None:
         self.partitions = sorted(partitions)
@@ -311,7 +311,7 @@ class NoOffsetForPartitionError(KafkaError):
 
 
 class LogTruncationError(KafkaError):
-    """The log was cut below the position, and `auto_offset_reset` says none."""
+    """The log was truncated below the position (KIP-320), and auto_offset_reset is none."""
 
     def __init__(self, message: str = "", offsets: dict[TopicPartition, int] | None = None) -> None:
         self.offsets = dict(offsets or {})
@@ -363,7 +363,7 @@ class BufferExhaustedError(KafkaTimeoutError):
 
 
 class UnsupportedVersionError(KafkaError):
-    """The broker does not have what was asked for."""
+    """The broker does not serve this request, or no version of it that can say what was asked for."""
 
     code = ErrorCode.UNSUPPORTED_VERSION
 
@@ -395,4 +395,4 @@ class BrokerResponseError(KafkaError):
 
 
 class RetriableResponseError(BrokerResponseError, RetriableError):
-    """A retriable error code without a class of its own."""
+    """A retriable error code of a response that has no class of its own."""

@@ -1,4 +1,4 @@
-"""The small values users meet: topic partitions, records, offsets. No behaviour lives here."""
+"""The values that programs pass and get: topic partitions, records, offsets. They have no behaviour."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ConsumerRecord(NamedTuple):
 
 
 class OffsetAndMetadata(NamedTuple):
-    """An offset to commit or committed: the next offset to read, a note, and the epoch of the record before."""
+    """An offset that is or will be committed: the next one to read, metadata, and the epoch of the record before."""
 
     offset: int
     metadata: str = ""

@@ -1,7 +1,7 @@
 """`Admin`: topics, replicas, settings, records, groups and their offsets, on any Kafka. Names follow kafka-python's.
 
-Here are the public methods. Each hands its work to one of the parts (`topics`, `records`, `configs`, `groups`,
-`replicas`), which does it on the event loop, and waits for it; `brokers` knows whom to ask, and asks again.
+This module has the public methods. Each has one of the parts (`topics`, `records`, `configs`, `groups`, `replicas`) do
+its work on the event loop, and waits for it. `brokers` chooses the broker of a request and repeats it if need be.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ K = TypeVar("K")
 
 
 class Admin:
-    """`Admin(bootstrap_servers="localhost:9092")`; for several threads at once, and a context manager.
+    """`Admin(bootstrap_servers="localhost:9092")`; thread-safe, and a context manager.
 
-    What is retriable is tried again until `timeout_ms` (default_api_timeout_ms). Methods on several things raise the
-    first error; with `raise_errors=False` they give one error or None for each instead.
+    Retriable errors are retried until `timeout_ms` (None: default_api_timeout_ms). A method on several things raises
+    the first error; with `raise_errors=False` it returns, for each of them, its error or None.
     """
 
     def __init__(self, **settings: Any) -> None:
@@ -66,7 +66,7 @@ class Admin:
         timeout_ms: int | None,
         raise_errors: bool = True,
     ) -> dict[K, Outcome]:
-        """One outcome for each thing; or the first that is an error is raised."""
+        """Run `work` and return the outcome of each thing, or with `raise_errors` raise the first error."""
         results = self._brokers.run(work, timeout_ms)
         if raise_errors:
             for result in results.values():
@@ -121,7 +121,7 @@ class Admin:
     def describe_topics(
         self, topics: Iterable[str] | None = None, timeout_ms: int | None = None
     ) -> list[TopicDescription]:
-        """These topics, or all; raises UnknownTopicOrPartitionError if one does not exist."""
+        """Describe these topics, or all. Raises UnknownTopicOrPartitionError if one of them does not exist."""
         names = None if topics is None else list(topics)
         return self._brokers.run(lambda deadline: self._topics.describe(names, deadline), timeout_ms)
 
@@ -130,7 +130,10 @@ class Admin:
     def list_offsets(
         self, wanted: Mapping[TopicPartition, int | str], isolation_level: int = 0, timeout_ms: int | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Offsets by time: "earliest", "latest" or Unix milliseconds for each partition; None = no record so young."""
+        """The first offset at or after a time: "earliest", "latest" or Unix milliseconds for each partition.
+
+        None where the partition has no record that young.
+        """
         special = {"earliest": EARLIEST, "latest": LATEST}
         times = {TopicPartition(*tp): special[at] if isinstance(at, str) else at for tp, at in wanted.items()}
         return self._brokers.run(lambda deadline: self._records.offsets(times, isolation_level, deadline), timeout_ms)
@@ -138,7 +141,7 @@ class Admin:
     def delete_records(
         self, before: Mapping[TopicPartition, int], timeout_ms: int | None = None, raise_errors: bool = True
     ) -> dict[TopicPartition, int | KafkaError]:
-        """Delete what lies before these offsets (-1 = everything so far); the new first offsets."""
+        """Delete the records before these offsets (-1: all that there are now). Returns the new first offsets."""
         return self._each(lambda deadline: self._records.delete(before, deadline), timeout_ms, raise_errors)
 
     # --- settings -----------------------------------------------------------------------------------------------------
@@ -198,7 +201,7 @@ class Admin:
     def elect_preferred_leaders(
         self, partitions: Iterable[TopicPartition], timeout_ms: int | None = None, raise_errors: bool = True
     ) -> dict[TopicPartition, KafkaError | None]:
-        """Have the first replica of each of these partitions lead (KIP-460). No error where it does already."""
+        """Have the first replica of each of these partitions lead (KIP-460); no error if it leads already."""
         return self._each(
             lambda deadline: self._replicas.elect_preferred(partitions, deadline), timeout_ms, raise_errors
         )
@@ -218,7 +221,7 @@ class Admin:
     def describe_consumer_groups(
         self, group_ids: Iterable[str], timeout_ms: int | None = None
     ) -> list[GroupDescription]:
-        """Groups with their members, in the order asked for. One that does not exist has the state Dead."""
+        """Describe groups and their members, in this order. A group that does not exist has the state Dead."""
         wanted = list(group_ids)
         results = self._each(lambda deadline: self._groups.describe(wanted, deadline), timeout_ms)
         return [found for group in wanted if isinstance(found := results[group], GroupDescription)]
@@ -251,7 +254,7 @@ class Admin:
     def list_consumer_group_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition] | None = None, timeout_ms: int | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The committed offsets of a group: of these partitions, or of all. What has none is left out."""
+        """The committed offsets of a group: of these partitions, or of all. Partitions without one are left out."""
         wanted = None if partitions is None else [TopicPartition(*tp) for tp in partitions]
         return self._brokers.run(lambda deadline: self._groups.offsets(group_id, wanted, deadline), timeout_ms)
 
@@ -278,7 +281,7 @@ class Admin:
         timeout_ms: int | None = None,
         raise_errors: bool = True,
     ) -> dict[TopicPartition, KafkaError | None]:
-        """Forget committed offsets; GroupSubscribedToTopicError for topics its members read."""
+        """Delete committed offsets; GroupSubscribedToTopicError for topics that its members subscribe to."""
         wanted = [TopicPartition(*tp) for tp in partitions]
         return self._each(
             lambda deadline: self._groups.delete_offsets(group_id, wanted, deadline), timeout_ms, raise_errors

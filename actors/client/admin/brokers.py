@@ -1,4 +1,4 @@
-"""The brokers as an `Admin` sees them: whom to ask, in how many requests, and when to ask again.
+"""How an `Admin` asks brokers: which of them, in how many requests, and when again.
 
 A deadline is a monotonic time in milliseconds (`net.network.now_ms`).
 """
@@ -23,15 +23,15 @@ from actors.wire.messages import FindCoordinatorRequest
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
 Outcomes = dict[K, KafkaError | None]
-"""For each thing that was to be done: None, or why it was not."""
+"""For each thing that was to be done: None, or the error because of which it was not."""
 Answers = Mapping[str, Any]
 
 
 class Brokers:
-    """Connections and retries. What is retriable is tried again until the call's deadline."""
+    """The connections of an `Admin`. Retriable errors are retried until the deadline of the call."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
-        # Asking about a topic must not make it.
+        # Asking about a topic must not create it.
         self.network = Network(replace(network_settings(config), allow_auto_create_topics=False))
         self.backoff = Backoff(config["retry_backoff_ms"], config["retry_backoff_max_ms"], jitter)
         self._timeout_ms: int = config["default_api_timeout_ms"]
@@ -50,7 +50,7 @@ class Brokers:
         limit = self._timeout_ms if timeout_ms is None else timeout_ms
 
         async def limited() -> T:
-            # A little more than the work's own deadline, whose message says what it was waiting for.
+            # Longer than the work's own deadline, because its error says what it was waiting for.
             async with asyncio.timeout((limit + 500) / 1000):
                 return await work(now_ms() + limit)
 
@@ -90,7 +90,7 @@ class Brokers:
         return await self.again(ask, deadline)
 
     async def ask_controller(self, make: Callable[[int], Any], deadline: int) -> Any:
-        """The answer of the controller, or of any broker where the controller is none of them."""
+        """The answer of the controller, or of any broker where the controller is not a broker."""
         cluster = await self.metadata((), deadline)
         node = cluster.brokers.get(cluster.controller_id)
         timeout = max(1, deadline - now_ms())
@@ -102,7 +102,7 @@ class Brokers:
         ask: Callable[[list[K]], Awaitable[Outcomes[K]]],
         deadline: int,
     ) -> Outcomes[K]:
-        """One outcome for each name; those that failed retriably are asked about again."""
+        """Call `ask` for all names, and again for those with a retriable error. Returns one outcome for each name."""
         open_names, failures = list(dict.fromkeys(names)), 0
         results: Outcomes[K] = {}
         while open_names:
@@ -136,7 +136,7 @@ class Brokers:
     # --- coordinators -------------------------------------------------------------------------------------------------
 
     async def _coordinators(self, groups: list[str]) -> dict[str, Node | KafkaError]:
-        """The coordinator of each group, all in one request where the broker can do that (KIP-699)."""
+        """The coordinator of each group, asked for in one request if the broker can do that (KIP-699)."""
         try:
             request = FindCoordinatorRequest(key_type=0, coordinator_keys=groups)
             response = await self.network.ask(None, request, min_version=4)
@@ -155,7 +155,7 @@ class Brokers:
         ask: Callable[[Node, list[str]], Awaitable[Mapping[str, T | KafkaError]]],
         deadline: int,
     ) -> dict[str, T | KafkaError]:
-        """Ask each coordinator about its groups; a result or an error for each group."""
+        """Ask each coordinator about its groups. Returns a result or an error for each group."""
         left, results, failures = list(dict.fromkeys(groups)), dict[str, T | KafkaError](), 0
         while left:
             results |= await self._one_round(left, ask)
@@ -193,7 +193,7 @@ class Brokers:
         return results
 
     async def at_coordinator(self, group: str, ask: Callable[[Node], Awaitable[T]], deadline: int) -> T:
-        """The same for one group; raises its error."""
+        """As `at_coordinators`, for one group. Returns its result or raises its error."""
 
         async def one(node: Node, groups: list[str]) -> dict[str, T | KafkaError]:
             return {groups[0]: await ask(node)}
@@ -211,12 +211,12 @@ def _node_of(answer: Any, group: str) -> Node | KafkaError:
 
 
 def outcome(code: int, what: str, detail: str | None = None) -> KafkaError | None:
-    """None for code 0, else the error."""
+    """The error for an error code, None for 0. `what` was being done; `detail` is the broker's own message."""
     return error_for(code, what, detail) if code else None
 
 
 def final(error: KafkaError | None) -> KafkaError | None:
-    """A missing topic will not appear by asking again: the plain class of it says so."""
+    """Mark an unknown topic as not retriable: whoever changes a topic does not wait for it to appear."""
     if error is not None and error.code == Code.UNKNOWN_TOPIC_OR_PARTITION:
         error.retriable = False  # type: ignore[misc]
     return error

@@ -19,13 +19,13 @@ Entries = dict[ConfigResource, dict[str, ConfigEntry]]
 
 
 class Configs:
-    """Settings, asked of those who know them. Deadlines are monotonic ms."""
+    """Describes and changes settings. Deadlines are monotonic ms."""
 
     def __init__(self, brokers: Brokers) -> None:
         self._brokers = brokers
 
     async def describe(self, resources: list[ConfigResource], names: Sequence[str] | None, deadline: int) -> Entries:
-        """The settings of each; `names` = only these."""
+        """The settings of each resource; with `names` only these."""
         keys = None if names is None else list(names)
         part = DescribeConfigsRequest.DescribeConfigsResource
         found: Entries = {}
@@ -41,7 +41,7 @@ class Configs:
         return found
 
     async def change(self, changes: Settings, validate_only: bool, deadline: int) -> Outcomes[ConfigResource]:
-        """Change these and leave the others; None sets one back to its default (KIP-339)."""
+        """Change these settings and no others; None sets one back to its default (KIP-339)."""
         setting, part = IncrementalAlterConfigsRequest.AlterableConfig, IncrementalAlterConfigsRequest
 
         def make(some: list[ConfigResource]) -> IncrementalAlterConfigsRequest:
@@ -99,7 +99,7 @@ class Configs:
     async def _who_knows(
         self, resources: Iterable[ConfigResource], deadline: int
     ) -> dict[Node | None, list[ConfigResource]]:
-        """A broker's own settings only that broker knows; everything else any broker does."""
+        """The broker to ask about a resource: a broker's settings only that broker knows, all others any (None)."""
         cluster = await self._brokers.metadata((), deadline)
         by_node: dict[Node | None, list[ConfigResource]] = {}
         for resource in resources:

@@ -1,4 +1,4 @@
-"""What `Admin` does with consumer groups and their offsets, on the event loop. A group's coordinator answers for it."""
+"""What `Admin` does with consumer groups and their offsets, on the event loop. It asks each group's coordinator."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ELSEWHERE = (Code.COORDINATOR_LOAD_IN_PROGRESS, Code.COORDINATOR_NOT_AVAILABLE,
 
 
 class Groups:
-    """Groups, their members and their offsets. Deadlines are monotonic ms."""
+    """Lists, describes, changes and deletes groups, members and offsets. Deadlines are monotonic ms."""
 
     def __init__(self, brokers: Brokers) -> None:
         self._brokers = brokers
@@ -52,7 +52,7 @@ class Groups:
             return [GroupListing(g.group_id, g.protocol_type, g.group_state, g.group_type) for g in response.groups]
 
         answers = await self._brokers.everywhere(ask, deadline)
-        # A group that moves between two answers is listed twice.
+        # By id, because a group that moves to another broker between two answers is in both.
         return sorted({g.group_id: g for groups in answers for g in groups}.values(), key=lambda g: g.group_id)
 
     async def describe(self, group_ids: Iterable[str], deadline: int) -> dict[str, GroupDescription | KafkaError]:
@@ -103,7 +103,7 @@ class Groups:
     async def offsets(
         self, group_id: str, partitions: Iterable[TopicPartition] | None, deadline: int
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The committed offsets: of these partitions, or of all. What has none is left out."""
+        """The committed offsets of these partitions, or of all. Partitions without one are left out."""
         wanted = None if partitions is None else list(partitions)
 
         async def ask(node: Node) -> dict[TopicPartition, OffsetAndMetadata]:
@@ -151,7 +151,7 @@ class Groups:
     async def delete_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition], deadline: int
     ) -> Outcomes[TopicPartition]:
-        """Forget committed offsets; one outcome for each partition."""
+        """Delete committed offsets; one outcome for each partition."""
         part = OffsetDeleteRequest
         grouped = by_topic(
             sorted(partitions), lambda tp: part.OffsetDeleteRequestPartition(partition_index=tp.partition)
@@ -169,7 +169,7 @@ class Groups:
 
 
 def _per_partition(response: Any, what: str) -> Outcomes[TopicPartition]:
-    """Outcomes by partition. Raises what concerns the coordinator and not a partition, so that it is asked again."""
+    """The outcomes by partition. Raises an error that concerns the coordinator, so that it is looked up again."""
     results: Outcomes[TopicPartition] = {}
     for topic in response.topics:
         for p in topic.partitions:
@@ -194,7 +194,7 @@ def _member(member: Any, *, consumers: bool) -> MemberDescription:
     topics: tuple[str, ...] = ()
     assignment: tuple[TopicPartition, ...] = ()
     if consumers:
-        # Other clients may put there what they like; what cannot be read is shown as raw bytes only.
+        # Other kinds of groups put other bytes there; what cannot be decoded is shown as raw bytes only.
         try:
             topics = Subscription.decode(member.member_metadata).topics if member.member_metadata else ()
             assignment = Assignment.decode(member.member_assignment).partitions if member.member_assignment else ()

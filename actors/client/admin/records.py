@@ -13,7 +13,7 @@ from actors.client.records import Node, OffsetAndTimestamp, TopicPartition
 from actors.wire.messages import DeleteRecordsRequest
 
 Deleted = dict[TopicPartition, int | KafkaError]
-"""The new first offset of each partition, or why it has none."""
+"""The new first offset of each partition, or the error because of which nothing was deleted there."""
 
 
 class Records:
@@ -25,7 +25,7 @@ class Records:
     async def offsets(
         self, times: Mapping[TopicPartition, int], isolation_level: int, deadline: int
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """The first record at or after each time (Unix ms, EARLIEST or LATEST), None where there is none."""
+        """The first record at or after each time (Unix ms, EARLIEST or LATEST); None where there is none."""
         network = self._brokers.network
         with network.holding(tp.topic for tp in times):
             await self._know(times, deadline)
@@ -33,13 +33,13 @@ class Records:
             return await list_offsets(network, times, isolation=isolation_level, timeout_ms=left)
 
     async def _know(self, partitions: Iterable[TopicPartition], deadline: int) -> None:
-        """Have the leaders of these partitions in the network's metadata."""
+        """Fetch metadata until the leaders of these partitions are known."""
         found = await self._brokers.metadata({tp.topic for tp in partitions}, deadline)
         cluster = self._brokers.network.cluster
         cluster.topics = cluster.topics | found.topics
 
     async def delete(self, before: Mapping[TopicPartition, int], deadline: int) -> Deleted:
-        """Delete what lies before these offsets; -1 = everything so far."""
+        """Delete the records before these offsets; -1: all that there are now."""
         results: Deleted = {}
         left, failures = dict(before), 0
         while left:

@@ -1,4 +1,4 @@
-"""What `Admin` does with replicas, on the event loop: moving partitions to other brokers, and who of them leads."""
+"""What `Admin` does with replicas, on the event loop: moving partitions to other brokers, and electing leaders."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PREFERRED = 0
 
 
 class Replicas:
-    """Replicas of partitions that exist. Deadlines are monotonic ms."""
+    """Moves replicas of partitions (KIP-455), and elects leaders (KIP-460). Deadlines are monotonic ms."""
 
     def __init__(self, brokers: Brokers) -> None:
         self._brokers = brokers
@@ -53,7 +53,7 @@ class Replicas:
         return await self._brokers.by_name(targets, ask, deadline)
 
     async def moves(self, deadline: int) -> dict[TopicPartition, PartitionReassignment]:
-        """All partitions that are on their way to other brokers."""
+        """All partitions that are being moved to other brokers."""
 
         async def attempt() -> dict[TopicPartition, PartitionReassignment]:
             response = await self._brokers.ask_controller(
@@ -69,7 +69,7 @@ class Replicas:
         return await self._brokers.again(attempt, deadline)
 
     async def elect_preferred(self, partitions: Iterable[TopicPartition], deadline: int) -> Outcomes[TopicPartition]:
-        """Have the first replica of each partition lead. No error where it does already."""
+        """Have the first replica of each partition lead; no error if it leads already."""
         request = ElectLeadersRequest
 
         async def ask(tps: list[TopicPartition]) -> Outcomes[TopicPartition]:

@@ -14,7 +14,7 @@ from actors.wire.messages import CreatePartitionsRequest, CreateTopicsRequest, D
 
 
 class Topics:
-    """Topics and how many partitions they have. Deadlines are monotonic ms."""
+    """Creates, enlarges, deletes and describes topics. Deadlines are monotonic ms."""
 
     def __init__(self, brokers: Brokers) -> None:
         self._brokers = brokers
@@ -67,11 +67,11 @@ class Topics:
         return await self._brokers.by_name(topics, ask, deadline)
 
     async def describe(self, topics: list[str] | None, deadline: int) -> list[TopicDescription]:
-        """These, or all. Raises UnknownTopicOrPartitionError if one does not exist."""
+        """Describe these topics, or all. Raises UnknownTopicOrPartitionError if one of them does not exist."""
         asked = None if topics is None else frozenset(topics)
 
         async def ask() -> ClusterMetadata:
-            # The broker that changes are asked of: what one of ours has answered, it knows.
+            # Ask the broker that is asked for changes: it knows of those it has answered.
             cluster = await self._brokers.metadata((), deadline)
             node = cluster.brokers.get(cluster.controller_id)
             found = ClusterMetadata()

@@ -1,4 +1,4 @@
-"""What `Admin` takes and gives."""
+"""The values that methods of `Admin` take and return."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from actors.client.records import Node, TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """A topic to create; -1 = the broker's default. `replica_assignments`: broker ids by partition number."""
+    """A topic to create; -1: the broker's default. `replica_assignments` are broker ids by partition number."""
 
     name: str
     num_partitions: int = -1
@@ -22,7 +22,7 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True)
 class PartitionDescription:
-    """One partition; leader -1 = none just now."""
+    """One partition. `leader` is -1 while there is none."""
 
     partition: int
     leader: int
@@ -34,7 +34,7 @@ class PartitionDescription:
 
 @dataclass(frozen=True, slots=True)
 class TopicDescription:
-    """A topic; `topic_id` is all zeros where the broker does not know ids."""
+    """A topic. `topic_id` is all zeros if the broker does not know topic ids."""
 
     name: str
     topic_id: bytes
@@ -44,7 +44,7 @@ class TopicDescription:
 
 @dataclass(frozen=True, slots=True)
 class PartitionReassignment:
-    """A partition on its way to other brokers: all that hold it now, those that come, and those that go."""
+    """A partition that is being moved: all its replicas now, those that are added, and those that are removed."""
 
     replicas: tuple[int, ...]
     adding_replicas: tuple[int, ...]
@@ -52,7 +52,7 @@ class PartitionReassignment:
 
 
 class ConfigResourceType(IntEnum):
-    """Whose settings."""
+    """What a setting belongs to, with Kafka's codes."""
 
     TOPIC = 2
     BROKER = 4
@@ -62,7 +62,7 @@ class ConfigResourceType(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ConfigResource:
-    """A topic by name, a broker by id ("" = the default of all brokers), a group by id."""
+    """What has settings: a topic by name, a broker by id ("": all brokers), a group by id."""
 
     type: ConfigResourceType
     name: str
@@ -92,7 +92,7 @@ class GroupListing:
 
 @dataclass(frozen=True, slots=True)
 class MemberDescription:
-    """A member, with the subscription and assignment of consumers decoded; raw bytes beside them."""
+    """A member of a group. A consumer's subscription and assignment are decoded; their raw bytes are here, too."""
 
     member_id: str
     group_instance_id: str | None
@@ -118,7 +118,7 @@ class GroupDescription:
 
 @dataclass(frozen=True, slots=True)
 class ClusterDescription:
-    """The cluster's brokers; controller -1 = none just now."""
+    """The cluster's brokers. `controller` is -1 while there is none."""
 
     cluster_id: str | None
     controller_id: int

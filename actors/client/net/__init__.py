@@ -1,1 +1,1 @@
-"""Connections to brokers, what is known of the cluster, and who leads what."""
+"""Connections to brokers, the metadata of the cluster, and requests to partition leaders."""

@@ -1,4 +1,4 @@
-"""What the two threads of a consumer share: a lock, and word of changes. The user's waits, the event loop tells."""
+"""What the two threads of a consumer share: a lock, and a way for the event loop to wake the user's thread."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _MOST_SECONDS = 3600
 
 
 class Changes:
-    """`lock` guards what both threads touch. `count` grows with each change, so that none is missed before a wait.
+    """`lock` guards what both threads touch. `count` grows with each change, so that a wait misses none.
 
     seen = changes.count
     …                                   # look at what may have changed
@@ -22,13 +22,13 @@ class Changes:
         self.count = 0
 
     def tell(self) -> None:
-        """Something changed. From any thread."""
+        """Say that something has changed. May be called from any thread."""
         with self.lock:
             self.count += 1
             self.lock.notify_all()
 
     def wait(self, seen: int, until_ms: int) -> None:
-        """Until there has been a change after the `seen`th, at most until that time (monotonic ms)."""
+        """Wait until `count` exceeds `seen`, but at most until this time (monotonic ms)."""
         with self.lock:
             if self.count == seen:
                 self.lock.wait(min(max(until_ms - now_ms(), 0) / 1000, _MOST_SECONDS))

@@ -1,4 +1,4 @@
-"""One TCP connection to a broker: frames out and in, answers matched by correlation id. Lives on the event loop."""
+"""One TCP connection to a broker: sends requests and matches answers by correlation id. Runs on the event loop."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from actors.wire.messages import ApiMessage, ApiVersionsRequest, ApiVersionsResp
 
 _BUFFER_BYTES = 64 << 10
 _MAX_FRAME_BYTES = (1 << 31) - 1
-# What we ask first; a broker that has no such version answers 35 in version 0 and lists what it has.
+# The first request; a broker that lacks this version answers UNSUPPORTED_VERSION in version 0, with those it has.
 _API_VERSIONS = 3
 
 
@@ -35,10 +35,10 @@ class _Call:
 
 @dataclass(slots=True)
 class Connection(asyncio.BufferedProtocol):
-    """A connection after `open`: `call` sends a request and gives a future of the answer.
+    """A connection to one broker. After `open`, `call` sends a request and returns a future of its answer.
 
-    When it breaks, every open call fails with KafkaConnectionError and `on_lost` is told, once. An answer that cannot
-    be read breaks it, too; the call it was for fails with IllegalStateError, as asking again would not help.
+    When the connection breaks, every open call fails with KafkaConnectionError, and `on_lost` is called once. An
+    answer that cannot be read breaks it, too; its call fails with IllegalStateError, as a retry would not help.
     """
 
     client_id: str
@@ -70,7 +70,7 @@ class Connection(asyncio.BufferedProtocol):
         on_lost: Callable[[Connection, KafkaError], None],
         timeout_ms: int,
     ) -> Connection:
-        """Connect and learn the broker's versions. Raises KafkaConnectionError."""
+        """Connect and ask for the versions that the broker serves. Raises KafkaConnectionError."""
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(timeout_ms / 1000):
@@ -101,11 +101,11 @@ class Connection(asyncio.BufferedProtocol):
         return self._call(request, version, timeout_ms)
 
     def tell(self, request: ApiMessage, min_version: int = 0) -> None:
-        """Send what has no answer (Produce with acks=0)."""
+        """Send a request that is not answered (Produce with acks=0)."""
         self._write(request, choose_version(type(request), self.versions, min_version))
 
     async def written(self) -> None:
-        """Wait until what was told has left this process. Raises KafkaConnectionError if the connection ends first."""
+        """Wait until what `tell` has sent is with the operating system. Raises KafkaConnectionError if it breaks."""
         while not self._lost and self._transport is not None:
             if not self._transport.get_write_buffer_size():
                 return
@@ -135,11 +135,11 @@ class Connection(asyncio.BufferedProtocol):
         name = call.response.__name__.removesuffix("Response")
         if not call.future.done():
             call.future.set_exception(KafkaTimeoutError(f"{name} was not answered within {timeout_ms} ms"))
-        # Answers come in order: what waits behind this one would wait as long.
+        # Answers come in order, so that all later requests would wait just as long.
         self.close(KafkaConnectionError(f"the broker did not answer {name} within {timeout_ms} ms"))
 
     def close(self, error: KafkaError | None = None) -> None:
-        """Close now; open calls fail with `error`."""
+        """Close the connection; open calls fail with `error`."""
         if self._transport is not None:
             self._transport.abort()
         self._end(error or KafkaConnectionError("the connection was closed"))
@@ -156,7 +156,7 @@ class Connection(asyncio.BufferedProtocol):
                 call.future.set_exception(type(error)(str(error)))
         self.on_lost(self, error)
 
-    # --- asyncio's side -------------------------------------------------------------------------------------------
+    # --- called by asyncio ----------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -168,7 +168,7 @@ class Connection(asyncio.BufferedProtocol):
         return False
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Large frames are read straight into a buffer of their own size."""
+        """The buffer to read into (asyncio.BufferedProtocol); a large frame has one of its own size."""
         if self._big is not None:
             return memoryview(self._big)[self._big_end :]
         return memoryview(self._small)[self._small_end :]

@@ -1,4 +1,4 @@
-"""Asking partition leaders for offsets: by time, at the ends, and by leader epoch. Runs on the event loop."""
+"""Asks partition leaders for offsets: at a time, at the ends, and of a leader epoch. Runs on the event loop."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 def by_leader(network: Network, partitions: Iterable[TopicPartition]) -> dict[Node | None, list[TopicPartition]]:
-    """The partitions grouped by their leader; under None those without a known one."""
+    """The partitions by their leader's node; those whose leader is not known are under None."""
     groups: dict[Node | None, list[TopicPartition]] = {}
     for tp in partitions:
         groups.setdefault(network.cluster.leader(tp), []).append(tp)
@@ -39,10 +39,10 @@ async def list_offsets(
     timeout_ms: int = 60_000,
     partial: bool = False,
 ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-    """The offset of each partition at a time (-1 = end, -2 = beginning); None where no record is that young.
+    """The offset of each partition at a time (-1: end, -2: beginning); None where no record is that young.
 
-    Tries again until every leader has answered. Raises KafkaTimeoutError, or what a leader says for good. `partial`:
-    instead of the timeout's error, what was found until then, if anything.
+    Asks until every leader has answered. Raises KafkaTimeoutError, or a leader's error that is not retriable. With
+    `partial`, it returns at the timeout what was found until then, if anything was.
     """
     backoff = Backoff(network.settings.retry_backoff_ms, network.settings.retry_backoff_max_ms, jitter)
     deadline, attempt = now_ms() + timeout_ms, 0

@@ -1,4 +1,4 @@
-"""What a client knows of the cluster: brokers, topics, leaders, and how old that knowledge is. No I/O."""
+"""What a client knows of the cluster: brokers, topics, leaders, and how old this metadata is. No I/O."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from actors.wire.messages import MetadataRequest, MetadataResponse
 
 @dataclass(frozen=True, slots=True)
 class MetadataView:
-    """What is known of topics. `asked` names the topics that were asked for; None means all there are."""
+    """The metadata of topics. `asked` are the topics that were asked for; None: all topics."""
 
     version: int = 0
     partitions: Mapping[str, int] = field(default_factory=dict)
@@ -26,7 +26,7 @@ class MetadataView:
 
 @dataclass(frozen=True, slots=True)
 class PartitionInfo:
-    """One partition; leader -1 = none just now, epoch -1 = the broker did not say."""
+    """One partition. `leader` is -1 while there is none; the epoch is -1 if the broker did not give it."""
 
     leader: int
     leader_epoch: int
@@ -37,7 +37,7 @@ class PartitionInfo:
 
 @dataclass(frozen=True, slots=True)
 class TopicInfo:
-    """One topic; with an error code, it has no partitions."""
+    """One topic. If it has an error code, it has no partitions."""
 
     name: str
     id: bytes
@@ -48,7 +48,7 @@ class TopicInfo:
 
 @dataclass(slots=True)
 class ClusterMetadata:
-    """The newest knowledge. `version` grows with each update; `asked` None = all topics were asked for."""
+    """The newest metadata. `version` grows with each update; `asked` are the topics asked for, None: all."""
 
     brokers: dict[int, Node] = field(default_factory=dict)
     topics: dict[str, TopicInfo] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class ClusterMetadata:
     asked: frozenset[str] | None = frozenset()
 
     def update(self, response: MetadataResponse, asked: frozenset[str] | None) -> None:
-        """Take over an answer to a request for `asked`. A leader of an older epoch than the known one is not news."""
+        """Take over the answer to a request for `asked`. Where it has an older leader epoch, what is known stays."""
         self.brokers = {b.node_id: Node(b.node_id, b.host, b.port, b.rack) for b in response.brokers}
         self.cluster_id = response.cluster_id
         self.controller_id = response.controller_id
@@ -79,7 +79,7 @@ class ClusterMetadata:
         return TopicInfo(str(topic.name), topic.topic_id, topic.is_internal, topic.error_code, partitions)
 
     def incomplete(self) -> bool:
-        """Something retriable was answered: a topic being created, a partition without a leader."""
+        """Whether the answer had retriable errors, as of a topic being created or a partition without a leader."""
         return any(
             is_retriable(topic.error_code) or any(p.leader < 0 for p in topic.partitions.values())
             for topic in self.topics.values()
@@ -94,7 +94,7 @@ class ClusterMetadata:
         return self.brokers.get(info.leader) if info else None
 
     def view(self) -> MetadataView:
-        """The part that membership needs."""
+        """The part of the metadata that a membership needs."""
         whole = [topic for topic in self.topics.values() if topic.error_code == 0 and topic.partitions]
         return MetadataView(
             version=self.version,
@@ -110,6 +110,6 @@ class ClusterMetadata:
 
 
 def metadata_request(topics: frozenset[str] | None, *, create: bool) -> MetadataRequest:
-    """Ask for these topics; None = all. `create` lets the broker make what does not exist."""
+    """The request for these topics, None: all. With `create` the broker may create those that do not exist."""
     wanted = None if topics is None else [MetadataRequest.MetadataRequestTopic(name=t) for t in sorted(topics)]
     return MetadataRequest(topics=wanted, allow_auto_topic_creation=create and topics is not None)

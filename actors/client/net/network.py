@@ -1,6 +1,6 @@
-"""The background thread of a client: its event loop, its connections, its metadata. Knows nothing of groups.
+"""The background thread of a client: its event loop, connections and metadata. It knows nothing of groups.
 
-Everything here runs on the loop except `start`, `run`, `soon`, `holding` and `close`, which other threads call.
+Other threads may call `start`, `run`, `soon`, `holding` and `close`; everything else runs on the loop.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _COORDINATOR_IDS = 2147483647
 
 
 def now_ms() -> int:
-    """Monotonic milliseconds, the clock of everything in a client."""
+    """The clock of all clients, in monotonic milliseconds."""
     return time.monotonic_ns() // 1_000_000
 
 
@@ -43,7 +43,7 @@ def jitter() -> float:
 
 @dataclass(frozen=True, slots=True)
 class NetworkSettings:
-    """Where to begin, and how patient to be. Times in milliseconds."""
+    """The bootstrap addresses, and timeouts and backoffs in milliseconds."""
 
     bootstrap: tuple[tuple[str, int], ...]
     client_id: str = "coterie"
@@ -60,7 +60,7 @@ class NetworkSettings:
 
 @dataclass(slots=True)
 class _Peer:
-    """A node and our connection to it."""
+    """A node and this client's connection to it."""
 
     node: Node
     connection: Connection | None = None
@@ -72,11 +72,10 @@ class _Peer:
 
 @dataclass(slots=True)
 class Network:
-    """Sends requests to nodes; keeps the metadata of `wanted()` and of what is held fresh.
+    """Sends requests to nodes, and keeps the metadata of topics fresh: of `wanted()`, and of those held (`holding`).
 
-    `on_metadata` is told of each update. With `create_only_held` the brokers may make topics only while some are held.
-
-    `on_coordinator_lost` is told of each coordinator whose connection ends, whether anything was in flight or not.
+    `on_metadata` is called after each update. With `create_only_held` brokers may create topics only while some are
+    held. `on_coordinator_lost` is called when the connection to a coordinator ends, even if nothing was in flight.
     """
 
     settings: NetworkSettings
@@ -98,22 +97,22 @@ class Network:
     # --- other threads --------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start the thread; connections are made when they are needed."""
+        """Start the thread. Connections are made when they are needed."""
         self._thread = threading.Thread(target=self._main, name=f"kafka-{self.settings.client_id}", daemon=True)
         self._thread.start()
 
     def run(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
-        """Run a coroutine on the loop."""
+        """Run a coroutine on the loop; returns a future of its result."""
         return asyncio.run_coroutine_threadsafe(work, self.loop)
 
     def soon(self, function: Callable[..., Any], *args: Any) -> None:
-        """Call a function on the loop; nothing happens after `close`."""
+        """Have a function called on the loop. After `close` it is not called."""
         with contextlib.suppress(RuntimeError):
             self.loop.call_soon_threadsafe(function, *args)
 
     @contextlib.contextmanager
     def holding(self, topics: Iterable[str]) -> Iterator[None]:
-        """Meanwhile, metadata is asked for with these topics too: what waits for a leader is not forgotten by it."""
+        """Within the block, metadata is asked for these topics, too, so that somebody can wait for their leaders."""
         mine = object()
         self._held[mine] = frozenset(topics)
         try:
@@ -161,7 +160,7 @@ class Network:
         min_version: int = 0,
         max_version: int = 32767,
     ) -> Any:
-        """The answer of `node` (None = the least-loaded one; `coordinator` = over a connection of its own).
+        """The answer of `node` (None: the least-loaded one). With `coordinator` it has a connection of its own.
 
         Raises KafkaConnectionError, KafkaTimeoutError, NoBrokersAvailable, UnsupportedVersionError.
         """
@@ -170,7 +169,7 @@ class Network:
         return await connection.call(request, timeout_ms, min_version, max_version=max_version)
 
     async def connection(self, node: Node | None, *, coordinator: bool = False) -> Connection:
-        """A usable connection. Raises KafkaConnectionError (at once, while the node is in its backoff)."""
+        """A usable connection to a node. Raises KafkaConnectionError, at once while the node is in its backoff."""
         peer = self._least_loaded() if node is None else self._peer(node, coordinator=coordinator)
         if peer.connection is not None and peer.connection.usable:
             return peer.connection
@@ -192,7 +191,7 @@ class Network:
                 settings.connect_timeout_ms,
             )
             if not any(peer is known for known in self._peers.values()):
-                # The broker has moved while we connected: nobody would ever close this.
+                # The broker has moved while this connected, and nobody else would close the connection.
                 connection.close()
                 raise KafkaConnectionError(f"{peer.node.host}:{peer.node.port} is not where the broker is any more")
             peer.connection = connection
@@ -240,8 +239,8 @@ class Network:
             self._peer(Node(-1 - i, host, port), coordinator=False)
             for i, (host, port) in enumerate(self.settings.bootstrap)
         ]
-        # Brokers that are all gone may have come back under other addresses: then the bootstrap list is tried in turns
-        # with them. It would never be if it had to wait until each of them is in its backoff when somebody asks.
+        # All brokers may have come back under other addresses. So the bootstrap list is tried in turns with the known
+        # addresses, and does not wait until all of these are in their backoff at once, which might never be.
         lost = all(peer.failures for peer in known)
         for peers in ([*known, *bootstrap],) if lost else (known, bootstrap):
             if peers:
@@ -266,7 +265,7 @@ class Network:
     # --- metadata -------------------------------------------------------------------------------------------------
 
     def refresh(self) -> None:
-        """Ask for metadata again, soon."""
+        """Have metadata asked for soon."""
         self._refresh.set()
 
     async def refreshed(self) -> None:
@@ -291,7 +290,7 @@ class Network:
                 request = metadata_request(wanted, create=create)
                 response: MetadataResponse = await self.ask(None, request)
             except Exception as error:
-                # Whatever it is: without this task a client would never learn of another leader.
+                # Whatever it is, the task goes on: without it the client would never learn of a new leader.
                 may_pass = isinstance(error, KafkaError) and error.retriable
                 log.log(logging.DEBUG if may_pass else logging.WARNING, "metadata: %r", error)
                 self._refreshed += waiting
@@ -312,7 +311,7 @@ class Network:
                 self.loop.call_later(self._metadata_delay(), self._refresh.set)
             else:
                 self._metadata_failures = 0
-            # However often somebody asks, one request at a time and not many a second.
+            # One request at a time, and only a few a second, however often somebody asks.
             await asyncio.sleep(0.02)
 
     def _metadata_delay(self) -> float:
@@ -324,7 +323,7 @@ class Network:
 
 
 def parse_bootstrap(servers: str | list[str] | tuple[str, ...]) -> tuple[tuple[str, int], ...]:
-    """`"a:1,b:2"` or a list of the like as (host, port) pairs; IPv6 hosts in brackets. Raises ValueError."""
+    """The (host, port) pairs of `"a:1,b:2"` or of a list of such texts; IPv6 hosts in brackets. Raises ValueError."""
     entries = servers.split(",") if isinstance(servers, str) else [e for s in servers for e in s.split(",")]
     found = []
     for entry in (e.strip() for e in entries):

@@ -1,4 +1,4 @@
-"""Which broker to ask when any will do. A pure function; connections live in `network`."""
+"""Which broker to ask where any of them can answer: a pure function. `network` has the connections."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from actors.client.errors import IllegalStateError
 
 @dataclass(frozen=True, slots=True)
 class NodeLoad:
-    """One node as the choice sees it. `ready`: connected and able to take a request now."""
+    """What the choice needs to know of a node. `ready`: it is connected and can take a request now."""
 
     id: int
     ready: bool = False

@@ -1,4 +1,4 @@
-"""Which version of each request to speak with a broker."""
+"""Which version of a request to use with a broker."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from actors.wire.messages import ApiMessage
 
 Ranges = Mapping[int, tuple[int, int]]
 
-# The next versions name topics by id only; names are what our users and caches go by.
+# Later versions name topics by id only; programs, and the caches here, know them by name.
 _HIGHEST_WE_SPEAK: dict[int, int] = {
     ApiKey.PRODUCE: 12,
     ApiKey.FETCH: 12,
