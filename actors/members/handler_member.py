@@ -1,7 +1,7 @@
 """What a consumer actor does all day: poll, hand records to the user's handler, commit what it returned from.
 
 At least once: an offset is committed after the handler has returned, and before its partition is given up. Retries,
-dead letters and the report of progress are here; Ray and supervision are consumer.py's.
+dead letters and the report of progress are here; Ray and supervision are pool.py's.
 """
 
 from __future__ import annotations

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
+
 import pytest
 
 from actors import group_api
+from actors.broker import handlers
 from actors.broker.handlers.registry import APIS, Api, Runs
 from actors.settings import BrokerConfig
 from actors.wire.api_keys import ApiKey
@@ -12,10 +16,17 @@ from actors.wire.codec import ApiMessage
 
 
 def test_what_shards_serve_is_what_the_table_says() -> None:
-    assert {key for key, api in APIS.items() if api.runs is Runs.SHARD} == set(group_api.MODULES)
+    relayed = {key for key, api in APIS.items() if api.runs is Runs.SHARD}
+    assert relayed == set(group_api.MODULES), "MODULES of actors/group_api and the rows of the registry differ"
     assert {key: (api.first, api.last) for key, api in APIS.items() if api.runs is Runs.SHARD} == {
         key: module.VERSIONS for key, module in group_api.MODULES.items()
     }
+
+
+def test_every_handler_has_a_row() -> None:
+    found = [importlib.import_module(f"{handlers.__name__}.{m.name}") for m in pkgutil.iter_modules(handlers.__path__)]
+    unused = [module.__name__ for module in found if hasattr(module, "API") and module.API.api_key not in APIS]
+    assert not unused, "give these a row in actors/broker/handlers/registry.py"
 
 
 def first_field(request: type[ApiMessage], version: int) -> bytes:
@@ -51,4 +62,4 @@ def test_the_rights_are_those_of_kafkas_page() -> None:
         ApiKey.API_VERSIONS,
         ApiKey.DESCRIBE_CLUSTER,
         ApiKey.GET_TELEMETRY_SUBSCRIPTIONS,
-    }
+    }, "Kafka asks for no right for these three alone"

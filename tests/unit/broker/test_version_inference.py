@@ -27,4 +27,4 @@ def test_no_range_ends_beyond_that_releases() -> None:
     beyond = {
         key: last for key, (_, last) in ADVERTISED.items() if last > theirs.get(key, (0, telemetry.get(key, -1)))[1]
     }
-    assert beyond == BEYOND
+    assert beyond == BEYOND, f"VERSIONS of these end beyond Kafka {RELEASE[0]}.{RELEASE[1]}'s"

@@ -1,4 +1,4 @@
-"""README and docs hold what they say: links lead somewhere, Python compiles, commands and their options exist.
+"""README and docs hold what they say: links lead somewhere, Python compiles, commands, options and files exist.
 
 Whether examples do what is said of them needs a cluster; that is not tested here. Generated pages are
 test_docs_are_current.py's.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import tomllib
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -130,7 +131,43 @@ def _is_number(word: str) -> bool:
 @pages
 def test_commands_and_their_options_exist(page: Path) -> None:
     problems = {" ".join(words): wrong for words in commands(page) if (wrong := problem(words))}
-    assert not problems
+    assert not problems, f"{page.name} shows commands that do not exist"
+
+
+@pages
+def test_named_files_of_the_source_exist(page: Path) -> None:
+    """A path may be shortened to its end, as `broker/server.py`; `<name>` and `*` stand for anything."""
+    named = {word for word in re.findall(r"`([^`\s]+)`", _FENCE.sub("", page.read_text())) if _FILE.search(word)}
+    missing = sorted(word for word in named if not _is_there(word))
+    assert not missing, f"{page.name} names files that are not there"
+
+
+_FILE = re.compile(r"^(?:actors|spark_bridge|placement|tests|tools|docs|examples|benchmarks)/|\.py$")
+_OF_OTHERS = frozenset({"shipping.py", "archive.py", "setup_worker.py"})
+"""What a reader of README is asked to write, and a file of Ray's."""
+
+
+def _is_there(word: str) -> bool:
+    pattern = re.sub(r"<\w+>", "*", word.rstrip("/"))
+    return word in _OF_OTHERS or any(path.match(pattern) for path in _paths()) or bool(list(ROOT.glob(pattern)))
+
+
+@cache
+def _paths() -> list[Path]:
+    packages = ("actors", "spark_bridge", "placement", "tests", "tools", "examples", "benchmarks")
+    return [path for package in packages for path in (ROOT / package).rglob("*.py")]
+
+
+def test_the_rooms_are_the_linters_floors() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    layers = next(contract for contract in contracts if contract["id"] == "house")["layers"]
+    floors = {room: len(layers) - 1 - at for at, layer in enumerate(layers) for room in layer.split(" | ")}
+    figure = (ROOT / "docs" / "architecture.md").read_text().partition("## Rooms")[2].partition("Imports run")[0]
+    shown = {
+        path.removesuffix(".py").strip("/").replace("/", "."): int(floor)
+        for path, floor in re.findall(r"^(\S+) .* (\d+)$", figure, re.MULTILINE)
+    }
+    assert shown == floors, "the figure of docs/architecture.md and the contract `house` of pyproject.toml differ"
 
 
 @pytest.mark.parametrize(
@@ -150,7 +187,8 @@ def test_the_readme_shows_commands_and_python() -> None:
 def test_named_settings_exist(page: Path) -> None:
     given = [word for words in commands(page) for option, word in pairwise(words) if option == "--config"]
     names = {word.partition("=")[0] for word in given} - {"KEY"}
-    assert names <= SETTINGS.keys() | TOPIC_SETTINGS.keys()
+    unknown = names - SETTINGS.keys() - TOPIC_SETTINGS.keys()
+    assert not unknown, f"{page.name} shows settings that are in no table of actors/settings"
 
 
 def test_settings_said_to_have_no_effect_are_those_that_nothing_reads() -> None:
@@ -159,9 +197,9 @@ def test_settings_said_to_have_no_effect_are_those_that_nothing_reads() -> None:
     known = {key for name in names for key in _matching(name)}
     assert len(known) >= len(names) > 3
     read = {key: where for key in known if (where := _readers(key))}
-    assert not read
+    assert not read, "these have an effect now: take them from the list in docs/not-yet.md"
     not_listed = {key for key in [*SETTINGS, *TOPIC_SETTINGS] if key not in known and not _readers(key)}
-    assert not not_listed, "nothing reads these, and docs/not-yet.md does not say so"
+    assert not not_listed, "nothing reads these: read them where they have an effect, or list them in docs/not-yet.md"
 
 
 def _matching(name: str) -> list[str]:

@@ -36,7 +36,7 @@ def test_type_checkers_see_the_names_that_programs_get() -> None:
         if isinstance(node, (ast.Import, ast.ImportFrom))
         for alias in node.names
     }
-    assert seen == set(coterie.__all__)
+    assert seen == set(coterie.__all__), "coterie.py imports for type checkers what __all__ does not name, or lacks it"
 
 
 def test_every_error_of_ours_is_a_coterie_error() -> None:
@@ -54,4 +54,4 @@ def test_every_error_of_ours_is_a_coterie_error() -> None:
                 and value.__module__ == found.name
                 and not issubclass(value, CoterieError)
             ]
-    assert strangers == []
+    assert strangers == [], "derive these from CoterieError"

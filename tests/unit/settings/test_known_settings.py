@@ -30,6 +30,7 @@ from actors.settings import (
     topic_config_value,
     topic_configs,
 )
+from actors.settings.known import _kafka_keys
 from actors.wire.messages import CreateTopicsRequest, DescribeConfigsRequest, IncrementalAlterConfigsRequest
 from tests.support.handler_helpers import Broker
 
@@ -86,6 +87,20 @@ def test_a_key_without_effect_has_kafkas_type_and_default(name: str, expected: t
     assert (setting.type.name, setting.format(setting.default)) == expected
     value = broker_config_value(name, BrokerConfig.from_mapping({}))
     assert (value.value, value.type_code, value.source) == (expected[1], setting.type, Source.DEFAULT_CONFIG)
+
+
+ANOTHER_TYPE = {
+    "advertised.listeners": SettingType.LIST,  # Kafka splits them itself
+    "listeners": SettingType.LIST,
+    "leader.imbalance.check.interval.seconds": SettingType.INT,
+    "offsets.topic.replication.factor": SettingType.INT,
+}
+
+
+def test_a_setting_with_effect_has_kafkas_type() -> None:
+    theirs = {name: SettingType[key["type"]] for name, key in _kafka_keys()["broker"].items()} | ANOTHER_TYPE
+    differing = {name for name, setting in SETTINGS.items() if setting.type is not theirs.get(name, setting.type)}
+    assert not differing, "actors/settings/kafka_keys.json has the types of Kafka's keys"
 
 
 def test_all_of_kafkas_keys_are_known() -> None:
