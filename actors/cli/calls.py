@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -27,7 +27,7 @@ def connect(bootstrap_server: str, timeout_ms: int) -> Iterator[Admin]:
     from actors.client import Admin
 
     check_reachable(bootstrap_server)
-    settings = {"default_api_timeout_ms": timeout_ms, "request_timeout_ms": timeout_ms}
+    settings: dict[str, Any] = {"default_api_timeout_ms": timeout_ms, "request_timeout_ms": timeout_ms}
     with closing(Admin(bootstrap_servers=bootstrap_server, client_id="coterie-cli", **settings)) as admin:
         yield admin
 

@@ -12,8 +12,7 @@ from actors.client import Admin, Consumer, Producer, TopicPartition
 from actors.client.consumer import ranges as ranges_module
 from actors.client.consumer.ranges import OffsetRange, RangeReader
 from actors.client.errors import KafkaTimeoutError
-from actors.client.net.network import now_ms
-from actors.client.producer import producer as producer_module
+from actors.runtime.environment import REAL, Clock, Environment
 from actors.wire import messages as m
 from tests.support.client_broker import ScriptedBroker, broker
 
@@ -173,21 +172,23 @@ def test_who_gives_up_takes_a_topic_from_nobody_else(kafka: ScriptedBroker) -> N
         patient = threading.Thread(target=lambda: found.append(writer.partitions_for("late")))
         patient.start()
         with pytest.raises(KafkaTimeoutError):
-            writer._topic("late", now_ms() + 100)
+            writer._topic("late", REAL.clock.monotonic_ms() + 100)
         kafka.topic("late")
         patient.join(60)
         assert found == [{0}]
 
 
 def test_a_topic_without_a_send_for_long_is_let_go_unless_something_is_queued(
-    kafka: ScriptedBroker, monkeypatch: pytest.MonkeyPatch
+    kafka: ScriptedBroker,
 ) -> None:
-    with producer(kafka, metadata_max_idle_ms=5_000) as writer:
+    ahead_ms = 0
+    environment = Environment(Clock(monotonic_ms=lambda: REAL.clock.monotonic_ms() + ahead_ms))
+    with producer(kafka, metadata_max_idle_ms=5_000, environment=environment) as writer:
         writer.send("t", b"v").get(60)
         answer = threading.Event()
         kafka.script(m.ProduceRequest, lambda _: answer.wait(60) and None)
         queued = writer.send("u", b"v")
-        monkeypatch.setattr(producer_module, "now_ms", lambda: now_ms() + 5_000)
+        ahead_ms = 5_000
         assert writer._wanted_topics() == {"u"}
         answer.set()
         queued.get(60)

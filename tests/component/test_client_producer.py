@@ -23,11 +23,11 @@ from actors.client.errors import (
     OutOfOrderSequenceNumberError,
     SerializationError,
 )
-from actors.client.net.network import now_ms
 from actors.client.producer.accumulator import Batch, Identity, Lane
 from actors.client.producer.sender import Sender
 from actors.client.records import Node
 from actors.log.batch import iter_batches, read_records
+from actors.runtime.environment import REAL
 from actors.wire import messages as m
 from placement.hashing import partition_for_key
 from tests.support.client_broker import DROP, SILENCE, ScriptedBroker, broker
@@ -326,6 +326,8 @@ class Line:
     """A network of scripted connections, and what arrived over them: (node, first sequence) in order."""
 
     def __init__(self, connect: Callable[[int], Any]) -> None:
+        self.now_ms = REAL.clock.monotonic_ms
+        self.jitter = lambda: 1.0
         self.loop = asyncio.get_running_loop()
         self.cluster = self
         self.home = Node(0, "h", 1)
@@ -383,7 +385,7 @@ def put(into: Sender, count: int) -> None:
         identity = Identity(7, 0, acknowledged=True) if into.config["enable_idempotence"] else None
         lane = into.lanes.setdefault(T0, Lane(T0, identity=identity))
         for _ in range(count):
-            batch = Batch(T0, 0, now_ms())
+            batch = Batch(T0, 0, REAL.clock.monotonic_ms())
             batch.append(None, b"v", [], 1)
             lane.waiting.append(batch)
 

@@ -22,7 +22,7 @@ from actors.client.group.effects import Apply, CommitBeforeJoin, CommitOutcome, 
 from actors.client.group.membership import Membership, MembershipConfig
 from actors.client.group.standing import MemberState
 from actors.client.net.changes import Changes
-from actors.client.net.network import Network, NetworkSettings, jitter, now_ms
+from actors.client.net.network import Network, NetworkSettings
 from actors.client.records import Node, OffsetAndMetadata, TopicPartition
 from actors.log.batch import build_batch, read_records
 from actors.wire.messages import (
@@ -33,6 +33,7 @@ from actors.wire.messages import (
 )
 from tests.sim.cluster import Cluster
 from tests.sim.engine import MS, Machine, Process
+from tests.sim.environment import environment_of
 from tests.sim.history import History
 
 TOPIC = "t"
@@ -89,7 +90,8 @@ class Client:
             metadata_max_age_ms=20_000,
             retry_backoff_max_ms=400,
         )
-        self.network = Network(settings, wanted=lambda: frozenset({TOPIC}), loop=process.loop)
+        environment = environment_of(process)
+        self.network = Network(settings, lambda: frozenset({TOPIC}), loop=process.loop, environment=environment)
         self.prepare()
         process.run(self.network._keep_metadata())
         await self.live()
@@ -135,8 +137,8 @@ class Member(Client):
             retry_backoff_max_ms=400,
         )
         self.positions = {}
-        self.member = Watched(config, jitter)
-        self.driver = Driver(self.member, self.network, Changes())
+        self.member = Watched(config, self.network.jitter)
+        self.driver = Driver(self.member, self.network, Changes(self.network.now_ms))
         self.network.on_metadata = self.driver.on_metadata
         if not isinstance(self, Observer):
             self.member.subscribe({TOPIC})
@@ -144,7 +146,7 @@ class Member(Client):
 
     async def live(self) -> None:
         while True:
-            self.member.poll(now_ms())
+            self.member.poll(self.network.now_ms())
             if not await self._take_part():
                 await self.pause(100, 500)
                 self.sim.after(300 * MS, self.start)  # as a user would who was told that this consumer is done for
@@ -157,7 +159,7 @@ class Member(Client):
 
     async def leave(self, back_us: int) -> None:
         """Close as a user does, and come back after a while."""
-        self.member.unsubscribe(now_ms(), "closed")
+        self.member.unsubscribe(self.network.now_ms(), "closed")
         self.driver.pump()
         await self.pause(10, 500)
         assert self.process is not None
@@ -170,7 +172,7 @@ class Member(Client):
         """What the product's poll does; False when the user is told to give up."""
         while True:
             before = self.member.generation
-            action = self.member.next_action(now_ms())
+            action = self.member.next_action(self.network.now_ms())
             self.driver.pump()
             if action is None:
                 return True
@@ -186,7 +188,7 @@ class Member(Client):
                 outcome = await self._last_commit()
             elif isinstance(action, Apply):
                 self._apply(action.partitions)
-            self.member.action_done(action, now_ms(), None, outcome)
+            self.member.action_done(action, self.network.now_ms(), None, outcome)
             if self.member.generation != before:
                 self.past.append((before.id, before.member_id))
 

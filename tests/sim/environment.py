@@ -5,14 +5,12 @@ Only names that modules import are exchanged, and all are put back: the product 
 
 from __future__ import annotations
 
-import random
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import actors.broker.connection
-import actors.client.net.network
 import actors.links.connection
 import actors.log.checkpoint
 import actors.log.compaction
@@ -80,20 +78,6 @@ class Ids:
         return _sim().random.randbytes(size)
 
 
-class Chance:
-    """Does for `random`."""
-
-    @staticmethod
-    def uniform(low: float, high: float) -> float:
-        return _sim().random.uniform(low, high)
-
-    @staticmethod
-    def randrange(stop: int) -> int:
-        return _sim().random.randrange(stop)
-
-    Random = random.Random
-
-
 class BootId:
     """Does for the file that names the machine's boot."""
 
@@ -147,9 +131,7 @@ def environment_of(process: Process) -> Environment:
 
 _CLOCK, _IDS = Clock(), Ids()
 _EXCHANGED: list[tuple[Any, str, Any]] = [
-    *((module, "time", _CLOCK) for module in (actors.client.net.network,)),
     (actors.log.data_dir, "uuid", _IDS),
-    (actors.client.net.network, "random", Chance()),
     (actors.log.data_dir, "_BOOT_ID", BootId()),
     (actors.log.partition_log, "FileWriter", disks.SimFileWriter),
     (actors.log.flush, "fsync_file", disks.fsync_file),

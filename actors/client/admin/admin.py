@@ -29,6 +29,7 @@ from actors.client.config import ADMIN_SETTINGS, resolve
 from actors.client.consumer.positions import EARLIEST, LATEST
 from actors.client.errors import KafkaError
 from actors.client.records import Node, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from actors.runtime.environment import REAL, Environment
 
 Outcome = TypeVar("Outcome")
 K = TypeVar("K")
@@ -38,12 +39,13 @@ class Admin:
     """`Admin(bootstrap_servers="localhost:9092")`; thread-safe, and a context manager.
 
     Retriable errors are retried until `timeout_ms` (None: default_api_timeout_ms). A method on several things raises
-    the first error; with `raise_errors=False` it returns, for each of them, its error or None.
+    the first error; with `raise_errors=False` it returns, for each of them, its error or None. Time and
+    chance are those of `environment`.
     """
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, *, environment: Environment = REAL, **settings: Any) -> None:
         self.config = resolve(ADMIN_SETTINGS, settings)
-        self._brokers = Brokers(self.config)
+        self._brokers = Brokers(self.config, environment)
         self._topics = Topics(self._brokers)
         self._records = Records(self._brokers)
         self._configs = Configs(self._brokers)

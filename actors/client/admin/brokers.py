@@ -1,6 +1,6 @@
 """How an `Admin` asks brokers: which of them, in how many requests, and when again.
 
-A deadline is a monotonic time in milliseconds (`net.network.now_ms`).
+A deadline is a monotonic time in milliseconds (`Network.now_ms`).
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from actors.client.error_codes import error_for
 from actors.client.errors import ClosedError, KafkaError, KafkaTimeoutError, NoBrokersAvailable, UnsupportedVersionError
 from actors.client.net.backoff import Backoff
 from actors.client.net.metadata import ClusterMetadata, metadata_request
-from actors.client.net.network import Network, jitter, now_ms
+from actors.client.net.network import Network
 from actors.client.records import Node
+from actors.runtime.environment import Environment
 from actors.wire.errors import ErrorCode as Code
 from actors.wire.messages import FindCoordinatorRequest
 
@@ -30,10 +31,11 @@ Answers = Mapping[str, Any]
 class Brokers:
     """The connections of an `Admin`. Retriable errors are retried until the deadline of the call."""
 
-    def __init__(self, config: Mapping[str, Any]) -> None:
+    def __init__(self, config: Mapping[str, Any], environment: Environment) -> None:
         # Asking about a topic must not create it.
-        self.network = Network(replace(network_settings(config), allow_auto_create_topics=False))
-        self.backoff = Backoff(config["retry_backoff_ms"], config["retry_backoff_max_ms"], jitter)
+        settings = replace(network_settings(config), allow_auto_create_topics=False)
+        self.network = Network(settings, environment=environment)
+        self.backoff = Backoff(config["retry_backoff_ms"], config["retry_backoff_max_ms"], self.network.jitter)
         self._timeout_ms: int = config["default_api_timeout_ms"]
         self._closed = False
         self.network.start()
@@ -52,7 +54,7 @@ class Brokers:
         async def limited() -> T:
             # Longer than the work's own deadline, because its error says what it was waiting for.
             async with asyncio.timeout((limit + 500) / 1000):
-                return await work(now_ms() + limit)
+                return await work(self.network.now_ms() + limit)
 
         try:
             return self.network.run(limited()).result()
@@ -70,7 +72,7 @@ class Brokers:
             except KafkaError as error:
                 failures += 1
                 delay = self.backoff.delay_ms(failures)
-                if not error.retriable or now_ms() + delay >= deadline:
+                if not error.retriable or self.network.now_ms() + delay >= deadline:
                     raise
                 await asyncio.sleep(delay / 1000)
 
@@ -93,7 +95,7 @@ class Brokers:
         """The answer of the controller, or of any broker where the controller is not a broker."""
         cluster = await self.metadata((), deadline)
         node = cluster.brokers.get(cluster.controller_id)
-        timeout = max(1, deadline - now_ms())
+        timeout = max(1, deadline - self.network.now_ms())
         return await self.network.ask(node, make(timeout), timeout_ms=timeout)
 
     async def by_name(
@@ -116,7 +118,7 @@ class Brokers:
             failures += 1
             delay = self.backoff.delay_ms(failures)
             again = [name for name in open_names if (e := answers.get(name)) is not None and e.retriable]
-            if not again or now_ms() + delay >= deadline:
+            if not again or self.network.now_ms() + delay >= deadline:
                 break
             open_names = again
             await asyncio.sleep(delay / 1000)
@@ -162,7 +164,7 @@ class Brokers:
             failures += 1
             delay = self.backoff.delay_ms(failures)
             left = [g for g in left if isinstance(e := results.get(g), KafkaError) and e.retriable]
-            if not left or now_ms() + delay >= deadline:
+            if not left or self.network.now_ms() + delay >= deadline:
                 break
             await asyncio.sleep(delay / 1000)
         return results

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping
 from actors.client.admin.brokers import Brokers, outcome
 from actors.client.errors import KafkaError, LeaderNotAvailableError
 from actors.client.net.leaders import by_leader, by_topic, list_offsets
-from actors.client.net.network import now_ms
 from actors.client.records import Node, OffsetAndTimestamp, TopicPartition
 from actors.wire.messages import DeleteRecordsRequest
 
@@ -29,7 +28,7 @@ class Records:
         network = self._brokers.network
         with network.holding(tp.topic for tp in times):
             await self._know(times, deadline)
-            left = max(1, deadline - now_ms())
+            left = max(1, deadline - self._brokers.network.now_ms())
             return await list_offsets(network, times, isolation=isolation_level, timeout_ms=left)
 
     async def _know(self, partitions: Iterable[TopicPartition], deadline: int) -> None:
@@ -49,7 +48,7 @@ class Records:
             left = {tp: at for tp, at in left.items() if isinstance(e := results[tp], KafkaError) and e.retriable}
             failures += 1
             delay = self._brokers.backoff.delay_ms(failures)
-            if now_ms() + delay >= deadline:
+            if self._brokers.network.now_ms() + delay >= deadline:
                 break
             await asyncio.sleep(delay / 1000 if left else 0)
         return results
@@ -62,7 +61,7 @@ class Records:
             return {tp: LeaderNotAvailableError(f"{tp.topic}-{tp.partition} has no leader") for tp in before}
         topic = DeleteRecordsRequest.DeleteRecordsTopic
         topics = [topic(name=name, partitions=parts) for name, parts in by_topic(before, partition).items()]
-        timeout = max(1, deadline - now_ms())
+        timeout = max(1, deadline - self._brokers.network.now_ms())
         try:
             response = await self._brokers.network.ask(node, DeleteRecordsRequest(topics=topics, timeout_ms=timeout))
         except KafkaError as failure:

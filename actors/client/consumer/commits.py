@@ -17,7 +17,7 @@ from actors.client.consumer.user_thread import UserThread
 from actors.client.errors import FencedInstanceIdError, KafkaError, WakeupError
 from actors.client.group.driver import Driver
 from actors.client.net.changes import Changes
-from actors.client.net.network import Network, now_ms
+from actors.client.net.network import Network
 from actors.client.records import OffsetAndMetadata, TopicPartition
 
 log = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ class Commits:
         self._ended: deque[Callable[[], None]] = deque()
         self._open: set[Running] = set()
         self._fenced: KafkaError | None = None
-        self._due_ms = now_ms() + config["auto_commit_interval_ms"]
+        self._due_ms = self._network.now_ms() + config["auto_commit_interval_ms"]
         self._automatic: Running | None = None
 
     def start(self, offsets: Offsets, *, retry: bool, timeout_ms: int) -> Running:
@@ -78,7 +78,7 @@ class Commits:
         self.run_callbacks()
         future = self.start(offsets, retry=True, timeout_ms=timeout_ms)
         late = f"the commit was not answered within {timeout_ms} ms; it may have happened"
-        self._thread.result(future, now_ms() + timeout_ms, late)
+        self._thread.result(future, self._network.now_ms() + timeout_ms, late)
         self.run_callbacks()
 
     # --- without waiting ------------------------------------------------------------------------------------------
@@ -121,7 +121,7 @@ class Commits:
 
     def start_interval(self) -> None:
         """Count auto_commit_interval_ms from now on."""
-        self._due_ms = now_ms() + self._config["auto_commit_interval_ms"]
+        self._due_ms = self._network.now_ms() + self._config["auto_commit_interval_ms"]
 
     @property
     def next_ms(self) -> int | None:
@@ -141,8 +141,8 @@ class Commits:
                 if isinstance(error, FencedInstanceIdError):
                     raise error
                 if isinstance(error, KafkaError) and error.retriable:
-                    self._due_ms = now_ms() + self._config["retry_backoff_ms"]
-        if not self._config["enable_auto_commit"] or now_ms() < self._due_ms:
+                    self._due_ms = self._network.now_ms() + self._config["retry_backoff_ms"]
+        if not self._config["enable_auto_commit"] or self._network.now_ms() < self._due_ms:
             return
         self.start_interval()
         offsets = self._positions.consumed()
@@ -154,7 +154,7 @@ class Commits:
     def commit_last(self, deadline_ms: int) -> None:
         """Before the consumer closes: a failure is logged, and only a wake-up or a fencing is raised."""
         try:
-            self.commit(self._positions.consumed(), max(0, deadline_ms - now_ms()))
+            self.commit(self._positions.consumed(), max(0, deadline_ms - self._network.now_ms()))
         except KafkaError as error:
             if isinstance(error, WakeupError | FencedInstanceIdError):
                 raise

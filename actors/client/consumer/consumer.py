@@ -38,7 +38,7 @@ from actors.client.errors import IllegalStateError, InvalidGroupIdError
 from actors.client.group.driver import Driver
 from actors.client.group.membership import Membership
 from actors.client.net.changes import Changes
-from actors.client.net.network import Network, jitter, now_ms
+from actors.client.net.network import Network
 from actors.client.records import (
     ConsumerGroupMetadata,
     ConsumerRecord,
@@ -46,6 +46,7 @@ from actors.client.records import (
     OffsetAndTimestamp,
     TopicPartition,
 )
+from actors.runtime.environment import REAL, Environment
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -58,27 +59,27 @@ class Consumer:
     """`Consumer("orders", group_id="billing", bootstrap_servers="localhost:9092")`.
 
     For the settings see `config.CONSUMER_SETTINGS`; an unknown one is an error. Not for several threads at once,
-    except `wakeup`. Usable as a context manager and as an endless iterator of records.
+    except `wakeup`. Usable as a context manager and as an endless iterator of records. `environment` is its clock.
 
     Its methods are many because they are those of Kafka's consumer, its fields because they are its parts.
     """
 
-    def __init__(self, *topics: str, **settings: Any) -> None:
+    def __init__(self, *topics: str, environment: Environment = REAL, **settings: Any) -> None:
         self.config = config = consumer_config(settings)
-        self._changes = changes = Changes()
         self._positions = Positions()
-        self._member = Membership(membership_config(config), jitter)
-        self._network = Network(network_settings(config), wanted=self._wanted_topics)
-        self._driver = Driver(self._member, self._network, changes)
+        self._network = network = Network(network_settings(config), self._wanted_topics, environment=environment)
+        self._changes = changes = Changes(network.now_ms)
+        self._member = Membership(membership_config(config), network.jitter)
+        self._driver = Driver(self._member, network, changes)
         self._thread = UserThread(changes)
         self._fetcher = Fetcher(
-            self._network,
+            network,
             self._positions,
             FetchSettings.of(config),
             changes,
             committed=self._load_committed,
             tell=self._driver.tell,
-            may_fetch=lambda: self._member.may_deliver(now_ms()),
+            may_fetch=lambda: self._member.may_deliver(network.now_ms()),
         )
         self._drain = Drain(
             self._positions,
@@ -233,11 +234,11 @@ class Consumer:
         Nothing is given up before that. A program that takes long over what a poll returned may look between two
         records, `seek` back to the first it has not handled, and poll.
         """
-        return self._member.awaits_poll(now_ms())
+        return self._member.awaits_poll(self._network.now_ms())
 
     def session_lapsed(self) -> bool:
         """Whether no heartbeat has been answered for session_timeout_ms: what poll returned may have other owners."""
-        return not self._member.may_deliver(now_ms())
+        return not self._member.may_deliver(self._network.now_ms())
 
     def wakeup(self) -> None:
         """From another thread: the poll that runs now, or the next one, raises WakeupError."""
@@ -417,7 +418,7 @@ class Consumer:
         """
         if self._thread.closed:
             return
-        deadline = now_ms() + (_CLOSE_MS if timeout_ms is None else timeout_ms)
+        deadline = self._network.now_ms() + (_CLOSE_MS if timeout_ms is None else timeout_ms)
         errors: list[BaseException] = []
         with self._thread.using():
             self._thread.forget_wakeup()
@@ -446,6 +447,5 @@ class Consumer:
 
     def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
         if kind is not None:
-            # What iteration gave last may be what failed: it does not count as consumed.
-            self._iteration.disown()
+            self._iteration.disown()  # what it gave last may be what failed: that does not count as consumed
         self.close()

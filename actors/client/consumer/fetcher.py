@@ -16,7 +16,7 @@ from actors.client.consumer.positions import RESET_TO, Chunk, PartitionState, Po
 from actors.client.errors import KafkaError, UnsupportedVersionError
 from actors.client.net.changes import Changes
 from actors.client.net.leaders import by_topic, list_offsets
-from actors.client.net.network import Network, now_ms
+from actors.client.net.network import Network
 from actors.client.records import Node, OffsetAndMetadata, TopicPartition
 from actors.log.batch import iter_batches
 from actors.log.errors import CorruptBatchError
@@ -113,7 +113,7 @@ class Fetcher:
     def step(self) -> None:
         self._scheduled = False
         loop = self._network.loop
-        now = now_ms()
+        now = self._network.now_ms()
         with self._lock:
             states = list(self._positions.states.values())
             self._load_positions(states, loop, now)
@@ -225,7 +225,7 @@ class Fetcher:
 
     def _position_failed(self, states: list[PartitionState], error: KafkaError) -> None:
         log.debug("positions: %s", error)
-        until = now_ms() + self._settings.retry_ms
+        until = self._network.now_ms() + self._settings.retry_ms
         with self._lock:
             for state in states:
                 if state.position is None:
@@ -297,7 +297,7 @@ class Fetcher:
                 if state.token == token:
                     state.busy = False
                     if tp in retry:
-                        state.retry_ms = now_ms() + self._settings.retry_ms
+                        state.retry_ms = self._network.now_ms() + self._settings.retry_ms
         if retry:
             self._network.refresh()
             self._later(self._settings.retry_ms)
@@ -356,7 +356,7 @@ class Fetcher:
             self.step()
 
     def _fetch_failed(self, asked: dict[TopicPartition, tuple[PartitionState, int, int]]) -> None:
-        until = now_ms() + self._settings.retry_ms
+        until = self._network.now_ms() + self._settings.retry_ms
         with self._lock:
             for state, _, _ in asked.values():
                 state.retry_ms = until
@@ -372,11 +372,11 @@ class Fetcher:
             state.log_start_offset = data.log_start_offset
             if data.preferred_read_replica >= 0:
                 age = self._network.settings.metadata_max_age_ms
-                state.preferred = (data.preferred_read_replica, now_ms() + age)
+                state.preferred = (data.preferred_read_replica, self._network.now_ms() + age)
             if data.records:
                 self._take_records(state, data)
         elif code in _MOVED:
-            state.retry_ms = now_ms() + self._settings.retry_ms
+            state.retry_ms = self._network.now_ms() + self._settings.retry_ms
             state.preferred = (-1, 0)
             self._network.refresh()
             self._later(self._settings.retry_ms)

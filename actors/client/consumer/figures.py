@@ -7,14 +7,13 @@ from typing import Any
 from actors.client.consumer.positions import Positions
 from actors.client.group.membership import Membership
 from actors.client.net.changes import Changes
-from actors.client.net.network import now_ms
 
 
 def figures(member: Membership, positions: Positions, changes: Changes) -> dict[str, Any]:
     """Counters of a consumer's life, times in ms, and where it stands in its group."""
     stats = member.stats
     with changes.lock:  # the loop's thread records
-        times = stats.times.describe(now_ms())
+        times = stats.times.describe(changes.now_ms())
     states = list(positions.states.values())
     lags = [s.high_watermark - s.position for s in states if s.position is not None and s.high_watermark >= 0]
     return {

@@ -11,7 +11,7 @@ from actors.client.errors import KafkaError, KafkaTimeoutError
 from actors.client.net.changes import Changes
 from actors.client.net.leaders import list_offsets
 from actors.client.net.metadata import ClusterMetadata, TopicInfo, metadata_request
-from actors.client.net.network import Network, now_ms
+from actors.client.net.network import Network
 from actors.client.records import OffsetAndTimestamp, TopicPartition
 
 T = TypeVar("T")
@@ -32,7 +32,9 @@ class Lookups:
         """What a coroutine gives on the loop. Raises WakeupError, KafkaTimeoutError and what the work raises."""
         future = self._network.run(work)
         future.add_done_callback(lambda _: self._changes.tell())
-        return self._thread.result(future, now_ms() + timeout_ms + _GRACE_MS, f"not finished within {timeout_ms} ms")
+        return self._thread.result(
+            future, self._network.now_ms() + timeout_ms + _GRACE_MS, f"not finished within {timeout_ms} ms"
+        )
 
     def offsets(
         self, wanted: dict[TopicPartition, int], timeout_ms: int, isolation_level: int | None = None

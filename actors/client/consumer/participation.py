@@ -21,7 +21,6 @@ from actors.client.group.driver import Driver
 from actors.client.group.effects import Action, Apply, CommitBeforeJoin, CommitOutcome, Event, Fail, RunListener
 from actors.client.group.membership import Membership
 from actors.client.net.changes import Changes
-from actors.client.net.network import now_ms
 from actors.client.records import TopicPartition
 
 log = logging.getLogger(__name__)
@@ -71,13 +70,13 @@ class Participation:
         with self._changes.lock:
             due = self._member.user_deadline()
         again = self._last_commit_after_ms
-        return min((t for t in (due, again if again > now_ms() else None) if t is not None), default=None)
+        return min((t for t in (due, again if again > self._changes.now_ms() else None) if t is not None), default=None)
 
     def take_part(self, deadline_ms: int) -> None:
         """Do all that the group waits for and that can be done by then. Raises what the group or the listener say."""
         while True:
             with self._changes.lock:
-                action = self._member.next_action(now_ms())
+                action = self._member.next_action(self._changes.now_ms())
                 self._driver.pump()
             if action is None:
                 return
@@ -97,7 +96,7 @@ class Participation:
         elif isinstance(action, RunListener):
             error = self._run_listener(action)
         with self._changes.lock:
-            self._member.action_done(action, now_ms(), error, outcome)
+            self._member.action_done(action, self._changes.now_ms(), error, outcome)
         if isinstance(error, WakeupError) and isinstance(action, RunListener) and action.event is Event.ASSIGNED:
             raise error
         return outcome is not CommitOutcome.LATER
@@ -123,7 +122,7 @@ class Participation:
     def _commit_before_join(self, action: CommitBeforeJoin, deadline_ms: int) -> CommitOutcome:
         if action.stop_all:
             self._positions.stop_all()
-        if now_ms() < self._last_commit_after_ms:
+        if self._changes.now_ms() < self._last_commit_after_ms:
             return CommitOutcome.LATER
         if self._last_commit is None:
             limit = self._config["default_api_timeout_ms"]
@@ -142,7 +141,7 @@ class Participation:
         retriable = isinstance(failure, KafkaError) and failure.retriable
         if not retriable:
             return CommitOutcome.FAILED
-        self._last_commit_after_ms = now_ms() + self._config["retry_backoff_ms"]
+        self._last_commit_after_ms = self._changes.now_ms() + self._config["retry_backoff_ms"]
         return CommitOutcome.LATER
 
     # --- leaving --------------------------------------------------------------------------------------------------
@@ -156,7 +155,7 @@ class Participation:
             if isinstance(action, RunListener):
                 failure = self._run_listener(action)
         with self._changes.lock:
-            self._member.unsubscribe(now_ms(), reason)
+            self._member.unsubscribe(self._changes.now_ms(), reason)
             self._positions.assign(())
             self._driver.pump()
         self._last_commit = None
@@ -165,10 +164,10 @@ class Participation:
 
     def await_goodbye(self, deadline_ms: int) -> None:
         """Wait until LeaveGroup and open commits are answered, or time is up."""
-        while now_ms() < deadline_ms:
+        while self._changes.now_ms() < deadline_ms:
             seen = self._changes.count
             with self._changes.lock:
                 leaving = any(p.node is not None for p in self._member.pending().values())
             if not leaving and not self._commits.under_way:
                 return
-            self._changes.wait(seen, min(deadline_ms, now_ms() + _LOOK_AGAIN_MS))
+            self._changes.wait(seen, min(deadline_ms, self._changes.now_ms() + _LOOK_AGAIN_MS))

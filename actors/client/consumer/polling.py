@@ -14,7 +14,6 @@ from actors.client.consumer.user_thread import UserThread
 from actors.client.errors import IllegalStateError, KafkaTimeoutError
 from actors.client.group.membership import Membership
 from actors.client.net.changes import Changes
-from actors.client.net.network import now_ms
 
 T = TypeVar("T")
 
@@ -46,7 +45,7 @@ class Polling:
         """The first `take()` that gives something; None after `timeout_ms`. Raises what `Consumer.poll` says."""
         if self._participation.idle:
             raise IllegalStateError("subscribe to topics or assign partitions before polling")
-        deadline_ms = now_ms() + timeout_ms
+        deadline_ms = self._changes.now_ms() + timeout_ms
         while True:
             seen = self._changes.count
             self._thread.raise_if_woken()
@@ -66,19 +65,19 @@ class Polling:
                     return taken
                 if taken:
                     self._drain.undo()
-            if now_ms() >= deadline_ms:
+            if self._changes.now_ms() >= deadline_ms:
                 return None
             self._changes.wait(seen, min(deadline_ms, self._next_turn()))
 
     def position(self, state: PartitionState, timeout_ms: int) -> int:
         """A partition's position, as soon as it is known. Raises KafkaTimeoutError, and what stands in the way."""
-        deadline_ms = now_ms() + timeout_ms
+        deadline_ms = self._changes.now_ms() + timeout_ms
         self._fetcher.soon()
         while state.position is None:
             seen = self._changes.count
             self._fetcher.raise_error()
             self._drain.meet_error(state)
-            if now_ms() >= deadline_ms:
+            if self._changes.now_ms() >= deadline_ms:
                 raise KafkaTimeoutError(f"the position of {state.tp} is not known yet")
             self._changes.wait(seen, deadline_ms)
         return state.position
@@ -86,17 +85,17 @@ class Polling:
     def may_deliver(self) -> bool:
         """Whether records may be handed out: the session lasts, or there is no group."""
         with self._changes.lock:
-            return self._member.may_deliver(now_ms())
+            return self._member.may_deliver(self._changes.now_ms())
 
     def _next_turn(self) -> int:
         """When there may be something to do although nothing arrived."""
         times = (self._participation.next_ms, self._commits.next_ms)
-        return max(now_ms() + 1, min((t for t in times if t is not None), default=FOREVER_MS))
+        return max(self._changes.now_ms() + 1, min((t for t in times if t is not None), default=FOREVER_MS))
 
     def turn(self, deadline_ms: int) -> None:
         """What comes before records: commits that have ended, the group, the automatic commit."""
         self._commits.run_callbacks()
         with self._changes.lock:
-            self._member.poll(now_ms())
+            self._member.poll(self._changes.now_ms())
         self._participation.take_part(deadline_ms)
         self._commits.commit_if_due()

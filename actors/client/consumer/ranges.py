@@ -34,10 +34,11 @@ from actors.client.errors import (
 )
 from actors.client.net.backoff import Backoff
 from actors.client.net.leaders import list_offsets
-from actors.client.net.network import Network, jitter, now_ms
+from actors.client.net.network import Network
 from actors.client.records import TopicPartition
 from actors.log.batch import iter_batches
 from actors.log.errors import CorruptBatchError
+from actors.runtime.environment import REAL, Environment
 from actors.wire.errors import ErrorCode as Code
 from actors.wire.messages import FetchRequest, FetchResponse
 
@@ -102,7 +103,8 @@ class RangeReader:
 
     With `fail_on_data_loss` a range that is not wholly in the log raises DataLossError; without, it is logged and
     what is there is read. `poll_timeout_ms` is how long one fetch may fail or bring nothing. `settings` are those of
-    a Consumer without a group (isolation_level, check_crcs, max_partition_fetch_bytes, request_timeout_ms, …).
+    a Consumer without a group (isolation_level, check_crcs, max_partition_fetch_bytes, request_timeout_ms, …). Time
+    and chance are those of `environment`.
     """
 
     def __init__(
@@ -112,6 +114,7 @@ class RangeReader:
         headers: bool = False,
         fail_on_data_loss: bool = True,
         poll_timeout_ms: int = 120_000,
+        environment: Environment = REAL,
         **settings: Any,
     ) -> None:
         if grouped := [name for name in _ONLY_FOR_GROUPS if name in settings]:
@@ -127,9 +130,9 @@ class RangeReader:
         self._timeout_ms = poll_timeout_ms
         self._committed = self.config["isolation_level"] == "read_committed"
         self._closed = False
-        self._network = Network(network_settings(self.config))
+        self._network = Network(network_settings(self.config), environment=environment)
         settle = self._network.settings
-        self._backoff = Backoff(settle.retry_backoff_ms, settle.retry_backoff_max_ms, jitter)
+        self._backoff = Backoff(settle.retry_backoff_ms, settle.retry_backoff_max_ms, self._network.jitter)
         self._network.start()
 
     def read(self, ranges: Iterable[OffsetRange]) -> Iterator[pa.RecordBatch]:
@@ -230,13 +233,13 @@ class RangeReader:
 
     async def _next(self, tp: TopicPartition, offset: int, until: int) -> Chunk | _Missing | _Nothing:
         """The next batches from `offset` on, however long it takes up to the timeout."""
-        deadline = now_ms() + self._timeout_ms
+        deadline = self._network.now_ms() + self._timeout_ms
         settle_ms = min(_SETTLE_MS, self._timeout_ms // 2, self.config["request_timeout_ms"] // 2)
         look = _Look(self._network, self.config, settle_ms, tp, offset, until)
         failures = 0
         while True:
             try:
-                async with asyncio.timeout(max(1, deadline - now_ms()) / 1000):
+                async with asyncio.timeout(max(1, deadline - self._network.now_ms()) / 1000):
                     found = await look.once()
             except TimeoutError as error:
                 found = None
@@ -244,7 +247,7 @@ class RangeReader:
             if found is not None:
                 return found
             failures += 1
-            left = deadline - now_ms()
+            left = deadline - self._network.now_ms()
             if left <= 0:
                 if look.missing is not None:
                     return look.missing
@@ -367,9 +370,9 @@ class _Look:
                 return None
             # For a while there was nothing, and no quota or remote storage was in the way: compaction has left nothing.
             if self._empty_since is None:
-                self._empty_since = now_ms()
+                self._empty_since = self._network.now_ms()
                 return None
-            return _Nothing() if now_ms() - self._empty_since >= self._settle_ms else None
+            return _Nothing() if self._network.now_ms() - self._empty_since >= self._settle_ms else None
         if self._committed and data.high_watermark >= self._until:
             self.trouble = f"a transaction that began at or before offset {end} is still open"
             return None
@@ -378,7 +381,7 @@ class _Look:
     def _unsettled(self, trouble: KafkaError, missing: _Missing) -> _Missing | None:
         """A log too short, or unknown: lost once it has stayed so for a while."""
         self.trouble = str(trouble)
-        now = now_ms()
+        now = self._network.now_ms()
         if self.missing is None:
             self._missing_since = now
         self.missing = missing

@@ -10,7 +10,6 @@ from typing import TypeVar
 
 from actors.client.errors import ClosedError, ConcurrentUseError, KafkaTimeoutError, WakeupError
 from actors.client.net.changes import Changes
-from actors.client.net.network import now_ms
 
 T = TypeVar("T")
 
@@ -80,7 +79,7 @@ class UserThread:
             seen = self._changes.count
             if done():
                 return True
-            if self._woken or now_ms() >= until_ms:
+            if self._woken or self._changes.now_ms() >= until_ms:
                 return False
             self._changes.wait(seen, until_ms)
 

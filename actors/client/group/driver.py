@@ -17,7 +17,7 @@ from actors.client.group.membership import Membership
 from actors.client.group.offsets import Commit, Offsets, fetch_request, judge_commit, judge_fetch, make_commit
 from actors.client.net.backoff import Backoff
 from actors.client.net.changes import Changes
-from actors.client.net.network import Network, jitter, now_ms
+from actors.client.net.network import Network
 from actors.client.records import Node, OffsetAndMetadata, TopicPartition
 
 log = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ class Driver:
         self._waiters: list[asyncio.Future[None]] = []
         settings = network.settings
         network.on_coordinator_lost = self._on_lost
-        self._backoff = Backoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms, jitter)
+        self._backoff = Backoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms, network.jitter)
 
     def pump(self) -> None:
         """Pass on what the machine wants; under the lock, from any thread."""
@@ -82,10 +82,10 @@ class Driver:
         except Exception as error:
             failure = error if isinstance(error, KafkaError) else _failed(error)
             with self._surfacing():
-                self.member.on_failure(send.id, failure, now_ms())
+                self.member.on_failure(send.id, failure, self.network.now_ms())
         else:
             with self._surfacing():
-                self.member.on_response(send.id, response, now_ms())
+                self.member.on_response(send.id, response, self.network.now_ms())
         self.tell()
 
     @contextlib.contextmanager
@@ -95,17 +95,17 @@ class Driver:
             try:
                 yield
             except Exception as error:
-                self.member.fail(_failed(error), now_ms())
+                self.member.fail(_failed(error), self.network.now_ms())
             self._perform(self.member.take_effects())
 
     def on_metadata(self) -> None:
         with self._surfacing():
-            self.member.on_metadata(self.network.cluster.view(), now_ms())
+            self.member.on_metadata(self.network.cluster.view(), self.network.now_ms())
         self.tell()
 
     def _on_lost(self, node: Node) -> None:
         with self._surfacing():
-            self.member.coordinator_lost(node, now_ms())
+            self.member.coordinator_lost(node, self.network.now_ms())
         self.tell()
 
     def _arm(self) -> None:
@@ -114,13 +114,13 @@ class Driver:
             self._timer = None
         deadline = self.member.next_deadline()
         if deadline is not None:
-            delay_ms = max(0, deadline - now_ms())
+            delay_ms = max(0, deadline - self.network.now_ms())
             self._timer = self.network.loop.call_later(delay_ms / 1000, self._on_timer)
 
     def _on_timer(self) -> None:
         self._timer = None
         with self._surfacing():
-            self.member.on_time(now_ms())
+            self.member.on_time(self.network.now_ms())
 
     async def _coordinator(self, deadline_ms: int) -> Any:
         """The coordinator, looked up if need be. Raises KafkaTimeoutError, or why the lookup failed for good."""
@@ -132,39 +132,39 @@ class Driver:
                     raise error
                 if member.coordinator is not None:
                     return member.coordinator
-                member.find_coordinator(now_ms())
+                member.find_coordinator(self.network.now_ms())
                 again = member.lookup.next_ms
                 self._perform(member.take_effects())
             await self._wait(min(deadline_ms, again or deadline_ms), deadline_ms)
 
     async def _wait(self, until_ms: int, deadline_ms: int) -> None:
-        left = deadline_ms - now_ms()
+        left = deadline_ms - self.network.now_ms()
         if left <= 0:
             raise KafkaTimeoutError("the group's coordinator was not found in time")
         waiter: asyncio.Future[None] = self.network.loop.create_future()
         self._waiters.append(waiter)
-        await asyncio.wait([waiter], timeout=max(until_ms - now_ms(), 1) / 1000)
+        await asyncio.wait([waiter], timeout=max(until_ms - self.network.now_ms(), 1) / 1000)
 
     # --- offsets --------------------------------------------------------------------------------------------------
 
     def make_commit(self, offsets: Offsets) -> Commit:
         """A commit under the membership as it is now; under the lock. Raises as `offsets.make_commit`."""
-        return make_commit(self.member, offsets, now_ms())
+        return make_commit(self.member, offsets, self.network.now_ms())
 
     async def commit(self, commit: Commit, offsets: Offsets, timeout_ms: int, *, retry: bool) -> None:
         """Send a commit; with `retry`, repeat it while that may help. Raises what stands in the way."""
-        deadline, attempt = now_ms() + timeout_ms, 0
+        deadline, attempt = self.network.now_ms() + timeout_ms, 0
         while True:
             error = await self._commit_once(commit, deadline)
             if error is None:
                 return
             attempt += 1
             delay = self._backoff.delay_ms(attempt)
-            if not (retry and error.retriable) or now_ms() + delay >= deadline:
+            if not (retry and error.retriable) or self.network.now_ms() + delay >= deadline:
                 raise error
             await asyncio.sleep(delay / 1000)
             with self._changes.lock:
-                commit = make_commit(self.member, offsets, now_ms())
+                commit = make_commit(self.member, offsets, self.network.now_ms())
 
     async def _commit_once(self, commit: Commit, deadline_ms: int) -> KafkaError | None:
         node = await self._coordinator(deadline_ms)
@@ -176,13 +176,13 @@ class Driver:
                 self._lost(node)
             return error
         with self._changes.lock:
-            result = judge_commit(self.member, commit, response, now_ms())
+            result = judge_commit(self.member, commit, response, self.network.now_ms())
             self._perform(self.member.take_effects())
         return result
 
     def _lost(self, node: Any) -> None:
         with self._changes.lock:
-            self.member.coordinator_lost(node, now_ms(), drop=True)
+            self.member.coordinator_lost(node, self.network.now_ms(), drop=True)
             self._perform(self.member.take_effects())
 
     async def committed(
@@ -190,7 +190,7 @@ class Driver:
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """The group's committed offsets, None where there are none. Raises what stands in the way."""
         wanted = list(partitions)
-        deadline, attempt = now_ms() + timeout_ms, 0
+        deadline, attempt = self.network.now_ms() + timeout_ms, 0
         while True:
             node = await self._coordinator(deadline)
             try:
@@ -210,6 +210,6 @@ class Driver:
                     self._lost(node)
             attempt += 1
             delay = self._backoff.delay_ms(attempt)
-            if not error.retriable or now_ms() + delay >= deadline:
+            if not error.retriable or self.network.now_ms() + delay >= deadline:
                 raise error
             await asyncio.sleep(delay / 1000)

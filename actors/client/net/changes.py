@@ -1,10 +1,9 @@
-"""What the two threads of a consumer share: a lock, and a way for the event loop to wake the user's thread."""
+"""What the two threads of a consumer share: a lock, a clock, and a way for the event loop to wake the user's thread."""
 
 from __future__ import annotations
 
 import threading
-
-from actors.client.net.network import now_ms
+from collections.abc import Callable
 
 _MOST_SECONDS = 3600
 
@@ -17,7 +16,9 @@ class Changes:
     changes.wait(seen, until_ms)
     """
 
-    def __init__(self) -> None:
+    def __init__(self, now_ms: Callable[[], int]) -> None:
+        self.now_ms = now_ms
+        """The consumer's clock, monotonic milliseconds."""
         self.lock = threading.Condition()
         self.count = 0
 
@@ -31,4 +32,4 @@ class Changes:
         """Wait until `count` exceeds `seen`, but at most until this time (monotonic ms)."""
         with self.lock:
             if self.count == seen:
-                self.lock.wait(min(max(until_ms - now_ms(), 0) / 1000, _MOST_SECONDS))
+                self.lock.wait(min(max(until_ms - self.now_ms(), 0) / 1000, _MOST_SECONDS))

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from actors.client.error_codes import error_for, is_retriable
 from actors.client.errors import KafkaError, KafkaTimeoutError, LeaderNotAvailableError
 from actors.client.net.backoff import Backoff
-from actors.client.net.network import Network, jitter, now_ms
+from actors.client.net.network import Network
 from actors.client.records import Node, OffsetAndTimestamp, TopicPartition
 from actors.wire.messages import ListOffsetsRequest, ListOffsetsResponse
 
@@ -44,8 +44,8 @@ async def list_offsets(
     Asks until every leader has answered. Raises KafkaTimeoutError, or a leader's error that is not retriable. With
     `partial`, it returns at the timeout what was found until then, if anything was.
     """
-    backoff = Backoff(network.settings.retry_backoff_ms, network.settings.retry_backoff_max_ms, jitter)
-    deadline, attempt = now_ms() + timeout_ms, 0
+    backoff = Backoff(network.settings.retry_backoff_ms, network.settings.retry_backoff_max_ms, network.jitter)
+    deadline, attempt = network.now_ms() + timeout_ms, 0
     found: dict[TopicPartition, OffsetAndTimestamp | None] = {}
     last: KafkaError = LeaderNotAvailableError("no leader is known")
     while True:
@@ -70,7 +70,7 @@ async def list_offsets(
                 last = answer[1] or last
         if len(found) < len(wanted):
             attempt += 1
-            left = deadline - now_ms()
+            left = deadline - network.now_ms()
             if left <= 0:
                 if partial and found:
                     return found

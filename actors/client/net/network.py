@@ -9,9 +9,7 @@ import asyncio
 import concurrent.futures
 import contextlib
 import logging
-import random
 import threading
-import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -24,21 +22,13 @@ from actors.client.net.connection import Connection
 from actors.client.net.metadata import ClusterMetadata, metadata_request
 from actors.client.net.nodes import NodeLoad, least_loaded
 from actors.client.records import Node
+from actors.runtime.environment import REAL, Environment
 from actors.wire.messages import ApiMessage, MetadataResponse
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _COORDINATOR_IDS = 2147483647
-
-
-def now_ms() -> int:
-    """The clock of all clients, in monotonic milliseconds."""
-    return time.monotonic_ns() // 1_000_000
-
-
-def jitter() -> float:
-    return random.uniform(0.8, 1.2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +64,8 @@ class _Peer:
 class Network:
     """Sends requests to nodes, and keeps the metadata of topics fresh: of `wanted()`, and of those held (`holding`).
 
+    It has the clock of its client.
+
     `on_metadata` is called after each update. With `create_only_held` brokers may create topics only while some are
     held. `on_coordinator_lost` is called when the connection to a coordinator ends, even if nothing was in flight.
     """
@@ -86,6 +78,9 @@ class Network:
     cluster: ClusterMetadata = field(default_factory=ClusterMetadata)
     bytes_in_flight: int = 0
     loop: asyncio.AbstractEventLoop = field(default_factory=uvloop.new_event_loop)
+    environment: Environment = REAL
+    now_ms: Callable[[], int] = field(init=False)
+    """Monotonic milliseconds, the clock of everything in a client."""
     _peers: dict[int, _Peer] = field(default_factory=dict)
     _thread: threading.Thread | None = None
     _refresh: asyncio.Event = field(default_factory=asyncio.Event)
@@ -93,6 +88,13 @@ class Network:
     _held: dict[object, frozenset[str]] = field(default_factory=dict)
     _metadata_failures: int = 0
     _closed: bool = False
+
+    def __post_init__(self) -> None:
+        self.now_ms = self.environment.clock.monotonic_ms
+
+    def jitter(self) -> float:
+        """What a pause is multiplied with, so that clients part ways."""
+        return self.environment.chance.uniform(0.8, 1.2)
 
     # --- other threads --------------------------------------------------------------------------------------------
 
@@ -174,9 +176,9 @@ class Network:
         if peer.connection is not None and peer.connection.usable:
             return peer.connection
         if peer.connecting is None:
-            if now_ms() < peer.not_before_ms:
+            if self.now_ms() < peer.not_before_ms:
                 raise KafkaConnectionError(f"{peer.node.host}:{peer.node.port} cannot be reached just now")
-            peer.last_attempt_ms = now_ms()
+            peer.last_attempt_ms = self.now_ms()
             peer.connecting = self.loop.create_task(self._connect(peer))
         return await asyncio.shield(peer.connecting)
 
@@ -205,8 +207,8 @@ class Network:
 
     def _failed(self, peer: _Peer) -> None:
         peer.failures += 1
-        backoff = Backoff(self.settings.reconnect_backoff_ms, self.settings.reconnect_backoff_max_ms, jitter)
-        peer.not_before_ms = now_ms() + backoff.delay_ms(peer.failures)
+        backoff = Backoff(self.settings.reconnect_backoff_ms, self.settings.reconnect_backoff_max_ms, self.jitter)
+        peer.not_before_ms = self.now_ms() + backoff.delay_ms(peer.failures)
         self.refresh()
 
     def _lost(self, peer: _Peer, connection: Connection, error: KafkaError) -> None:
@@ -245,7 +247,7 @@ class Network:
         for peers in ([*known, *bootstrap],) if lost else (known, bootstrap):
             if peers:
                 loads = [self._load(peer) for peer in peers]
-                chosen = least_loaded(loads, random.randrange(len(peers)))
+                chosen = least_loaded(loads, self.environment.chance.randrange(len(peers)))
                 if chosen is not None:
                     return next(peer for peer in peers if peer.node.id == chosen)
         raise NoBrokersAvailable
@@ -257,7 +259,7 @@ class Network:
             peer.node.id,
             ready=connection is not None and connection.usable and in_flight < self.settings.max_in_flight,
             connecting=peer.connecting is not None,
-            connectable=connection is None and now_ms() >= peer.not_before_ms,
+            connectable=connection is None and self.now_ms() >= peer.not_before_ms,
             in_flight=in_flight,
             last_attempt_ms=peer.last_attempt_ms,
         )
@@ -315,7 +317,7 @@ class Network:
             await asyncio.sleep(0.02)
 
     def _metadata_delay(self) -> float:
-        backoff = Backoff(self.settings.retry_backoff_ms, self.settings.retry_backoff_max_ms, jitter)
+        backoff = Backoff(self.settings.retry_backoff_ms, self.settings.retry_backoff_max_ms, self.jitter)
         return backoff.delay_ms(self._metadata_failures) / 1000
 
     async def _metadata_pause(self) -> None:

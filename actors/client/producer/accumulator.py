@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import struct
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -342,7 +341,3 @@ class Lane:
 
 def codec_of(compression_type: str) -> int:
     return _CODECS[compression_type]
-
-
-def wall_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -13,8 +12,7 @@ import pyarrow.compute as pc
 
 from actors.client.errors import IllegalStateError, MessageTooLargeError, SerializationError
 from actors.client.net.metadata import TopicInfo
-from actors.client.net.network import now_ms
-from actors.client.producer.accumulator import Batch, FutureBatchMetadata, codec_of, wall_ms
+from actors.client.producer.accumulator import Batch, FutureBatchMetadata, codec_of
 from actors.client.producer.bulk import Ints, Rows, Sealed, rows_of, seal
 from actors.client.producer.partitioning import partitions_for_keys
 from actors.client.producer.sender import Sender
@@ -44,6 +42,9 @@ class ArrowSending:
         """
         self._config = config
         self._sender = sender
+        environment = sender.network.environment
+        self._chance, self._wall_ms = environment.chance, environment.clock.wall_ms
+        self._now_ms = sender.network.now_ms
         self._sticky = sticky
         self._find_topic = find_topic
         self._wait_for_room = wait_for_room
@@ -56,10 +57,10 @@ class ArrowSending:
         """Queue one Arrow batch; see `Producer.send_arrow`."""
         if not batch.num_rows:
             return []
-        rows = rows_of(batch, wall_ms() if timestamp_ms is None else timestamp_ms)
+        rows = rows_of(batch, self._wall_ms() if timestamp_ms is None else timestamp_ms)
         sizes = rows.sizes()
         self._refuse_too_large(sizes)
-        deadline = now_ms() + self._config["max_block_ms"]
+        deadline = self._now_ms() + self._config["max_block_ms"]
         info = self._find_topic(topic, deadline)
         asked = self._asked(batch, partition, topic, info)
         futures: list[FutureBatchMetadata] = []
@@ -81,15 +82,15 @@ class ArrowSending:
         """Put batches in line as there is room for them."""
         sender = self._sender
         futures = []
-        now = now_ms()
+        now = self._now_ms()
         for each in made:
             batch = Batch.sealed(TopicPartition(topic, each.partition), each.data, each.count, now)
             with sender.room:
                 if sender.buffered + batch.size > self._config["buffer_memory"]:
-                    self._wait_for_room(batch.size, now_ms() + self._config["max_block_ms"])
-                    batch.created_ms = now_ms()
+                    self._wait_for_room(batch.size, self._now_ms() + self._config["max_block_ms"])
+                    batch.created_ms = self._now_ms()
                 sender.add_sealed(batch)
-            futures.append(FutureBatchMetadata(batch, wall_ms()))
+            futures.append(FutureBatchMetadata(batch, self._wall_ms()))
         sender.soon()
         return futures
 
@@ -154,7 +155,8 @@ class ArrowSending:
             end = int(np.searchsorted(total, before + limit - used, side="right"))
             if number not in info.partitions or end <= begin:
                 live = [n for n, p in info.partitions.items() if p.leader >= 0 and n != number]
-                number, used = random.choice(live or list(info.partitions)), 0
+                among = live or list(info.partitions)
+                number, used = among[self._chance.randrange(len(among))], 0
                 end = max(begin + 1, int(np.searchsorted(total, before + limit, side="right")))
             end = min(end, len(sizes))
             places[begin:end] = number

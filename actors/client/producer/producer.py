@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import threading
 from collections.abc import Callable, Sequence
 from functools import cached_property
@@ -18,10 +17,11 @@ from actors.client.errors import (
     SerializationError,
 )
 from actors.client.net.metadata import TopicInfo
-from actors.client.net.network import Network, now_ms
-from actors.client.producer.accumulator import FutureBatchMetadata, FutureRecordMetadata, wall_ms
+from actors.client.net.network import Network
+from actors.client.producer.accumulator import FutureBatchMetadata, FutureRecordMetadata
 from actors.client.producer.sender import Sender
 from actors.client.records import TopicPartition
+from actors.runtime.environment import REAL, Environment
 from placement.hashing import partition_for_key
 
 if TYPE_CHECKING:
@@ -37,17 +37,19 @@ class Producer:
     """`Producer(bootstrap_servers="localhost:9092")`; for several threads at once. See `config.PRODUCER_SETTINGS`.
 
     Records with a key go where Kafka's own partitioner sends them; those without one fill a batch of one partition,
-    then of another (KIP-480).
+    then of another (KIP-480). Time and chance are those of `environment`.
     """
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, *, environment: Environment = REAL, **settings: Any) -> None:
         self.config = producer_config(settings)
         self._key_of = _serializer(self.config["key_serializer"], "key_serializer")
         self._value_of = _serializer(self.config["value_serializer"], "value_serializer")
         self._topics: dict[str, int] = {}  # when each was last sent to
         self._sticky: dict[str, tuple[int, int]] = {}
         self._closed = False
-        self._network = Network(network_settings(self.config), wanted=self._wanted_topics, create_only_held=True)
+        self._now_ms, self._wall_ms = environment.clock.monotonic_ms, environment.clock.wall_ms
+        settled = network_settings(self.config)
+        self._network = Network(settled, self._wanted_topics, create_only_held=True, environment=environment)
         self._sender = Sender(self._network, self.config)
         self._known = threading.Condition()
         self._network.on_metadata = self._on_metadata
@@ -55,7 +57,7 @@ class Producer:
 
     def _wanted_topics(self) -> frozenset[str]:
         """What was sent to of late, and what is queued; those that a send waits for are held besides."""
-        idle = now_ms() - self.config["metadata_max_idle_ms"]
+        idle = self._now_ms() - self.config["metadata_max_idle_ms"]
         for topic, last in list(self._topics.items()):
             if last <= idle:
                 self._topics.pop(topic, None)
@@ -84,7 +86,7 @@ class Producer:
         """
         if self._closed:
             raise ClosedError
-        deadline = now_ms() + self.config["max_block_ms"]
+        deadline = self._now_ms() + self.config["max_block_ms"]
         key_bytes = _to_bytes(self._key_of, topic, key, "key")
         value_bytes = _to_bytes(self._value_of, topic, value, "value")
         key_size = -1 if key_bytes is None else len(key_bytes)
@@ -99,7 +101,7 @@ class Producer:
             )
         info = self._topic(topic, deadline)
         number = self._partition(topic, info, key_bytes, partition, size)
-        at = wall_ms() if timestamp_ms is None else timestamp_ms
+        at = self._wall_ms() if timestamp_ms is None else timestamp_ms
         sender = self._sender
         with sender.room:
             if sender.buffered + size > self.config["buffer_memory"]:
@@ -147,7 +149,7 @@ class Producer:
         sender = self._sender
         while sender.buffered + size > self.config["buffer_memory"]:
             sender.soon()
-            left = deadline - now_ms()
+            left = deadline - self._now_ms()
             if left <= 0 or not sender.room.wait(left / 1000):
                 raise BufferExhaustedError(
                     f"the buffer of buffer_memory={self.config['buffer_memory']} bytes stayed full for max_block_ms; "
@@ -159,7 +161,7 @@ class Producer:
         if info is None or not info.partitions:
             with self._network.holding((topic,)):
                 return self._await_topic(topic, deadline)
-        self._topics[topic] = now_ms()
+        self._topics[topic] = self._now_ms()
         return info
 
     def _await_topic(self, topic: str, deadline: int) -> TopicInfo:
@@ -167,10 +169,10 @@ class Producer:
             with self._known:
                 info = self._network.cluster.topics.get(topic)
                 if info is not None and info.partitions:
-                    self._topics[topic] = now_ms()
+                    self._topics[topic] = self._now_ms()
                     return info
                 self._network.soon(self._network.refresh)
-                left = deadline - now_ms()
+                left = deadline - self._now_ms()
                 if left <= 0:
                     self._topics.pop(topic, None)
                     raise KafkaTimeoutError(
@@ -195,14 +197,15 @@ class Producer:
         number, used = self._sticky.get(topic, (-1, 0))
         if number < 0 or used >= self.config["batch_size"]:
             live = [n for n, p in info.partitions.items() if p.leader >= 0 and n != number]
-            number, used = random.choice(live or list(info.partitions)), 0
+            among = live or list(info.partitions)
+            number, used = among[self._network.environment.chance.randrange(len(among))], 0
         self._sticky[topic] = (number, used + size)
         return number
 
     def flush(self, timeout: float | None = None) -> None:
         """Wait until everything sent so far has its outcome. Raises KafkaTimeoutError after `timeout` seconds."""
         sender = self._sender
-        deadline = None if timeout is None else now_ms() + int(timeout * 1000)
+        deadline = None if timeout is None else self._now_ms() + int(timeout * 1000)
         with sender.room:
             sender.flushing += 1
             waiting = {
@@ -211,7 +214,7 @@ class Producer:
         sender.soon()
         try:
             for batch in waiting:
-                left = None if deadline is None else max(0, deadline - now_ms()) / 1000
+                left = None if deadline is None else max(0, deadline - self._now_ms()) / 1000
                 if not batch.wait(left):
                     raise KafkaTimeoutError(f"not everything was delivered within {timeout} s")
         finally:
@@ -220,7 +223,7 @@ class Producer:
 
     def partitions_for(self, topic: str) -> set[int]:
         """The partition numbers of a topic; waits for its metadata up to max_block_ms."""
-        return set(self._topic(topic, now_ms() + self.config["max_block_ms"]).partitions)
+        return set(self._topic(topic, self._now_ms() + self.config["max_block_ms"]).partitions)
 
     def bootstrap_connected(self) -> bool:
         return bool(self._network.cluster.brokers)

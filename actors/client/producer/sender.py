@@ -11,7 +11,7 @@ from typing import Any
 from actors.client.error_codes import error_for, is_retriable
 from actors.client.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError, OutOfOrderSequenceNumberError
 from actors.client.net.backoff import Backoff
-from actors.client.net.network import Network, jitter, now_ms
+from actors.client.net.network import Network
 from actors.client.producer.accumulator import Batch, Identity, Lane, codec_of
 from actors.client.records import Node, TopicPartition
 from actors.wire.errors import ErrorCode as Code
@@ -27,6 +27,7 @@ class Sender:
 
     def __init__(self, network: Network, config: Mapping[str, Any]) -> None:
         self.network = network
+        self._now_ms = network.now_ms
         self.config = config
         self.room = threading.Condition()
         self.lanes: dict[TopicPartition, Lane] = {}
@@ -45,7 +46,7 @@ class Sender:
         self._producer: tuple[int, int] | None = None
         self._asking_for_id = False
         self._fatal: KafkaError | None = None
-        self._backoff = Backoff(config["retry_backoff_ms"], config["retry_backoff_max_ms"], jitter)
+        self._backoff = Backoff(config["retry_backoff_ms"], config["retry_backoff_max_ms"], network.jitter)
         self._wake_at: int | None = None
 
     # --- the user's thread ------------------------------------------------------------------------------------------
@@ -59,7 +60,7 @@ class Sender:
             last = lane.waiting[-1]
             if last.is_open and last.size + size <= self.config["batch_size"]:
                 return last, False
-        batch = Batch(tp, self._codec, now_ms())
+        batch = Batch(tp, self._codec, self._now_ms())
         lane.waiting.append(batch)
         return batch, True
 
@@ -86,7 +87,7 @@ class Sender:
     def step(self) -> None:
         """Send what can be sent now."""
         self.scheduled = False
-        now = now_ms()
+        now = self._now_ms()
         with self.room:
             busy = [lane for lane in self.lanes.values() if not lane.empty]
             failed = self._expired(busy, now)
@@ -154,7 +155,7 @@ class Sender:
     def _wake(self, at_ms: int) -> None:
         if self._wake_at is None or at_ms < self._wake_at:
             self._wake_at = at_ms
-            self.network.loop.call_later(max(at_ms - now_ms(), 1) / 1000, self._on_wake)
+            self.network.loop.call_later(max(at_ms - self._now_ms(), 1) / 1000, self._on_wake)
 
     def _on_wake(self) -> None:
         self._wake_at = None
@@ -182,7 +183,7 @@ class Sender:
             log.debug("producer id: %s", error)
             if not error.retriable:
                 self._fail_everything(error)
-            self._wake(now_ms() + self._backoff.delay_ms(1))
+            self._wake(self._now_ms() + self._backoff.delay_ms(1))
         finally:
             self._asking_for_id = False
         if self._producer is not None:
@@ -268,7 +269,7 @@ class Sender:
 
     def _judge(self, batch: Batch, error: KafkaError, code: int | None) -> None:
         """Again, or given up."""
-        now = now_ms()
+        now = self._now_ms()
         with self.room:
             lane = self.lanes[batch.tp]
             again = error.retriable if code is None else is_retriable(code)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 import threading
 import time
 from collections import Counter, defaultdict
@@ -12,16 +13,15 @@ from typing import Any
 import pytest
 
 from actors.client import Consumer, TopicPartition
-from actors.client.consumer import commits, participation, polling
 from actors.client.consumer.fetcher import Fetcher
 from actors.client.consumer.polling import Polling
 from actors.client.errors import KafkaConnectionError
 from actors.client.group.standing import MemberState
-from actors.client.net import network
 from actors.client.net.connection import Connection
 from actors.client.net.network import Network, NetworkSettings
 from actors.client.records import Node
 from actors.members.handler_member import MemberLoop, MemberSpec
+from actors.runtime.environment import REAL, Clock, Environment
 from actors.wire import messages as m
 from tests.support.client_broker import ScriptedBroker, broker
 from tests.support.membership_script import Script
@@ -49,6 +49,17 @@ def poll_until(reader: Consumer, condition: Callable[[], Any]) -> None:
         reader.poll(20)
 
 
+class Even(random.Random):
+    """Chance that makes no pause longer or shorter than it is."""
+
+    def uniform(self, low: float, high: float) -> float:
+        return (low + high) / 2
+
+
+def _steady(now_ms: Callable[[], int]) -> Environment:
+    return Environment(Clock(monotonic_ms=now_ms), Even())
+
+
 # --- all nodes down ---------------------------------------------------------------------------------------------------
 
 
@@ -68,10 +79,8 @@ def test_a_broker_that_is_gone_is_tried_at_growing_intervals(monkeypatch: pytest
                 await client.connection(Node(1, "h", 9092))
             now += 1
 
-    monkeypatch.setattr(network, "now_ms", lambda: now)
-    monkeypatch.setattr(network, "jitter", lambda: 1.0)
     monkeypatch.setattr(Connection, "open", refused)
-    client = Network(NetworkSettings(bootstrap=(("h", 9092),)))
+    client = Network(NetworkSettings(bootstrap=(("h", 9092),)), environment=_steady(lambda: now))
     try:
         client.loop.run_until_complete(ask_every_millisecond(client, 4_000))
     finally:
@@ -95,10 +104,8 @@ def test_the_bootstrap_list_is_dialled_in_turns_with_brokers_that_are_down(monke
             with pytest.raises(KafkaConnectionError):
                 await client.connection(None)
 
-    monkeypatch.setattr(network, "now_ms", lambda: now)
-    monkeypatch.setattr(network, "jitter", lambda: 1.0)
     monkeypatch.setattr(Connection, "open", refused)
-    client = Network(NetworkSettings(bootstrap=(("bootstrap", 9092),)))
+    client = Network(NetworkSettings(bootstrap=(("bootstrap", 9092),)), environment=_steady(lambda: now))
     client.cluster.brokers = {1: Node(1, "broker", 9092)}
     try:
         client.loop.run_until_complete(ask_each_second(client))
@@ -235,15 +242,16 @@ def test_a_handler_that_runs_longer_than_the_session_blocks_no_heartbeat(kafka, 
 # --- the timer of the auto-commit -------------------------------------------------------------------------------------
 
 
-def test_each_assignment_starts_the_auto_commits_timer_anew(kafka, monkeypatch):
+def test_each_assignment_starts_the_auto_commits_timer_anew(kafka):
     """Not when the interval since the last commit is over: what was just assigned has only just been read."""
     ahead_ms = 0
-    for module in (commits, participation, polling):
-        monkeypatch.setattr(module, "now_ms", lambda: network.now_ms() + ahead_ms)
     hours = 3_600_000
+    clock = Clock(monotonic_ms=lambda: REAL.clock.monotonic_ms() + ahead_ms)
     settings = {"auto_commit_interval_ms": 10 * hours, "session_timeout_ms": 100 * hours}
     kafka.append("t", 0, b"a")
-    with reading(kafka, "t", group_id="g", max_poll_interval_ms=200 * hours, **settings) as reader:
+    with reading(
+        kafka, "t", group_id="g", max_poll_interval_ms=200 * hours, environment=Environment(clock), **settings
+    ) as reader:
         poll_until(reader, lambda: T0 in reader.assignment() and reader.position(T0) == 1)
         ahead_ms = 8 * hours
         reader.enforce_rebalance()

@@ -10,20 +10,21 @@ import pytest
 from actors.client.consumer.user_thread import UserThread
 from actors.client.errors import ClosedError, ConcurrentUseError, KafkaTimeoutError, WakeupError
 from actors.client.net.changes import Changes
-from actors.client.net.network import now_ms
+from actors.runtime.environment import REAL
 
+now_ms = REAL.clock.monotonic_ms
 HOUR_MS = 3_600_000
 
 
 def test_a_change_between_the_look_and_the_wait_is_not_missed() -> None:
-    changes = Changes()
+    changes = Changes(now_ms)
     seen = changes.count
     changes.tell()
     changes.wait(seen, now_ms() + HOUR_MS)
 
 
 def test_a_wait_ends_with_the_next_change() -> None:
-    changes = Changes()
+    changes = Changes(now_ms)
     user = threading.Thread(target=changes.wait, args=(changes.count, now_ms() + HOUR_MS))
     user.start()
     changes.tell()
@@ -32,7 +33,7 @@ def test_a_wait_ends_with_the_next_change() -> None:
 
 
 def test_the_same_thread_comes_in_again_and_another_does_not() -> None:
-    thread = UserThread(Changes())
+    thread = UserThread(Changes(now_ms))
     refused = []
 
     def other() -> None:
@@ -50,14 +51,14 @@ def test_the_same_thread_comes_in_again_and_another_does_not() -> None:
 
 
 def test_nobody_comes_in_once_it_is_closed() -> None:
-    thread = UserThread(Changes())
+    thread = UserThread(Changes(now_ms))
     thread.close()
     with pytest.raises(ClosedError), thread.using():
         pass
 
 
 def test_a_wake_up_ends_the_wait_and_is_raised_once() -> None:
-    thread = UserThread(Changes())
+    thread = UserThread(Changes(now_ms))
     thread.wake()
     future: concurrent.futures.Future[None] = concurrent.futures.Future()
     with pytest.raises(WakeupError):
@@ -67,7 +68,7 @@ def test_a_wake_up_ends_the_wait_and_is_raised_once() -> None:
 
 
 def test_what_is_done_already_is_given_though_somebody_woke_the_thread() -> None:
-    thread = UserThread(Changes())
+    thread = UserThread(Changes(now_ms))
     thread.wake()
     future: concurrent.futures.Future[int] = concurrent.futures.Future()
     future.set_result(7)
@@ -77,7 +78,7 @@ def test_what_is_done_already_is_given_though_somebody_woke_the_thread() -> None
 
 
 def test_a_wake_up_may_be_forgotten() -> None:
-    thread = UserThread(Changes())
+    thread = UserThread(Changes(now_ms))
     thread.wake()
     thread.forget_wakeup()
     thread.raise_if_woken()
@@ -86,5 +87,5 @@ def test_a_wake_up_may_be_forgotten() -> None:
 def test_what_comes_too_late_is_cancelled() -> None:
     future: concurrent.futures.Future[None] = concurrent.futures.Future()
     with pytest.raises(KafkaTimeoutError, match="too slow"):
-        UserThread(Changes()).result(future, now_ms(), "too slow")
+        UserThread(Changes(now_ms)).result(future, now_ms(), "too slow")
     assert future.cancelled()
