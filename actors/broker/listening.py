@@ -37,7 +37,7 @@ async def listen(
             if error.errno == errno.EADDRINUSE and loop.time() < deadline:
                 await asyncio.sleep(_RETRY_SECONDS)
             elif error.errno == errno.EADDRINUSE and port and not chosen_by:
-                log.warning("port %d of before is taken: listening at another", port)
+                log.warning("port %d, which this broker had before, is taken: listening at another one", port)
                 port = 0
             else:
                 raise PortTakenError(error.errno, taken(host, port, chosen_by, error)) from error

@@ -68,7 +68,7 @@ class MetadataLog:
             if _body(data, later) is not None:
                 raise MetadataLogError(
                     f"{self.path} is damaged at byte {position}: records follow that are whole, from byte {later} on, "
-                    "so it is no torn end, and nothing was cut off; bring back a copy of the file, or do without all "
+                    "so this is not a torn end, and nothing was cut off; restore a copy of the file, or give up all "
                     f"changes from there on: truncate -s {position} {self.path}"
                 )
         return position
@@ -118,7 +118,7 @@ class MetadataLog:
         try:
             self._rewrite()
         except OSError as error:
-            log.warning("%s stays as long as it is: %s", self.path, error)
+            log.warning("%s cannot be shortened to a snapshot: %s", self.path, error)
 
     def _rewrite(self) -> None:
         """Replace the file by a snapshot. If it raises OSError, the old file stays in use."""

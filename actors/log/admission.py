@@ -61,7 +61,7 @@ def _whole_header(view: memoryview, position: int) -> BatchHeader:
     if left >= _PREFIX_BYTES and view[position + _MAGIC_AT] < batches.MAGIC:
         raise LogError(UNSUPPORTED_FOR_MESSAGE_FORMAT, "message formats before version 2 are not supported")
     if left < HEADER_BYTES:
-        raise CorruptBatchError(f"{left} bytes are no record batch")
+        raise CorruptBatchError(f"{left} bytes are not a record batch")
     header = batches.read_header(view, position)
     if header.magic != batches.MAGIC or not MIN_LENGTH <= header.length <= left - LENGTH_BYTES:
         raise CorruptBatchError(f"batch of length {header.length}, magic {header.magic} in {left} bytes")

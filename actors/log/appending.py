@@ -96,7 +96,7 @@ def _from_leader(data: Buffer, log_end_offset: int) -> list[Admitted]:
     """The batches to append: whole, undamaged, in order, without records before the log's end."""
     split = split_batches(data)
     if not split or split[-1][1] != len(data):
-        raise CorruptBatchError(f"{len(data)} bytes from the leader are no whole batches")
+        raise CorruptBatchError(f"{len(data)} bytes from the leader are not whole batches")
     view, offset = memoryview(data), log_end_offset
     batches: list[Admitted] = []
     for start, end, header in split:

@@ -40,6 +40,6 @@ def load_checkpoint(directory: Path) -> Checkpoint:
 
 
 def save_checkpoint(directory: Path, checkpoint: Checkpoint, *, durable: bool = False) -> None:
-    """Replace the folder's checkpoint. Raises OSError."""
+    """Replace the folder's checkpoint. OSError when the disk refuses."""
     text = json.dumps({"version": _VERSION, **asdict(checkpoint)})
     write_atomically(directory / FILE_NAME, text.encode(), durable=durable)

@@ -64,7 +64,7 @@ class Cleaning:
     def swap(self, result: CompactionResult, now_ms: int) -> list[Path]:
         """Put compacted segments in place, unless the log has changed meanwhile. The old files, which were renamed.
 
-        StorageError when the disk refuses; once files have moved, the log takes no more appends until it is repaired.
+        Raises StorageError; if files have moved by then, the log takes no more appends until it is repaired.
         """
         state = self._state
         if state.hold.ended:

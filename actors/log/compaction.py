@@ -79,7 +79,7 @@ class CompactionResult:
 
 
 def compact(plan: CompactionPlan) -> CompactionResult:
-    """Write the compacted segments of `plan` as `*.cleaned`, durably. Raises OSError."""
+    """Write the compacted segments of `plan` as `*.cleaned`, durably. OSError when the disk refuses."""
     directory = Path(plan.directory)
     segments = [_loaded(directory, base, plan.index_interval_bytes) for base in plan.bases]
     latest, cleaned_to = _latest_offsets(plan, segments)

@@ -283,7 +283,7 @@ def read_properties(path: Path) -> dict[str, str]:
 
 
 def _take_clean_marker(path: Path) -> bool:
-    """Whether the last stop was clean. Removes the mark, so that a crash from now on is not one."""
+    """Whether the last stop was clean; from now on, until `close`, it is not."""
     with contextlib.suppress(FileNotFoundError):
         (path / CLEAN_NAME).unlink()
         fsync_directory(path)

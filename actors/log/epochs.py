@@ -89,7 +89,7 @@ class LeaderEpochs:
         return True
 
     def save(self) -> None:
-        """Write the file if anything changed. Raises OSError."""
+        """Write the file if anything changed. OSError when the disk refuses."""
         if self.dirty:
             lines = [f"{epoch} {start}\n" for epoch, start in self.entries()]
             text = f"0\n{len(lines)}\n{''.join(lines)}"

@@ -13,7 +13,7 @@ _IOV_MAX: Final = 512
 
 
 class FileWriter:
-    """Writes the files of a log: all bytes, or it raises OSError. Tests put a full disk in its place."""
+    """How a log writes: all bytes or an OSError. Tests put a disk that is full in its place."""
 
     def write(self, fd: int, buffers: Sequence[Buffer], position: int) -> int:
         """Write `buffers` one after the other at `position`; the number of bytes. An OSError may leave part of them."""

@@ -348,7 +348,7 @@ class PartitionLog:
             return
         try:
             if self.failure is not None:
-                raise StorageError(f"{self.directory} is not closed well: {self.failure}")
+                raise StorageError(f"{self.directory} is not closed cleanly: {self.failure}")
             self._flushing.flush_for_good()
         except OSError as error:
             raise StorageError(f"cannot close {self.directory}: {error}") from error

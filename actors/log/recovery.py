@@ -152,7 +152,7 @@ class _Opening:
         if segment.size_bytes == length:
             return False
         logger.warning(
-            "%s: %d of %d bytes are no whole, undamaged batches: cut",
+            "%s: %d of %d bytes are not whole, undamaged batches: cut off",
             segment.path,
             length - segment.size_bytes,
             length,

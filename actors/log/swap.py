@@ -23,7 +23,7 @@ Step = Callable[[str], None]
 
 
 def commit(directory: Path, old_bases: Sequence[int], new_bases: Sequence[int]) -> None:
-    """Step 2. If it raises OSError, or a new file is missing, nothing has changed."""
+    """Step 2. OSError when the disk refuses or has lost a new one: nothing has changed then."""
     for base in new_bases:
         cleaned(Segment(directory, base).path).stat()  # `install` would take a missing one for installed already
     content = json.dumps({"version": 1, "old": list(old_bases), "new": list(new_bases)})
@@ -31,7 +31,7 @@ def commit(directory: Path, old_bases: Sequence[int], new_bases: Sequence[int]) 
 
 
 def install(directory: Path, step: Step = lambda _: None) -> list[Path]:
-    """Steps 3 and 4, which may be repeated. The old files, which were renamed and are to be removed.
+    """Steps 3 and 4, to be repeated until done; the renamed old files, for someone to remove.
 
     `step` is called before each change; tests stop there.
     """

@@ -99,7 +99,7 @@ class ShardProcess:
         self._figures_due = 0.0
 
     async def run(self) -> None:
-        """Serve until there was no broker for `_ORPHAN_SECONDS`, or a broker says END."""
+        """Serve until no broker has answered for `_ORPHAN_SECONDS`, or one says that it is enough."""
         deadline = self._loop.time() + _ORPHAN_SECONDS
         while self._loop.time() < deadline and not self._ended:
             self._lost.clear()
@@ -168,7 +168,7 @@ class ShardProcess:
             try:
                 self._request(a, b, payload)
             except Exception:
-                # A fault of ours: the shard is loaded again. Who has this request can tell what it was.
+                # A bug: the shard is loaded again. The request is logged, so that the bug can be found.
                 log.exception("a request of %s failed: %s", self._hosts.get(a, "?"), payload[:_SHOWN_BYTES].hex())
                 raise
         elif kind == Kind.APPENDED:

@@ -61,7 +61,7 @@ def _replica(node: Observer) -> Replica:
 
 def _unknown(m: DescribeQuorumRequest) -> DescribeQuorumResponse:
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    text = f"a quorum is known of {METADATA_TOPIC}, partition 0, and asked for alone"
+    text = f"only partition 0 of {METADATA_TOPIC} has a quorum, and it has to be asked for alone"
     return DescribeQuorumResponse(
         error_message=None,
         topics=[

@@ -88,7 +88,7 @@ def _find(context: HandlerContext, key_type: int, key: str) -> Coordinator:
     if key_type == TRANSACTION:
         return _refused(key, *NO_TRANSACTIONS)
     if key_type != GROUP:
-        return _refused(key, ErrorCode.INVALID_REQUEST, f"key type {key_type} has no coordinators here: groups (0) do")
+        return _refused(key, ErrorCode.INVALID_REQUEST, f"key type {key_type} has no coordinator: only groups (0) have")
     if not context.may_describe_group(key):
         return _refused(key, ErrorCode.GROUP_AUTHORIZATION_FAILED, None)
     return _placed(context, key)

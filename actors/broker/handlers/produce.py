@@ -41,7 +41,7 @@ def handle(context: HandlerContext, request: Request) -> ProduceResponse | None:
     m: ProduceRequest = request.message
     waits: list[Awaited] = []
     if m.acks not in (-1, 0, 1):
-        text = f"acks={m.acks} is none of -1, 0, 1"
+        text = f"acks={m.acks} is not -1, 0 or 1"
         response = failed(m, request.version, ErrorCode.INVALID_REQUIRED_ACKS, text)
     elif m.transactional_id is not None:
         response = failed(m, request.version, *NO_TRANSACTIONS)

@@ -122,7 +122,7 @@ class FollowerLink:
                 return
             self.broker_epoch, self.ready = message.epoch, True
             self.heard_at = self._loop.time()
-            log.info("broker %d (epoch %d) takes what is written here", self.broker_id, self.broker_epoch)
+            log.info("connected to broker %d (epoch %d) for replication", self.broker_id, self.broker_epoch)
             self._owner.connected(self)
 
     def _lost(self) -> bool:

@@ -64,7 +64,7 @@ class Proposals:
             topic = self._context.metadata.topics.get(key[0])
             proposal = leader.propose(now_ms, self._lag_ms, epoch, self._heard_ms) if topic is not None else None
             if topic is not None and proposal is not None:
-                log.info("%s-%d: in sync shall be %s", *key, [broker for broker, _ in proposal.isr])
+                log.info("%s-%d: proposed in-sync set: %s", *key, [broker for broker, _ in proposal.isr])
                 proposed.append((key, leader, _asked(topic.id, key[1], proposal)))
         if proposed:
             self._call(proposed, epoch)

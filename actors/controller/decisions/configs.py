@@ -49,7 +49,7 @@ def refusal_for(error: Exception) -> RefusedError:
     if isinstance(error, RefusedError):
         return error
     log.error("one item of a call failed", exc_info=error)
-    return RefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the controller failed at this: {type(error).__name__}")
+    return RefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the controller failed: {type(error).__name__}")
 
 
 def check_topic_configs(topic: str, configs: Mapping[str, str | None]) -> None:
@@ -170,7 +170,7 @@ def _known(setting_of: Callable[[str], Setting], key: str) -> Setting:
 
 def _list_change(setting: Setting, operation: int, value: str, value_of: Callable[[str], Any]) -> str:
     if setting.type is not SettingType.LIST:
-        text = f"{setting.name} is no list: values can be set, not appended or subtracted"
+        text = f"{setting.name} is no list: it can be set, but nothing can be appended or subtracted"
         raise RefusedError(ErrorCode.INVALID_CONFIG, text)
     items = list(value_of(setting.name) or ())
     for item in filter(None, map(str.strip, value.split(","))):

@@ -213,7 +213,7 @@ def _assigned(
         if not replicas or len(set(replicas)) != len(replicas):
             raise _bad_assignment(replicas, "is empty or names a broker twice")
         if len(replicas) != factor:
-            raise _bad_assignment(replicas, f"has not {factor} replica(s) as the other partitions have")
+            raise _bad_assignment(replicas, f"does not name {factor} replica(s), as the other partitions do")
         unknown = [broker for broker in replicas if broker not in metadata.brokers]
         if unknown:
             raise _bad_assignment(replicas, f"names unknown broker {unknown[0]}")
@@ -352,7 +352,7 @@ def _added_partitions(
         )
     if count <= present:
         raise RefusedError(
-            ErrorCode.INVALID_PARTITIONS, f"topic {topic.name!r} has {present} partition(s), {count} is no increase"
+            ErrorCode.INVALID_PARTITIONS, f"topic {topic.name!r} has {present} partition(s): {count} is not more"
         )
     if count - present > MAX_NEW_PARTITIONS:
         raise RefusedError(ErrorCode.POLICY_VIOLATION, _too_many(count - present))

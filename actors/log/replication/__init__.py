@@ -30,7 +30,7 @@ along with the records: compaction may have left none of an epoch's, and it coun
 deposes it; without its followers its watermark does not move; and whether it may still serve at all is a question of
 its lease, which is the broker's business (actors/broker/replication). An acknowledgement counts only for the connection
 and the log it was given for: when either may be another one, the leader forgets what it knew of the follower and asks
-anew. `Push` says which numbers hold late messages off.
+anew. `Push` says which numbers keep late messages off.
 
 **Where Kafka does otherwise:** there, followers fetch. Why leaders push here is told in docs/decisions. The rules are
 the same, and so is what they prevent.
