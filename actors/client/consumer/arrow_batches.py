@@ -18,12 +18,12 @@ from actors.client.records import TopicPartition
 from actors.log.batch import BatchHeader
 
 _MANY = 1_000
-"""From so many records on, a batch is read column by column; below, setting that up costs more than it saves."""
+"""The least number of records with which decoding a batch by columns is worth its setting up."""
 
 
 @dataclass(slots=True)
 class Columns:
-    """Records gathered column by column, in pieces: a large batch is one of its own, small ones share one."""
+    """Records gathered by column, in pieces: a large batch is a piece of its own, small batches share one."""
 
     with_headers: bool = False
     count: int = 0
@@ -39,7 +39,7 @@ class Columns:
         return self.count
 
     def add(self, tp: TopicPartition, batch: memoryview, header: BatchHeader, position: int) -> None:
-        """All records of a batch from offset `position` on, or none if it cannot be read."""
+        """Add the records of a batch from offset `position` on; none of them if it cannot be decoded."""
         if header.record_count >= _MANY:
             piece = read_columns([(batch, header)], with_headers=self.with_headers)
             piece = piece.since(position) if header.base_offset < position else piece
@@ -73,7 +73,7 @@ class Columns:
         self.runs.append((tp, count))
 
     def _close(self) -> None:
-        """Make a piece of the small batches gathered so far."""
+        """End the piece that small batches share."""
         if self._offsets:
             piece = ArrowColumns(
                 np.concatenate(self._offsets),
@@ -88,7 +88,7 @@ class Columns:
                 column.clear()
 
     def batch(self) -> pa.RecordBatch:
-        """Columns topic, partition, offset, timestamp (ms), key, value and, if asked for, headers."""
+        """One Arrow batch with topic, partition, offset, timestamp (ms), key, value and, if asked for, headers."""
         self._close()
         pieces = self._pieces
         topics = [pa.repeat(pa.scalar(tp.topic), n) for tp, n in self.runs]
@@ -111,7 +111,7 @@ def _joined(arrays: list[Any], kind: Any) -> Any:
 
 
 def _without_null(headers: Any) -> Any:
-    """A record without headers has an empty list here."""
+    """Headers where a record without any has an empty list instead of null."""
     if headers is None or not headers.null_count:
         return headers
     return pc.if_else(headers.is_null(), pa.scalar([], HEADERS), headers)

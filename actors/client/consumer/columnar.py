@@ -1,8 +1,8 @@
-"""From whole record batches to Arrow columns, many records at one stroke; no record becomes a Python object.
+"""Decodes whole record batches to Arrow columns with array arithmetic: no record becomes a Python object.
 
-Only the lengths in front of the records are followed one by one, and not even those while they are all the same. The
-rest is arithmetic on arrays: fields are found for all records at once, and keys and values are gathered out of the
-fetched bytes. Checksums, transactions and positions are `decode`'s business.
+Only the lengths in front of the records are followed one by one, and not even these where successive records are
+equally long. Then the fields of all records are found at once, and keys and values are gathered out of the fetched
+bytes. `decode` sees to checksums, transactions and positions.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 _RUN_FIRST, _RUN_WORTH = 64, 16
 _WALK_FIRST, _WALK_MOST = 64, 4096
-# A varint may be read past the last record's end before it is found to be cut off.
+# So many bytes may be read beyond the last record, until its varint is found to be cut off.
 _PADDING = bytes(16)
 # Arrow's offsets have 32 bits.
 _MOST_BYTES = 2**31 - 1 - len(_PADDING)
@@ -48,7 +48,7 @@ class ArrowColumns:
         return len(self.offsets)
 
     def since(self, offset: int) -> ArrowColumns:
-        """Those from `offset` on, of one batch."""
+        """The records of one batch from `offset` on."""
         first = int(np.searchsorted(self.offsets, offset))
         return ArrowColumns(
             self.offsets[first:],
@@ -61,7 +61,7 @@ class ArrowColumns:
 
 
 def read_columns(batches: Sequence[Whole], *, with_headers: bool = False) -> ArrowColumns:
-    """All records of these batches. Raises CorruptMessageError if one of them is no batch of records."""
+    """All records of these batches. Raises CorruptMessageError if one of them cannot be decoded."""
     try:
         return _read(batches, with_headers)
     except (CorruptBatchError, LogError) as error:
@@ -114,7 +114,7 @@ def _payload(batch: memoryview, header: BatchHeader) -> memoryview | bytes:
 
 
 def _record_starts(data: bytes, begin: int, end: int, header: BatchHeader) -> Ints:
-    """Where the records' lengths stand. Raises CorruptMessageError unless they fill the payload exactly."""
+    """The positions of the records' lengths. Raises CorruptMessageError unless records fill the payload exactly."""
     left = header.record_count
     if not 0 <= left <= (end - begin) // 6:  # no record is shorter than six bytes and its length
         raise _corrupt(header, f"{left} records in {end - begin} bytes")
@@ -131,7 +131,7 @@ def _record_starts(data: bytes, begin: int, end: int, header: BatchHeader) -> In
                 walk = _WALK_FIRST
                 continue
         if left:
-            # Where lengths differ, looking for runs is given up for longer and longer.
+            # While lengths differ, runs are looked for less and less often.
             some, begin = _walk(data, begin, end, min(left, walk), header)
             left -= len(some)
             found.append(some)
@@ -142,7 +142,7 @@ def _record_starts(data: bytes, begin: int, end: int, header: BatchHeader) -> In
 
 
 def _run(data: bytes, numbers: npt.NDArray[np.uint8], begin: int, end: int, most: int) -> tuple[Ints, int]:
-    """The records from `begin` on that are as long as the first one, by one comparison; and where they end."""
+    """The starts of the records from `begin` on that are as long as the first, and where these records end."""
     first = data[begin]
     if first < 128:
         size, wide = (first >> 1) + 1, False
@@ -164,7 +164,7 @@ def _run(data: bytes, numbers: npt.NDArray[np.uint8], begin: int, end: int, most
 
 
 def _walk(data: bytes, begin: int, end: int, count: int, header: BatchHeader) -> tuple[Ints, int]:
-    """The next `count` records, one after the other; and where they end."""
+    """The starts of the next `count` records, found one after the other, and where these records end."""
     starts: list[int] = []
     add = starts.append
     at = begin
@@ -198,7 +198,7 @@ def _corrupt(header: BatchHeader, what: str) -> CorruptMessageError:
 
 
 class _Fields:
-    """Reads the next field of all records at once; `at` says where it begins in each."""
+    """Reads the fields of all records at once, one field after the other; `at` is where the next one begins in each."""
 
     __slots__ = ("at", "data", "last")
 
@@ -208,7 +208,7 @@ class _Fields:
         self.last = len(data) - 1
 
     def varint(self) -> Ints:
-        """Zigzag numbers of up to ten bytes."""
+        """Read a signed (zigzag) varint of up to ten bytes from each record."""
         byte = self._bytes(self.at)
         value = byte & 127
         at = self.at + 1
@@ -226,7 +226,7 @@ class _Fields:
         return (value >> 1 & 0x7FFFFFFFFFFFFFFF) ^ -(value & 1)
 
     def span(self) -> tuple[Ints, Ints]:
-        """Where bytes with their length in front begin, and how many they are; -1 = null."""
+        """Read a field of bytes with its length in front: where it begins in each record, and its size, -1 for null."""
         size = self.varint()
         start = self.at
         if len(size) and (size.min() < -1 or size.max() > len(self.data)):
@@ -244,7 +244,7 @@ def _check(header_counts: Ints, header_starts: Ints, ends: Ints) -> None:
     if not len(ends):
         return
     left = ends - header_starts
-    # A header has two bytes at least; without headers nothing may follow.
+    # A header has at least two bytes; without headers nothing may follow.
     if (header_counts < 0).any() or (left < 2 * header_counts).any() or (left[header_counts == 0] != 0).any():
         raise CorruptMessageError("the fields of a record do not fill it")
 
@@ -255,7 +255,7 @@ def _gather(buffer: pa.Buffer, starts: Ints, sizes: Ints) -> pa.Array:
     nulls = sizes < 0
     if count == 0 or nulls.all():
         return pa.nulls(count, pa.binary())
-    # Every other element of this array is what lies between two spans; `take` copies the spans alone.
+    # In this array spans and the bytes between them take turns; `take` copies only the spans.
     bounds = np.empty(2 * count + 1, np.int32)
     bounds[0:-1:2] = starts
     bounds[1::2] = starts + np.maximum(sizes, 0)
@@ -266,7 +266,7 @@ def _gather(buffer: pa.Buffer, starts: Ints, sizes: Ints) -> pa.Array:
 
 
 def _headers(data: bytes, counts: Ints, starts: Ints, ends: Ints) -> pa.Array:
-    """One list of headers a record, null where there are none, as Spark's Kafka source has it."""
+    """A list of headers for each record, null where it has none, as in Spark's Kafka source."""
     total = int(counts.sum())
     lists = np.zeros(len(counts) + 1, np.int32)
     np.cumsum(counts, out=lists[1:])

@@ -1,6 +1,6 @@
-"""A consumer's commits: those the program waits for, those it does not, and those made by themselves now and then.
+"""A consumer's commits: those that the program waits for, those that it does not, and automatic ones.
 
-All of it in the user's thread. What a commit may contain and what its answer means stands in `group.offsets`.
+Everything here runs in the user's thread. `group.offsets` says what a commit may contain and what its answer means.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Running = concurrent.futures.Future[None]
 
 
 def whole(offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> Offsets:
-    """What a program gave, completed: a bare number or a tuple for an offset, None for an epoch that is not known."""
+    """The offsets that a program gave, each as OffsetAndMetadata: it may give a number, a tuple, or no epoch."""
     made = {}
     for tp, offset in offsets.items():
         value = OffsetAndMetadata(offset) if isinstance(offset, int) else OffsetAndMetadata(*offset)
@@ -38,7 +38,7 @@ def whole(offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> Offsets:
 
 
 class Commits:
-    """Starts commits and hears of their ends. Callbacks run in `run_callbacks`, where a fencing is raised, too."""
+    """Starts commits and takes in their outcomes. `run_callbacks` calls the callbacks, and raises if one was fenced."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Commits:
         self._automatic: Running | None = None
 
     def start(self, offsets: Offsets, *, retry: bool, timeout_ms: int) -> Running:
-        """Begin a commit under the membership as it is now. Raises as `group.offsets.make_commit` does."""
+        """Begin a commit under the present generation. Raises as `group.offsets.make_commit` does."""
         with self._changes.lock:
             commit = self._driver.make_commit(offsets)
         if not offsets:
@@ -74,7 +74,7 @@ class Commits:
         return future
 
     def commit(self, offsets: Offsets, timeout_ms: int) -> None:
-        """Commit and wait; what may pass is tried again until the timeout."""
+        """Commit and wait; retriable errors are retried until the timeout."""
         self.run_callbacks()
         future = self.start(offsets, retry=True, timeout_ms=timeout_ms)
         late = f"the commit was not answered within {timeout_ms} ms; it may have happened"
@@ -84,7 +84,7 @@ class Commits:
     # --- without waiting ------------------------------------------------------------------------------------------
 
     def commit_async(self, offsets: Offsets, callback: CommitCallback | None) -> None:
-        """Commit once and go on; `callback(offsets, error)` runs in a later `run_callbacks`."""
+        """Send a commit once without waiting; a later `run_callbacks` calls `callback(offsets, error)`."""
 
         def ended(future: Running) -> None:
             error: Any = future.exception() if not future.cancelled() else None
@@ -101,35 +101,35 @@ class Commits:
 
     @property
     def under_way(self) -> bool:
-        """Whether a commit nobody waits for is unanswered."""
+        """Whether a commit of `commit_async` has no answer yet."""
         return bool(self._open)
 
     @property
     def unheard(self) -> bool:
-        """Whether a callback is due."""
+        """Whether a callback is waiting for `run_callbacks`."""
         return bool(self._ended)
 
     def run_callbacks(self) -> None:
-        """Call the callbacks of commits that have ended. Raises FencedInstanceIdError if one of them was told so."""
+        """Call the callbacks of commits that have ended. Raises FencedInstanceIdError if one of them was fenced."""
         while self._ended:
             self._ended.popleft()()
         if self._fenced is not None:
             error, self._fenced = self._fenced, None
             raise error
 
-    # --- by itself ------------------------------------------------------------------------------------------------
+    # --- automatic commits ----------------------------------------------------------------------------------------
 
     def start_interval(self) -> None:
-        """Count auto_commit_interval_ms from now on."""
+        """Begin a new auto_commit_interval_ms."""
         self._due_ms = self._network.now_ms() + self._config["auto_commit_interval_ms"]
 
     @property
     def next_ms(self) -> int | None:
-        """When the next automatic commit is due; None while one is under way, or with enable_auto_commit off."""
+        """When the next automatic commit is due (monotonic ms); None while one is under way, or if they are off."""
         return self._due_ms if self._config["enable_auto_commit"] and self._automatic is None else None
 
     def commit_if_due(self) -> None:
-        """Now and then, without waiting; a failure is tried again soon, and only a fencing is raised."""
+        """Send the automatic commit if it is due. Failures are retried soon; raises only FencedInstanceIdError."""
         running = self._automatic
         if running is not None:
             if not running.done():
@@ -152,7 +152,7 @@ class Commits:
             self._automatic = self.start(offsets, retry=False, timeout_ms=self._config["default_api_timeout_ms"])
 
     def commit_last(self, deadline_ms: int) -> None:
-        """Before the consumer closes: a failure is logged, and only a wake-up or a fencing is raised."""
+        """Commit before the consumer closes. Failures are logged; raises only WakeupError and FencedInstanceIdError."""
         try:
             self.commit(self._positions.consumed(), max(0, deadline_ms - self._network.now_ms()))
         except KafkaError as error:

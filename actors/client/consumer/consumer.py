@@ -1,7 +1,7 @@
 """`Consumer`: reads topics, alone or as a member of a group. Names and defaults are kafka-python's and Kafka's.
 
-The user's thread runs the rebalance callbacks and takes records; heartbeats and sockets have a thread of their own,
-the event loop. Here are the public methods, and the parts are put together:
+The user's thread runs the rebalance callbacks and takes records. Heartbeats and sockets have a thread of their own,
+with the event loop. This module has the public methods and puts the parts together:
 
     user_thread    who may come in, and how it waits and is woken      user's thread
     polling        what one poll does                                  user's thread
@@ -58,10 +58,10 @@ _CLOSE_MS = 30_000
 class Consumer:
     """`Consumer("orders", group_id="billing", bootstrap_servers="localhost:9092")`.
 
-    For the settings see `config.CONSUMER_SETTINGS`; an unknown one is an error. Not for several threads at once,
-    except `wakeup`. Usable as a context manager and as an endless iterator of records. `environment` is its clock.
+    For the settings see `config.CONSUMER_SETTINGS`; an unknown one is an error. It is a context manager and an endless
+    iterator of records. It is not thread-safe, except for `wakeup`. `environment` is its clock.
 
-    Its methods are many because they are those of Kafka's consumer, its fields because they are its parts.
+    It has many methods, because Kafka's consumer has them, and many fields, because it is put together of many parts.
     """
 
     def __init__(self, *topics: str, environment: Environment = REAL, **settings: Any) -> None:
@@ -109,7 +109,7 @@ class Consumer:
     # --- what the event loop asks -----------------------------------------------------------------------------------
 
     def _wanted_topics(self) -> frozenset[str] | None:
-        """For the network's metadata: None = all topics."""
+        """The topics whose metadata the network keeps fresh; None: all."""
         if self._member.wants_all_topics:
             return None
         return self._member.watched_topics | {tp.topic for tp in list(self._positions.states)}
@@ -146,7 +146,7 @@ class Consumer:
         pattern: str | re.Pattern[str] | None = None,
         listener: ConsumerRebalanceListener | None = None,
     ) -> None:
-        """Join the group for these topics, or for all whose whole name matches `pattern`; replaces what was before.
+        """Subscribe to these topics, or to all whose whole name matches `pattern`, instead of the ones before.
 
         Raises IllegalStateError if partitions were assigned by hand.
         """
@@ -169,7 +169,7 @@ class Consumer:
                 self._driver.pump()
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read exactly these partitions, without joining a group. An empty list is `unsubscribe`."""
+        """Read exactly these partitions, without joining a group. An empty list means `unsubscribe`."""
         wanted = [TopicPartition(*tp) for tp in partitions]
         if not wanted:
             self.unsubscribe()
@@ -181,13 +181,13 @@ class Consumer:
             self._network.soon(self._network.refresh)
 
     def unsubscribe(self) -> None:
-        """Leave the group, or let go of the assigned partitions."""
+        """Leave the group, or stop reading the partitions that were assigned by hand."""
         with self._thread.using():
             self._iteration.stop()
             self._participation.leave("unsubscribe")
 
     def assignment(self) -> set[TopicPartition]:
-        """The partitions this consumer has now."""
+        """The partitions that this consumer reads now."""
         return set(self._positions.states)
 
     def subscription(self) -> set[str] | None:
@@ -197,10 +197,10 @@ class Consumer:
     # --- reading --------------------------------------------------------------------------------------------------
 
     def poll(self, timeout_ms: int = 0, max_records: int | None = None) -> dict[TopicPartition, list[ConsumerRecord]]:
-        """Records by partition, as soon as there are any; {} after `timeout_ms`.
+        """Return records by partition as soon as there are any, or {} after `timeout_ms`.
 
-        Takes part in rebalances and calls the listener on the way. Raises what the group, the topics or the
-        listener have to say; WakeupError after `wakeup`.
+        A poll takes part in rebalances and calls the listener. It raises errors of the group, the topics and the
+        listener, and WakeupError after `wakeup`.
         """
         limit = max_records or self.config["max_poll_records"]
         with self._thread.using():
@@ -208,10 +208,10 @@ class Consumer:
             return self._polling.poll(timeout_ms, lambda: self._drain.take(limit)) or {}
 
     def poll_arrow(self, timeout_ms: int = 0, max_records: int = _ARROW_ROWS, headers: bool = False) -> pa.RecordBatch:
-        """The same as one Arrow batch; keys and values are bytes, whatever the deserializers. May have no rows.
+        """As `poll`, but the records are one Arrow batch, which may have no rows. Deserializers are not used.
 
-        Columns topic, partition (int32), offset (int64), timestamp (ms, UTC), key, value (binary) and, with
-        `headers`, a list of (key, value). Stops at the first whole record batch that reaches `max_records`.
+        Its columns are topic, partition (int32), offset (int64), timestamp (ms, UTC), key, value (binary) and, with
+        `headers`, a list of (key, value). Record batches are taken whole, until there are `max_records` or more.
         """
         from actors.client.consumer.arrow_batches import Columns
 
@@ -224,24 +224,24 @@ class Consumer:
         return self
 
     def __next__(self) -> ConsumerRecord:
-        """The next record; waits as long as it takes. A record counts as consumed once the next one is asked for."""
+        """Wait for the next record, without a timeout. A record is consumed when the next one is asked for."""
         with self._thread.using():
             return self._iteration.next()
 
     def rebalance_due(self) -> bool:
         """Whether the group waits for this consumer's next poll.
 
-        Nothing is given up before that. A program that takes long over what a poll returned may look between two
-        records, `seek` back to the first it has not handled, and poll.
+        Until that poll it keeps its partitions. A program that works long on the records of one poll may ask between
+        two records, `seek` back to the first one that it has not handled, and poll.
         """
         return self._member.awaits_poll(self._network.now_ms())
 
     def session_lapsed(self) -> bool:
-        """Whether no heartbeat has been answered for session_timeout_ms: what poll returned may have other owners."""
+        """Whether no heartbeat has been answered for session_timeout_ms, so that others may have the partitions."""
         return not self._member.may_deliver(self._network.now_ms())
 
     def wakeup(self) -> None:
-        """From another thread: the poll that runs now, or the next one, raises WakeupError."""
+        """Have the poll that runs now, or the next one, raise WakeupError. Called from another thread."""
         self._thread.wake()
 
     # --- offsets --------------------------------------------------------------------------------------------------
@@ -249,10 +249,10 @@ class Consumer:
     def commit(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None, timeout_ms: int | None = None
     ) -> None:
-        """Commit these offsets, or all positions, and wait; what may pass is tried again until the timeout.
+        """Commit these offsets, or all positions, and wait. Retriable errors are retried until the timeout.
 
-        Raises CommitFailedError when the partitions have other owners now, RebalanceInProgressError when a poll
-        must come first, KafkaTimeoutError, and what else the coordinator says.
+        Raises CommitFailedError if the partitions may have other owners now, RebalanceInProgressError if a poll must
+        come first, KafkaTimeoutError, and other errors of the coordinator.
         """
         with self._thread.using():
             self._require_group("commit")
@@ -263,7 +263,7 @@ class Consumer:
         offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None,
         callback: CommitCallback | None = None,
     ) -> None:
-        """Commit and go on. `callback(offsets, error)` runs within a later poll, commit or close. Not repeated."""
+        """Commit once without waiting. `callback(offsets, error)` is called in a later poll, commit or close."""
         with self._thread.using():
             self._require_group("commit")
             self._commits.commit_async(self._to_commit(offsets), callback)
@@ -275,7 +275,7 @@ class Consumer:
     def committed_offsets(
         self, partitions: Iterable[TopicPartition], timeout_ms: int | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """`committed` for several partitions, in one request."""
+        """The group's committed offsets of these partitions, asked for in one request; None where there is none."""
         with self._thread.using():
             self._require_group("committed")
             wanted = [TopicPartition(*tp) for tp in partitions]
@@ -284,12 +284,12 @@ class Consumer:
             return {tp: found.get(tp) for tp in wanted}
 
     def position(self, partition: TopicPartition, timeout_ms: int | None = None) -> int:
-        """The offset of the next record of an assigned partition; waits until it is known."""
+        """The offset of the next record of an assigned partition. Waits until it is known."""
         with self._thread.using():
             return self._polling.position(self._positions.of(partition), self._timeout(timeout_ms))
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Go on with this offset at the next poll."""
+        """Have the next poll go on at this offset."""
         if offset < 0:
             raise ValueError(f"offset must not be negative, got {offset}")
         with self._thread.using():
@@ -298,11 +298,11 @@ class Consumer:
             self._fetcher.soon()
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
-        """Go on with the oldest record of these, or of all assigned partitions."""
+        """Go on with the oldest records of these partitions, or of all that are assigned."""
         self._seek_to(partitions, EARLIEST)
 
     def seek_to_end(self, *partitions: TopicPartition) -> None:
-        """Go on with what is produced from now on."""
+        """Go on at the end of these partitions, or of all that are assigned."""
         self._seek_to(partitions, LATEST)
 
     def _seek_to(self, partitions: Iterable[TopicPartition], timestamp: int) -> None:
@@ -313,7 +313,7 @@ class Consumer:
             self._fetcher.soon()
 
     def pause(self, *partitions: TopicPartition) -> None:
-        """Return nothing of these until `resume`; they stay assigned."""
+        """Return no records of these partitions until `resume`. They stay assigned."""
         with self._thread.using():
             for tp in partitions:
                 self._positions.of(tp).paused = True
@@ -340,7 +340,7 @@ class Consumer:
         *,
         isolation_level: int | None = None,
     ) -> dict[TopicPartition, int]:
-        """The offset the next record of each partition will have; with read_committed, the last stable offset.
+        """The offset that the next record of each partition will have; with read_committed the last stable offset.
 
         `isolation_level` is 0 (uncommitted) or 1 (committed); the consumer's own if it is not given.
         """
@@ -369,21 +369,21 @@ class Consumer:
             return {tp: offset.offset if offset else 0 for tp, offset in found.items()}
 
     def highwater(self, partition: TopicPartition) -> int | None:
-        """The end of a partition's log as of the last fetch; None before the first."""
+        """The high watermark of a partition at its last fetch; None before the first."""
         mark = self._positions.of(partition).high_watermark
         return None if mark < 0 else mark
 
     # --- the group and the cluster ----------------------------------------------------------------------------------
 
     def enforce_rebalance(self, reason: str = "enforce_rebalance was called") -> None:
-        """Have the group divided anew; happens in the following polls."""
+        """Have the group rebalance in the next polls."""
         with self._thread.using():
             self._require_group("enforce_rebalance")
             with self._changes.lock:
                 self._member.request_rejoin(reason)
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Group, generation and member id as they are now."""
+        """The group id, generation and member id at present."""
         generation = self._member.generation
         return ConsumerGroupMetadata(
             self._member.config.group_id,
@@ -399,7 +399,7 @@ class Consumer:
             return set(info.partitions) if info is not None and info.partitions else None
 
     def topics(self, timeout_ms: int | None = None) -> set[str]:
-        """All topics this consumer may see, internal ones left out."""
+        """All topics that this consumer may see, without internal ones."""
         with self._thread.using():
             found = self._lookups.topics(None, self._timeout(timeout_ms))
             return {name for name, info in found.items() if not info.is_internal}
@@ -408,13 +408,13 @@ class Consumer:
         return bool(self._network.cluster.brokers)
 
     def metrics(self) -> dict[str, Any]:
-        """Counters of this consumer's life, and where it stands in its group."""
+        """Counters since the consumer was made, and its state in its group."""
         return figures(self._member, self._positions, self._changes)
 
     def close(self, autocommit: bool = True, timeout_ms: int | None = None) -> None:
-        """Commit (if auto-commit is on), call the listener, leave the group, close the connections.
+        """Commit (with enable_auto_commit), call the listener, leave the group and close the connections.
 
-        A static member does not leave. Gives up waiting after `timeout_ms` (30 s), but always closes.
+        A static member does not leave. After `timeout_ms` (30 s) it waits no more, and closes all the same.
         """
         if self._thread.closed:
             return

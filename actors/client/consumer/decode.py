@@ -1,4 +1,4 @@
-"""From fetched batches to records. No I/O; runs in the user's thread."""
+"""Decodes fetched batches to records. No I/O; runs in the user's thread."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _new = tuple.__new__
 
 
 def next_batch(chunk: Chunk, position: int, *, committed: bool, check: bool) -> tuple[memoryview, BatchHeader] | None:
-    """The next batch with something to hand out from `position` on; None when the chunk is used up.
+    """The next batch of the chunk with records from `position` on; None when the chunk is used up.
 
-    It stays the chunk's first until `position` has passed it, so that nobody gets past one that cannot be read.
-    Control batches are passed over and, with `committed`, those of aborted transactions (KIP-98).
-    Raises CorruptMessageError on a wrong checksum.
+    It stays in the chunk until `position` is behind it, so that a batch that cannot be decoded is met again. Control
+    batches are passed over and, with `committed`, batches of aborted transactions (KIP-98). Raises
+    CorruptMessageError on a wrong checksum.
     """
     view = memoryview(chunk.data)
     while chunk.batches:
@@ -83,14 +83,14 @@ def read_batch(
 
 
 def slices(tp: TopicPartition, batch: memoryview, header: BatchHeader) -> Iterator[list[Any]]:
-    """The records of a batch, some at a time.
+    """The records of a batch, in slices.
 
-    Thousands of them at once would each survive the garbage collector's first generations, which then costs more
-    than the reading. `map` over `next` stays in C; a generator per record would double the time.
+    Thousands at once would survive the first generations of the garbage collector, which would then cost more than
+    decoding them. `map` over `next` stays in C; a generator would double the time of each record.
     """
     left = header.record_count
     try:
-        # An uncompressed batch goes to the compiled reader as it is; others through the bounded decompression.
+        # The compiled reader takes uncompressed batches; others are decompressed here first, which bounds their size.
         records = iter(DefaultRecordBatch(batch)) if header.codec == 0 else batch_records(batch, header)
         while left > 0:
             yield list(map(next, repeat(records, min(left, _SLICE))))
@@ -102,7 +102,7 @@ def slices(tp: TopicPartition, batch: memoryview, header: BatchHeader) -> Iterat
 
 
 def deserializer(given: Any, topic: str | None = None) -> Deserializer | None:
-    """A function of bytes from what the user gave: a function, or an object with `deserialize(topic, data)`."""
+    """A function of bytes, made of what the user gave: a function, or an object with `deserialize(topic, data)`."""
     if given is None:
         return None
     function = given if not hasattr(given, "deserialize") else lambda data: given.deserialize(topic, data)

@@ -1,4 +1,4 @@
-"""Handing out what was fetched: whose turn it is, how much, and what to do about errors in between."""
+"""Hands out fetched records: from which partition next, how many, and what to do about errors among them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Drain:
         value_of: Callable[[str], Deserializer | None],
     ) -> None:
         self._positions = positions
-        # Held where a position jumps: the background thread must not add what was asked for before.
+        # Held while a position jumps, so that the background thread does not add records of an older fetch.
         self._lock = lock
         self._reset_to = reset_to
         self._committed = committed
@@ -60,13 +60,13 @@ class Drain:
         self._key_of = key_of
         self._value_of = value_of
         self._before: list[tuple[PartitionState, int, int, int]] = []
-        # Set when a buffer got room or a position jumped: there is something to fetch. Whoever fetches clears it.
+        # Whether a buffer has got room or a position has jumped, so that more can be fetched. The fetcher clears it.
         self.drained = False
 
     def take(self, limit: int, *, advance: bool = True) -> Records:
-        """At most `limit` records. Without `advance`, positions stay and the caller moves them record by record.
+        """Take at most `limit` records. Without `advance` positions stay; the caller moves them record by record.
 
-        An error waits for a call in which nothing comes before it: what is taken is handed out.
+        If there are records before an error, these are returned, and the next call raises the error.
         """
         found: Records = {}
         left = limit
@@ -94,7 +94,7 @@ class Drain:
         """Whole batches until there are at least `limit` records. Errors wait as in `take`."""
         for state in self._in_turn():
             if state.ready is not None and state.position is not None:
-                # poll() stopped within a batch: whole batches begin with the same one, fetched again.
+                # A poll() has stopped within a batch. It is fetched again, because only whole batches can be taken.
                 self._jump(state, state.position, state.epoch)
             while len(into) < limit and (chunk := self._front(state, quiet=len(into) > 0)) is not None:
                 assert state.position is not None
@@ -116,11 +116,11 @@ class Drain:
         return into
 
     def meet_error(self, state: PartitionState) -> None:
-        """If an error stands in place of the partition's next records: begin elsewhere as the policy says, or raise."""
+        """If the partition has an error next instead of records, reset its position by the policy, or raise it."""
         self._front(state)
 
     def undo(self) -> None:
-        """What the last call took is not handed out after all: those partitions are read again from where they were."""
+        """Undo the last take: its partitions are read again from where they were."""
         for state, token, position, epoch in self._before:
             if state.token == token:
                 self._jump(state, position, epoch)
@@ -137,7 +137,7 @@ class Drain:
         state.epoch = record.leader_epoch
 
     def _in_turn(self) -> Iterator[PartitionState]:
-        """Each deliverable partition once; the next call begins one further, so that none starves."""
+        """Each partition that has records, once. Each call begins one partition further, so that none starves."""
         turn = self._positions.turn
         if turn:
             turn.rotate(-1)
@@ -170,7 +170,7 @@ class Drain:
 
     @staticmethod
     def _read_on(state: PartitionState, ready: Iterator[ConsumerRecord], limit: int) -> list[ConsumerRecord]:
-        """The next records of a batch. Those before one that cannot be read come first; it is met again after them."""
+        """The next records of a batch, up to one that cannot be decoded. The call after that meets it, and raises."""
         records: list[ConsumerRecord] = []
         try:
             records.extend(islice(ready, limit))
@@ -181,7 +181,7 @@ class Drain:
         return records
 
     def _finish(self, state: PartitionState, chunk: Chunk, *, advance: bool = True) -> None:
-        """A chunk is used up: what was left at its end (control batches) is passed too."""
+        """Drop a chunk that is used up; the position passes the control batches at its end."""
         state.chunks.popleft()
         state.used += len(chunk.data)
         self.drained = True
@@ -202,7 +202,7 @@ class Drain:
         return None
 
     def _trouble(self, state: PartitionState, chunk: Chunk) -> None:
-        """An error in place of records: begin elsewhere if there is a policy, else raise."""
+        """Handle an error instead of records: reset the position if there is a policy, else raise."""
         tp = state.tp
         self.drained = True
         if chunk.code == NO_OFFSET:
@@ -217,7 +217,7 @@ class Drain:
             with self._lock:
                 state.reset(self._reset_to)
         else:
-            # Another try with the next poll: the program may seek past it, or the permission may be given.
+            # The next poll tries again: the program may seek past it, or may be given the permission by then.
             state.chunks.popleft()
             state.halted = False
             if chunk.code == Code.TOPIC_AUTHORIZATION_FAILED:
@@ -226,7 +226,7 @@ class Drain:
 
 
 def by_topic(given: Any, make: Callable[[Any, str], Deserializer | None]) -> Callable[[str], Deserializer | None]:
-    """One deserializer per topic, made once: objects with `deserialize(topic, data)` want to know the topic."""
+    """A function that returns each topic's deserializer, made once: `deserialize(topic, data)` takes the topic."""
     made: dict[str, Deserializer | None] = {}
 
     def find(topic: str) -> Deserializer | None:

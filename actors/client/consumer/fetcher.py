@@ -1,6 +1,6 @@
-"""Fetching ahead: positions for partitions that have none, one fetch per leader at a time, truncation checks.
+"""Fetches ahead: finds first positions, has one fetch under way for each leader, and checks for truncated logs.
 
-Runs on the event loop; touches partition states under the consumer's lock. Records are decoded elsewhere.
+Runs on the event loop, and touches partition states under the consumer's lock. `decode` decodes the records.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ _MOVED = (
     Code.OFFSET_NOT_AVAILABLE,
 )
 TRUNCATED = 10_001
-"""A chunk's code, not Kafka's: the log was cut below our position, at the chunk's offset."""
+"""A code of chunks, not one of Kafka's: the log was truncated below the position, at the chunk's offset."""
 NO_OFFSET = 10_002
-"""A chunk's code: nothing was committed, and there is no reset policy."""
+"""A code of chunks, not one of Kafka's: the partition has no committed offset, and there is no reset policy."""
 
 
 @dataclass(frozen=True, slots=True)
 class FetchSettings:
-    """How much to fetch and how long to wait; `reset_to` None = no reset policy."""
+    """How much to fetch and how long to wait. `reset_to` is None if auto_offset_reset is none."""
 
     min_bytes: int
     max_bytes: int
@@ -60,7 +60,7 @@ class FetchSettings:
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> FetchSettings:
-        """Those of a consumer's settings."""
+        """These settings, out of those of a consumer."""
         return cls(
             min_bytes=config["fetch_min_bytes"],
             max_bytes=config["fetch_max_bytes"],
@@ -77,7 +77,7 @@ Committed = Callable[[Iterable[TopicPartition]], Any]
 
 
 class Fetcher:
-    """`step()` starts what can be started now; it is called after every change and is cheap when there is nothing."""
+    """Fetches for all partitions. `step` starts what can start now: it is called after every change, and is cheap."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class Fetcher:
         self._errors: deque[KafkaError] = deque()
 
     def soon(self) -> None:
-        """Have `step` run on the loop; from any thread."""
+        """Have `step` run on the loop. May be called from any thread."""
         if not self._scheduled:
             self._scheduled = True
             self._network.soon(self.step)
@@ -149,7 +149,7 @@ class Fetcher:
                         loop.create_task(self._fetch(node, request, asked))
 
     def _source(self, state: PartitionState, now: int) -> Node | None:
-        """The leader, or for a while the nearer replica it named (KIP-392)."""
+        """Where to fetch from: the leader, or for a while the nearer replica that it has named (KIP-392)."""
         replica, until = state.preferred
         if replica >= 0 and now < until and replica in self._network.cluster.brokers:
             return self._network.cluster.brokers[replica]
@@ -209,7 +209,7 @@ class Fetcher:
 
     async def _begin_by_time(self, find: list[tuple[PartitionState, int, int]]) -> None:
         wanted = {state.tp: at for state, _, at in find}
-        # One round only: what has no leader now must not hold up the others.
+        # One round only, so that partitions without a leader do not hold up the others.
         offsets = await list_offsets(
             self._network,
             wanted,
@@ -236,14 +236,14 @@ class Fetcher:
         self._later(self._settings.retry_ms)
 
     def raise_error(self) -> None:
-        """In the user's thread: raise the oldest failure that has to be heard of."""
+        """Raise the oldest failure that the program has to know of. Called in the user's thread."""
         if self._errors:
             raise self._errors.popleft()
 
     # --- truncation (KIP-320) ---------------------------------------------------------------------------------------
 
     def _to_check(self, state: PartitionState) -> bool:
-        """A new leader epoch since we last looked: the log may have been cut below where we stand."""
+        """Whether there is a new leader epoch since the last check: the log may be truncated below the position."""
         info = self._network.cluster.partition(state.tp)
         if info is None or info.leader_epoch < 0 or state.fetch_epoch < 0:
             return False

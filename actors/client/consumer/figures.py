@@ -1,4 +1,4 @@
-"""What `Consumer.metrics` reports."""
+"""The figures that `Consumer.metrics` returns."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from actors.client.net.changes import Changes
 
 
 def figures(member: Membership, positions: Positions, changes: Changes) -> dict[str, Any]:
-    """Counters of a consumer's life, times in ms, and where it stands in its group."""
+    """Counters since the consumer was made, times in ms, and its state in its group."""
     stats = member.stats
     with changes.lock:  # the loop's thread records
         times = stats.times.describe(changes.now_ms())

@@ -1,4 +1,4 @@
-"""A consumer as an iterator: records one by one, each consumed only when the next thing is asked for."""
+"""A consumer as an iterator: records one by one. Each is consumed when the next call on the consumer is made."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from actors.client.net.changes import Changes
 from actors.client.records import ConsumerRecord
 
 Taken = tuple[PartitionState, int, ConsumerRecord]
-"""A record, its partition, and that one's token when it was taken."""
+"""A record, the state of its partition, and the state's token when the record was taken."""
 
 
 class Iteration:
-    """Takes up to `limit` records at a time and gives them out one by one."""
+    """Takes up to `limit` records at a time and returns them one by one."""
 
     def __init__(
         self, limit: int, member: Membership, positions: Positions, polling: Polling, drain: Drain, changes: Changes
@@ -31,7 +31,7 @@ class Iteration:
         self._given: Taken | None = None
 
     def next(self) -> ConsumerRecord:
-        """The next record; waits as long as it takes."""
+        """Wait for the next record, without a timeout."""
         self.finish()
         while True:
             while self._waiting:
@@ -49,7 +49,7 @@ class Iteration:
                 self._waiting.extend((state, state.token, record) for record in records)
 
     def finish(self) -> None:
-        """The record given last counts as consumed."""
+        """Mark the record that was returned last as consumed."""
         if self._given is not None:
             state, token, record = self._given
             self._given = None
@@ -57,11 +57,11 @@ class Iteration:
                 self._drain.advance(state, record)
 
     def disown(self) -> None:
-        """The record given last does not count as consumed."""
+        """Mark the record that was returned last as not consumed."""
         self._given = None
 
     def stop(self) -> None:
-        """What was taken and not given yet goes back: those partitions are read again from there."""
+        """Give back the records that were taken and not returned: their partitions are read again from there."""
         self.finish()
         states = {id(state): state for state, token, _ in self._waiting if state.token == token}
         self._waiting.clear()

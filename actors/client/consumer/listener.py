@@ -6,14 +6,17 @@ from actors.client.records import TopicPartition
 
 
 class ConsumerRebalanceListener:
-    """Called in the thread that polls, from within poll, unsubscribe and close. Override what you need."""
+    """Told of changes of the assignment. Called in the thread that polls, by poll, unsubscribe and close.
+
+    Override the methods that you need.
+    """
 
     def on_partitions_revoked(self, revoked: list[TopicPartition]) -> None:
-        """These are about to be given up; what was processed may still be committed here."""
+        """These partitions are about to be given up. Here their offsets can still be committed."""
 
     def on_partitions_assigned(self, assigned: list[TopicPartition]) -> None:
-        """These are new; seek here to begin elsewhere than at the committed offset."""
+        """These partitions are new. Seek here to begin elsewhere than at the committed offset."""
 
     def on_partitions_lost(self, lost: list[TopicPartition]) -> None:
-        """These are gone already and may have other owners: a commit would be refused."""
+        """These partitions are lost and may have other owners already. A commit for them would be refused."""
         self.on_partitions_revoked(lost)

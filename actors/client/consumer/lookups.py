@@ -1,4 +1,4 @@
-"""What a consumer asks of brokers besides records and its group: offsets by time, topics. In the user's thread."""
+"""What a consumer asks of brokers besides records and its group: offsets by time, and topics. In the user's thread."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _GRACE_MS = 1000  # the work's own timeout comes first: its message says what it
 
 
 class Lookups:
-    """Asks on the event loop and waits for the answer. Times in milliseconds."""
+    """Asks on the event loop and waits for the answers. Times are in milliseconds."""
 
     def __init__(self, config: Mapping[str, Any], network: Network, thread: UserThread, changes: Changes) -> None:
         self._config = config
@@ -29,7 +29,7 @@ class Lookups:
         self._changes = changes
 
     def result(self, work: Coroutine[Any, Any, T], timeout_ms: int) -> T:
-        """What a coroutine gives on the loop. Raises WakeupError, KafkaTimeoutError and what the work raises."""
+        """Run a coroutine on the loop and return its result. Raises WakeupError, KafkaTimeoutError and its errors."""
         future = self._network.run(work)
         future.add_done_callback(lambda _: self._changes.tell())
         return self._thread.result(

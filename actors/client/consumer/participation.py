@@ -1,7 +1,7 @@
-"""A consumer's part in its group, in the user's thread: what the membership machine wants done between two polls.
+"""Carries out what the membership machine wants the user's thread to do between two polls.
 
-The machine says what comes next (`Membership.next_action`): commit, call the listener, take over an assignment. Here
-it is done, and the machine is told how it went.
+The machine says what comes next (`Membership.next_action`): commit, call the listener, take over an assignment. It is
+done here, and the machine is told the outcome.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LOOK_AGAIN_MS = 100
 
 
 class Participation:
-    """Does what the membership asks for. `listener` is the program's, a silent one if it gave none."""
+    """Does what the membership asks for. `listener` is the program's, or one that does nothing."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Participation:
 
     @property
     def by_hand(self) -> bool:
-        """Whether what is read was assigned by the program and not by a group."""
+        """Whether the partitions were assigned by the program and not by a group."""
         return bool(self._positions.states) and not self._member.subscribed
 
     @property
@@ -66,14 +66,14 @@ class Participation:
 
     @property
     def next_ms(self) -> int | None:
-        """When `take_part` may have something to do although nothing arrived."""
+        """When (monotonic ms) `take_part` may have something to do, even if nothing arrives until then."""
         with self._changes.lock:
             due = self._member.user_deadline()
         again = self._last_commit_after_ms
         return min((t for t in (due, again if again > self._changes.now_ms() else None) if t is not None), default=None)
 
     def take_part(self, deadline_ms: int) -> None:
-        """Do all that the group waits for and that can be done by then. Raises what the group or the listener say."""
+        """Do all that the group waits for and that can be done in time. Raises errors of the group and the listener."""
         while True:
             with self._changes.lock:
                 action = self._member.next_action(self._changes.now_ms())
@@ -86,7 +86,7 @@ class Participation:
                 return
 
     def _carry_out(self, action: Action, deadline_ms: int) -> bool:
-        """False when the rest has to wait for a later poll."""
+        """Carry out an action. Returns False if the rest has to wait for a later poll."""
         error: BaseException | None = None
         outcome = CommitOutcome.DONE
         if isinstance(action, CommitBeforeJoin):
@@ -110,7 +110,7 @@ class Participation:
         return None
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """From now on exactly these partitions are read; new ones from their committed offsets."""
+        """From now on read exactly these partitions, new ones from their committed offsets."""
         with self._changes.lock:
             added = self._positions.assign(partitions)
             for state in added:
@@ -147,7 +147,7 @@ class Participation:
     # --- leaving --------------------------------------------------------------------------------------------------
 
     def leave(self, reason: str) -> None:
-        """Leave the group, or let go of what was assigned by hand. Raises what the listener raises, having left."""
+        """Leave the group, or stop reading what was assigned by hand. After that it raises what the listener raised."""
         failure: BaseException | None = None
         with self._changes.lock:
             farewell = self._member.farewell()
@@ -163,7 +163,7 @@ class Participation:
             raise failure
 
     def await_goodbye(self, deadline_ms: int) -> None:
-        """Wait until LeaveGroup and open commits are answered, or time is up."""
+        """Wait until LeaveGroup and open commits are answered, or until the deadline."""
         while self._changes.now_ms() < deadline_ms:
             seen = self._changes.count
             with self._changes.lock:

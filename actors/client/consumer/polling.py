@@ -1,4 +1,4 @@
-"""What one poll does: first the group and the commits, then records, as long as there are none and time is left."""
+"""What one poll does: it sees to the group and the commits, and looks for records, until there are some or time is up."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FOREVER_MS = 1 << 40
 
 
 class Polling:
-    """The loop of `Consumer.poll` and of its relatives, which differ in how they take what was fetched."""
+    """The loop of `Consumer.poll`, `poll_arrow` and iteration, which differ in how they take fetched records."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Polling:
         self._changes = changes
 
     def poll(self, timeout_ms: int, take: Callable[[], T]) -> T | None:
-        """The first `take()` that gives something; None after `timeout_ms`. Raises what `Consumer.poll` says."""
+        """Return what `take()` gives as soon as it gives something, or None after `timeout_ms`. Raises as Consumer.poll."""
         if self._participation.idle:
             raise IllegalStateError("subscribe to topics or assign partitions before polling")
         deadline_ms = self._changes.now_ms() + timeout_ms
@@ -60,7 +60,7 @@ class Polling:
                 if self._drain.drained or not taken:
                     self._drain.drained = False
                     self._fetcher.soon()
-                # Decoding takes time: what the session no longer covers is not handed out.
+                # Decoding takes time. If the session has ended meanwhile, the records may belong to others.
                 if taken and self.may_deliver():
                     return taken
                 if taken:
@@ -70,7 +70,7 @@ class Polling:
             self._changes.wait(seen, min(deadline_ms, self._next_turn()))
 
     def position(self, state: PartitionState, timeout_ms: int) -> int:
-        """A partition's position, as soon as it is known. Raises KafkaTimeoutError, and what stands in the way."""
+        """Wait for a partition's position. Raises KafkaTimeoutError, and the error because of which it has none."""
         deadline_ms = self._changes.now_ms() + timeout_ms
         self._fetcher.soon()
         while state.position is None:
@@ -83,17 +83,17 @@ class Polling:
         return state.position
 
     def may_deliver(self) -> bool:
-        """Whether records may be handed out: the session lasts, or there is no group."""
+        """Whether records may be handed out: within the session, or without a group."""
         with self._changes.lock:
             return self._member.may_deliver(self._changes.now_ms())
 
     def _next_turn(self) -> int:
-        """When there may be something to do although nothing arrived."""
+        """When (monotonic ms) there may be something to do, even if nothing arrives until then."""
         times = (self._participation.next_ms, self._commits.next_ms)
         return max(self._changes.now_ms() + 1, min((t for t in times if t is not None), default=FOREVER_MS))
 
     def turn(self, deadline_ms: int) -> None:
-        """What comes before records: commits that have ended, the group, the automatic commit."""
+        """Do what comes before records: call callbacks of commits, see to the group, commit automatically."""
         self._commits.run_callbacks()
         with self._changes.lock:
             self._member.poll(self._changes.now_ms())

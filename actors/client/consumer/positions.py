@@ -1,7 +1,7 @@
-"""Where a consumer stands in each of its partitions, and what was fetched ahead. No I/O.
+"""A consumer's position in each of its partitions, and what was fetched ahead. No I/O.
 
-Two threads meet here. The user's thread alone moves positions of partitions that have one, and takes chunks; the
-background thread adds chunks and gives a first position to those that have none, under the consumer's lock.
+Two threads meet here. Only the user's thread moves the position of a partition that has one, and takes chunks. The
+background thread adds chunks, and gives first positions to partitions that have none, under the consumer's lock.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from actors.log.batch import BatchHeader
 LATEST = -1
 EARLIEST = -2
 RESET_TO = {"earliest": EARLIEST, "latest": LATEST, "none": None}
-"""Where `auto_offset_reset` has a partition begin."""
+"""The offsets (as in ListOffsets) where auto_offset_reset has a partition begin; None: nowhere."""
 
 
 @dataclass(slots=True)
 class Chunk:
-    """The whole batches of one fetch of one partition, or an error (`code`, at `offset`) in their place."""
+    """The whole batches that one fetch brought of one partition, or instead of them an error (`code`, at `offset`)."""
 
     token: int
     data: bytes = b""
@@ -36,7 +36,7 @@ class Chunk:
 class PartitionState:
     """One assigned partition. `position` is the next offset to hand out, `fetch_at` the next to fetch.
 
-    `token` grows whenever the position jumps: what was asked for under an older one is not wanted any more.
+    `token` grows whenever the position jumps: answers to what was asked under an older token are dropped.
     """
 
     tp: TopicPartition
@@ -54,14 +54,14 @@ class PartitionState:
     retry_ms: int = 0
     busy: bool = False
     chunks: deque[Chunk] = field(default_factory=deque)
-    # Each has one thread that counts it up; a single number for both would lose updates.
+    # Bytes. Each is counted up by one thread only; if both changed one number, updates could be lost.
     added: int = 0
     used: int = 0
     preferred: tuple[int, int] = (-1, 0)
     high_watermark: int = -1
     last_stable_offset: int = -1
     log_start_offset: int = -1
-    # The rest of the batch that is being handed out.
+    # The remaining records of the batch that is being handed out.
     ready: Iterator[ConsumerRecord] | None = None
 
     def seek(self, offset: int, epoch: int = -1) -> None:
@@ -71,19 +71,19 @@ class PartitionState:
         self.checked_epoch = -1
 
     def reset(self, timestamp: int) -> None:
-        """Find the position anew: at the log's beginning or end, or at a time."""
+        """Have the position found anew: at the log's beginning or end, or at a time."""
         self._jump()
         self.position = None
         self.reset_to = timestamp
 
     def load(self) -> None:
-        """Begin at the committed offset."""
+        """Have the position found anew: at the committed offset."""
         self._jump()
         self.position = None
         self.from_committed = True
 
     def let_go(self) -> None:
-        """Not assigned any more: what is still on its way to it is not wanted."""
+        """The partition is not assigned any more: drop what it has, and answers that are still to come."""
         self._jump()
         self.stopped = True
 
@@ -104,7 +104,7 @@ class PartitionState:
 
     @property
     def buffered(self) -> int:
-        """Bytes fetched and not used up."""
+        """How many bytes are fetched and not used up."""
         return self.added - self.used
 
     def add(self, chunk: Chunk) -> None:
@@ -120,14 +120,14 @@ class Positions:
         self.turn: deque[TopicPartition] = deque()
 
     def of(self, partition: TopicPartition) -> PartitionState:
-        """An assigned partition. Raises IllegalStateError if it is none."""
+        """The state of a partition. Raises IllegalStateError if it is not assigned."""
         state = self.states.get(TopicPartition(*partition))
         if state is None:
             raise IllegalStateError(f"{partition} is not assigned to this consumer")
         return state
 
     def assign(self, partitions: Iterable[TopicPartition]) -> list[PartitionState]:
-        """Keep what is in `partitions`, drop the rest; the new ones, which have no position yet."""
+        """Keep the states of these partitions and drop all others. Returns the new ones, without position yet."""
         wanted = sorted(partitions)
         added = [PartitionState(tp) for tp in wanted if tp not in self.states]
         fresh = {state.tp: state for state in added}
@@ -139,7 +139,7 @@ class Positions:
         return added
 
     def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The offsets to commit: everything that has a position."""
+        """The offsets to commit: the positions of all partitions that have one."""
         return {
             tp: OffsetAndMetadata(state.position, "", state.epoch)
             for tp, state in self.states.items()
