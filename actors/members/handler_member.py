@@ -11,7 +11,6 @@ import contextlib
 import inspect
 import logging
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -25,6 +24,7 @@ from actors.client.errors import CommitFailedError, KafkaTimeoutError, Rebalance
 from actors.client.records import OffsetAndMetadata
 from actors.errors import CoterieError
 from actors.links.member_report import MemberReport
+from actors.runtime.environment import REAL, Environment
 
 log = logging.getLogger(__name__)
 
@@ -118,12 +118,14 @@ class MemberLoop:
         make_consumer: Callable[..., Any] = Consumer,
         make_producer: Callable[..., Any] = Producer,
         sleep: Callable[[float], Any] | None = None,
+        environment: Environment = REAL,
     ) -> None:
         self.spec = spec
         self.handler = Handler(handler, spec.handler_args)
         self._make_producer = make_producer
         self._stop = threading.Event()
         self._sleep = sleep or self._stop.wait
+        self._monotonic = environment.clock.monotonic
         self._producer: Any = None
         self._done: dict[TopicPartition, int] = {}
         self._committed: dict[TopicPartition, int] = {}
@@ -249,7 +251,7 @@ class MemberLoop:
 
     def _try(self, partition: TopicPartition, records: Any, first: int) -> Exception | None:
         for attempt in range(self.spec.max_retries + 1):
-            self._handling_since = time.monotonic()
+            self._handling_since = self._monotonic()
             try:
                 self.handler(self._argument(records))
                 return None
@@ -402,7 +404,7 @@ class MemberLoop:
             error=str(self._error) if self._error is not None else None,
             handled=self._handled,
             dead_letters=self._dead_letters,
-            handling_ms=0 if since is None else int((time.monotonic() - since) * 1000),
+            handling_ms=0 if since is None else int((self._monotonic() - since) * 1000),
         )
 
 

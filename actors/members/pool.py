@@ -20,7 +20,6 @@ import os
 import socket
 import threading
 import time
-import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from types import TracebackType
@@ -33,6 +32,7 @@ from actors.client.errors import KafkaError
 from actors.errors import CoterieError
 from actors.links.member_report import MemberAddress, MemberReport, ReportError
 from actors.members.handler_member import DESERIALIZERS, MAX_BATCH_RECORDS, BatchFormat, MemberLoop, MemberSpec
+from actors.runtime.environment import REAL, Environment, new_uuid
 from actors.runtime.process import check_code_version, code_version, last_line
 
 log = logging.getLogger(__name__)
@@ -159,6 +159,7 @@ class ConsumerPool:
         handler_args: Sequence[Any] = (),
         instance_prefix: str | None = None,
         ray_actor_options: dict[str, Any] | None = None,
+        environment: Environment = REAL,
         **options: Any,
     ) -> None:
         if not ray.is_initialized():
@@ -199,8 +200,9 @@ class ConsumerPool:
             )
         except (TypeError, ValueError) as error:
             raise PoolError(f"ray_actor_options: {error}") from error
+        self._monotonic = environment.clock.monotonic
         self._max_poll_interval_ms = int(options.get("max_poll_interval_ms", 300_000))
-        self._instance_prefix = instance_prefix or f"{group_id[:_PREFIX_MAX]}-{uuid.uuid4().hex[:8]}"
+        self._instance_prefix = instance_prefix or f"{group_id[:_PREFIX_MAX]}-{new_uuid(environment.chance).hex[:8]}"
         self._slots: dict[int, _Slot] = {}
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
@@ -245,7 +247,7 @@ class ConsumerPool:
 
         Raises PoolError if a member has failed, or is about to.
         """
-        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        deadline = None if timeout_s is None else self._monotonic() + timeout_s
         with self._changed:
             while True:
                 failed = next((slot for slot in self._slots.values() if slot.report.state in _FAILED), None)
@@ -253,7 +255,7 @@ class ConsumerPool:
                     raise PoolError(f"member {failed.number} has stopped: {failed.report.error}")
                 if until is not None and until():
                     return True
-                left = None if deadline is None else deadline - time.monotonic()
+                left = None if deadline is None else deadline - self._monotonic()
                 if left is not None and left <= 0:
                     return False
                 self._changed.wait(0.5 if left is None else min(left, 0.5))
@@ -315,7 +317,7 @@ class ConsumerPool:
                 return
             log.warning("slot %d of group %s: actor with pid %d has died", slot.number, self.group_id, slot.pid)
             _kill(slot.actor)
-            lived = time.monotonic() - slot.started_at
+            lived = self._monotonic() - slot.started_at
             pause = 0.0 if lived > 5 else min(max(2 * pause, 0.1), _SLOW_RESTART_SECONDS)
 
     def _start(self, slot: _Slot) -> socket.socket:
@@ -331,7 +333,7 @@ class ConsumerPool:
             slot.report = MemberReport()
             actor = slot.actor = self._actor_class.remote(member, self._handler, code_version())
             slot.restarts += 1
-            slot.started_at = time.monotonic()
+            slot.started_at = self._monotonic()
         where: MemberAddress = ray.get(actor.start.remote(), timeout=_START_SECONDS)
         with self._lock:
             slot.pid, slot.node_id = where.pid, where.node_id

@@ -21,8 +21,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-import time
-import uuid
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
@@ -38,6 +36,7 @@ from actors.client.errors import (
     WakeupError,
 )
 from actors.members.range_group import Done, Held, Holding, RangeMemberSpec, member_settings
+from actors.runtime.environment import REAL, Environment, new_uuid
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -67,10 +66,17 @@ class RangeMember:
     Raises ConfigurationError for options the client does not take.
     """
 
-    def __init__(self, spec: RangeMemberSpec, *, make_consumer: Callable[..., Any] = Consumer) -> None:
+    def __init__(
+        self,
+        spec: RangeMemberSpec,
+        *,
+        make_consumer: Callable[..., Any] = Consumer,
+        environment: Environment = REAL,
+    ) -> None:
         self._spec = spec
         self._consumer = make_consumer(**member_settings(spec))
-        self._incarnation = uuid.uuid4().hex[:12]
+        self._incarnation = new_uuid(environment.chance).hex[:12]
+        self._monotonic = environment.clock.monotonic
         self._tenures = 0
         self._turn = threading.Condition()
         self._commands: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
@@ -265,13 +271,13 @@ class RangeMember:
         self.let_go(leaving)
 
     def _wait_for_batch(self) -> None:
-        deadline = time.monotonic() + self._spec.revoke_wait_ms / 1000
+        deadline = self._monotonic() + self._spec.revoke_wait_ms / 1000
         while self._batch_since is not None and not self._stopping:
             if self._commands:
                 self._run_command()  # one only: the next batch must not begin with what is leaving
                 continue
             with self._turn:
-                left = deadline - time.monotonic()
+                left = deadline - self._monotonic()
                 if left <= 0:
                     return
                 if not self._commands and not self._stopping:
@@ -285,7 +291,9 @@ class RangeMember:
 
     def _overdue(self) -> bool:
         since = self._batch_since
-        return since is not None and not self._resting and time.monotonic() - since > self._spec.batch_timeout_ms / 1000
+        return (
+            since is not None and not self._resting and self._monotonic() - since > self._spec.batch_timeout_ms / 1000
+        )
 
     def _rest(self) -> None:
         log.warning(
@@ -315,21 +323,21 @@ class RangeMember:
         if self._consumer.session_lapsed():  # others may have these by now
             holding = replace(holding, partitions=())
         if holding.partitions:
-            self._batch_since = time.monotonic()
+            self._batch_since = self._monotonic()
         return holding
 
     def _finish(self, done: Done) -> list[tuple[str, int]]:
         self._batch_since = None
         self._due = {TopicPartition(*tp): what for tp, what in done.items()}
         self._counted = set()
-        deadline = time.monotonic() + _FINISH_SECONDS
+        deadline = self._monotonic() + _FINISH_SECONDS
         while self._due and not self._stopping:
             failure = self._commit_due()
             if failure is None or self._in_callback:
                 break
             if isinstance(failure, RebalanceInProgressError):  # lasts as long as the slowest member's poll interval
-                deadline = time.monotonic() + _FINISH_SECONDS
-            elif time.monotonic() > deadline:
+                deadline = self._monotonic() + _FINISH_SECONDS
+            elif self._monotonic() > deadline:
                 self._due = {}
                 raise failure
             self._poll(_POLL_MS)  # a rebalance has to get on before the commit can

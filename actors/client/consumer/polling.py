@@ -1,4 +1,4 @@
-"""What one poll does: it sees to the group and the commits, and looks for records, until there are some or time is up."""
+"""One poll: it sees to the group and the commits, and looks for records, until there are some or time is up."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Polling:
         self._changes = changes
 
     def poll(self, timeout_ms: int, take: Callable[[], T]) -> T | None:
-        """Return what `take()` gives as soon as it gives something, or None after `timeout_ms`. Raises as Consumer.poll."""
+        """What `take()` gives, as soon as it gives something; None after `timeout_ms`. Raises as Consumer.poll."""
         if self._participation.idle:
             raise IllegalStateError("subscribe to topics or assign partitions before polling")
         deadline_ms = self._changes.now_ms() + timeout_ms
