@@ -20,7 +20,7 @@ class Clients:
     def __init__(self, context: BrokerContext) -> None:
         self._context = context
         self._loop = context.loop
-        self._connections: set[Connection] = set()
+        self._connections: dict[Connection, None] = {}  # in the order in which they came
         self._per_address: Counter[str] = Counter()
         self._unread = 0
         self._unread_until = 0.0
@@ -44,14 +44,14 @@ class Clients:
             if count >= self._context.config.integer(setting):
                 log.warning("refusing a connection from %s: %s=%d", connection.peer, setting, count)
                 return False
-        self._connections.add(connection)
+        self._connections[connection] = None
         self._per_address[connection.peer] += 1
         return True
 
     def remove(self, connection: Connection) -> None:
         """A client has gone. One that was refused was not counted."""
         if connection in self._connections:
-            self._connections.remove(connection)
+            del self._connections[connection]
             self._per_address[connection.peer] -= 1
             if not self._per_address[connection.peer]:
                 del self._per_address[connection.peer]

@@ -31,7 +31,7 @@ class Relaying:
     def __init__(self, links: Mapping[RelayProtocol, ShardLink], handlers: Mapping[int, Handle]) -> None:
         self._links = links
         self._handlers = handlers
-        self._dirty: set[Connection] = set()  # connections that answers were finished for
+        self._dirty: dict[Connection, None] = {}  # connections that answers were finished for, in that order
         self._holding: dict[ShardLink, list[Connection]] = {}  # by shards whose queue is full
 
     # --- to shards ---
@@ -94,7 +94,7 @@ class Relaying:
                 slot.queue.connection.close("a malformed group request")
                 return
             slot.finish(payload)
-            self._dirty.add(slot.queue.connection)
+            self._dirty[slot.queue.connection] = None
         else:
             _tell(slot, payload)
 
@@ -105,7 +105,7 @@ class Relaying:
             _tell(waiter, answer)
         else:
             waiter.finish(answer)
-            self._dirty.add(waiter.queue.connection)
+            self._dirty[waiter.queue.connection] = None
 
     def give_up(self, link: ShardLink, owed: Mapping[int, tuple[Slot | Question, bytes]]) -> None:
         """A shard does not serve any more: answer its open requests, and read from its clients again."""
@@ -116,7 +116,7 @@ class Relaying:
 
     def flush(self) -> None:
         """Write the answers that were finished."""
-        dirty, self._dirty = self._dirty, set()
+        dirty, self._dirty = self._dirty, {}
         for connection in dirty:
             connection.flush()
 
