@@ -191,8 +191,8 @@ def member(kafka: Peer, name: str) -> Iterator[RawMember]:
     """A member of a Stable group that was there before the attack."""
     create_topics(kafka.bootstrap_servers, {name: 3})
     (member,) = form_group(kafka.bootstrap_servers, name, 1, session_timeout_ms=120_000)
-    yield member
-    member.raw.close()
+    with member.raw:
+        yield member
 
 
 @brokers

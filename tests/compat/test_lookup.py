@@ -249,11 +249,11 @@ def _texts(data: bytes) -> tuple[str, str]:
 def test_the_wrong_broker_says_so(kafka: Peer, name: str) -> None:
     """Requests of a group go to its coordinator; any other broker answers 16."""
     servers = kafka.bootstrap_servers
-    members = form_group(servers, name, 1)
-    home = find_coordinator(servers, name)
-    _all_find(servers.split(","), name)
-    for address in set(servers.split(",")) - {home}:
-        with Raw(address) as raw:
-            answer = raw.call(OffsetFetchRequest(group_id=name, topics=[]), 5)
-            assert answer.error_code == ErrorCode.NOT_COORDINATOR
-    members[0].raw.close()
+    (member,) = form_group(servers, name, 1)
+    with member.raw:
+        home = find_coordinator(servers, name)
+        _all_find(servers.split(","), name)
+        for address in set(servers.split(",")) - {home}:
+            with Raw(address) as raw:
+                answer = raw.call(OffsetFetchRequest(group_id=name, topics=[]), 5)
+                assert answer.error_code == ErrorCode.NOT_COORDINATOR

@@ -158,29 +158,27 @@ def test_a_whole_membership_pipelined_behind_its_predecessors(kafka: Peer, name:
 def test_a_thousand_requests_in_one_write(kafka: Peer, name: str) -> None:
     servers = kafka.bootstrap_servers
     create_topics(servers, {name: 1})
-    member = form_group(servers, name, 1)[0]
-    raw = member.raw
-    kinds: list[tuple[ApiMessage, int]] = [
-        (HeartbeatRequest(group_id=name, generation_id=member.generation, member_id=member.member_id), 3),
-        (MetadataRequest(topics=[]), 4),
-        (ApiVersionsRequest(), 2),
-        (_commit(name, name, 5, member.generation, member.member_id), 6),
-    ]
-    frames = [raw.frame(*kinds[i % len(kinds)]) for i in range(1000)]
-    raw.socket.sendall(b"".join(frames))
-    answers = [raw.receive() for _ in frames]  # each checks its correlation id
-    assert all(a.error_code == 0 for a in answers[0::4])
-    assert all(a.topics[0].partitions[0].error_code == 0 for a in answers[3::4])
-    raw.close()
+    (member,) = form_group(servers, name, 1)
+    with member.raw as raw:
+        kinds: list[tuple[ApiMessage, int]] = [
+            (HeartbeatRequest(group_id=name, generation_id=member.generation, member_id=member.member_id), 3),
+            (MetadataRequest(topics=[]), 4),
+            (ApiVersionsRequest(), 2),
+            (_commit(name, name, 5, member.generation, member.member_id), 6),
+        ]
+        frames = [raw.frame(*kinds[i % len(kinds)]) for i in range(1000)]
+        raw.socket.sendall(b"".join(frames))
+        answers = [raw.receive() for _ in frames]  # each checks its correlation id
+        assert all(a.error_code == 0 for a in answers[0::4])
+        assert all(a.topics[0].partitions[0].error_code == 0 for a in answers[3::4])
 
 
 @in_order
 def test_a_parked_join_delays_no_other_connection(kafka: Peer, name: str) -> None:
     """A second member's join is parked until the first rejoins, which it does not; the first's beats are answered."""
-    members = form_group(kafka.bootstrap_servers, name, 1)
-    first = members[0]
+    (first,) = form_group(kafka.bootstrap_servers, name, 1)
     host, port = first.raw.socket.getpeername()
-    with Raw(f"{host}:{port}") as second:
+    with first.raw, Raw(f"{host}:{port}") as second:
         second.send(_join(name), 3)
         beat = HeartbeatRequest(group_id=name, generation_id=first.generation, member_id=first.member_id)
         codes = {wait_until(lambda: first.raw.call(beat, 3).error_code, what="the join to be parked")}
@@ -192,4 +190,3 @@ def test_a_parked_join_delays_no_other_connection(kafka: Peer, name: str) -> Non
         assert first.raw.call(leave, 2).error_code == 0
         joined = second.receive()
         assert (joined.error_code, joined.generation_id) == (0, first.generation + 1)
-    first.raw.close()

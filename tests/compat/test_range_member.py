@@ -102,13 +102,19 @@ def test_a_committed_offset_wins_over_a_start(kafka: Peer, topic: str, start: St
     assert holding.partitions[0].position == 3
 
 
-@everywhere
-def test_a_partition_taken_away_waits_for_its_batch(kafka: Peer, topic: str, start: Start) -> None:
+def joined_in_mid_batch(start: Start) -> tuple[RangeMember, Holding, RangeMember]:
+    """A member that had everything when it began its batch, and another one, which waits for a share."""
     first = start(revoke_wait_ms=60_000)
     settled(first)
     batch = first.begin()
     second = start()
     wait_until(lambda: second.holding().generation_id > 0, what="the second member's generation")
+    return first, batch, second
+
+
+@everywhere
+def test_a_partition_taken_away_waits_for_its_batch(kafka: Peer, topic: str, start: Start) -> None:
+    first, batch, second = joined_in_mid_batch(start)
     assert len(first.finish(all_to(batch, 10))) == COUNT
     one, other = settled(first, second)
     assert {held.position for held in (*one.partitions, *other.partitions)} == {10}
@@ -149,11 +155,7 @@ def test_a_batch_beyond_its_timeout_loses_its_partitions(kafka: Peer, topic: str
 
 
 def test_a_stop_ends_a_batch_that_others_wait_for(kafka: Peer, topic: str, start: Start) -> None:
-    first = start(revoke_wait_ms=60_000)
-    settled(first)
-    batch = first.begin()
-    second = start()
-    wait_until(lambda: second.holding().generation_id > 0, what="the second member's generation")
+    first, batch, second = joined_in_mid_batch(start)
     with ThreadPoolExecutor(1) as pool:
         assert pool.submit(first.stop, 20.0).result(30)
     with pytest.raises(RuntimeError, match="has been stopped"):

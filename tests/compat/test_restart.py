@@ -170,23 +170,23 @@ def test_acknowledged_commits_are_back_within_three_seconds(
     servers = cluster.bootstrap_servers
     create_topics(servers, {name: 10})
     (member,) = form_group(servers, name, 1)
-    for offset in range(1, 200):
-        _commit(member, name, offset)
-    took: list[float] = []
-    while not took or (took[-1] >= BACK_WITHIN_S and len(took) < 3):  # again where the machine stood still
-        (pid,) = victims(cluster, name)
-        os.kill(pid, signal.SIGKILL)
-        killed = time.monotonic()
-        found = wait_until(lambda: _committed_or_none(servers, name), what="commits to be back")
-        took.append(time.monotonic() - killed)
-        assert found == {199}
-        wait_until(lambda: _is_whole(servers, name), what="all brokers")
-    assert took[-1] < BACK_WITHIN_S, took
-    # A Stable group is loaded Stable: its member goes on without a rebalance.
-    with Raw(serving_coordinator(servers, name)) as raw:
-        beat = HeartbeatRequest(group_id=name, generation_id=member.generation, member_id=member.member_id)
-        assert raw.call(beat, 3).error_code == 0
-    member.raw.close()
+    with member.raw:
+        for offset in range(1, 200):
+            _commit(member, name, offset)
+        took: list[float] = []
+        while not took or (took[-1] >= BACK_WITHIN_S and len(took) < 3):  # again where the machine stood still
+            (pid,) = victims(cluster, name)
+            os.kill(pid, signal.SIGKILL)
+            killed = time.monotonic()
+            found = wait_until(lambda: _committed_or_none(servers, name), what="commits to be back")
+            took.append(time.monotonic() - killed)
+            assert found == {199}
+            wait_until(lambda: _is_whole(servers, name), what="all brokers")
+        assert took[-1] < BACK_WITHIN_S, took
+        # A Stable group is loaded Stable: its member goes on without a rebalance.
+        with Raw(serving_coordinator(servers, name)) as raw:
+            beat = HeartbeatRequest(group_id=name, generation_id=member.generation, member_id=member.member_id)
+            assert raw.call(beat, 3).error_code == 0
 
 
 def _committed_or_none(servers: str, group: str) -> set[int] | None:

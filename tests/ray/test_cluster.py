@@ -69,27 +69,26 @@ def coordinator(cluster: Cluster) -> dict[str, int]:
 
 
 def test_a_cluster_is_ready_when_it_has_started_and_leaves_nothing_when_it_has_stopped(start: Start) -> None:
-    cluster = start(brokers=2)
-    addresses = cluster.bootstrap_servers.split(",")
-    assert len(set(addresses)) == 2
-    assert all(address.startswith("127.0.0.1:") for address in addresses)
-    for address in addresses:
-        metadata = AdminClient({"bootstrap.servers": address}).list_topics(timeout=20)
-        assert sorted(metadata.brokers) == [0, 1]
-    wait_until(lambda: settled(cluster))
-    family = processes(cluster)
-    assert len(family) >= 5
-    begun = time.monotonic()
-    cluster.stop()
-    cluster.stop()  # twice is harmless
-    assert time.monotonic() - begun < 60
-    assert_gone(family)
+    with start(brokers=2) as cluster:
+        addresses = cluster.bootstrap_servers.split(",")
+        assert len(set(addresses)) == 2
+        assert all(address.startswith("127.0.0.1:") for address in addresses)
+        for address in addresses:
+            metadata = AdminClient({"bootstrap.servers": address}).list_topics(timeout=20)
+            assert sorted(metadata.brokers) == [0, 1]
+        wait_until(lambda: settled(cluster))
+        family = processes(cluster)
+        assert len(family) >= 5
+        begun = time.monotonic()
+        cluster.stop()
+        cluster.stop()  # twice is harmless
+        assert time.monotonic() - begun < 60
+        assert_gone(family)
 
 
 def test_status_names_every_process_and_its_ray_node(shared: Cluster, name: str) -> None:
-    client = consumer(shared.bootstrap_servers, name)
-    commit(client, topic(shared.bootstrap_servers, name, 1), 5)
-    client.close()
+    with contextlib.closing(consumer(shared.bootstrap_servers, name)) as client:
+        commit(client, topic(shared.bootstrap_servers, name, 1), 5)
     found = full_status(shared)
     node = ray.get_runtime_context().get_node_id()
     assert found["controller_node_id"] == node
@@ -119,17 +118,16 @@ def test_any_broker_names_the_leader_of_a_groups_partition_as_its_coordinator(sh
 
 
 def test_a_groups_coordinator_says_why_it_has_rebalanced(shared: Cluster, name: str) -> None:
-    client = consumer(shared.bootstrap_servers, name)
-    client.subscribe([topic(shared.bootstrap_servers, name, 1)])
+    with contextlib.closing(consumer(shared.bootstrap_servers, name)) as client:
+        client.subscribe([topic(shared.bootstrap_servers, name, 1)])
 
-    def assigned() -> bool:
-        client.poll(0.1)
-        return bool(client.assignment())
+        def assigned() -> bool:
+            client.poll(0.1)
+            return bool(client.assignment())
 
-    wait_until(assigned, what="an assignment")
-    broker = coordinator_of(shared, name)
-    status = shared.group_status(name, broker["id"])
-    client.close()
+        wait_until(assigned, what="an assignment")
+        broker = coordinator_of(shared, name)
+        status = shared.group_status(name, broker["id"])
     assert status is not None
     assert (status.generation_id, [each.generation_id for each in status.rebalances]) == (1, [0])
     others = {each["id"] for each in shared.status()["brokers"]} - {broker["id"]}
@@ -177,16 +175,20 @@ def test_others_connect_to_a_running_cluster_by_name_and_leave_it_running(shared
 def test_what_is_left_of_a_cluster_whose_controller_is_gone_for_good_is_ended(start: Start) -> None:
     """Nobody found its brokers: they served on for ever."""
     cluster = start(brokers=2)
-    wait_until(lambda: settled(cluster))
-    family = processes(cluster)
-    ray.kill(cluster._controller)  # with no restart, as when its node has gone
-    with pytest.raises(ClusterError, match=rf"cannot be reached.*processes run.*coterie down {cluster.name}"):
-        wait_until(lambda: Cluster.connect(name=cluster.name) is None)
-    left = Cluster.end(name=cluster.name)
-    assert left >= 4, "two brokers and their spares"
-    assert_gone(family)
-    with pytest.raises(ClusterError, match="no cluster called"):
-        wait_until(lambda: Cluster.end(name=cluster.name) is None)
+    try:
+        wait_until(lambda: settled(cluster))
+        family = processes(cluster)
+        ray.kill(cluster._controller)  # with no restart, as when its node has gone
+        with pytest.raises(ClusterError, match=rf"cannot be reached.*processes run.*coterie down {cluster.name}"):
+            wait_until(lambda: Cluster.connect(name=cluster.name) is None)
+        left = Cluster.end(name=cluster.name)
+        assert left >= 4, "two brokers and their spares"
+        assert_gone(family)
+        with pytest.raises(ClusterError, match="no cluster called"):
+            wait_until(lambda: Cluster.end(name=cluster.name) is None)
+    finally:
+        with contextlib.suppress(ClusterError):  # it has been ended
+            Cluster.end(name=cluster.name)
 
 
 # --- starts that hang ---
@@ -235,9 +237,11 @@ def test_a_broker_whose_process_does_not_answer_is_given_up(tmp_path: Path, monk
 
     watcher = threading.Thread(target=stop_it)
     watcher.start()
-    with pytest.raises(ClusterError, match=r"broker 0: Ray has not started its process, or this does not answer"):
-        Cluster.start(1, name="silent", data_dir=tmp_path)
-    watcher.join(60)
+    try:
+        with pytest.raises(ClusterError, match=r"broker 0: Ray has not started its process, or this does not answer"):
+            Cluster.start(1, name="silent", data_dir=tmp_path)
+    finally:
+        watcher.join(60)
     assert_gone(stopped)
     wait_until(lambda: not _actors_of("silent"))
 
@@ -271,7 +275,11 @@ class Traffic:
 
     def __enter__(self) -> Traffic:
         self._thread.start()
-        wait_until(lambda: self.acknowledged >= 5)
+        try:
+            wait_until(lambda: self.acknowledged >= 5)
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -319,9 +327,8 @@ def test_acknowledged_commits_survive_the_sigkill_of(victim: str, mortal: Cluste
     topic(servers, name, 1)
     # What goes on committing covers up what was lost. This one has the same coordinator, and commits no more.
     quiet = group_beside(name)
-    client = consumer(servers, quiet)
-    commit(client, name, 7)
-    client.close()
+    with contextlib.closing(consumer(servers, quiet)) as client:
+        commit(client, name, 7)
     with Traffic(servers, name, name) as traffic:
         partition = coordinator_of(mortal, name)
         before = shard_of(partition, name) if victim == "shard" else partition["pid"]
@@ -329,9 +336,8 @@ def test_acknowledged_commits_survive_the_sigkill_of(victim: str, mortal: Cluste
         os.kill(before, signal.SIGKILL)
         wait_until(lambda: traffic.acknowledged > at + 10, what="commits after the kill")
     for group, offset in ((name, traffic.acknowledged), (quiet, 7)):
-        reader = consumer(servers, group)
-        assert committed(reader, name, 1) == [offset]
-        reader.close()
+        with contextlib.closing(consumer(servers, group)) as reader:
+            assert committed(reader, name, 1) == [offset]
     print(f"{victim}: {traffic.longest_pause():.2f} s")  # noqa: T201
     assert traffic.longest_pause() < LONGEST_PAUSE_S
     if victim == "broker":
@@ -386,10 +392,9 @@ def _pids(cluster: Cluster) -> dict[int, int]:
 
 def test_a_stopped_shard_process_is_killed_and_succeeded(mortal: Cluster, name: str) -> None:
     servers = mortal.bootstrap_servers
-    client = consumer(servers, name)
-    commit(client, topic(servers, name, 1), 7)
-    shard = psutil.Process(shard_of(coordinator_of(mortal, name), name))
-    shard.suspend()
-    assert_gone([shard])
-    assert committed(client, name, 1) == [7]
-    client.close()
+    with contextlib.closing(consumer(servers, name)) as client:
+        commit(client, topic(servers, name, 1), 7)
+        shard = psutil.Process(shard_of(coordinator_of(mortal, name), name))
+        shard.suspend()
+        assert_gone([shard])
+        assert committed(client, name, 1) == [7]

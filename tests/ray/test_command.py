@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -48,11 +48,10 @@ def refused(*arguments: str, code: int = 1) -> str:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_stops_everything_in_order(number: int, tmp_path: Path) -> None:
-    running = Up(tmp_path / "data", brokers=2)
-    client = consumer(running.servers, "g")
-    commit(client, topic(running.servers, "t", 1), 3)
-    client.close()
-    code, seconds = running.end(number)
+    with up(tmp_path / "data", brokers=2) as running:
+        with contextlib.closing(consumer(running.servers, "g")) as client:
+            commit(client, topic(running.servers, "t", 1), 3)
+        code, seconds = running.end(number)
     print(f"{signal.Signals(number).name}: {seconds:.2f} s")  # noqa: T201
     assert code == 0
     assert seconds < 60  # 5 s on a quiet machine
@@ -64,13 +63,15 @@ def test_a_signal_stops_everything_in_order(number: int, tmp_path: Path) -> None
 def test_a_signal_while_it_starts_leaves_nothing_behind(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "actors.cli.main", "up", "--port", "0", "--data-dir", str(tmp_path / "d")]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    deadline = time.monotonic() + 90
-    while not any("raylet" in program for program in _programs(descendants(process.pid))):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    family = descendants(process.pid)
-    process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=120)
+    try:
+        deadline = time.monotonic() + 90
+        while not any("raylet" in program for program in _programs(descendants(process.pid))):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        family = descendants(process.pid)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=120)
     assert_gone(family)
 
 
@@ -83,22 +84,20 @@ def _programs(processes: list[psutil.Process]) -> Iterator[str]:
 def test_after_sigkill_everything_acknowledged_is_there_again(tmp_path: Path) -> None:
     data = tmp_path / "data"
     values = {b"value-%d" % i for i in range(500)}
-    first = Up(data, port=free_port())
-    produce(first.servers, topic(first.servers, "t"), values)
-    client = consumer(first.servers, "g")
-    commit(client, "t", 10, 20, 30)
-    client.close()
     family = {}
-    for p in descendants(first.process.pid):
-        with contextlib.suppress(psutil.NoSuchProcess):  # not all of Ray's live as long as it does
-            family[p] = " ".join(p.cmdline())
-    os.kill(first.process.pid, signal.SIGKILL)
-    first.process.wait()
+    with up(data, port=free_port()) as first:
+        produce(first.servers, topic(first.servers, "t"), values)
+        with contextlib.closing(consumer(first.servers, "g")) as client:
+            commit(client, "t", 10, 20, 30)
+        for p in descendants(first.process.pid):
+            with contextlib.suppress(psutil.NoSuchProcess):  # not all of Ray's live as long as it does
+                family[p] = " ".join(p.cmdline())
+        os.kill(first.process.pid, signal.SIGKILL)
+        first.process.wait()
     # Not waiting for its actors, which live on for a while: the next one waits for their locks and their ports.
     with up(data, port=int(first.servers.rsplit(":", 1)[1])) as second:
-        reader = consumer(second.servers, "g")
-        assert committed(reader, "t") == [10, 20, 30]
-        reader.close()
+        with contextlib.closing(consumer(second.servers, "g")) as reader:
+            assert committed(reader, "t") == [10, 20, 30]
         assert read_all(second.servers, "t", len(values)) == values
     ours = [p for p, line in family.items() if line.startswith(("ray::Controller", "ray::Broker", "ray::OffsetsPart"))]
     assert len(ours) >= 3
@@ -172,29 +171,30 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return data
 
 
-def test_a_brokers_directory_of_a_newer_format_is_named(stopped: Path) -> None:
+def of_another_format(line: str) -> str:
+    return "version=99" if line.startswith("version=") else line
+
+
+def of_another_cluster(line: str) -> str:
+    return "cluster.id=of-somebody-else" if line.startswith("cluster.id") else line
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"), [(of_another_format, "version 99"), (of_another_cluster, "of-somebody-else")]
+)
+def test_a_brokers_directory_that_this_cluster_cannot_use_is_named(
+    stopped: Path, changed: Callable[[str], str], says: str
+) -> None:
     meta = stopped / "broker-0" / "meta.properties"
     text = meta.read_text()
     try:
-        meta.write_text(text.replace("version=1", "version=99"))
+        meta.write_text("".join(f"{changed(each)}\n" for each in text.splitlines()))
+        assert meta.read_text() != text
         line = refused("up", "--port", "0", "--data-dir", str(stopped))
     finally:
         meta.write_text(text)
     assert str(stopped / "broker-0") in line
-    assert "version 99" in line
-
-
-def test_a_brokers_directory_of_another_cluster_is_named(stopped: Path) -> None:
-    meta = stopped / "broker-0" / "meta.properties"
-    text = meta.read_text()
-    try:
-        lines = ["cluster.id=of-somebody-else" if x.startswith("cluster.id") else x for x in text.splitlines()]
-        meta.write_text("\n".join(lines) + "\n")
-        line = refused("up", "--port", "0", "--data-dir", str(stopped))
-    finally:
-        meta.write_text(text)
-    assert str(stopped / "broker-0") in line
-    assert "of-somebody-else" in line
+    assert says in line
 
 
 def test_a_brokers_directory_that_is_missing_is_named_not_made_anew(stopped: Path) -> None:

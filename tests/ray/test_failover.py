@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from itertools import pairwise
+from typing import Self
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
@@ -51,19 +52,39 @@ def leader_of(cluster: Cluster, name: str, index: int) -> int:
     return int(wait_until(found, what=f"a leader of {name}-{index}")[0])
 
 
-class Writer:
-    """Produces with acks=all in the background; knows what was acknowledged."""
+class InBackground:
+    """What `_run` does goes on in a thread of its own for as long as the block, or until `end`."""
+
+    def __init__(self) -> None:
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def _run(self) -> None:
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def end(self) -> None:
+        self._ended.set()
+        self._thread.join()
+
+
+class Writer(InBackground):
+    """Produces with acks=all; knows what was acknowledged."""
 
     def __init__(self, servers: str, name: str) -> None:
+        super().__init__()
         self.acknowledged: set[bytes] = set()
         self.failed = 0
         self._name = name
         self._producer = Producer(
             {"bootstrap.servers": servers, "acks": "all", "enable.idempotence": True, "linger.ms": 2, "log_level": 0}
         )
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
 
     def _run(self) -> None:
         number = 0
@@ -80,23 +101,17 @@ class Writer:
         else:
             self.failed += 1
 
-    def end(self) -> None:
-        self._ended.set()
-        self._thread.join()
 
-
-class Committer:
-    """Commits rising offsets for a group in the background; knows the last one acknowledged, and when that was."""
+class Committer(InBackground):
+    """Commits rising offsets for a group; knows the last one acknowledged, and when that was."""
 
     def __init__(self, client: Consumer, name: str) -> None:
+        super().__init__()
         self.last = 0
         self.errors: set[int] = set()
         self.times: list[float] = []
         self._client = client
         self._name = name
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
 
     def _run(self) -> None:
         offset = 0
@@ -112,36 +127,26 @@ class Committer:
                 self.last = offset
                 self.times.append(time.monotonic())
 
-    def end(self) -> None:
-        self._ended.set()
-        self._thread.join()
 
-
-class Member:
-    """A subscribed consumer that reads in the background; knows what it read, and each change of its partitions."""
+class Member(InBackground):
+    """A subscribed consumer that reads; knows what it read, and each change of its partitions."""
 
     def __init__(self, servers: str, group: str, name: str) -> None:
+        super().__init__()
         self.values: set[bytes] = set()
         self.changes: list[tuple[str, int]] = []
         self.client = consumer(servers, group)
-        self._ended = threading.Event()
         self.client.subscribe(
             [name],
             on_assign=lambda _, partitions: self.changes.append(("assigned", len(partitions))),
             on_revoke=lambda _, partitions: self.changes.append(("revoked", len(partitions))),
             on_lost=lambda _, partitions: self.changes.append(("lost", len(partitions))),
         )
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
 
     def _run(self) -> None:
         while not self._ended.is_set():
             found = self.client.consume(500, 0.1)
             self.values |= {message.value() for message in found if message.error() is None}
-
-    def end(self) -> None:
-        self._ended.set()
-        self._thread.join()
 
 
 def members_of(servers: str, group: str) -> dict[str, int]:
@@ -163,74 +168,74 @@ def test_nothing_acknowledged_is_lost_when_a_leader_is_killed_under_load(three: 
     topic(servers, name, 3, **REPLICATED)
     group = group_beside(f"{name}-c")
     member = Member(servers, group, name)
-    writer, committer = Writer(servers, name), Committer(consumer(servers, f"{name}-c"), name)
-    try:
-        wait_until(lambda: len(writer.acknowledged) > 200 and committer.last > 50, 120, "traffic")
-        wait_until(lambda: len(member.values) > 200, what="a member that reads")
-        before_kill = members_of(servers, group)
-        index = partition_for_group(f"{name}-c", 50)
-        victim = leader_of(three, "__consumer_offsets", index)
-        home = find_coordinator(servers, group)
-        wait_until(lambda: whole(three, name, "__consumer_offsets"), what="all replicas in sync")
-        epoch = three.status()["brokers"][victim]["epoch"]
-        killed_at, before, commits = time.monotonic(), len(writer.acknowledged), committer.last
-        os.kill(three.broker_pids()[victim], signal.SIGKILL)
-        wait_until(lambda: leader_of(three, "__consumer_offsets", index) != victim, what="another leader")
-        wait_until(lambda: committer.last > commits + 20 and committer.times[-1] > killed_at, what="commits again")
-        assert find_coordinator(servers, group) != home
-        gap = longest_gap(committer.times, killed_at)
-        sys.stdout.write(f"no commit was acknowledged for {gap:.3f} s\n")
-        assert gap < 40  # under a second on a quiet machine
-        wait_until(lambda: len(writer.acknowledged) > before + 200, what="records again")
-        wait_until(lambda: three.status()["brokers"][victim]["epoch"] > epoch, what="the broker's return")
-        wait_until(lambda: whole(three, name, "__consumer_offsets"), 60, "all replicas in sync again")
-        writer.end()
-        wait_until(lambda: member.values >= writer.acknowledged, what="the member to read on to the end")
-    finally:
-        writer.end()
-        committer.end()
-        member.end()
-    assert writer.failed == 0
-    assert read_all(servers, name, len(writer.acknowledged)) >= writer.acknowledged
-    (found,) = patient(lambda: consumer(servers, f"{name}-c").committed([TopicPartition(name, 0)], timeout=10))
-    assert found.offset >= committer.last
-    # It is in its generation still: nobody took anything from it, and what it commits in that name is taken.
-    patient(lambda: member.client.commit(asynchronous=False))
-    assert members_of(servers, group) == before_kill
-    assert member.changes == [("assigned", 3)]
-    member.client.close()
+    with contextlib.closing(member.client):
+        with (
+            member,
+            Writer(servers, name) as writer,
+            Committer(consumer(servers, f"{name}-c"), name) as committer,
+        ):
+            wait_until(lambda: len(writer.acknowledged) > 200 and committer.last > 50, 120, "traffic")
+            wait_until(lambda: len(member.values) > 200, what="a member that reads")
+            before_kill = members_of(servers, group)
+            index = partition_for_group(f"{name}-c", 50)
+            victim = leader_of(three, "__consumer_offsets", index)
+            home = find_coordinator(servers, group)
+            wait_until(lambda: whole(three, name, "__consumer_offsets"), what="all replicas in sync")
+            epoch = three.status()["brokers"][victim]["epoch"]
+            killed_at, before, commits = time.monotonic(), len(writer.acknowledged), committer.last
+            os.kill(three.broker_pids()[victim], signal.SIGKILL)
+            wait_until(lambda: leader_of(three, "__consumer_offsets", index) != victim, what="another leader")
+            wait_until(lambda: committer.last > commits + 20 and committer.times[-1] > killed_at, what="commits again")
+            assert find_coordinator(servers, group) != home
+            gap = longest_gap(committer.times, killed_at)
+            sys.stdout.write(f"no commit was acknowledged for {gap:.3f} s\n")
+            assert gap < 40  # under a second on a quiet machine
+            wait_until(lambda: len(writer.acknowledged) > before + 200, what="records again")
+            wait_until(lambda: three.status()["brokers"][victim]["epoch"] > epoch, what="the broker's return")
+            wait_until(lambda: whole(three, name, "__consumer_offsets"), 60, "all replicas in sync again")
+            writer.end()
+            wait_until(lambda: member.values >= writer.acknowledged, what="the member to read on to the end")
+        assert writer.failed == 0
+        assert read_all(servers, name, len(writer.acknowledged)) >= writer.acknowledged
+        (found,) = patient(lambda: consumer(servers, f"{name}-c").committed([TopicPartition(name, 0)], timeout=10))
+        assert found.offset >= committer.last
+        # It is in its generation still: nobody took anything from it, and what it commits in that name is taken.
+        patient(lambda: member.client.commit(asynchronous=False))
+        assert members_of(servers, group) == before_kill
+        assert member.changes == [("assigned", 3)]
 
 
 def test_every_group_goes_on_at_once_when_the_broker_of_many_is_killed(three: Cluster, name: str) -> None:
     servers = three.bootstrap_servers
     topic(servers, name, 1, **REPLICATED)
     groups = {f"{name}-{number}": partition_for_group(f"{name}-{number}", 50) for number in range(40)}
-    clients = {group: consumer(servers, group) for group in groups}
-    for client in clients.values():
-        patient(lambda client=client: commit_once(client, name, 1))
-    wait_until(lambda: whole(three, "__consumer_offsets"), what="all replicas in sync")
-    leaders = {group: leader_of(three, "__consumer_offsets", index) for group, index in groups.items()}
-    victim = max(set(leaders.values()), key=list(leaders.values()).count)
-    epoch = three.status()["brokers"][victim]["epoch"]
-    moved = [group for group, leader in leaders.items() if leader == victim]
-    killed_at = time.monotonic()
-    os.kill(three.broker_pids()[victim], signal.SIGKILL)
-    took: dict[str, float] = {}
-    threads = [
-        threading.Thread(target=lambda group=group: took.update({group: first_commit(clients[group], name, killed_at)}))
-        for group in moved
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    seconds = sorted(took.values())
-    sys.stdout.write(f"{len(moved)} groups: median {seconds[len(seconds) // 2]:.2f} s, last {seconds[-1]:.2f} s\n")
-    assert len(seconds) == len(moved) >= 5
-    assert seconds[-1] < 60  # a few on a quiet machine
-    wait_until(lambda: three.status()["brokers"][victim]["epoch"] > epoch, what="the broker's return")
-    for client in clients.values():
-        client.close()
+    with contextlib.ExitStack() as stack:
+        clients = {group: stack.enter_context(contextlib.closing(consumer(servers, group))) for group in groups}
+        for client in clients.values():
+            patient(lambda client=client: commit_once(client, name, 1))
+        wait_until(lambda: whole(three, "__consumer_offsets"), what="all replicas in sync")
+        leaders = {group: leader_of(three, "__consumer_offsets", index) for group, index in groups.items()}
+        victim = max(set(leaders.values()), key=list(leaders.values()).count)
+        epoch = three.status()["brokers"][victim]["epoch"]
+        moved = [group for group, leader in leaders.items() if leader == victim]
+        killed_at = time.monotonic()
+        os.kill(three.broker_pids()[victim], signal.SIGKILL)
+        took: dict[str, float] = {}
+        threads = [
+            threading.Thread(
+                target=lambda group=group: took.update({group: first_commit(clients[group], name, killed_at)})
+            )
+            for group in moved
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        seconds = sorted(took.values())
+        sys.stdout.write(f"{len(moved)} groups: median {seconds[len(seconds) // 2]:.2f} s, last {seconds[-1]:.2f} s\n")
+        assert len(seconds) == len(moved) >= 5
+        assert seconds[-1] < 60  # a few on a quiet machine
+        wait_until(lambda: three.status()["brokers"][victim]["epoch"] > epoch, what="the broker's return")
 
 
 def commit_once(client: Consumer, name: str, offset: int) -> None:
@@ -251,17 +256,13 @@ def test_a_rolling_restart_costs_no_record_and_no_commit(three: Cluster, name: s
     patient(lambda: commit_once(consumer(servers, f"{name}-c"), name, 0))  # there has to be an offsets topic
     wait_until(lambda: whole(three, name, "__consumer_offsets"), what="all replicas in sync")
     before = {broker["id"]: broker["epoch"] for broker in three.status()["brokers"]}
-    writer, committer = Writer(servers, name), Committer(consumer(servers, f"{name}-c"), name)
-    try:
+    with Writer(servers, name) as writer, Committer(consumer(servers, f"{name}-c"), name) as committer:
         wait_until(lambda: len(writer.acknowledged) > 100 and committer.last > 20, what="traffic")
         begun = time.monotonic()
         three.restart_brokers()
         sys.stdout.write(f"three brokers restarted in {time.monotonic() - begun:.1f} s\n")
         gap = longest_gap(committer.times, begun)
         sys.stdout.write(f"no commit was acknowledged for {gap:.3f} s; errors: {committer.errors}\n")
-    finally:
-        writer.end()
-        committer.end()
     after = {broker["id"]: broker["epoch"] for broker in three.status()["brokers"]}
     assert all(after[broker] == epoch + 1 for broker, epoch in before.items())
     assert writer.failed == 0
@@ -288,16 +289,16 @@ def test_a_broker_added_to_a_running_cluster_gets_new_partitions(three: Cluster,
 
 
 def test_a_leader_that_was_stopped_and_goes_on_gets_nothing_acknowledged(start: Start, name: str) -> None:
-    with start(brokers=3) as cluster:
+    with start(brokers=3) as cluster, contextlib.ExitStack() as stack:
         servers = cluster.bootstrap_servers
         topic(servers, name, 1, **REPLICATED)
-        client = consumer(servers, name)
+        client = stack.enter_context(contextlib.closing(consumer(servers, name)))
         patient(lambda: commit_once(client, name, 1))
         wait_until(lambda: whole(cluster, name, "__consumer_offsets"), what="all replicas in sync")
         index = partition_for_group(name, 50)
         victim = leader_of(cluster, "__consumer_offsets", index)
         epoch, pid = cluster.status()["brokers"][victim]["epoch"], cluster.broker_pids()[victim]
-        committer = Committer(consumer(servers, name), name)
+        committer = stack.enter_context(Committer(consumer(servers, name), name))
         try:
             wait_until(lambda: committer.last > 20, what="commits")
             os.kill(pid, signal.SIGSTOP)
@@ -305,21 +306,19 @@ def test_a_leader_that_was_stopped_and_goes_on_gets_nothing_acknowledged(start: 
             at = committer.last
             wait_until(lambda: committer.last > at + 20, what="commits at the new leader")
         finally:
-            with suppress(ProcessLookupError):  # the controller may have killed it by now
+            with contextlib.suppress(ProcessLookupError):  # the controller may have killed it by now
                 os.kill(pid, signal.SIGCONT)
             committer.end()
         wait_until(lambda: cluster.status()["brokers"][victim]["epoch"] > epoch, what="the broker's return")
         (found,) = patient(lambda: client.committed([TopicPartition(name, 0)], timeout=10))
         assert found.offset >= committer.last
-        client.close()
 
 
 def test_a_cluster_that_grew_from_one_broker_outlives_any_of_its_brokers(start: Start, name: str) -> None:
     with start(brokers=1) as cluster:
         first = cluster.bootstrap_servers
         topic(first, name, 3)
-        writer, committer = Writer(first, name), Committer(consumer(first, f"{name}-c"), name)
-        try:
+        with Writer(first, name) as writer, Committer(consumer(first, f"{name}-c"), name) as committer:
             wait_until(lambda: len(writer.acknowledged) > 100 and committer.last > 20, what="traffic")
             assert cluster.add_brokers(2) == [1, 2]
             servers = cluster.bootstrap_servers
@@ -338,9 +337,6 @@ def test_a_cluster_that_grew_from_one_broker_outlives_any_of_its_brokers(start: 
             records, commits = len(writer.acknowledged), committer.last
             wait_until(lambda: committer.last > commits + 20, what="commits again")
             wait_until(lambda: len(writer.acknowledged) > records + 200, what="records again")
-        finally:
-            writer.end()
-            committer.end()
         assert writer.failed == 0
         assert read_all(servers, name, len(writer.acknowledged)) >= writer.acknowledged
         (found,) = patient(lambda: consumer(servers, f"{name}-c").committed([TopicPartition(name, 0)], timeout=10))

@@ -6,7 +6,7 @@ import contextlib
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -67,10 +67,21 @@ def parents(status: dict[str, Any]) -> set[int]:
 
 
 @pytest.fixture
-def probe(embedded_ray: None) -> Iterator[Any]:
-    actor = Probe.remote()
-    yield actor
-    ray.kill(actor)
+def start_probe(embedded_ray: None) -> Iterator[Callable[..., Any]]:
+    """Start a probe, with these options of Ray's; all are killed at the end."""
+    with contextlib.ExitStack() as stack:
+
+        def start(**options: Any) -> Any:
+            actor = Probe.options(**options).remote()
+            stack.callback(ray.kill, actor)
+            return actor
+
+        yield start
+
+
+@pytest.fixture
+def probe(start_probe: Callable[..., Any]) -> Any:
+    return start_probe()
 
 
 def test_a_clusters_processes_are_forked_from_one(shared: Cluster) -> None:
@@ -79,8 +90,8 @@ def test_a_clusters_processes_are_forked_from_one(shared: Cluster) -> None:
     assert server.num_threads() == 1
 
 
-def test_forked_actors_share_nothing_they_must_not(embedded_ray: None) -> None:
-    actors = [Probe.remote() for _ in range(3)]
+def test_forked_actors_share_nothing_they_must_not(start_probe: Callable[..., Any]) -> None:
+    actors = [start_probe() for _ in range(3)]
     found = [ray.get(actor.describe.remote()) for actor in actors]
     [server] = servers(os.getpid())
     assert {one["parent"] for one in found} == {server.pid}
@@ -88,8 +99,6 @@ def test_forked_actors_share_nothing_they_must_not(embedded_ray: None) -> None:
     assert len({one["group"] for one in found} | {os.getpgid(server.pid)}) == 4
     assert {one["exit_code"] for one in found} == {1}  # its own children are waited for
     assert {one["job"] for one in found} == {ray.get_runtime_context().get_job_id()}
-    for actor in actors:
-        ray.kill(actor)
 
 
 def test_a_forked_actor_that_dies_is_restarted_and_leaves_no_zombie(probe: Any) -> None:
@@ -111,11 +120,10 @@ def test_ray_kills_a_forked_actor(probe: Any, restarts: bool) -> None:
         assert after["pid"] != before["pid"]
 
 
-def test_a_worker_with_an_environment_of_its_own_is_not_forked(embedded_ray: None) -> None:
-    actor = Probe.options(runtime_env={"env_vars": {"COTERIE_TEST": "1"}}).remote()
+def test_a_worker_with_an_environment_of_its_own_is_not_forked(start_probe: Callable[..., Any]) -> None:
+    actor = start_probe(runtime_env={"env_vars": {"COTERIE_TEST": "1"}})
     [server] = servers(os.getpid())
     assert ray.get(actor.describe.remote())["parent"] == server.ppid()
-    ray.kill(actor)
 
 
 def test_without_the_server_processes_start_plainly_and_it_is_said_once(tmp_path: Path) -> None:
@@ -123,18 +131,17 @@ def test_without_the_server_processes_start_plainly_and_it_is_said_once(tmp_path
     with up(data) as running:
         [server] = servers(running.process.pid)
         folder, raylet = folder_of(server), server.ppid()
-        group = consumer(running.servers, "g")
-        commit(group, topic(running.servers, "t", 1), 7)
-        # Ray waits for a minute for a process that is killed before it has registered.
-        wait_until(lambda: all("ray::" in " ".join(child.cmdline()) for child in server.children()), 60)
-        forked = server.children()
-        assert len(forked) >= 3
-        server.kill()
-        for process in forked:  # brokers and shards are started again, and so is the controller
-            process.kill()
-        assert_gone(forked)
-        assert committed(group, "t", 1) == [7]
-        group.close()
+        with contextlib.closing(consumer(running.servers, "g")) as group:
+            commit(group, topic(running.servers, "t", 1), 7)
+            # Ray waits for a minute for a process that is killed before it has registered.
+            wait_until(lambda: all("ray::" in " ".join(child.cmdline()) for child in server.children()), 60)
+            forked = server.children()
+            assert len(forked) >= 3
+            server.kill()
+            for process in forked:  # brokers and shards are started again, and so is the controller
+                process.kill()
+            assert_gone(forked)
+            assert committed(group, "t", 1) == [7]
         lines = (data / "logs" / "starts.log").read_text().splitlines()
         assert len(lines) == 1
         assert "started plainly" in lines[0]
@@ -161,8 +168,7 @@ def test_the_server_and_its_processes_end_with_a_ray_that_is_killed(tmp_path: Pa
 def test_processes_start_plainly_where_that_is_wanted(tmp_path: Path) -> None:
     with up(tmp_path / "data", "--config", "coterie.actor.start=plain") as running:
         assert servers(running.process.pid) == []
-        group = consumer(running.servers, "g")
-        commit(group, topic(running.servers, "t", 1), 7)
-        assert committed(group, "t", 1) == [7]
-        group.close()
+        with contextlib.closing(consumer(running.servers, "g")) as group:
+            commit(group, topic(running.servers, "t", 1), 7)
+            assert committed(group, "t", 1) == [7]
         assert not (tmp_path / "data" / "logs" / "starts.log").exists()

@@ -117,9 +117,9 @@ def removal(folder: str) -> dict[str, Any]:
         ) as cluster:
             servers = cluster.bootstrap_servers
             topic(servers, "t", 3, factor=3, min_insync_replicas="2")
-            writer = Writer(servers, "t")
-            committers = [Committer(consumer(servers, f"g{i}"), "t") for i in range(6)]
-            try:
+            with contextlib.ExitStack() as stack:
+                writer = stack.enter_context(Writer(servers, "t"))
+                committers = [stack.enter_context(Committer(consumer(servers, f"g{i}"), "t")) for i in range(6)]
                 wait_until(lambda: whole(cluster, "t", "__consumer_offsets"), 120, "all replicas in sync")
                 wait_until(
                     lambda: len(writer.acknowledged) > 100 and all(c.last > 20 for c in committers), 120, "traffic"
@@ -131,10 +131,6 @@ def removal(folder: str) -> dict[str, Any]:
                 gap = max(longest_gap(c.times, gone_at) for c in committers)
                 nodes.add_node(num_cpus=1, object_store_memory=80 << 20, labels={"coterie.io/rack": "d"})
                 wait_until(lambda: whole(cluster, "t", "__consumer_offsets"), 90, "the broker's return")
-            finally:
-                writer.end()
-                for each in committers:
-                    each.end()
             found = [patient(lambda i=i: committed(consumer(servers, f"g{i}"), "t", 1))[0] for i in range(6)]
             stored = read_all(servers, "t", len(writer.acknowledged))
             racks = _racks_of_nodes()

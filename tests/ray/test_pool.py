@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import threading
@@ -83,9 +84,8 @@ def test_a_pool_divides_the_partitions_handles_everything_and_leaves_the_group_e
     assert members_of(servers, name) == 0
     assert_gone(family)
     assert sorted(handled(tmp_path)) == sorted(values), "each once: nobody died"
-    reader = consumer(servers, name)
-    assert sum(committed(reader, name, PARTITIONS)) == len(values)
-    reader.close()
+    with contextlib.closing(consumer(servers, name)) as reader:
+        assert sum(committed(reader, name, PARTITIONS)) == len(values)
 
 
 def test_a_killed_actor_is_replaced_and_no_record_is_lost(
@@ -103,17 +103,19 @@ def test_a_killed_actor_is_replaced_and_no_record_is_lost(
 
         feeder = threading.Thread(target=keep_feeding)
         feeder.start()
-        begun = time.monotonic()
-        os.kill(victim.pid, signal.SIGKILL)
 
         def replaced() -> bool:
             slot = pool.status()[0]
             return slot.pid != victim.pid and slot.restarts == 1 and all_owned_once(pool, name, 2)
 
-        assert pool.wait(replaced, 60), pool.status()
-        print(f"replaced after {time.monotonic() - begun:.2f} s")  # noqa: T201
-        stop.set()
-        feeder.join(60)
+        try:
+            begun = time.monotonic()
+            os.kill(victim.pid, signal.SIGKILL)
+            assert pool.wait(replaced, 60), pool.status()
+            print(f"replaced after {time.monotonic() - begun:.2f} s")  # noqa: T201
+        finally:
+            stop.set()
+            feeder.join(60)
         assert pool.wait(lambda: set(handled(tmp_path)) == values, 90), len(values - set(handled(tmp_path)))
     assert len(handled(tmp_path)) >= len(values)
 
@@ -178,9 +180,8 @@ def test_a_record_that_cannot_be_handled_stops_its_member_and_says_which(
             pool.wait(lambda: False, 60)
         assert pool.status()[0].state in ("Failing", "Failed")
     assert handled(tmp_path) == [b"good"]
-    reader = consumer(servers, name)
-    assert committed(reader, name, 1) == [1], "the bad one is the first to come again"
-    reader.close()
+    with contextlib.closing(consumer(servers, name)) as reader:
+        assert committed(reader, name, 1) == [1], "the bad one is the first to come again"
 
 
 def test_with_a_dead_letter_topic_the_others_go_on(servers: str, name: str, tmp_path: Path) -> None:
@@ -190,9 +191,8 @@ def test_with_a_dead_letter_topic_the_others_go_on(servers: str, name: str, tmp_
         assert pool.wait(lambda: pool.handled() == 2 and pool.status()[0].dead_letters == 1, 60), pool.status()
     assert handled(tmp_path) == [b"good", b"after"]
     assert read_all(servers, dead, 1) == {b"poison"}
-    reader = consumer(servers, name)
-    assert committed(reader, name, 1) == [3]
-    reader.close()
+    with contextlib.closing(consumer(servers, name)) as reader:
+        assert committed(reader, name, 1) == [3]
 
 
 def test_a_handler_that_hangs_beyond_max_poll_interval_is_replaced(servers: str, name: str, tmp_path: Path) -> None:

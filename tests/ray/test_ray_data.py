@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -156,9 +157,7 @@ def test_settings_reach_the_tasks_that_read(monkeypatch: pytest.MonkeyPatch) -> 
 def test_another_member_shares_the_work(shared: Cluster, name: str) -> None:
     topic(shared.bootstrap_servers, name, PARTITIONS)
     fill(shared, name, 0, 300)
-    other = consumer(shared.bootstrap_servers, f"g-{name}", **{"partition.assignment.strategy": "cooperative-sticky"})
-    other.subscribe([name])
-    wait_until(lambda: other.poll(0.1) and other.assignment(), what="the first member's assignment")
+    settings = {"partition.assignment.strategy": "cooperative-sticky"}
     entered = threading.Event()
     found: list[int] = []
 
@@ -169,18 +168,20 @@ def test_another_member_shares_the_work(shared: Cluster, name: str) -> None:
             read.dataset.count()
 
     thread = threading.Thread(target=run)
-    thread.start()
-    try:
-        while not entered.is_set():
-            other.poll(0.05)
-        owned = {tp.partition for tp in other.assignment()}
-        assert found
-        assert owned.isdisjoint(found)
-        while thread.is_alive():
-            other.poll(0.05)
-    finally:
-        thread.join(60)
-        other.close()
+    with contextlib.closing(consumer(shared.bootstrap_servers, f"g-{name}", **settings)) as other:
+        other.subscribe([name])
+        wait_until(lambda: other.poll(0.1) and other.assignment(), what="the first member's assignment")
+        thread.start()
+        try:
+            while not entered.is_set() and thread.is_alive():
+                other.poll(0.05)
+            owned = {tp.partition for tp in other.assignment()}
+            assert found
+            assert owned.isdisjoint(found)
+            while thread.is_alive():
+                other.poll(0.05)
+        finally:
+            thread.join(60)
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ from actors.cluster import Cluster
 from actors.members.pool import ConsumerPool
 from spark_bridge.batch import Batch
 from tests.spark.history import read_history
-from tests.spark.streams import PARTITIONS, Seen, committed, ends, make_topic, run, send, stream
+from tests.spark.streams import PARTITIONS, Seen, committed, ends, make_topic, run, running, send, stream
 from tests.spark.support import executor_pids, wait_until
 
 if TYPE_CHECKING:
@@ -60,8 +60,11 @@ def through(gate: Gate, meanwhile: Callable[[], Any]) -> Callable[[DataFrame, Ba
     def evaluate(df: DataFrame, batch: Batch) -> list[bytes]:
         held = threading.Thread(target=lambda: (gate.reached(), meanwhile(), gate.open()))
         held.start()
-        rows = df.mapInArrow(gate, df.schema).select("value").collect()
-        held.join()
+        try:
+            rows = df.mapInArrow(gate, df.schema).select("value").collect()
+        finally:
+            gate.open()
+            held.join()
         return [bytes(row["value"]) for row in rows]
 
     return evaluate
@@ -94,9 +97,8 @@ def test_a_member_killed_in_mid_batch_is_replaced_and_its_records_come_again(
             os.kill(victim, signal.SIGKILL)
 
     seen = Seen(kill_one)
-    query = stream(spark, servers, topic_name, seen).start()
-    wait_until(lambda: committed(servers, topic_name) == ends(servers, topic_name), 90, "everything committed")
-    query.stop()
+    with running(stream(spark, servers, topic_name, seen)) as query:
+        wait_until(lambda: committed(servers, topic_name) == ends(servers, topic_name), 90, "everything committed")
     assert query.exception() is None
     assert set(seen.values) == set(values)
     again = sum(len(progress["sources"][0]["notCommitted"]) for progress in query.recent_progress)
@@ -122,7 +124,7 @@ def test_a_broker_killed_in_mid_batch_holds_it_up_and_no_more(
     assert committed(servers, topic_name) == ends(servers, topic_name)
 
 
-@contextmanager
+@contextlib.contextmanager
 def another_member(servers: str, topic: str) -> Iterator[list[int]]:
     """A member that joins and commits nothing; the partitions it has, once it has some."""
     stop, owned = threading.Event(), []
@@ -158,21 +160,20 @@ def test_a_rebalance_in_mid_batch_waits_for_its_end(spark: SparkSession, cluster
         held.extend(r.held for r in batch.ranges)
         finished.set()
 
-    query = stream(spark, servers, topic_name, Seen(hold), revoke_wait_ms=60_000).start()
-    wait_until(lambda: query.status["message"].startswith("Processing"), what="a batch")
-    with another_member(servers, topic_name) as owned:
-        wait_until(lambda: _members(servers, topic_name) == 3, what="the other member's first generation")
-        assert owned == []  # the batch holds on to everything
-        joined.set()
-        wait_until(lambda: owned, what="the other member's share")
-        assert finished.is_set()
-        assert all(held)
-        # Only what was let go has to be committed by now; the member that kept its share commits it meanwhile.
-        let_go = list(owned)
-        at, end = committed(servers, topic_name), ends(servers, topic_name)
-        assert [at[n] for n in let_go] == [end[n] for n in let_go]
-        wait_until(lambda: committed(servers, topic_name) == ends(servers, topic_name), what="everything committed")
-    query.stop()
+    with running(stream(spark, servers, topic_name, Seen(hold), revoke_wait_ms=60_000)) as query:
+        wait_until(lambda: query.status["message"].startswith("Processing"), what="a batch")
+        with another_member(servers, topic_name) as owned:
+            wait_until(lambda: _members(servers, topic_name) == 3, what="the other member's first generation")
+            assert owned == []  # the batch holds on to everything
+            joined.set()
+            wait_until(lambda: owned, what="the other member's share")
+            assert finished.is_set()
+            assert all(held)
+            # Only what was let go has to be committed by now; the member that kept its share commits it meanwhile.
+            let_go = list(owned)
+            at, end = committed(servers, topic_name), ends(servers, topic_name)
+            assert [at[n] for n in let_go] == [end[n] for n in let_go]
+            wait_until(lambda: committed(servers, topic_name) == ends(servers, topic_name), what="everything committed")
     assert query.last_progress is not None
     assert query.last_progress["sources"][0]["notCommitted"] == []
 
@@ -192,24 +193,25 @@ def test_the_history_of_a_group_under_every_fault(spark: SparkSession, cluster: 
     values = send(servers, topic_name, range(400))
     one, two = Seen(), Seen()
     pooled: set[bytes] = set()
-    first = stream(spark, servers, topic_name, one, maxOffsetsPerTrigger=60).start()
-    wait_until(lambda: len(one.batches) >= 1, what="the first batch")
+    with contextlib.ExitStack() as jobs:
+        first = jobs.enter_context(running(stream(spark, servers, topic_name, one, maxOffsetsPerTrigger=60)))
+        wait_until(lambda: len(one.batches) >= 1, what="the first batch")
 
-    os.kill(next(iter(executor_pids(spark).values())), signal.SIGKILL)
-    # One member: with more members than partitions, the pool would rightly have nothing.
-    second = stream(spark, servers, topic_name, two, members=1, maxOffsetsPerTrigger=60, revoke_wait_ms=0).start()
-    values += send(servers, topic_name, range(400, 800))
-    wait_until(lambda: two.batches, 90, "the second job's share")
-    os.kill(actor_pids("GroupMember")[0], signal.SIGKILL)
-    values += send(servers, topic_name, range(800, 1200))
-    os.kill(actor_pids("Broker")[0], signal.SIGKILL)
-    with ConsumerPool(topic_name, group, _Keeper, 1, bootstrap_servers=servers) as pool:
-        wait_until(lambda: all(s.assignment for s in pool.status()), 90, "the pool's share")
-        values += send(servers, topic_name, range(1200, 1600))
-        first.stop()  # in the middle of whatever it does
-        wait_until(lambda: committed(servers, topic_name) == ends(servers, topic_name), 90, "everything committed")
-        pooled.update(value for some in pool.call("values") for value in some)
-    second.stop()
+        os.kill(next(iter(executor_pids(spark).values())), signal.SIGKILL)
+        # One member: with more members than partitions, the pool would rightly have nothing.
+        other = stream(spark, servers, topic_name, two, members=1, maxOffsetsPerTrigger=60, revoke_wait_ms=0)
+        second = jobs.enter_context(running(other))
+        values += send(servers, topic_name, range(400, 800))
+        wait_until(lambda: two.batches, 90, "the second job's share")
+        os.kill(actor_pids("GroupMember")[0], signal.SIGKILL)
+        values += send(servers, topic_name, range(800, 1200))
+        os.kill(actor_pids("Broker")[0], signal.SIGKILL)
+        with ConsumerPool(topic_name, group, _Keeper, 1, bootstrap_servers=servers) as pool:
+            wait_until(lambda: all(s.assignment for s in pool.status()), 90, "the pool's share")
+            values += send(servers, topic_name, range(1200, 1600))
+            first.stop()  # in the middle of whatever it does
+            wait_until(lambda: committed(servers, topic_name) == ends(servers, topic_name), 90, "everything committed")
+            pooled.update(value for some in pool.call("values") for value in some)
 
     assert first.exception() is None
     assert second.exception() is None
