@@ -57,6 +57,17 @@ def test_a_process_imports_nothing_that_only_columns_and_terminals_need(module: 
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_nobody_reads_the_long_table_who_needs_no_key_of_it() -> None:
+    probe = (
+        "import sys; import actors.offsets_partition.process; assert 'actors.settings' not in sys.modules\n"
+        "from actors.settings import BrokerConfig, known, topic_configs\n"
+        "topic_configs({'retention.ms': '5'}, BrokerConfig.from_mapping({'num.partitions': '3'}))\n"
+        "assert known._kafka_keys.cache_info().currsize == 0"
+    )
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_every_module_has_its_floor_in_the_house() -> None:
     root = Path(__file__).resolve().parents[2]
     contracts = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]

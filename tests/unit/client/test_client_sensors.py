@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
-import pytest
-
-from actors.client import Consumer
 from actors.client.group.sensors import SAMPLE_MS, Window
 from actors.wire import messages as m
-from tests.support.client_broker import broker
 from tests.support.membership_script import Script, joining
 
 
@@ -70,18 +65,3 @@ def test_a_window_forgets_its_oldest_sample_first():
     assert (window.average(SAMPLE_MS), window.maximum(SAMPLE_MS)) == (40, 90)
     window.record(30, 2 * SAMPLE_MS)
     assert (window.average(2 * SAMPLE_MS), window.maximum(2 * SAMPLE_MS)) == (25, 30)
-
-
-def test_a_consumers_metrics_show_them():
-    with broker() as kafka:
-        kafka.topic("t")
-        with Consumer("t", group_id="g", bootstrap_servers=kafka.bootstrap_servers, heartbeat_interval_ms=20) as reader:
-            names = ["join_time", "sync_time", "rebalance_latency", "heartbeat_response_time"]
-            assert [reader.metrics()[f"{name}_avg"] for name in names] == [None] * 4
-            deadline = time.monotonic() + 60
-            while None in (found := [reader.metrics()[f"{name}_max"] for name in names]):
-                assert time.monotonic() < deadline, found
-                reader.poll(20)
-            metrics = reader.metrics()
-            assert metrics["rebalance_latency_max"] == metrics["last_rebalance_ms"] >= metrics["join_time_max"]
-            assert metrics["join_time_avg"] == pytest.approx(metrics["join_time_max"])
