@@ -20,6 +20,13 @@ def next_incarnation(client: Client, **changes: object) -> Client:
     return heir
 
 
+def restart_held_up(driver: Driver) -> tuple[Client, Client, Client]:
+    """The pair and the heir of the static one; the log keeps the heir's record back."""
+    a, s = pair(driver)
+    driver.holds = True
+    return a, s, next_incarnation(s)
+
+
 @pytest.mark.conformance("B-80")
 def test_a_follower_restarts_without_a_rebalance() -> None:
     driver = Driver()
@@ -38,9 +45,7 @@ def test_a_follower_restarts_without_a_rebalance() -> None:
 @pytest.mark.conformance("B-80")
 def test_the_answer_waits_for_the_record_and_the_old_id_is_good_until_then() -> None:
     driver = Driver()
-    _, s = pair(driver)
-    driver.holds = True
-    heir = next_incarnation(s)
+    _, s, heir = restart_held_up(driver)
     assert heir.join_answer is None
     assert s.heartbeat() == 0
     driver.release()
@@ -154,9 +159,7 @@ def test_a_restart_that_changes_the_protocol_rebalances() -> None:
 @pytest.mark.conformance("B-87")
 def test_a_restart_whose_record_cannot_be_written() -> None:
     driver = Driver()
-    _, s = pair(driver)
-    driver.holds = True
-    heir = next_incarnation(s)
+    _, s, heir = restart_held_up(driver)
     driver.refuse(19)
     assert heir.join_answer is not None
     assert (heir.join_answer.error_code, heir.join_answer.member_id) == (15, "")
@@ -167,9 +170,7 @@ def test_a_restart_whose_record_cannot_be_written() -> None:
 
 def test_a_restart_replicated_too_late_still_takes_place() -> None:
     driver = Driver()
-    _, s = pair(driver)
-    driver.holds = True
-    heir = next_incarnation(s)
+    _, s, heir = restart_held_up(driver)
     driver.append()
     driver.advance(5_000)
     assert heir.join_answer is not None
@@ -202,9 +203,7 @@ def test_two_restarts_at_once_leave_log_and_memory_agreed() -> None:
 
 def test_a_restart_overtaken_by_a_rebalance_joins_it() -> None:
     driver = Driver()
-    a, s = pair(driver)
-    driver.holds = True
-    heir = next_incarnation(s)
+    a, s, heir = restart_held_up(driver)
     driver.append()
     a.ask_join()
     assert driver.state() == "PreparingRebalance"
