@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from test_broker_server import Client, world
 
 from actors.broker import housekeeping
 from actors.log.batch import build_batch, iter_batches, read_records
 from actors.log.compression import CODEC_IDS
 from actors.wire import messages
+from tests.support.one_broker import Client, world
 from tests.support.runtime_helpers import run, until
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from test_controller_server import controller, create
-
 from actors.links.control import Confirmed, Heartbeat, Load
 from actors.log.replication import FollowerReplica
+from tests.support.controller_world import controller, create
 from tests.support.replica_log import MemoryLog, leading
 from tests.support.runtime_helpers import FakeBroker, run, until
 

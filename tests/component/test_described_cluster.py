@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from test_replication_brokers import World, world
-
 from actors.broker.handlers.describe_quorum import CONTROLLER_ID, METADATA_TOPIC
 from actors.log.errors import StorageError
 from actors.wire.messages import DescribeLogDirsRequest, DescribeQuorumRequest
 from tests.support.runtime_helpers import run, until
+from tests.support.three_brokers import World, world
 
 
 async def sizes_and_lags(w: World, topic: str) -> dict[int, tuple[int, int]]:

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_replication_brokers import Client, World, world
 
 from actors.coordinator.membership import Membership
 from actors.coordinator.offsets import Offsets
@@ -33,6 +32,7 @@ from tests.support.group_model import (
 )
 from tests.support.runtime_helpers import run
 from tests.support.serial_order import UndecidedError, serial_order
+from tests.support.three_brokers import Client, World, world
 
 TOPIC, PARTITIONS = "t", 3
 MEMBERS, OUTSIDERS, REQUESTS = 10, 4, 1_000

@@ -21,8 +21,8 @@ from actors.wire.messages import (
     DescribeShareGroupOffsetsRequest,
     ShareGroupDescribeRequest,
 )
-from tests.component.test_broker_server import VERSIONS, world
 from tests.support.handler_helpers import Broker
+from tests.support.one_broker import VERSIONS, world
 from tests.support.runtime_helpers import run, until
 
 GROUPS: dict[type[Any], dict[str, Any]] = {

@@ -7,7 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_shards import (
+
+from actors.broker.shards.parking import Parking
+from actors.links.relay import Kind
+from actors.log.errors import StorageError
+from actors.wire import messages
+from actors.wire.errors import ErrorCode
+from actors.wire.messages import ApiMessage
+from placement.metadata import OFFSETS_TOPIC, PartitionInfo, partition_record
+from tests.support.runtime_helpers import run, until
+from tests.support.shard_world import (
     GROUP,
     OTHER,
     Client,
@@ -22,15 +31,6 @@ from test_shards import (
     heartbeat,
     world,
 )
-
-from actors.broker.shards.parking import Parking
-from actors.links.relay import Kind
-from actors.log.errors import StorageError
-from actors.wire import messages
-from actors.wire.errors import ErrorCode
-from actors.wire.messages import ApiMessage
-from placement.metadata import OFFSETS_TOPIC, PartitionInfo, partition_record
-from tests.support.runtime_helpers import run, until
 
 LATE = ErrorCode.COORDINATOR_NOT_AVAILABLE
 LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

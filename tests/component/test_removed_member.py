@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from test_group_serial_order import SETTINGS, TOPIC, served
-from test_replication_brokers import Client, World, world
 
 from actors.wire import messages as m
 from tests.support.runtime_helpers import run
+from tests.support.three_brokers import Client, World, world
 
 GROUP = "g"
 SESSION_MS = 500

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from test_shard_process import FakeBroker
+import pytest
 
 from actors.links.relay import PAYLOADS, Figures, Kind
 from actors.offsets_partition.process import ShardProcess
@@ -18,6 +18,7 @@ from actors.runtime.liveness import SharedClock
 from actors.wire import messages
 from actors.wire.errors import ErrorCode
 from tests.support.runtime_helpers import run, until
+from tests.support.shard_broker import FakeBroker
 
 Join = messages.JoinGroupRequest
 Sync = messages.SyncGroupRequest

@@ -4,8 +4,11 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
+
 from actors.log.batch import Record, build_batch, iter_batches, read_records
 from actors.log.config import LogConfig
+from actors.log.errors import LogError
 from actors.log.files import FileWriter
 from actors.log.partition_log import PartitionLog
 
@@ -73,3 +76,23 @@ class FullDisk(FileWriter):
         if self.fsync_error is not None:
             raise self.fsync_error
         super().fsync(fd)
+
+
+COMPACT = {"cleanup_policy": "compact", "segment_bytes": "400", "index_interval_bytes": "100"}
+
+
+def put(log, *pairs, now_ms=NOW_MS, **options):
+    append(log, build_batch([(key, value, None, now_ms) for key, value in pairs], **options), now_ms=now_ms)
+
+
+def refused(log, data, code, **options):
+    before = (log.log_end_offset, log.size_bytes, all_bytes(log))
+    with pytest.raises(LogError) as caught:
+        log.append_as_leader(data, options.pop("epoch", 0), NOW_MS, **options)
+    assert caught.value.error_code == code
+    assert (log.log_end_offset, log.size_bytes, all_bytes(log)) == before
+
+
+def sent(sequence: int, count: int = 1, epoch: int = 0, producer_id: int = 7) -> bytes:
+    records = [(b"k", b"%d" % (sequence + number), None, NOW_MS) for number in range(count)]
+    return build_batch(records, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence)

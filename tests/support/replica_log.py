@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import count
 from pathlib import Path
 
 from actors.log.batch import BatchHeader, build_batch, read_header, read_records, split_batches, stamp
 from actors.log.epochs import LeaderEpochs
 from actors.log.errors import OFFSET_OUT_OF_RANGE, LogError
-from actors.log.replication import LeaderLog, LeaderReplica
+from actors.log.replication import (
+    Ack,
+    FollowerReplica,
+    LeaderLog,
+    LeaderReplica,
+)
 
 _NOWHERE = Path("/nowhere")
 
@@ -154,3 +159,52 @@ def leading(
         added_at=added_at,
         rounds=count(1),
     )
+
+
+LAG_MS = 1000
+
+
+def led(
+    log: MemoryLog,
+    epoch: int = 1,
+    isr: Iterable[int] = (0, 1, 2),
+    min_insync: int = 1,
+    replicas: Iterable[int] = (0, 1, 2),
+) -> LeaderReplica:
+    return leading(0, log, leader_epoch=epoch, replicas=replicas, isr=isr, partition_epoch=1, min_insync=min_insync)
+
+
+def written(*batches: tuple[int, int]) -> MemoryLog:
+    """A log of batches, each given by (leader epoch, number of records)."""
+    log = MemoryLog()
+    for epoch, size in batches:
+        log.append([b"%d" % epoch] * size, epoch)
+    return log
+
+
+def exchange(leader: LeaderReplica, broker: int, follower: FollowerReplica, most: int = 50) -> list[Ack]:
+    """Push until there is nothing more to push; the answers."""
+    acks = []
+    while (push := leader.take_push(broker, 200, 0)) is not None:
+        acks.append(follower.on_push(push, 0))
+        leader.on_ack(broker, acks[-1], 0)
+        assert len(acks) < most, "no end"
+    return acks
+
+
+def joined(leader: LeaderReplica, **logs: MemoryLog) -> dict[int, FollowerReplica]:
+    followers = {}
+    for name, log in logs.items():
+        broker = int(name[1:])
+        followers[broker] = FollowerReplica(log, 0)
+        leader.connect(broker, 5, 0)
+        exchange(leader, broker, followers[broker])
+    return followers
+
+
+Propose = Callable[..., tuple[int, ...] | None]
+
+
+def proposed(leader: LeaderReplica, now_ms: int, heard: Callable[[int], int] = lambda broker: 0) -> list[int] | None:
+    proposal = leader.propose(now_ms, LAG_MS, 7, heard)
+    return None if proposal is None else [broker for broker, _ in proposal.isr]

@@ -1,0 +1,16 @@
+"""What several files of tests here begin with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.client_broker import ScriptedBroker, broker
+
+
+@pytest.fixture
+def kafka() -> Iterator[ScriptedBroker]:
+    with broker() as running:
+        running.topic("t", 2)
+        yield running

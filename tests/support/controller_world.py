@@ -1,0 +1,101 @@
+"""A controller without Ray for tests: its launcher notes what it is asked for, its clock is put forward by hand."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from actors.controller.metadata_log import MetadataLog
+from actors.controller.server import ControllerServer
+from actors.runtime.liveness import Sight
+from actors.settings import BrokerConfig
+from placement.metadata import (
+    ClusterMetadata,
+    PartitionInfo,
+)
+from tests.support.runtime_helpers import SECRET, FakeBroker
+
+
+class Launcher:
+    """Notes what it is asked for; the test plays the processes."""
+
+    def __init__(self) -> None:
+        self.started: list[int] = []
+        self.killed: list[int] = []
+        self.shards: list[tuple[int, int]] = []
+        self.times: list[float] = []
+        self.sights: dict[int, Sight] = {}
+
+    def start_broker(self, broker_id: int) -> None:
+        self.started.append(broker_id)
+        self.times.append(asyncio.get_running_loop().time())
+
+    def kill_broker(self, broker_id: int) -> None:
+        self.killed.append(broker_id)
+
+    def start_shards(self, broker_id: int, count: int) -> None:
+        self.shards.append((broker_id, count))
+
+    def look_at(self, broker_id: int, pid: int, started: int) -> Sight | None:
+        assert (pid, started) in ((1000 + broker_id, 77), (0, 0))
+        return self.sights.get(broker_id)
+
+
+class Controller:
+    def __init__(self, server: ControllerServer, launcher: Launcher, port: int) -> None:
+        self.server = server
+        self.launcher = launcher
+        self.port = port
+
+    @property
+    def metadata(self) -> ClusterMetadata:
+        metadata: ClusterMetadata = self.server.metadata
+        return metadata
+
+    def leader(self, topic: str, index: int = 0) -> PartitionInfo:
+        found = self.metadata.partition(topic, index)
+        assert found is not None
+        return found
+
+
+@asynccontextmanager
+async def controller(path: Path, lease_ms: int = 60_000, **settings: str) -> AsyncIterator[Controller]:
+    """A controller on the log in `path`; using the same path again is its restart."""
+    loop = asyncio.get_running_loop()
+    texts = {name.replace("_", "."): value for name, value in settings.items()}
+    config = BrokerConfig.from_mapping(
+        {"broker.session.timeout.ms": str(lease_ms), "broker.heartbeat.interval.ms": "100", **texts}
+    )
+    launcher = Launcher()
+    server = ControllerServer(MetadataLog(path / "metadata.log"), config, SECRET, launcher, loop)
+    port = await server.listen("127.0.0.1")
+    try:
+        yield Controller(server, launcher, port)
+    finally:
+        server.close()
+
+
+def topic(name: str, partitions: int = 1, factor: int = 1) -> dict[str, Any]:
+    return {"name": name, "partitions": partitions, "factor": factor, "configs": {}}
+
+
+async def create(broker: FakeBroker, name: str, partitions: int = 1, factor: int = 1, number: int = 1) -> Any:
+    answer = await broker.call("create_topics", number, topics=[topic(name, partitions, factor)])
+    return answer["result"][0]
+
+
+class Clock:
+    """The loop with a clock that the test puts forward."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self.ahead = 0.0
+
+    def time(self) -> float:
+        return self._loop.time() + self.ahead
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loop, name)

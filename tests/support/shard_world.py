@@ -1,0 +1,305 @@
+"""A broker and its shard processes for tests: real logs and a real Unix socket; the test plays the shard process."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from actors.broker.clients import Clients
+from actors.broker.commits import Commits
+from actors.broker.connection import Connection
+from actors.broker.context import BrokerContext
+from actors.broker.fetches import ParkedFetches
+from actors.broker.handlers import find_coordinator
+from actors.broker.led import LedPartitions
+from actors.broker.shards.hub import ShardHub
+from actors.links.relay import PAYLOADS, Figures, Greeting, Kind, RelayProtocol
+from actors.log.batch import build_batch, iter_key_values
+from actors.log.data_dir import DataDir
+from actors.settings import BrokerConfig
+from actors.wire import messages
+from actors.wire.errors import ErrorCode
+from actors.wire.framing import decode_request_header, decode_response, encode_request, encode_response
+from actors.wire.messages import ApiMessage, response_class
+from placement.hashing import partition_for_group
+from placement.metadata import (
+    OFFSETS_TOPIC,
+    BrokerInfo,
+    ClusterMetadata,
+    PartitionInfo,
+    TopicInfo,
+    broker_record,
+    partition_record,
+    topic_record,
+)
+from tests.support.handler_helpers import Replication, handler_context
+from tests.support.runtime_helpers import until
+
+PARTITIONS = 4
+GROUP = next(f"g{i}" for i in range(99) if partition_for_group(f"g{i}", PARTITIONS) == 1)
+OTHER = next(f"g{i}" for i in range(99) if partition_for_group(f"g{i}", PARTITIONS) == 2)
+
+
+class FakeShard:
+    """A shard process that does what the test says."""
+
+    def __init__(self, path: str, pid: int = 0) -> None:
+        self.path = path
+        self.pid = pid
+        self.heard: list[tuple[int, int, int, bytes]] = []
+        self.lost = asyncio.Event()
+        self.pongs = True
+        self.protocol: RelayProtocol
+
+    async def connect(self, *, hello: bool = True) -> FakeShard:
+        loop = asyncio.get_running_loop()
+
+        def protocol() -> RelayProtocol:
+            return RelayProtocol(loop, self._on_message, lambda _: None, lambda _: self.lost.set())
+
+        _, self.protocol = await loop.create_unix_connection(protocol, self.path)
+        if hello:
+            self.hello()
+        return self
+
+    def hello(self) -> None:
+        self.protocol.send(Kind.HELLO, payload=PAYLOADS.encode(Greeting(self.pid, "tests")))
+
+    def _on_message(self, protocol: RelayProtocol, kind: int, a: int, b: int, payload: bytes) -> None:
+        if kind == Kind.PING:
+            if self.pongs:
+                protocol.send(Kind.PONG, payload=PAYLOADS.encode(Figures(counters={"offset_commits": 3})))
+            return
+        self.heard.append((kind, a, b, payload))
+
+    def of(self, kind: Kind) -> list[tuple[int, int, bytes]]:
+        return [(a, b, payload) for k, a, b, payload in self.heard if k == kind]
+
+    async def hear(self, kind: Kind, count: int = 1) -> tuple[int, int, bytes]:
+        await until(lambda: len(self.of(kind)) >= count, what=kind.name)
+        return self.of(kind)[count - 1]
+
+    async def serve(self) -> int:
+        """Load as told and say that we serve; the partition."""
+        partition, _, _ = await self.hear(Kind.BECOME, len(self.of(Kind.RESIGN)) + 1)
+        self.protocol.send(Kind.ACTIVE, partition)
+        return partition
+
+    def answer(self, slot: int, frame: bytes, message: ApiMessage) -> None:
+        header = decode_request_header(frame)
+        answer = encode_response(message, header.api_version, header.correlation_id)
+        self.protocol.send(Kind.RESPONSE, 0, slot, answer)
+
+
+class Client:
+    """A client's connection without a socket: what was written is there to be read."""
+
+    socket_request_max_bytes = 1 << 20
+
+    def __init__(self, hub: ShardHub, number: int = 1) -> None:
+        self.hub = hub
+        self.written = b""
+        self.aborted = False
+        self.reading = True
+        this: Any = self
+        self.connection = Connection(this, number, 0.0)
+        self.connection.connection_made(this)
+
+    # as a transport
+    def write(self, data: bytes) -> None:
+        self.written += data
+
+    def abort(self) -> None:
+        self.aborted = True
+
+    def pause_reading(self) -> None:
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        self.reading = True
+
+    def set_write_buffer_limits(self, high: int, low: int) -> None: ...
+
+    def get_extra_info(self, name: str) -> Any:
+        return ("10.0.0.9", 1)
+
+    # as a server
+    def on_connect(self, connection: Connection) -> bool:
+        return True
+
+    # what tests call
+    def send(self, message: ApiMessage, version: int, group: str = GROUP, correlation_id: int = 1) -> None:
+        frame = encode_request(message, version, correlation_id, "tests")[4:]
+        partition = self.hub.partition_of(group.encode())
+        self.hub.relay(self.connection, partition, frame, version, message.api_key, correlation_id)
+        self.connection.flush()
+
+    def answers(self, *requests: tuple[type[ApiMessage], int]) -> list[Any]:
+        """The answers written so far, decoded as those of (request class, version) in order."""
+        found, data = [], self.written
+        for request, version in requests:
+            length = int.from_bytes(data[:4], "big")
+            found.append(decode_response(response_class(request.api_key), version, data[4 : 4 + length])[1])
+            data = data[4 + length :]
+        assert data == b""
+        return found
+
+    def go(self) -> None:
+        self.hub.disconnected(self.connection, self.connection.slots.clear())
+
+
+class World:
+    """Broker 0, which leads all offsets partitions but the last."""
+
+    def __init__(self, path: Path, **settings: str) -> None:
+        self.path = path
+        texts = {"coterie.spare.shards": "1", "offsets.load.buffer.size": "200"}
+        texts |= {name.replace("_", "."): value for name, value in settings.items()}
+        config = BrokerConfig.from_mapping(texts)
+        metadata = ClusterMetadata()
+        for i in (0, 1):
+            metadata.apply(broker_record(BrokerInfo(i, "127.0.0.1", 9092 + i, None, 0)))
+        partitions = tuple(PartitionInfo(int(i == 3), 5, (int(i == 3),), (int(i == 3),)) for i in range(PARTITIONS))
+        metadata.apply(topic_record(TopicInfo(OFFSETS_TOPIC, b"o" * 16, partitions)))
+        self.data_dir = DataDir.open(path / "data", "the-cluster", 0)
+        controller: Any = None
+        loop = asyncio.get_running_loop()
+        self.context = BrokerContext(
+            0,
+            config,
+            self.data_dir,
+            controller,
+            loop,
+            lambda: time.time_ns() // 10**6,
+            metadata,
+            ParkedFetches(loop),
+            Commits(),
+        )
+        self.replication = Replication()
+        replication: Any = self.replication
+        led = LedPartitions(self.context, replication)
+        self.asked: list[int] = []
+        self.hub = ShardHub(self.context, led, self.asked.append)
+        self.handlers = handler_context(self.context, led, replication, self.hub, Clients(self.context))
+        self.socket = str(path / "s")
+        self.shards: list[FakeShard] = []
+
+    async def shard(self, *, hello: bool = True, pid: int = 0) -> FakeShard:
+        shard = FakeShard(self.socket, pid)
+        self.shards.append(shard)
+        await shard.connect(hello=hello)
+        return shard
+
+    async def spare(self) -> FakeShard:
+        before = len(self.states("Spare"))
+        shard = await self.shard()
+        await until(lambda: len(self.states("Spare")) > before)
+        return shard
+
+    def states(self, *wanted: str) -> list[Any]:
+        return [s for s in self.hub.status() if s.state in wanted]
+
+    def lead(self, partition: int, leader: int, epoch: int) -> None:
+        """An image that says who leads a partition."""
+        info = PartitionInfo(leader, epoch, (leader,), (leader,))
+        self.context.metadata.apply(partition_record(OFFSETS_TOPIC, partition, info))
+        self.hub.note_topics()
+
+    def coordinator(self, group: str) -> tuple[int, int]:
+        """What a lookup is answered: error and broker."""
+        request: Any = SimpleNamespace(message=messages.FindCoordinatorRequest(key=group), version=2)
+        answer = find_coordinator.handle(self.handlers, request)
+        return answer.error_code, answer.node_id
+
+    def write(self, partition: int, count: int) -> None:
+        """Records that are in the log before any shard is."""
+        log = self.context.log(OFFSETS_TOPIC, partition)
+        for i in range(count):
+            log.append_as_leader(batch(b"k%d" % i), 5, 0)
+        log.advance_high_watermark(log.log_end_offset)
+
+    def keys(self, partition: int) -> list[bytes | None]:
+        log = self.context.log(OFFSETS_TOPIC, partition)
+        pieces = (extent.read() for extent in log.extents(1 << 20, log.log_end_offset))
+        return [key for piece in pieces for key, _ in iter_key_values(piece)]
+
+    def ensure(self, partition: int) -> bool:
+        """Whether the shard of a partition serves; starts it if it does not."""
+        told: list[ErrorCode] = []
+        self.hub.await_serving(partition, told.append)
+        return told == [ErrorCode.NONE]
+
+    async def serving(self, partition: int = 1) -> FakeShard:
+        """A shard that serves `partition`."""
+        shard = await self.shard()
+        self.ensure(partition)
+        assert await shard.serve() == partition
+        await until(lambda: partition in [s.partition for s in self.states("Active")])
+        return shard
+
+
+def batch(key: bytes, value: bytes = b"v") -> bytes:
+    return bytes(build_batch([(key, value, (), 0)]))
+
+
+@asynccontextmanager
+async def world(path: Path, **settings: str) -> AsyncIterator[World]:
+    made = World(path, **settings)
+    server = await made.context.loop.create_unix_server(made.hub.accept, made.socket)
+    try:
+        yield made
+    finally:
+        made.hub.close()
+        for shard in made.shards:
+            shard.protocol.close()
+        server.close()
+        await asyncio.sleep(0)
+        made.data_dir.close()
+
+
+Heartbeat = messages.HeartbeatRequest
+Join = messages.JoinGroupRequest
+Sync = messages.SyncGroupRequest
+Leave = messages.LeaveGroupRequest
+Commit = messages.OffsetCommitRequest
+Fetch = messages.OffsetFetchRequest
+OffsetDelete = messages.OffsetDeleteRequest
+
+
+def heartbeat(member: str = "m", group: str = GROUP) -> ApiMessage:
+    return Heartbeat(group_id=group, generation_id=1, member_id=member)
+
+
+def commit() -> ApiMessage:
+    topic = Commit.OffsetCommitRequestTopic(
+        name="t",
+        partitions=[
+            Commit.OffsetCommitRequestPartition(partition_index=i, committed_offset=7, committed_metadata="")
+            for i in (0, 4)
+        ],
+    )
+    return Commit(group_id=GROUP, generation_id_or_member_epoch=1, member_id="m", topics=[topic])
+
+
+def fetch_offsets() -> ApiMessage:
+    topic = Fetch.OffsetFetchRequestTopic(name="t", partition_indexes=[0, 4])
+    return Fetch(group_id=GROUP, topics=[topic])
+
+
+class Clock:
+    """The loop with a clock that the test puts forward."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self.ahead = 0.0
+
+    def time(self) -> float:
+        return self._loop.time() + self.ahead
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loop, name)

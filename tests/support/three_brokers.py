@@ -1,0 +1,243 @@
+"""Three brokers, their controller and their shards on one loop, over real sockets and files."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from actors.broker.server import BrokerServer
+from actors.broker.spec import BrokerSpec
+from actors.controller.metadata_log import MetadataLog
+from actors.controller.server import ControllerServer
+from actors.log.batch import build_batch, read_records
+from actors.offsets_partition.process import ShardProcess
+from actors.settings import BrokerConfig
+from actors.wire import messages
+from actors.wire.errors import ErrorCode
+from actors.wire.framing import decode_response, encode_request
+from actors.wire.messages import ApiMessage, response_class
+from placement.hashing import partition_for_group
+from placement.metadata import OFFSETS_TOPIC, PartitionInfo
+from tests.support.calls import operation
+from tests.support.runtime_helpers import SECRET, until
+
+FAST = {
+    "broker.session.timeout.ms": "60000",
+    "offsets.topic.num.partitions": "4",
+    "group.initial.rebalance.delay.ms": "0",
+    "offsets.commit.timeout.ms": "60000",
+}
+
+
+class Launcher:
+    """Starts shard processes as tasks of this loop; brokers are the test's."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    def start_broker(self, broker_id: int) -> None: ...
+
+    def kill_broker(self, broker_id: int) -> None: ...
+
+    def start_shards(self, broker_id: int, count: int) -> None:
+        for _ in range(count - self.world.starting.get(broker_id, 0)):
+            self.world.start_shard(broker_id)
+
+    def look_at(self, broker_id: int, pid: int, started: int) -> None: ...
+
+
+class World:
+    """A controller and its brokers."""
+
+    def __init__(self, path: Path, **settings: str) -> None:
+        self.path = path
+        self.settings = FAST | {name.replace("_", "."): value for name, value in settings.items()}
+        self.servers: dict[int, BrokerServer] = {}
+        self.shards: list[asyncio.Task[None]] = []
+        self.starting: dict[int, int] = {}
+        self.port = 0
+        self.controller: ControllerServer
+
+    async def start(self, brokers: int) -> None:
+        await self.start_controller()
+        for broker_id in range(brokers):
+            await self.start_broker(broker_id)
+
+    async def start_controller(self) -> None:
+        loop = asyncio.get_running_loop()
+        config = BrokerConfig.from_mapping(self.settings)
+        self.controller = ControllerServer(
+            MetadataLog(self.path / "metadata.log"), config, SECRET, Launcher(self), loop
+        )
+        self.port = await self.controller.listen("127.0.0.1")
+
+    async def start_broker(self, broker_id: int) -> BrokerServer:
+        spec = BrokerSpec(
+            broker_id=broker_id,
+            bind_host="127.0.0.1",
+            advertised_host="127.0.0.1",
+            port=0,
+            advertised_port=0,
+            data_dir=str(self.path / f"broker-{broker_id}"),
+            socket_path=str(self.path / "s" / str(broker_id)),
+            config=self.settings,
+        )
+        server = await BrokerServer.open(spec, lambda: ("127.0.0.1", self.port, SECRET))
+        await server.start()
+        self.servers[broker_id] = server
+        return server
+
+    def start_shard(self, broker_id: int) -> None:
+        self.starting[broker_id] = self.starting.get(broker_id, 0) + 1
+
+        async def serve() -> None:
+            with suppress(asyncio.CancelledError):
+                process = ShardProcess(str(self.path / "s" / str(broker_id)), "tests")
+                asyncio.get_running_loop().call_later(0.3, self._started, broker_id)
+                await process.run()
+
+        self.shards.append(asyncio.get_running_loop().create_task(serve()))
+
+    def _started(self, broker_id: int) -> None:
+        self.starting[broker_id] -= 1
+
+    async def kill(self, broker_id: int) -> None:
+        """As SIGKILL: nothing is closed, flushed or said."""
+        server = self.servers.pop(broker_id)
+        server.stop_serving()
+        server.registration.close()
+        server.context.data_dir.abandon()
+        await until(lambda: not self.metadata.brokers[broker_id].alive)
+
+    async def stop(self) -> None:
+        for server in list(self.servers.values()):
+            await server.stop()
+        self.controller.close()
+        for task in self.shards:
+            task.cancel()
+        await asyncio.gather(*self.shards, return_exceptions=True)
+
+    @property
+    def metadata(self) -> Any:
+        return self.controller.metadata
+
+    def partition(self, topic: str, index: int = 0) -> PartitionInfo:
+        found: PartitionInfo | None = self.metadata.partition(topic, index)
+        assert found is not None
+        return found
+
+    async def create(self, name: str, factor: int = 3, partitions: int = 1, **configs: str) -> None:
+        topic = {
+            "name": name,
+            "partitions": partitions,
+            "factor": factor,
+            "configs": {key.replace("_", "."): value for key, value in configs.items()},
+        }
+        _, records = self.controller._operate(operation("create_topics", topics=[topic]))
+        assert records
+        self.controller._commit(records)
+        await until(lambda: all(name in s.context.metadata.topics for s in self.servers.values()))
+
+    async def client(self, broker_id: int) -> Client:
+        return await Client.to(self.servers[broker_id].port)
+
+    async def produce(self, topic: str, value: bytes, acks: int = -1, timeout_ms: int = 10_000) -> int:
+        """Produce one record to the partition's leader, as the cluster now knows it; the error code."""
+        leader = self.partition(topic).leader
+        if leader not in self.servers:
+            return int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        client = await self.client(leader)
+        answer = await client.ask(produce(topic, value, acks, timeout_ms), 9)
+        client.close()
+        return int(answer.responses[0].partition_responses[0].error_code)
+
+    def records(self, broker_id: int, topic: str, index: int = 0) -> list[bytes | None]:
+        """The values in a broker's copy of a partition, committed or not."""
+        found = self.servers[broker_id].context.data_dir.get(topic, index)
+        values: list[bytes | None] = []
+        offset = found.log_start_offset if found is not None else 0
+        while found is not None and offset < found.log_end_offset:
+            data, offset = found.read_with_end(offset, 1 << 20)
+            values += [record.value for record in read_records(data)]
+        return values
+
+
+class Client:
+    """A connection that asks one request at a time."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    @classmethod
+    async def to(cls, port: int) -> Client:
+        return cls(*await asyncio.open_connection("127.0.0.1", port))
+
+    async def ask(self, message: ApiMessage, version: int) -> Any:
+        self.writer.write(encode_request(message, version, 1, "tests"))
+        length = int.from_bytes(await self.reader.readexactly(4), "big")
+        frame = await self.reader.readexactly(length)
+        return decode_response(response_class(message.api_key), version, frame)[1]
+
+    def close(self) -> None:
+        self.writer.close()
+
+
+def produce(topic: str, value: bytes, acks: int, timeout_ms: int) -> messages.ProduceRequest:
+    part = messages.ProduceRequest.PartitionProduceData(index=0, records=build_batch([(None, value, (), 1000)]))
+    data = messages.ProduceRequest.TopicProduceData(name=topic, partition_data=[part])
+    return messages.ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=[data])
+
+
+@asynccontextmanager
+async def world(path: Path, brokers: int = 3, **settings: str) -> AsyncIterator[World]:
+    made = World(path, **settings)
+    await made.start(brokers)
+    try:
+        yield made
+    finally:
+        await made.stop()
+
+
+async def until_async(call: Any, wanted: Any, timeout_s: float = 60.0) -> None:
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + timeout_s
+    while (got := await call()) != wanted:
+        assert loop.time() < deadline, got
+        await asyncio.sleep(0.01)
+
+
+async def commit(w: World, group: str, offset: int) -> int:
+    """Commit for a group without members at its coordinator; the error code."""
+    index = partition_for_group(group, 4)
+    partition = w.metadata.partition(OFFSETS_TOPIC, index)
+    client = await w.client(next(iter(w.servers)))
+    if partition is None:
+        await client.ask(messages.FindCoordinatorRequest(coordinator_keys=[group]), 4)
+        client.close()
+        return int(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    client.close()
+    if partition.leader not in w.servers:
+        return int(ErrorCode.NOT_COORDINATOR)
+    client = await w.client(partition.leader)
+    part = messages.OffsetCommitRequest.OffsetCommitRequestPartition(
+        partition_index=0, committed_offset=offset, committed_metadata=""
+    )
+    topic = messages.OffsetCommitRequest.OffsetCommitRequestTopic(name="t", partitions=[part])
+    answer = await client.ask(messages.OffsetCommitRequest(group_id=group, topics=[topic]), 8)
+    client.close()
+    return int(answer.topics[0].partitions[0].error_code)
+
+
+async def committed(w: World, group: str) -> int:
+    """What a group's coordinator says it has committed."""
+    partition = w.partition(OFFSETS_TOPIC, partition_for_group(group, 4))
+    client = await w.client(partition.leader)
+    topic = messages.OffsetFetchRequest.OffsetFetchRequestTopic(name="t", partition_indexes=[0])
+    answer = await client.ask(messages.OffsetFetchRequest(group_id=group, topics=[topic]), 7)
+    client.close()
+    assert answer.error_code == 0
+    return int(answer.topics[0].partitions[0].committed_offset)
