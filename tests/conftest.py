@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import functools
+import inspect
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from typing import Any
 
 import pytest
+import uvloop
 from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
@@ -17,6 +22,9 @@ LIVE = ("ray", "compat", "spark", "chaos", "sim")
 
 The other tests run file by file beside them, in whichever process has time.
 """
+
+ASYNC_TEST_SECONDS = 200.0
+"""An async test that takes longer is cancelled, and cleans up, before pytest's own limit cuts it off."""
 
 # A shell that runs the tests in the background has them ignore Ctrl-C, which every program they start would inherit:
 # and some tests are about Ctrl-C.
@@ -38,6 +46,30 @@ def _nothing_left_open() -> Iterator[None]:
     """A suite of thousands of tests in one process has a thousand file descriptors and no more."""
     yield
     LEFT_OPEN.close()
+
+
+def pytest_asyncio_loop_factories(
+    config: pytest.Config, item: pytest.Item
+) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """Each async test has a loop of its own, like that of every process of ours."""
+    return {"uvloop": uvloop.new_event_loop}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if isinstance(item, pytest.Function) and inspect.iscoroutinefunction(item.obj):
+        item.obj = limited(item.obj)
+
+
+def limited(
+    test: Callable[..., Awaitable[None]], seconds: float = ASYNC_TEST_SECONDS
+) -> Callable[..., Awaitable[None]]:
+    @functools.wraps(test)
+    async def ended_in_time(**arguments: Any) -> None:
+        async with asyncio.timeout(seconds):
+            await test(**arguments)
+
+    return ended_in_time
 
 
 @pytest.hookimpl(trylast=True)

@@ -11,7 +11,7 @@ from actors.log.batch import build_batch, iter_batches, read_records
 from actors.log.compression import CODEC_IDS
 from actors.wire import messages
 from tests.support.one_broker import Client, world
-from tests.support.runtime_helpers import run, until
+from tests.support.runtime_helpers import until
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 TEXT = b"compressible " * 50
@@ -53,37 +53,33 @@ def codecs_of(data: bytes) -> set[int]:
     return {header.attributes & 7 for _, _, header in iter_batches(data)}
 
 
-def test_a_batch_keeps_its_codec_through_the_broker_and_its_compaction(
+async def test_a_batch_keeps_its_codec_through_the_broker_and_its_compaction(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(housekeeping, "_FLUSH_SECONDS", 0.05)
 
-    async def test() -> None:
-        async with world(tmp_path, log_cleaner_backoff_ms="100") as w:
-            client, context = await w.client(), w.server.context
-            for codec in CODECS:
-                now_ms = context.now_ms()
-                batches = [
-                    bytes(build_batch([(key, TEXT, None, now_ms) for key in keys], compression=codec))
-                    for keys in BATCHES
-                ]
-                client.send(create(codec, max(map(len, batches))))
-                assert (await client.answer()).topics[0].error_code == 0
-                client.send(*(produce(codec, records) for records in batches))
-                for _ in BATCHES:
-                    assert (await client.answer()).responses[0].partition_responses[0].error_code == 0
+    async with world(tmp_path, log_cleaner_backoff_ms="100") as w:
+        client, context = await w.client(), w.server.context
+        for codec in CODECS:
+            now_ms = context.now_ms()
+            batches = [
+                bytes(build_batch([(key, TEXT, None, now_ms) for key in keys], compression=codec)) for keys in BATCHES
+            ]
+            client.send(create(codec, max(map(len, batches))))
+            assert (await client.answer()).topics[0].error_code == 0
+            client.send(*(produce(codec, records) for records in batches))
+            for _ in BATCHES:
+                assert (await client.answer()).responses[0].partition_responses[0].error_code == 0
 
-            def compacted() -> bool:
-                return all(context.log(codec, 0).checkpoint.cleaned_to >= 4 for codec in CODECS)
+        def compacted() -> bool:
+            return all(context.log(codec, 0).checkpoint.cleaned_to >= 4 for codec in CODECS)
 
-            before = {codec: await fetched(client, codec) for codec in CODECS}
-            await until(compacted, timeout_s=60, what="every topic compacted")
-            after = {codec: await fetched(client, codec) for codec in CODECS}
-            for codec in CODECS:
-                for data in (before[codec], after[codec]):
-                    assert codecs_of(data) == {CODEC_IDS[codec]}, codec
-                records = list(read_records(after[codec], verify_crc=True))
-                assert [(r.offset, r.key) for r in records] == [(1, b"c"), (2, b"a"), (3, b"b"), (4, b"d")]
-                assert {r.value for r in records} == {TEXT}
-
-    run(test())
+        before = {codec: await fetched(client, codec) for codec in CODECS}
+        await until(compacted, timeout_s=60, what="every topic compacted")
+        after = {codec: await fetched(client, codec) for codec in CODECS}
+        for codec in CODECS:
+            for data in (before[codec], after[codec]):
+                assert codecs_of(data) == {CODEC_IDS[codec]}, codec
+            records = list(read_records(after[codec], verify_crc=True))
+            assert [(r.offset, r.key) for r in records] == [(1, b"c"), (2, b"a"), (3, b"b"), (4, b"d")]
+            assert {r.value for r in records} == {TEXT}

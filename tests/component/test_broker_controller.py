@@ -18,95 +18,86 @@ from actors.wire import messages
 from actors.wire.messages import ApiMessage
 from placement.metadata import PartitionInfo, partition_record
 from tests.support.one_broker import VERSIONS, World, create, delete, world
-from tests.support.runtime_helpers import SECRET, run, until
+from tests.support.runtime_helpers import SECRET, until
 
 # --- the controller ---
 
 
-def test_a_broker_outlives_its_controller_and_registers_with_the_next_one_as_it_was(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with world(tmp_path) as w:
-            client = await w.client()
-            client.send(create("before"))
-            assert (await client.answer()).topics[0].error_code == 0
-            epochs = (w.server.registration.link.epoch, w.metadata.partition("before", 0).leader_epoch)
+async def test_a_broker_outlives_its_controller_and_registers_with_the_next_one_as_it_was(tmp_path: Path) -> None:
+    async with world(tmp_path) as w:
+        client = await w.client()
+        client.send(create("before"))
+        assert (await client.answer()).topics[0].error_code == 0
+        epochs = (w.server.registration.link.epoch, w.metadata.partition("before", 0).leader_epoch)
+        w.stop_controller()
+        await until(lambda: not w.server.registration.link.connected)
+        client.send(VERSIONS)
+        assert (await client.answer()).error_code == 0, "clients are served meanwhile"
+        client.send(create("nobody decides"))
+        assert (await client.answer()).topics[0].error_code in (7, 17)
+        await w.start_controller()
+        await until(lambda: w.controller is not None and w.controller.ready(), what="registered again")
+        assert (w.server.registration.link.epoch, w.metadata.partition("before", 0).leader_epoch) == epochs
+        client.send(create("after"))
+        assert (await client.answer()).topics[0].error_code == 0
+        assert w.server.context.metadata.controller_epoch == 2
+
+
+async def test_a_controller_that_dies_again_and_again_leaves_one_connection_not_several(tmp_path: Path) -> None:
+    async with world(tmp_path) as w:
+        for round_ in range(4):
             w.stop_controller()
-            await until(lambda: not w.server.registration.link.connected)
-            client.send(VERSIONS)
-            assert (await client.answer()).error_code == 0, "clients are served meanwhile"
-            client.send(create("nobody decides"))
-            assert (await client.answer()).topics[0].error_code in (7, 17)
-            await w.start_controller()
-            await until(lambda: w.controller is not None and w.controller.ready(), what="registered again")
-            assert (w.server.registration.link.epoch, w.metadata.partition("before", 0).leader_epoch) == epochs
-            client.send(create("after"))
-            assert (await client.answer()).topics[0].error_code == 0
-            assert w.server.context.metadata.controller_epoch == 2
-
-    run(test())
+            if round_ % 2:
+                await until(lambda: not w.server.registration.link.connected)
+            controller = await w.start_controller()
+            await until(controller.ready, what="registered again")
+        await asyncio.sleep(0.3)
+        assert len(controller._sessions) == 1
+        assert controller.ready()
+        assert w.server.registration.link.epoch == 0
+        assert w.launcher.started == []
 
 
-def test_a_controller_that_dies_again_and_again_leaves_one_connection_not_several(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with world(tmp_path) as w:
-            for round_ in range(4):
-                w.stop_controller()
-                if round_ % 2:
-                    await until(lambda: not w.server.registration.link.connected)
-                controller = await w.start_controller()
-                await until(controller.ready, what="registered again")
-            await asyncio.sleep(0.3)
-            assert len(controller._sessions) == 1
-            assert controller.ready()
-            assert w.server.registration.link.epoch == 0
-            assert w.launcher.started == []
+async def test_nothing_is_said_to_the_controller_among_the_proofs(tmp_path: Path) -> None:
+    async with world(tmp_path):
+        held: list[tuple[Slow, bytes]] = []
 
-    run(test())
+        class Slow(ControlProtocol):
+            hears = False
 
+            def data_received(self, data: bytes) -> None:
+                if self.hears:
+                    super().data_received(data)
+                else:
+                    held.append((self, data))
 
-def test_nothing_is_said_to_the_controller_among_the_proofs(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with world(tmp_path):
-            held: list[tuple[Slow, bytes]] = []
-
-            class Slow(ControlProtocol):
-                hears = False
-
-                def data_received(self, data: bytes) -> None:
-                    if self.hears:
-                        super().data_received(data)
-                    else:
-                        held.append((self, data))
-
-            loop = asyncio.get_running_loop()
-            heard: list[Message] = []
-            server = await loop.create_server(
-                lambda: Slow("controller", SECRET, lambda _: None, lambda _, m: heard.append(m), lambda _: None),
-                "127.0.0.1",
-                0,
-            )
-            link = ControllerLink(asyncio.get_running_loop(), SECRET)
-            joining = asyncio.ensure_future(link.connect("127.0.0.1", server.sockets[0].getsockname()[1]))
-            await until(lambda: held)
-            for _ in range(20):
-                link.heartbeat(Load())
-                await asyncio.sleep(0)
-            assert not link.connected
-            Slow.hears = True
-            for protocol, data in held:
-                protocol.data_received(data)
-            await joining
-            link.heartbeat(Load(connections=1))
-            await until(lambda: heard)
-            assert [message.load for message in heard if isinstance(message, Heartbeat)] == [Load(connections=1)]
-            assert len(heard) == 1
-            link.close()
-            server.close()
-
-    run(test())
+        loop = asyncio.get_running_loop()
+        heard: list[Message] = []
+        server = await loop.create_server(
+            lambda: Slow("controller", SECRET, lambda _: None, lambda _, m: heard.append(m), lambda _: None),
+            "127.0.0.1",
+            0,
+        )
+        link = ControllerLink(asyncio.get_running_loop(), SECRET)
+        joining = asyncio.ensure_future(link.connect("127.0.0.1", server.sockets[0].getsockname()[1]))
+        await until(lambda: held)
+        for _ in range(20):
+            link.heartbeat(Load())
+            await asyncio.sleep(0)
+        assert not link.connected
+        Slow.hears = True
+        for protocol, data in held:
+            protocol.data_received(data)
+        await joining
+        link.heartbeat(Load(connections=1))
+        await until(lambda: heard)
+        assert [message.load for message in heard if isinstance(message, Heartbeat)] == [Load(connections=1)]
+        assert len(heard) == 1
+        link.close()
+        server.close()
 
 
-def test_a_welcome_is_no_lease_only_what_comes_after_the_image_is(
+async def test_a_welcome_is_no_lease_only_what_comes_after_the_image_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     on_message = ControllerServer._on_message
@@ -115,135 +106,121 @@ def test_a_welcome_is_no_lease_only_what_comes_after_the_image_is(
         if not isinstance(message, Heartbeat):
             on_message(server, protocol, message)
 
-    async def test() -> None:
-        async with world(tmp_path) as w:
-            w.stop_controller()
-            await until(lambda: not w.server.registration.link.connected)
-            confirmed = w.server.registration.link.last_confirmed
-            with monkeypatch.context() as patch:
-                patch.setattr(ControllerServer, "_on_message", without_heartbeats)
-                controller = await w.start_controller()
-                await until(lambda: controller.ready() and not w.server.registration.rejoining, what="registered again")
-                assert w.server.registration.link.last_confirmed == confirmed
-                w.stop_controller()
-            await w.start_controller()
-            await until(lambda: w.server.registration.link.last_confirmed > confirmed, what="a lease")
-
-    run(test())
-
-
-def test_a_broker_that_is_closing_its_logs_is_not_silent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def test() -> None:
-        w = World(tmp_path)
-        controller = await w.start_controller()
-        server = await w.start_broker()
-        go_on, close = threading.Event(), server.context.data_dir.close
-        monkeypatch.setattr(server.context.data_dir, "close", lambda: (go_on.wait(30), close()))
-        stopping = asyncio.ensure_future(server.stop())
-        await until(lambda: server._stopping)
-        said: list[Any] = []
-        on_message = controller._brokers[0].protocol._on_message
-        controller._brokers[0].protocol._on_message = lambda p, message: (said.append(message), on_message(p, message))
-        try:
-            await until(lambda: len(said) > 2, what="heartbeats")
-        finally:
-            go_on.set()
-            await stopping
-        await until(lambda: not controller._brokers, what="hung up")
+    async with world(tmp_path) as w:
         w.stop_controller()
-
-    run(test())
-
-
-def test_an_image_of_a_former_controller_is_ignored(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with world(tmp_path) as w:
-            present = w.server.context.metadata
-            stale = type(present).from_wire(present.to_wire())
-            stale.controller_epoch -= 1
-            stale.version += 100
-            w.server.images.apply(stale)
-            assert w.server.context.metadata is present
-
-    run(test())
+        await until(lambda: not w.server.registration.link.connected)
+        confirmed = w.server.registration.link.last_confirmed
+        with monkeypatch.context() as patch:
+            patch.setattr(ControllerServer, "_on_message", without_heartbeats)
+            controller = await w.start_controller()
+            await until(lambda: controller.ready() and not w.server.registration.rejoining, what="registered again")
+            assert w.server.registration.link.last_confirmed == confirmed
+            w.stop_controller()
+        await w.start_controller()
+        await until(lambda: w.server.registration.link.last_confirmed > confirmed, what="a lease")
 
 
-def test_the_logs_of_a_large_topic_are_dropped_some_in_a_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_broker_that_is_closing_its_logs_is_not_silent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    w = World(tmp_path)
+    controller = await w.start_controller()
+    server = await w.start_broker()
+    go_on, close = threading.Event(), server.context.data_dir.close
+    monkeypatch.setattr(server.context.data_dir, "close", lambda: (go_on.wait(30), close()))
+    stopping = asyncio.ensure_future(server.stop())
+    await until(lambda: server._stopping)
+    said: list[Any] = []
+    on_message = controller._brokers[0].protocol._on_message
+    controller._brokers[0].protocol._on_message = lambda p, message: (said.append(message), on_message(p, message))
+    try:
+        await until(lambda: len(said) > 2, what="heartbeats")
+    finally:
+        go_on.set()
+        await stopping
+    await until(lambda: not controller._brokers, what="hung up")
+    w.stop_controller()
+
+
+async def test_an_image_of_a_former_controller_is_ignored(tmp_path: Path) -> None:
+    async with world(tmp_path) as w:
+        present = w.server.context.metadata
+        stale = type(present).from_wire(present.to_wire())
+        stale.controller_epoch -= 1
+        stale.version += 100
+        w.server.images.apply(stale)
+        assert w.server.context.metadata is present
+
+
+async def test_the_logs_of_a_large_topic_are_dropped_some_in_a_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Thousands of folders renamed and flushed in one turn held up every client."""
     monkeypatch.setattr("actors.broker.images._DROPS_A_TURN", 5)
 
-    async def test() -> None:
-        async with world(tmp_path) as w:
-            loop, client, data_dir = asyncio.get_running_loop(), await w.client(), w.server.context.data_dir
-            client.send(create("large", 23), create("kept"))
-            assert [(await client.answer()).topics[0].error_code for _ in range(2)] == [0, 0]
-            for index in range(23):
-                w.server.context.log("large", index)
-            w.server.context.log("kept", 0)
-            turns: list[int] = [0]
+    async with world(tmp_path) as w:
+        loop, client, data_dir = asyncio.get_running_loop(), await w.client(), w.server.context.data_dir
+        client.send(create("large", 23), create("kept"))
+        assert [(await client.answer()).topics[0].error_code for _ in range(2)] == [0, 0]
+        for index in range(23):
+            w.server.context.log("large", index)
+        w.server.context.log("kept", 0)
+        turns: list[int] = [0]
 
-            def turn() -> None:
-                turns.append(0)
-                loop.call_soon(turn)
+        def turn() -> None:
+            turns.append(0)
+            loop.call_soon(turn)
 
-            def count(topic: str, partition: int, drop: Any = data_dir.delete) -> Any:
-                turns[-1] += 1
-                return drop(topic, partition)
+        def count(topic: str, partition: int, drop: Any = data_dir.delete) -> Any:
+            turns[-1] += 1
+            return drop(topic, partition)
 
-            monkeypatch.setattr(data_dir, "delete", count)
-            turn()
-            client.send(delete("large"))
-            assert (await client.answer()).responses[0].error_code == 0
-            await until(lambda: list(data_dir.logs) == [("kept", 0)])
-            assert sum(turns) == 23
-            assert max(turns) == 5
-            await until(lambda: not list((tmp_path / "broker-0").glob("large-*")))
-
-    run(test())
+        monkeypatch.setattr(data_dir, "delete", count)
+        turn()
+        client.send(delete("large"))
+        assert (await client.answer()).responses[0].error_code == 0
+        await until(lambda: list(data_dir.logs) == [("kept", 0)])
+        assert sum(turns) == 23
+        assert max(turns) == 5
+        await until(lambda: not list((tmp_path / "broker-0").glob("large-*")))
 
 
-def test_a_new_topic_finds_its_place_free_of_the_deleted_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("actors.broker.images._DROPS_A_TURN", 1)
-
-    async def test() -> None:
-        async with world(tmp_path) as w:
-            client, context = await w.client(), w.server.context
-            client.send(create("t", 9))
-            await client.answer()
-            for index in range(9):
-                context.log("t", index).append_as_leader(build_batch([(b"k", b"v", None, 0)]), 9, 0)
-            client.send(delete("t"), create("t", 9))
-            assert (await client.answer()).responses[0].error_code == 0
-            assert (await client.answer()).topics[0].error_code == 0
-            assert [context.log("t", index).log_end_offset for index in range(9)] == [0] * 9
-            await until(lambda: len(list((tmp_path / "broker-0").glob("t-*"))) == 9)
-            assert not list((tmp_path / "broker-0").glob("*.stray"))
-
-    run(test())
-
-
-def test_an_image_that_raises_the_epochs_of_many_partitions_writes_no_file(
+async def test_a_new_topic_finds_its_place_free_of_the_deleted_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def test() -> None:
-        async with world(tmp_path) as w:
-            client, context = await w.client(), w.server.context
-            client.send(create("t", 20))
-            await client.answer()
-            logs = [context.log("t", index) for index in range(20)]
-            image = type(context.metadata).from_wire(context.metadata.to_wire())
-            for index in range(20):
-                image.apply(partition_record("t", index, PartitionInfo(0, 7, (0,), (0,))))
+    monkeypatch.setattr("actors.broker.images._DROPS_A_TURN", 1)
 
-            def refuse(*_: Any, **__: Any) -> None:
-                raise AssertionError("a file is written in the loop's turn")
+    async with world(tmp_path) as w:
+        client, context = await w.client(), w.server.context
+        client.send(create("t", 9))
+        await client.answer()
+        for index in range(9):
+            context.log("t", index).append_as_leader(build_batch([(b"k", b"v", None, 0)]), 9, 0)
+        client.send(delete("t"), create("t", 9))
+        assert (await client.answer()).responses[0].error_code == 0
+        assert (await client.answer()).topics[0].error_code == 0
+        assert [context.log("t", index).log_end_offset for index in range(9)] == [0] * 9
+        await until(lambda: len(list((tmp_path / "broker-0").glob("t-*"))) == 9)
+        assert not list((tmp_path / "broker-0").glob("*.stray"))
 
-            with monkeypatch.context() as patch:
-                patch.setattr("actors.log.epochs.write_atomically", refuse)
-                w.server.images.apply(image)
-            assert [each.leader_epoch for each in logs] == [7] * 20
 
-    run(test())
+async def test_an_image_that_raises_the_epochs_of_many_partitions_writes_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with world(tmp_path) as w:
+        client, context = await w.client(), w.server.context
+        client.send(create("t", 20))
+        await client.answer()
+        logs = [context.log("t", index) for index in range(20)]
+        image = type(context.metadata).from_wire(context.metadata.to_wire())
+        for index in range(20):
+            image.apply(partition_record("t", index, PartitionInfo(0, 7, (0,), (0,))))
+
+        def refuse(*_: Any, **__: Any) -> None:
+            raise AssertionError("a file is written in the loop's turn")
+
+        with monkeypatch.context() as patch:
+            patch.setattr("actors.log.epochs.write_atomically", refuse)
+            w.server.images.apply(image)
+        assert [each.leader_epoch for each in logs] == [7] * 20
 
 
 def alter_broker(name: str, key: str, value: str | None) -> tuple[ApiMessage, int]:
@@ -254,41 +231,38 @@ def alter_broker(name: str, key: str, value: str | None) -> tuple[ApiMessage, in
     return request(resources=[resource]), 1
 
 
-def test_a_changed_setting_of_brokers_holds_for_the_logs_that_are_there(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with world(tmp_path, message_max_bytes="5000") as w:
-            client, context = await w.client(), w.server.context
-            own = messages.CreateTopicsRequest.CreatableTopicConfig(name="retention.ms", value="77")
-            asked, version = create("t")
-            asked.topics[0].configs = [own]  # type: ignore[attr-defined]
-            client.send((asked, version))
-            assert (await client.answer()).topics[0].error_code == 0
-            log = context.log("t", 0)
+async def test_a_changed_setting_of_brokers_holds_for_the_logs_that_are_there(tmp_path: Path) -> None:
+    async with world(tmp_path, message_max_bytes="5000") as w:
+        client, context = await w.client(), w.server.context
+        own = messages.CreateTopicsRequest.CreatableTopicConfig(name="retention.ms", value="77")
+        asked, version = create("t")
+        asked.topics[0].configs = [own]  # type: ignore[attr-defined]
+        client.send((asked, version))
+        assert (await client.answer()).topics[0].error_code == 0
+        log = context.log("t", 0)
 
-            async def alter(name: str, key: str, value: str | None) -> None:
-                client.send(alter_broker(name, key, value))
-                assert (await client.answer()).responses[0].error_code == 0
-                await until(lambda: context.metadata.broker_configs.get(name, {}).get(key) == value)
+        async def alter(name: str, key: str, value: str | None) -> None:
+            client.send(alter_broker(name, key, value))
+            assert (await client.answer()).responses[0].error_code == 0
+            await until(lambda: context.metadata.broker_configs.get(name, {}).get(key) == value)
 
-            await alter("", "message.max.bytes", "4000")
-            assert (log.config.max_message_bytes, log.config.retention_ms) == (4000, 77)
-            await alter("0", "message.max.bytes", "3000")
-            assert log.config.max_message_bytes == 3000
-            await alter("", "log.retention.ms", "5")
-            await alter("", "log.flush.interval.messages", "1")
-            assert (log.config.retention_ms, log.config.flush_messages) == (77, 1)
-            before = log.config
-            await alter("", "max.connections", "90")
-            assert log.config is before, "it is no setting of logs"
+        await alter("", "message.max.bytes", "4000")
+        assert (log.config.max_message_bytes, log.config.retention_ms) == (4000, 77)
+        await alter("0", "message.max.bytes", "3000")
+        assert log.config.max_message_bytes == 3000
+        await alter("", "log.retention.ms", "5")
+        await alter("", "log.flush.interval.messages", "1")
+        assert (log.config.retention_ms, log.config.flush_messages) == (77, 1)
+        before = log.config
+        await alter("", "max.connections", "90")
+        assert log.config is before, "it is no setting of logs"
 
-            await w.server.stop()
-            await w.start_broker()
-            again = w.server.context.log("t", 0)
-            assert (again.config.max_message_bytes, again.config.flush_messages) == (3000, 1)
-            client, context, log = await w.client(), w.server.context, again
-            await until(lambda: context.metadata.brokers[0].alive)
-            await alter("0", "message.max.bytes", None)
-            await alter("", "message.max.bytes", None)
-            assert log.config.max_message_bytes == 5000
-
-    run(test())
+        await w.server.stop()
+        await w.start_broker()
+        again = w.server.context.log("t", 0)
+        assert (again.config.max_message_bytes, again.config.flush_messages) == (3000, 1)
+        client, context, log = await w.client(), w.server.context, again
+        await until(lambda: context.metadata.brokers[0].alive)
+        await alter("0", "message.max.bytes", None)
+        await alter("", "message.max.bytes", None)
+        assert log.config.max_message_bytes == 5000

@@ -25,101 +25,83 @@ from placement.metadata import (
 )
 from tests.support.calls import plain
 from tests.support.controller_world import Controller, controller, create, topic
-from tests.support.runtime_helpers import FakeBroker, run, until
+from tests.support.runtime_helpers import FakeBroker, until
 
 # --- changes ---
 
 
-def test_a_change_is_answered_when_every_living_broker_has_the_image(
+async def test_a_change_is_answered_when_every_living_broker_has_the_image(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def test() -> None:
-        monkeypatch.setattr(controller_server, "_ACK_WAIT_SECONDS", 3600.0)
-        async with controller(tmp_path) as c:
-            one = await FakeBroker(0).register(c.port)
-            slow = await FakeBroker(1, acks=False).register(c.port)
-            one.ask("create_topics", 7, topics=[topic("t")])
-            await until(lambda: "t" in c.metadata.topics)
-            await until(lambda: any("t" in m.metadata.topics for m in slow.of(Image)))
-            assert one.of(Answer) == []
-            slow.send(Applied(c.metadata.version))
-            assert plain((await one.hear(Answer)).result)[0]["name"] == "t"
-
-    run(test())
+    monkeypatch.setattr(controller_server, "_ACK_WAIT_SECONDS", 3600.0)
+    async with controller(tmp_path) as c:
+        one = await FakeBroker(0).register(c.port)
+        slow = await FakeBroker(1, acks=False).register(c.port)
+        one.ask("create_topics", 7, topics=[topic("t")])
+        await until(lambda: "t" in c.metadata.topics)
+        await until(lambda: any("t" in m.metadata.topics for m in slow.of(Image)))
+        assert one.of(Answer) == []
+        slow.send(Applied(c.metadata.version))
+        assert plain((await one.hear(Answer)).result)[0]["name"] == "t"
 
 
-def test_a_broker_that_never_acknowledges_delays_a_change_but_does_not_stop_it(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with controller(tmp_path) as c:
-            one = await FakeBroker(0).register(c.port)
-            await FakeBroker(1, acks=False).register(c.port)
-            loop = asyncio.get_running_loop()
-            asked = loop.time()
-            assert (await create(one, "t"))["error_code"] == 0
-            assert loop.time() - asked >= controller_server._ACK_WAIT_SECONDS * 0.9
-
-    run(test())
+async def test_a_broker_that_never_acknowledges_delays_a_change_but_does_not_stop_it(tmp_path: Path) -> None:
+    async with controller(tmp_path) as c:
+        one = await FakeBroker(0).register(c.port)
+        await FakeBroker(1, acks=False).register(c.port)
+        loop = asyncio.get_running_loop()
+        asked = loop.time()
+        assert (await create(one, "t"))["error_code"] == 0
+        assert loop.time() - asked >= controller_server._ACK_WAIT_SECONDS * 0.9
 
 
-def test_the_death_of_the_broker_that_was_waited_for_releases_the_answer(
+async def test_the_death_of_the_broker_that_was_waited_for_releases_the_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def test() -> None:
-        monkeypatch.setattr(controller_server, "_ACK_WAIT_SECONDS", 3600.0)
-        async with controller(tmp_path) as c:
-            one = await FakeBroker(0).register(c.port)
-            slow = await FakeBroker(1, acks=False).register(c.port)
-            one.ask("create_topics", topics=[topic("t")])
-            await until(lambda: "t" in c.metadata.topics)
-            slow.hang_up()
-            assert plain((await one.hear(Answer)).result)[0]["error_code"] == 0
-
-    run(test())
+    monkeypatch.setattr(controller_server, "_ACK_WAIT_SECONDS", 3600.0)
+    async with controller(tmp_path) as c:
+        one = await FakeBroker(0).register(c.port)
+        slow = await FakeBroker(1, acks=False).register(c.port)
+        one.ask("create_topics", topics=[topic("t")])
+        await until(lambda: "t" in c.metadata.topics)
+        slow.hang_up()
+        assert plain((await one.hear(Answer)).result)[0]["error_code"] == 0
 
 
-def test_a_refused_change_is_answered_at_once_and_logged_nowhere(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with controller(tmp_path) as c:
-            one = await FakeBroker(0).register(c.port)
-            await FakeBroker(1, acks=False).register(c.port)
-            version = c.metadata.version
-            result = await create(one, "t", factor=3)
-            assert result["error_code"] == 38
-            assert c.metadata.version == version
-
-    run(test())
+async def test_a_refused_change_is_answered_at_once_and_logged_nowhere(tmp_path: Path) -> None:
+    async with controller(tmp_path) as c:
+        one = await FakeBroker(0).register(c.port)
+        await FakeBroker(1, acks=False).register(c.port)
+        version = c.metadata.version
+        result = await create(one, "t", factor=3)
+        assert result["error_code"] == 38
+        assert c.metadata.version == version
 
 
-def test_an_operation_without_a_rule_is_an_error_of_that_call_alone(
+async def test_an_operation_without_a_rule_is_an_error_of_that_call_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delitem(topics.OPERATIONS, CreatePartitions)
 
-    async def test() -> None:
-        async with controller(tmp_path) as c:
-            one = await FakeBroker(0).register(c.port)
-            answer = await one.call("create_partitions", 1, topics=[])
-            assert "CreatePartitions" in answer["error"]
-            assert (await create(one, "t", number=2))["error_code"] == 0
-
-    run(test())
+    async with controller(tmp_path) as c:
+        one = await FakeBroker(0).register(c.port)
+        answer = await one.call("create_partitions", 1, topics=[])
+        assert "CreatePartitions" in answer["error"]
+        assert (await create(one, "t", number=2))["error_code"] == 0
 
 
-def test_a_change_that_cannot_be_logged_is_not_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def test() -> None:
-        async with controller(tmp_path) as c:
-            one = await FakeBroker(0).register(c.port)
+async def test_a_change_that_cannot_be_logged_is_not_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with controller(tmp_path) as c:
+        one = await FakeBroker(0).register(c.port)
 
-            def full(records: list[Any]) -> None:
-                raise OSError(28, "no space left")
+        def full(records: list[Any]) -> None:
+            raise OSError(28, "no space left")
 
-            with monkeypatch.context() as patch:
-                patch.setattr(c.server.log, "append", full)
-                answer = await one.call("create_topics", 1, topics=[topic("t")])
-            assert "no space left" in answer["error"]
-            assert "t" not in c.metadata.topics
-
-    run(test())
+        with monkeypatch.context() as patch:
+            patch.setattr(c.server.log, "append", full)
+            answer = await one.call("create_topics", 1, topics=[topic("t")])
+        assert "no space left" in answer["error"]
+        assert "t" not in c.metadata.topics
 
 
 def refuse(patch: pytest.MonkeyPatch, c: Controller) -> list[list[Any]]:
@@ -135,127 +117,109 @@ def refuse(patch: pytest.MonkeyPatch, c: Controller) -> list[list[Any]]:
     return refused
 
 
-def test_a_death_that_cannot_be_logged_is_logged_once_the_disk_has_room(
+async def test_a_death_that_cannot_be_logged_is_logged_once_the_disk_has_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def test() -> None:
-        async with controller(tmp_path, lease_ms=1000) as c:
-            one = await FakeBroker(0).register(c.port)
-            two = await FakeBroker(1).register(c.port)
+    async with controller(tmp_path, lease_ms=1000) as c:
+        one = await FakeBroker(0).register(c.port)
+        two = await FakeBroker(1).register(c.port)
 
-            async def talk() -> None:
-                while True:
-                    for broker in (one, two):
-                        broker.send(Heartbeat(1.0, Load()))
-                    await asyncio.sleep(0.1)
+        async def talk() -> None:
+            while True:
+                for broker in (one, two):
+                    broker.send(Heartbeat(1.0, Load()))
+                await asyncio.sleep(0.1)
 
-            talking = asyncio.ensure_future(talk())
-            await create(one, "t", partitions=2, factor=2)
-            c.server.expect([0, 1])
-            with monkeypatch.context() as patch:
-                refused = refuse(patch, c)
-                two.hang_up()
-                await until(lambda: c.launcher.started == [1])
-                await until(lambda: len(refused) > 3)
-                assert c.metadata.brokers[1].alive
-            await until(lambda: not c.metadata.brokers[1].alive)
-            assert [c.leader("t", i).leader for i in (0, 1)] == [0, 0]
-            assert (c.launcher.started, c.launcher.killed) == ([1], [1])
-            version = c.metadata.version
-            c.server._look_after_brokers(asyncio.get_running_loop().time())
-            assert c.metadata.version == version, "it is logged once"
-            talking.cancel()
-
-    run(test())
+        talking = asyncio.ensure_future(talk())
+        await create(one, "t", partitions=2, factor=2)
+        c.server.expect([0, 1])
+        with monkeypatch.context() as patch:
+            refused = refuse(patch, c)
+            two.hang_up()
+            await until(lambda: c.launcher.started == [1])
+            await until(lambda: len(refused) > 3)
+            assert c.metadata.brokers[1].alive
+        await until(lambda: not c.metadata.brokers[1].alive)
+        assert [c.leader("t", i).leader for i in (0, 1)] == [0, 0]
+        assert (c.launcher.started, c.launcher.killed) == ([1], [1])
+        version = c.metadata.version
+        c.server._look_after_brokers(asyncio.get_running_loop().time())
+        assert c.metadata.version == version, "it is logged once"
+        talking.cancel()
 
 
-def test_all_that_do_not_come_are_started_though_nothing_can_be_logged(
+async def test_all_that_do_not_come_are_started_though_nothing_can_be_logged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def test() -> None:
-        async with controller(tmp_path) as c:
-            for broker_id in (0, 1):
-                await FakeBroker(broker_id).register(c.port)
-        async with controller(tmp_path, lease_ms=1000) as c:
-            c.server.expect([0, 1])
-            with monkeypatch.context() as patch:
-                refused = refuse(patch, c)
-                await until(lambda: c.launcher.started == [0, 1])
-                assert len(refused) >= 2
-            await until(lambda: not c.metadata.alive())
-
-    run(test())
+    async with controller(tmp_path) as c:
+        for broker_id in (0, 1):
+            await FakeBroker(broker_id).register(c.port)
+    async with controller(tmp_path, lease_ms=1000) as c:
+        c.server.expect([0, 1])
+        with monkeypatch.context() as patch:
+            refused = refuse(patch, c)
+            await until(lambda: c.launcher.started == [0, 1])
+            assert len(refused) >= 2
+        await until(lambda: not c.metadata.alive())
 
 
-def test_brokers_are_looked_after_though_leadership_could_not_go_back(
+async def test_brokers_are_looked_after_though_leadership_could_not_go_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def test() -> None:
-        async with controller(tmp_path, lease_ms=1000) as c:
-            silent = await FakeBroker(0).register(c.port)
+    async with controller(tmp_path, lease_ms=1000) as c:
+        silent = await FakeBroker(0).register(c.port)
 
-            def refused(now: float) -> None:
-                raise OSError(28, "no space left")
+        def refused(now: float) -> None:
+            raise OSError(28, "no space left")
 
-            monkeypatch.setattr(c.server, "_balance", refused)
-            await silent.lost.wait()
-            await until(lambda: not c.metadata.brokers[0].alive)
-
-    run(test())
+        monkeypatch.setattr(c.server, "_balance", refused)
+        await silent.lost.wait()
+        await until(lambda: not c.metadata.brokers[0].alive)
 
 
-def test_a_loss_told_before_the_welcome_is_refused_so_that_it_is_told_again(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with controller(tmp_path) as c:
-            one = await FakeBroker(0).register(c.port)
-            await FakeBroker(1).register(c.port)
-            await create(one, "t", factor=2)
-            one.hang_up()
-            await until(lambda: not c.metadata.brokers[0].alive)
-            again = await FakeBroker(0, one.epoch).register(c.port)
-            before = changed(c.leader("t"), isr=(0, 1))
-            c.server._commit([partition_record("t", 0, before)])
-            told = {"broker_id": 0, "partitions": [[c.metadata.topics["t"].id, 0]]}
-            refused = await again.call("replica_torn", 1, **told, broker_epoch=one.epoch)
-            assert "broker 0 is not registered at epoch 0" in refused["error"]
-            assert c.leader("t") == before
-            assert "error" not in await again.call("replica_torn", 2, **told, broker_epoch=again.epoch)
-            assert c.leader("t").isr == (1,)
-
-    run(test())
+async def test_a_loss_told_before_the_welcome_is_refused_so_that_it_is_told_again(tmp_path: Path) -> None:
+    async with controller(tmp_path) as c:
+        one = await FakeBroker(0).register(c.port)
+        await FakeBroker(1).register(c.port)
+        await create(one, "t", factor=2)
+        one.hang_up()
+        await until(lambda: not c.metadata.brokers[0].alive)
+        again = await FakeBroker(0, one.epoch).register(c.port)
+        before = changed(c.leader("t"), isr=(0, 1))
+        c.server._commit([partition_record("t", 0, before)])
+        told = {"broker_id": 0, "partitions": [[c.metadata.topics["t"].id, 0]]}
+        refused = await again.call("replica_torn", 1, **told, broker_epoch=one.epoch)
+        assert "broker 0 is not registered at epoch 0" in refused["error"]
+        assert c.leader("t") == before
+        assert "error" not in await again.call("replica_torn", 2, **told, broker_epoch=again.epoch)
+        assert c.leader("t").isr == (1,)
 
 
 @pytest.mark.conformance("A-07", "A-08")
-def test_the_offsets_topic_is_created_once_however_many_ask(tmp_path: Path) -> None:
-    async def test() -> None:
+async def test_the_offsets_topic_is_created_once_however_many_ask(tmp_path: Path) -> None:
+    async with controller(tmp_path) as c:
+        brokers = [await FakeBroker(i).register(c.port) for i in range(3)]
+        answers = await asyncio.gather(*(b.call("create_offsets_topic", 1) for b in brokers))
+        assert [a["result"]["error_code"] for a in answers] == [0, 0, 0]
+        made = c.metadata.topics[OFFSETS_TOPIC]
+        assert len(made.partitions) == 50
+        assert {len(p.replicas) for p in made.partitions} == {3}
+        configs = dict(made.configs)
+        assert configs["cleanup.policy"] == "compact"
+        assert configs["compression.type"] == "producer"
+        assert configs["segment.bytes"] == "104857600"
+        image = brokers[2].of(Image)[-1].metadata
+        assert image.topics[OFFSETS_TOPIC].id == made.id, "one topic, not three"
+
+
+async def test_producer_ids_are_never_given_twice_not_even_by_a_successor(tmp_path: Path) -> None:
+    taken: list[int] = []
+    for _ in range(2):
         async with controller(tmp_path) as c:
-            brokers = [await FakeBroker(i).register(c.port) for i in range(3)]
-            answers = await asyncio.gather(*(b.call("create_offsets_topic", 1) for b in brokers))
-            assert [a["result"]["error_code"] for a in answers] == [0, 0, 0]
-            made = c.metadata.topics[OFFSETS_TOPIC]
-            assert len(made.partitions) == 50
-            assert {len(p.replicas) for p in made.partitions} == {3}
-            configs = dict(made.configs)
-            assert configs["cleanup.policy"] == "compact"
-            assert configs["compression.type"] == "producer"
-            assert configs["segment.bytes"] == "104857600"
-            image = brokers[2].of(Image)[-1].metadata
-            assert image.topics[OFFSETS_TOPIC].id == made.id, "one topic, not three"
-
-    run(test())
-
-
-def test_producer_ids_are_never_given_twice_not_even_by_a_successor(tmp_path: Path) -> None:
-    async def test() -> None:
-        taken: list[int] = []
-        for _ in range(2):
-            async with controller(tmp_path) as c:
-                one = await FakeBroker(0).register(c.port)
-                two = await FakeBroker(1).register(c.port)
-                for number in (1, 2):
-                    for broker in (one, two):
-                        block = (await broker.call("allocate_producer_ids", number))["result"]
-                        taken += range(block["first"], block["first"] + block["count"])
-        assert len(taken) == len(set(taken)) == 8000
-
-    run(test())
+            one = await FakeBroker(0).register(c.port)
+            two = await FakeBroker(1).register(c.port)
+            for number in (1, 2):
+                for broker in (one, two):
+                    block = (await broker.call("allocate_producer_ids", number))["result"]
+                    taken += range(block["first"], block["first"] + block["count"])
+    assert len(taken) == len(set(taken)) == 8000

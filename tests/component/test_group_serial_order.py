@@ -30,7 +30,6 @@ from tests.support.group_model import (
     OffsetsModel,
     Request,
 )
-from tests.support.runtime_helpers import run
 from tests.support.serial_order import UndecidedError, serial_order
 from tests.support.three_brokers import Client, World, world
 
@@ -280,22 +279,19 @@ WILD = [("join", 0), ("join", 79), ("sync", 0), ("sync", 27), ("heartbeat", 27),
 """Answers that a history has to have: only then was there something to put in order."""
 
 
-def test_a_thousand_requests_at_once_are_answered_as_in_some_serial_order(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with coordinator(tmp_path) as w:
-            answers: Counter[tuple[str, int]] = Counter()
-            most_open = 0
-            for attempt in range(ATTEMPTS):  # what collides is chance: a tame history is followed by another
-                history = await decided(w, SEED + attempt)
-                assert history.order is not None, "no serial order gives these answers"
-                assert sorted(history.order) == list(range(len(history.requests)))
-                answers.update((each.kind, each.code) for each in history.requests)
-                most_open = max(most_open, history.most_open)
-                if all(answers[each] >= 5 for each in WILD) and most_open >= MEMBERS:
-                    return
-            raise AssertionError(f"too tame: {answers}, {most_open} open at once")
-
-    run(test())
+async def test_a_thousand_requests_at_once_are_answered_as_in_some_serial_order(tmp_path: Path) -> None:
+    async with coordinator(tmp_path) as w:
+        answers: Counter[tuple[str, int]] = Counter()
+        most_open = 0
+        for attempt in range(ATTEMPTS):  # what collides is chance: a tame history is followed by another
+            history = await decided(w, SEED + attempt)
+            assert history.order is not None, "no serial order gives these answers"
+            assert sorted(history.order) == list(range(len(history.requests)))
+            answers.update((each.kind, each.code) for each in history.requests)
+            most_open = max(most_open, history.most_open)
+            if all(answers[each] >= 5 for each in WILD) and most_open >= MEMBERS:
+                return
+        raise AssertionError(f"too tame: {answers}, {most_open} open at once")
 
 
 # --- bugs that it finds -----------------------------------------------------------------------------------------------
@@ -337,13 +333,12 @@ def tells_nobody_of_a_rebalance(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("bug", [loses_a_commit, takes_an_older_generation, tells_nobody_of_a_rebalance])
-def test_no_serial_order_explains_a_coordinator_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bug: Any) -> None:
-    async def test() -> None:
-        async with coordinator(tmp_path) as w:
-            bug(monkeypatch)
-            for attempt in range(ATTEMPTS):  # a history in which the bug did no harm is followed by another
-                if (await decided(w, SEED + attempt)).order is None:
-                    return
-            raise AssertionError(f"{ATTEMPTS} histories have a serial order")
-
-    run(test())
+async def test_no_serial_order_explains_a_coordinator_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bug: Any
+) -> None:
+    async with coordinator(tmp_path) as w:
+        bug(monkeypatch)
+        for attempt in range(ATTEMPTS):  # a history in which the bug did no harm is followed by another
+            if (await decided(w, SEED + attempt)).order is None:
+                return
+        raise AssertionError(f"{ATTEMPTS} histories have a serial order")

@@ -41,99 +41,90 @@ class Log:
 
 
 @pytest.mark.parametrize("trouble", [OSError(5, "Input/output error"), KeyError("a bug")])
-def test_a_log_in_trouble_keeps_no_other_from_its_upkeep(monkeypatch, trouble):
+async def test_a_log_in_trouble_keeps_no_other_from_its_upkeep(monkeypatch, trouble):
     monkeypatch.setattr(housekeeping, "_CHECKPOINT_SECONDS", 0.001)
 
-    async def main() -> None:
-        bad, good = Log("bad", broken=True, trouble=trouble), Log("good", broken=False)
-        config = SimpleNamespace(integer=lambda _: 1, boolean=lambda _: False)
-        logs = {("t", 0): bad, ("t", 1): good}
-        context: Any = SimpleNamespace(
-            config=config,
-            loop=asyncio.get_running_loop(),
-            data_dir=SimpleNamespace(logs=logs),
-            now_ms=lambda: 0,
-        )
-        keeper = Housekeeper(context, NOBODY, NOBODY, compact_in_process)
-        keeper.start()
-        async with asyncio.timeout(60):
-            while good.checkpoints < 2 or good.retained < 2:  # noqa: ASYNC110
-                await asyncio.sleep(0.001)
-        keeper.stop()
-        assert bad.checkpoints >= 2
-        assert bad.retained >= 2
-
-    asyncio.run(main())
+    bad, good = Log("bad", broken=True, trouble=trouble), Log("good", broken=False)
+    config = SimpleNamespace(integer=lambda _: 1, boolean=lambda _: False)
+    logs = {("t", 0): bad, ("t", 1): good}
+    context: Any = SimpleNamespace(
+        config=config,
+        loop=asyncio.get_running_loop(),
+        data_dir=SimpleNamespace(logs=logs),
+        now_ms=lambda: 0,
+    )
+    keeper = Housekeeper(context, NOBODY, NOBODY)
+    keeper.start()
+    async with asyncio.timeout(60):
+        while good.checkpoints < 2 or good.retained < 2:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+    keeper.stop()
+    assert bad.checkpoints >= 2
+    assert bad.retained >= 2
 
 
 @pytest.mark.parametrize(("topic", "reloaded"), [("orders", []), ("__consumer_offsets", [3])])
-def test_a_log_whose_fsync_failed_takes_appends_again_without_a_restart(tmp_path, monkeypatch, topic, reloaded):
+async def test_a_log_whose_fsync_failed_takes_appends_again_without_a_restart(tmp_path, monkeypatch, topic, reloaded):
     for interval in ("_CHECKPOINT_SECONDS", "_FLUSH_SECONDS", "_REPAIR_SECONDS"):
         monkeypatch.setattr(housekeeping, interval, 0.001)
 
-    async def main() -> None:
-        disk = FullDisk()
-        log = open_log(tmp_path / f"{topic}-3", writer=disk)
-        append(log, values(b"a"))
-        disk.fsync_error = OSError(28, "No space left on device")
-        with pytest.raises(StorageError):
-            log.flush()
-        told: list[int] = []
-        context: Any = SimpleNamespace(
-            config=SimpleNamespace(integer=lambda _: 60_000, boolean=lambda _: False),
-            loop=asyncio.get_running_loop(),
-            data_dir=SimpleNamespace(logs={(topic, 3): log}),
-            now_ms=lambda: 0,
-        )
-        shards: Any = SimpleNamespace(reload=told.append)
-        replication: Any = SimpleNamespace(failed=lambda *key: None)
-        keeper = Housekeeper(context, replication, shards, compact_in_process)
-        keeper.start()
-        refusals = 0
-        async with asyncio.timeout(60):
-            while refusals < 3:
-                await asyncio.sleep(0.002)
-                with pytest.raises(StorageError):
-                    append(log, values(b"b"))
-                refusals += 1
-            disk.fsync_error = None
-            while log.failure is not None:  # noqa: ASYNC110
-                await asyncio.sleep(0.002)
-        keeper.stop()
-        assert append(log, values(b"b")) == 1
-        assert told == reloaded
-        log.abandon()
-
-    asyncio.run(main())
+    disk = FullDisk()
+    log = open_log(tmp_path / f"{topic}-3", writer=disk)
+    append(log, values(b"a"))
+    disk.fsync_error = OSError(28, "No space left on device")
+    with pytest.raises(StorageError):
+        log.flush()
+    told: list[int] = []
+    context: Any = SimpleNamespace(
+        config=SimpleNamespace(integer=lambda _: 60_000, boolean=lambda _: False),
+        loop=asyncio.get_running_loop(),
+        data_dir=SimpleNamespace(logs={(topic, 3): log}),
+        now_ms=lambda: 0,
+    )
+    shards: Any = SimpleNamespace(reload=told.append)
+    replication: Any = SimpleNamespace(failed=lambda *key: None)
+    keeper = Housekeeper(context, replication, shards)
+    keeper.start()
+    refusals = 0
+    async with asyncio.timeout(60):
+        while refusals < 3:
+            await asyncio.sleep(0.002)
+            with pytest.raises(StorageError):
+                append(log, values(b"b"))
+            refusals += 1
+        disk.fsync_error = None
+        while log.failure is not None:  # noqa: ASYNC110
+            await asyncio.sleep(0.002)
+    keeper.stop()
+    assert append(log, values(b"b")) == 1
+    assert told == reloaded
+    log.abandon()
 
 
 @pytest.mark.parametrize("made_anew", [False, True])
-def test_a_log_that_cannot_be_repaired_is_given_up_unless_another_has_its_place(tmp_path, monkeypatch, made_anew):
-    async def main() -> None:
-        disk, given_up, logs = FullDisk(), [], {}
-        log = logs["orders", 3] = open_log(tmp_path / "orders-3", writer=disk)
-        append(log, values(b"a"))
-        disk.fsync_error = OSError(28, "No space left on device")
-        with pytest.raises(StorageError):
-            log.flush()
-        clock = SimpleNamespace(ms=NOW_MS)
-        context: Any = SimpleNamespace(
-            loop=asyncio.get_running_loop(),
-            data_dir=SimpleNamespace(logs=logs),
-            now_ms=lambda: clock.ms,
-        )
-        replication: Any = SimpleNamespace(failed=lambda *key: given_up.append(key))
-        keeper = Housekeeper(context, replication, NOBODY, compact_in_process)
-        if made_anew:
-            logs["orders", 3] = object()
-        for _ in range(housekeeping._REPAIRS):
-            assert given_up == []
-            await keeper._repair("orders", 3, log)
-            clock.ms += 60_000  # each repair that fails has the next one wait longer
-        assert given_up == ([] if made_anew else [("orders", 3)])
-        log.abandon()
-
-    asyncio.run(main())
+async def test_a_log_that_cannot_be_repaired_is_given_up_unless_another_has_its_place(tmp_path, monkeypatch, made_anew):
+    disk, given_up, logs = FullDisk(), [], {}
+    log = logs["orders", 3] = open_log(tmp_path / "orders-3", writer=disk)
+    append(log, values(b"a"))
+    disk.fsync_error = OSError(28, "No space left on device")
+    with pytest.raises(StorageError):
+        log.flush()
+    clock = SimpleNamespace(ms=NOW_MS)
+    context: Any = SimpleNamespace(
+        loop=asyncio.get_running_loop(),
+        data_dir=SimpleNamespace(logs=logs),
+        now_ms=lambda: clock.ms,
+    )
+    replication: Any = SimpleNamespace(failed=lambda *key: given_up.append(key))
+    keeper = Housekeeper(context, replication, NOBODY)
+    if made_anew:
+        logs["orders", 3] = object()
+    for _ in range(housekeeping._REPAIRS):
+        assert given_up == []
+        await keeper._repair("orders", 3, log)
+        clock.ms += 60_000  # each repair that fails has the next one wait longer
+    assert given_up == ([] if made_anew else [("orders", 3)])
+    log.abandon()
 
 
 def kept(tmp_path, monkeypatch, **settings: int) -> tuple[Any, Any]:
@@ -151,87 +142,75 @@ def kept(tmp_path, monkeypatch, **settings: int) -> tuple[Any, Any]:
     return context, Housekeeper(context, NOBODY, NOBODY, compact_in_process)
 
 
-def test_records_are_flushed_once_they_have_waited_for_flush_ms(tmp_path, monkeypatch):
-    async def main() -> None:
-        context, keeper = kept(tmp_path, monkeypatch, **{"log.flush.scheduler.interval.ms": 2**63 - 1})
-        lazy, timed = open_log(tmp_path / "lazy-0"), open_log(tmp_path / "timed-0", flush_ms="5000")
-        context.data_dir.logs = {("lazy", 0): lazy, ("timed", 0): timed}
-        for each in (lazy, timed):
-            append(each, values(b"a"), now_ms=NOW_MS)
-        keeper.start()
-        context.clock.ms += 4_999
-        await asyncio.sleep(0.05)
-        assert timed.recovery_point == 0
-        append(timed, values(b"b"), now_ms=context.clock.ms)
-        context.clock.ms += 1
-        async with asyncio.timeout(60):
-            while timed.recovery_point < 2:  # noqa: ASYNC110
-                await asyncio.sleep(0.001)
-        keeper.stop()
-        assert lazy.recovery_point == 0
-        lazy.abandon(), timed.abandon()
-
-    asyncio.run(main())
+async def test_records_are_flushed_once_they_have_waited_for_flush_ms(tmp_path, monkeypatch):
+    context, keeper = kept(tmp_path, monkeypatch, **{"log.flush.scheduler.interval.ms": 2**63 - 1})
+    lazy, timed = open_log(tmp_path / "lazy-0"), open_log(tmp_path / "timed-0", flush_ms="5000")
+    context.data_dir.logs = {("lazy", 0): lazy, ("timed", 0): timed}
+    for each in (lazy, timed):
+        append(each, values(b"a"), now_ms=NOW_MS)
+    keeper.start()
+    context.clock.ms += 4_999
+    await asyncio.sleep(0.05)
+    assert timed.recovery_point == 0
+    append(timed, values(b"b"), now_ms=context.clock.ms)
+    context.clock.ms += 1
+    async with asyncio.timeout(60):
+        while timed.recovery_point < 2:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+    keeper.stop()
+    assert lazy.recovery_point == 0
+    lazy.abandon(), timed.abandon()
 
 
 @pytest.mark.parametrize("delay_ms", [0, 60_000])
-def test_the_files_of_deleted_segments_stay_for_file_delete_delay_ms(tmp_path, monkeypatch, delay_ms):
-    async def main() -> None:
-        context, keeper = kept(tmp_path, monkeypatch, **{"log.flush.scheduler.interval.ms": 60_000})
-        limits = {"segment_bytes": "70", "retention_bytes": "1", "file_delete_delay_ms": str(delay_ms)}
-        log = open_log(tmp_path / "t-0", **limits)
-        for value in (b"a", b"b", b"c"):
-            append(log, values(value))
-        context.data_dir.logs = {("t", 0): log}
-        keeper.start()
-        async with asyncio.timeout(60):
-            while log.log_start_offset < 2 or (delay_ms == 0 and list(log.directory.glob("*.deleted"))):  # noqa: ASYNC110
-                await asyncio.sleep(0.001)
-        keeper.stop()
-        assert bool(list(log.directory.glob("*.deleted"))) is (delay_ms > 0)
-        log.abandon()
-
-    asyncio.run(main())
+async def test_the_files_of_deleted_segments_stay_for_file_delete_delay_ms(tmp_path, monkeypatch, delay_ms):
+    context, keeper = kept(tmp_path, monkeypatch, **{"log.flush.scheduler.interval.ms": 60_000})
+    limits = {"segment_bytes": "70", "retention_bytes": "1", "file_delete_delay_ms": str(delay_ms)}
+    log = open_log(tmp_path / "t-0", **limits)
+    for value in (b"a", b"b", b"c"):
+        append(log, values(value))
+    context.data_dir.logs = {("t", 0): log}
+    keeper.start()
+    async with asyncio.timeout(60):
+        while log.log_start_offset < 2 or (delay_ms == 0 and list(log.directory.glob("*.deleted"))):  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+    keeper.stop()
+    assert bool(list(log.directory.glob("*.deleted"))) is (delay_ms > 0)
+    log.abandon()
 
 
-def test_a_log_deleted_in_the_middle_of_a_round_is_not_looked_after_any_more(tmp_path, monkeypatch):
-    async def main() -> None:
-        context, keeper = kept(tmp_path, monkeypatch)
-        first, old, new = (Log(name, broken=False) for name in ("first", "old", "new"))
-        context.data_dir.logs = {("a", 0): first, ("t", 0): old}
-        seen: list[str] = []
-        both_rounds = asyncio.Event()
+async def test_a_log_deleted_in_the_middle_of_a_round_is_not_looked_after_any_more(tmp_path, monkeypatch):
+    context, keeper = kept(tmp_path, monkeypatch)
+    first, old, new = (Log(name, broken=False) for name in ("first", "old", "new"))
+    context.data_dir.logs = {("a", 0): first, ("t", 0): old}
+    seen: list[str] = []
+    both_rounds = asyncio.Event()
 
-        async def job(topic: str, index: int, each: Any) -> None:
-            seen.append(each.directory.name)
-            context.data_dir.logs["t", 0] = new
-            if each is new:
-                both_rounds.set()
+    async def job(topic: str, index: int, each: Any) -> None:
+        seen.append(each.directory.name)
+        context.data_dir.logs["t", 0] = new
+        if each is new:
+            both_rounds.set()
 
-        task = asyncio.create_task(keeper._repeat(0, job))
-        async with asyncio.timeout(60):
-            await both_rounds.wait()
-        task.cancel()
-        assert seen == ["first", "first", "new"]
-
-    asyncio.run(main())
+    task = asyncio.create_task(keeper._repeat(0, job))
+    async with asyncio.timeout(60):
+        await both_rounds.wait()
+    task.cancel()
+    assert seen == ["first", "first", "new"]
 
 
-def test_a_compaction_under_way_stays_in_the_folder_of_its_log(tmp_path):
-    async def main() -> None:
-        log = open_log(tmp_path / "t-0", cleanup_policy="compact", segment_bytes="70")
-        for value in (b"a", b"b", b"c"):
-            append(log, values(value))
-        plan = log.plan_compaction(NOW_MS, force=True)
-        assert plan is not None
-        compaction = asyncio.create_task(compact_in_process(plan))
-        await asyncio.sleep(0)
-        log.abandon()
-        log.directory.rename(tmp_path / "t-0.delete")
-        log.directory.mkdir()
-        result = await compaction
-        assert list((tmp_path / "t-0.delete").glob("*.log.cleaned"))
-        assert log.swap(result, NOW_MS) == []
-        assert not list(log.directory.iterdir())
-
-    asyncio.run(main())
+async def test_a_compaction_under_way_stays_in_the_folder_of_its_log(tmp_path):
+    log = open_log(tmp_path / "t-0", cleanup_policy="compact", segment_bytes="70")
+    for value in (b"a", b"b", b"c"):
+        append(log, values(value))
+    plan = log.plan_compaction(NOW_MS, force=True)
+    assert plan is not None
+    compaction = asyncio.create_task(housekeeping._in_process(plan))
+    await asyncio.sleep(0)
+    log.abandon()
+    log.directory.rename(tmp_path / "t-0.delete")
+    log.directory.mkdir()
+    result = await compaction
+    assert list((tmp_path / "t-0.delete").glob("*.log.cleaned"))
+    assert log.swap(result, NOW_MS) == []
+    assert not list(log.directory.iterdir())

@@ -23,7 +23,7 @@ from actors.wire.messages import (
 )
 from tests.support.handler_helpers import Broker
 from tests.support.one_broker import VERSIONS, world
-from tests.support.runtime_helpers import run, until
+from tests.support.runtime_helpers import until
 
 GROUPS: dict[type[Any], dict[str, Any]] = {
     ConsumerGroupDescribeRequest: {"group_ids": ["a", "b"]},
@@ -71,12 +71,11 @@ def test_every_api_of_kafka_has_its_name() -> None:
 @pytest.mark.parametrize(
     ("api_key", "said"), [(58, "Envelope is not served"), (999, "API key 999 is not served"), (-5, "API key -5")]
 )
-def test_an_api_that_is_not_served_is_logged_by_its_name(
+async def test_an_api_that_is_not_served_is_logged_by_its_name(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, api_key: int, said: str
 ) -> None:
     """The header's form depends on the API, and nothing of it was readable: "malformed request header: 58"."""
-
-    async def test() -> None:
+    with caplog.at_level(logging.WARNING):
         async with world(tmp_path) as w:
             stranger, other = await w.client(), await w.client()
             stranger.writer.write(struct.pack(">ihhihB", 11, api_key, 2, 1, -1, 0))
@@ -84,7 +83,4 @@ def test_an_api_that_is_not_served_is_logged_by_its_name(
             await until(lambda: said in caplog.text)
             other.send(VERSIONS)
             assert (await other.answer()).error_code == 0
-
-    with caplog.at_level(logging.WARNING):
-        run(test())
     assert "malformed" not in caplog.text

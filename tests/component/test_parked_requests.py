@@ -15,7 +15,7 @@ from actors.wire import messages
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage
 from placement.metadata import OFFSETS_TOPIC, PartitionInfo, partition_record
-from tests.support.runtime_helpers import run, until
+from tests.support.runtime_helpers import until
 from tests.support.shard_world import (
     GROUP,
     OTHER,
@@ -90,171 +90,146 @@ def test_beyond_its_limits_nothing_is_parked_until_there_is_room(limit: dict[str
 # --- the hub ---
 
 
-def test_requests_for_a_shard_that_is_being_started_reach_it_in_order_and_once(tmp_path: Path) -> None:
+async def test_requests_for_a_shard_that_is_being_started_reach_it_in_order_and_once(tmp_path: Path) -> None:
     """Eight of eight first groups were told 14, which kafkajs takes for the end of its consumer."""
-
-    async def test() -> None:
-        async with world(tmp_path) as w:
-            clients = [Client(w.hub, number) for number in (1, 2)]
-            sent: list[bytes] = []
-            for number, message, version in ((0, join(), 5), (1, commit(), 8), (0, fetch_offsets(), 7)):
-                clients[number].send(message, version)
-            w.hub.tick()
-            assert [c.written for c in clients] == [b"", b""], "nobody is refused"
-            shard = await w.shard()
-            await shard.hear(Kind.BECOME)
-            clients[1].send(fetch_offsets(), 7)  # while it loads: the same
-            await shard.serve()
-            await shard.hear(Kind.REQUEST, 4)
-            clients[0].send(commit(), 8)  # and behind them what comes later
-            await shard.hear(Kind.REQUEST, 5)
-            w.hub.tick()
-            shard.protocol.send(Kind.ACTIVE, 1)  # said twice
-            await until(lambda: len(w.states("Active")) == 1)
-            requests = shard.of(Kind.REQUEST)
-            sent = [frame[:2] for _, _, frame in requests]
-            assert [int.from_bytes(key, "big") for key in sent] == [11, 8, 9, 9, 8]
-            assert [connection for connection, _, _ in requests] == [1, 2, 1, 2, 1]
-            opened = [connection for connection, _, _ in shard.of(Kind.OPEN)]
-            assert sorted(opened) == [1, 2]
-            for _, slot, frame in requests:
-                answer: dict[int, ApiMessage] = {
-                    11: messages.JoinGroupResponse(member_id="m"),
-                    8: messages.OffsetCommitResponse(),
-                    9: messages.OffsetFetchResponse(),
-                }
-                shard.answer(slot, frame, answer[int.from_bytes(frame[:2], "big")])
-            await until(
-                lambda: not w.hub.partitions.links[1].pending and all(not len(c.connection.slots) for c in clients)
-            )
-            assert clients[0].answers((Join, 5), (Fetch, 7), (Commit, 8))[0].member_id == "m"
-
-    run(test())
+    async with world(tmp_path) as w:
+        clients = [Client(w.hub, number) for number in (1, 2)]
+        sent: list[bytes] = []
+        for number, message, version in ((0, join(), 5), (1, commit(), 8), (0, fetch_offsets(), 7)):
+            clients[number].send(message, version)
+        w.hub.tick()
+        assert [c.written for c in clients] == [b"", b""], "nobody is refused"
+        shard = await w.shard()
+        await shard.hear(Kind.BECOME)
+        clients[1].send(fetch_offsets(), 7)  # while it loads: the same
+        await shard.serve()
+        await shard.hear(Kind.REQUEST, 4)
+        clients[0].send(commit(), 8)  # and behind them what comes later
+        await shard.hear(Kind.REQUEST, 5)
+        w.hub.tick()
+        shard.protocol.send(Kind.ACTIVE, 1)  # said twice
+        await until(lambda: len(w.states("Active")) == 1)
+        requests = shard.of(Kind.REQUEST)
+        sent = [frame[:2] for _, _, frame in requests]
+        assert [int.from_bytes(key, "big") for key in sent] == [11, 8, 9, 9, 8]
+        assert [connection for connection, _, _ in requests] == [1, 2, 1, 2, 1]
+        opened = [connection for connection, _, _ in shard.of(Kind.OPEN)]
+        assert sorted(opened) == [1, 2]
+        for _, slot, frame in requests:
+            answer: dict[int, ApiMessage] = {
+                11: messages.JoinGroupResponse(member_id="m"),
+                8: messages.OffsetCommitResponse(),
+                9: messages.OffsetFetchResponse(),
+            }
+            shard.answer(slot, frame, answer[int.from_bytes(frame[:2], "big")])
+        await until(lambda: not w.hub.partitions.links[1].pending and all(not len(c.connection.slots) for c in clients))
+        assert clients[0].answers((Join, 5), (Fetch, 7), (Commit, 8))[0].member_id == "m"
 
 
-def test_heartbeats_and_syncs_do_not_wait_for_a_shard(tmp_path: Path) -> None:
+async def test_heartbeats_and_syncs_do_not_wait_for_a_shard(tmp_path: Path) -> None:
     """A heartbeat that waited would count for a session long over; Kafka answers both at once while it loads."""
-
-    async def test() -> None:
-        async with world(tmp_path) as w:
-            client = Client(w.hub)
-            client.send(heartbeat(), 3)
-            client.send(Sync(group_id=GROUP, generation_id=1, member_id="m"), 3)
-            beat, sync = client.answers((Heartbeat, 3), (Sync, 3))
-            assert (beat.error_code, sync.error_code) == (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS)
-
-    run(test())
+    async with world(tmp_path) as w:
+        client = Client(w.hub)
+        client.send(heartbeat(), 3)
+        client.send(Sync(group_id=GROUP, generation_id=1, member_id="m"), 3)
+        beat, sync = client.answers((Heartbeat, 3), (Sync, 3))
+        assert (beat.error_code, sync.error_code) == (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS)
 
 
 @pytest.mark.parametrize("loading", [False, True], ids=["no process", "loading"])
-def test_who_has_waited_for_too_long_is_told_why(tmp_path: Path, loading: bool) -> None:
-    async def test() -> None:
-        async with world(tmp_path, coterie_shard_wait_ms="300") as w:
-            shard = await w.shard() if loading else None
-            client, told, described = Client(w.hub), [], []
-            client.send(join(), 5)
-            w.hub.ask(1, messages.DescribeGroupsRequest(groups=[GROUP]), 5, described.append)
-            w.hub.await_serving(1, told.append)
-            if shard is not None:
-                await shard.hear(Kind.BECOME)
-            deadline = asyncio.get_running_loop().time() + 60
-            while not (client.written and told and described) and asyncio.get_running_loop().time() < deadline:
-                w.hub.tick()
-                await asyncio.sleep(0.02)
-            code = LOADING if loading else LATE
-            assert client.answers((Join, 5))[0].error_code == code
-            assert described[0].groups[0].error_code == code
-            assert told == [code]
-            assert not client.aborted
-
-    run(test())
+async def test_who_has_waited_for_too_long_is_told_why(tmp_path: Path, loading: bool) -> None:
+    async with world(tmp_path, coterie_shard_wait_ms="300") as w:
+        shard = await w.shard() if loading else None
+        client, told, described = Client(w.hub), [], []
+        client.send(join(), 5)
+        w.hub.ask(1, messages.DescribeGroupsRequest(groups=[GROUP]), 5, described.append)
+        w.hub.await_serving(1, told.append)
+        if shard is not None:
+            await shard.hear(Kind.BECOME)
+        deadline = asyncio.get_running_loop().time() + 60
+        while not (client.written and told and described) and asyncio.get_running_loop().time() < deadline:
+            w.hub.tick()
+            await asyncio.sleep(0.02)
+        code = LOADING if loading else LATE
+        assert client.answers((Join, 5))[0].error_code == code
+        assert described[0].groups[0].error_code == code
+        assert told == [code]
+        assert not client.aborted
 
 
-def test_a_parked_request_whose_client_has_gone_is_dropped(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with world(tmp_path) as w:
-            gone, other = Client(w.hub, 1), Client(w.hub, 2)
-            gone.send(commit(), 8)
-            other.send(fetch_offsets(), 7)
-            gone.go()
-            shard = await w.serving(1)
-            await shard.hear(Kind.REQUEST)
-            other.send(fetch_offsets(), 7)
-            await shard.hear(Kind.REQUEST, 2)
-            assert [connection for connection, _, _ in shard.of(Kind.REQUEST)] == [2, 2]
-            assert [connection for connection, _, _ in shard.of(Kind.OPEN)] == [2]
-
-    run(test())
+async def test_a_parked_request_whose_client_has_gone_is_dropped(tmp_path: Path) -> None:
+    async with world(tmp_path) as w:
+        gone, other = Client(w.hub, 1), Client(w.hub, 2)
+        gone.send(commit(), 8)
+        other.send(fetch_offsets(), 7)
+        gone.go()
+        shard = await w.serving(1)
+        await shard.hear(Kind.REQUEST)
+        other.send(fetch_offsets(), 7)
+        await shard.hear(Kind.REQUEST, 2)
+        assert [connection for connection, _, _ in shard.of(Kind.REQUEST)] == [2, 2]
+        assert [connection for connection, _, _ in shard.of(Kind.OPEN)] == [2]
 
 
 @pytest.mark.parametrize("how", ["moves away", "lease", "topic deleted"])
-def test_parked_requests_are_sent_on_when_this_broker_leads_no_longer(tmp_path: Path, how: str) -> None:
-    async def test() -> None:
-        async with world(tmp_path) as w:
-            client, told = Client(w.hub), []
-            client.send(join(), 5)
-            w.hub.await_serving(1, told.append)
-            if how == "moves away":
-                w.lead(1, leader=1, epoch=6)
-            elif how == "lease":
-                shared = PartitionInfo(0, 5, (0, 1), (0, 1))
-                w.context.metadata.apply(partition_record(OFFSETS_TOPIC, 1, shared))
-                w.replication.leading = False
-                w.hub.tick()
-            else:
-                del w.context.metadata.topics[OFFSETS_TOPIC]
-                w.hub.note_topics()
-            code = LATE if how == "topic deleted" else ErrorCode.NOT_COORDINATOR
-            assert client.answers((Join, 5))[0].error_code == code
-            await until(lambda: told == [code])
-
-    run(test())
+async def test_parked_requests_are_sent_on_when_this_broker_leads_no_longer(tmp_path: Path, how: str) -> None:
+    async with world(tmp_path) as w:
+        client, told = Client(w.hub), []
+        client.send(join(), 5)
+        w.hub.await_serving(1, told.append)
+        if how == "moves away":
+            w.lead(1, leader=1, epoch=6)
+        elif how == "lease":
+            shared = PartitionInfo(0, 5, (0, 1), (0, 1))
+            w.context.metadata.apply(partition_record(OFFSETS_TOPIC, 1, shared))
+            w.replication.leading = False
+            w.hub.tick()
+        else:
+            del w.context.metadata.topics[OFFSETS_TOPIC]
+            w.hub.note_topics()
+        code = LATE if how == "topic deleted" else ErrorCode.NOT_COORDINATOR
+        assert client.answers((Join, 5))[0].error_code == code
+        await until(lambda: told == [code])
 
 
-def test_parked_requests_outlive_the_process_that_was_to_serve_them(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with world(tmp_path) as w:
-            client = Client(w.hub)
-            client.send(commit(), 8)
-            first = await w.shard()
-            await first.hear(Kind.BECOME)
-            first.protocol.close()
-            await until(lambda: not w.states("Loading"))
-            w.lead(1, leader=0, epoch=6)  # and a new epoch does not lose them either
-            second = await w.serving(1)
-            await second.hear(Kind.REQUEST)
-            assert first.of(Kind.REQUEST) == []
-            assert client.written == b""
-
-    run(test())
+async def test_parked_requests_outlive_the_process_that_was_to_serve_them(tmp_path: Path) -> None:
+    async with world(tmp_path) as w:
+        client = Client(w.hub)
+        client.send(commit(), 8)
+        first = await w.shard()
+        await first.hear(Kind.BECOME)
+        first.protocol.close()
+        await until(lambda: not w.states("Loading"))
+        w.lead(1, leader=0, epoch=6)  # and a new epoch does not lose them either
+        second = await w.serving(1)
+        await second.hear(Kind.REQUEST)
+        assert first.of(Kind.REQUEST) == []
+        assert client.written == b""
 
 
-def test_a_log_that_cannot_be_read_answers_those_who_wait_for_it(
+async def test_a_log_that_cannot_be_read_answers_those_who_wait_for_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def test() -> None:
-        async with world(tmp_path) as w:
-            w.write(1, 3)
-            log = w.context.log(OFFSETS_TOPIC, 1)
-            tries = []
+    async with world(tmp_path) as w:
+        w.write(1, 3)
+        log = w.context.log(OFFSETS_TOPIC, 1)
+        tries = []
 
-            def broken(*_: Any) -> None:
-                tries.append(1)
-                raise StorageError("the disk is gone")
+        def broken(*_: Any) -> None:
+            tries.append(1)
+            raise StorageError("the disk is gone")
 
-            monkeypatch.setattr(log, "locate", broken)
-            early, late = Client(w.hub, 1), Client(w.hub, 2)
-            early.send(join(), 5)
-            shard = await w.shard()
-            await shard.hear(Kind.RESIGN)
-            assert early.answers((Join, 5))[0].error_code == LATE
-            await _spare_again(w, shard)
-            late.send(join(), 5)
-            assert late.answers((Join, 5))[0].error_code == LATE
-            w.hub.tick()
-            assert len(tries) == 2, "not in a circle"
-
-    run(test())
+        monkeypatch.setattr(log, "locate", broken)
+        early, late = Client(w.hub, 1), Client(w.hub, 2)
+        early.send(join(), 5)
+        shard = await w.shard()
+        await shard.hear(Kind.RESIGN)
+        assert early.answers((Join, 5))[0].error_code == LATE
+        await _spare_again(w, shard)
+        late.send(join(), 5)
+        assert late.answers((Join, 5))[0].error_code == LATE
+        w.hub.tick()
+        assert len(tries) == 2, "not in a circle"
 
 
 async def _spare_again(w: World, shard: Any) -> None:
@@ -262,28 +237,22 @@ async def _spare_again(w: World, shard: Any) -> None:
     await until(lambda: len(w.states("Spare")) == 1)
 
 
-def test_beyond_the_limit_requests_are_answered_at_once(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with world(tmp_path, coterie_shard_wait_max_requests="2") as w:
-            client, other = Client(w.hub, 1), Client(w.hub, 2)
-            client.send(join(), 5)
-            client.send(commit(), 8)
-            other.send(join(OTHER), 5, OTHER)
-            assert other.answers((Join, 5))[0].error_code == LATE
-            assert client.written == b""
-
-    run(test())
+async def test_beyond_the_limit_requests_are_answered_at_once(tmp_path: Path) -> None:
+    async with world(tmp_path, coterie_shard_wait_max_requests="2") as w:
+        client, other = Client(w.hub, 1), Client(w.hub, 2)
+        client.send(join(), 5)
+        client.send(commit(), 8)
+        other.send(join(OTHER), 5, OTHER)
+        assert other.answers((Join, 5))[0].error_code == LATE
+        assert client.written == b""
 
 
-def test_what_is_read_when_a_lookup_is_answered_does_not_overtake_what_waited_beside_it(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with world(tmp_path) as w:
-            client = Client(w.hub)
-            w.hub.await_serving(1, lambda code: client.send(fetch_offsets(), 7))  # as if it stood behind the lookup
-            client.send(commit(), 8)
-            shard = await w.serving(1)
-            await shard.hear(Kind.REQUEST, 2)
-            keys = [int.from_bytes(frame[:2], "big") for _, _, frame in shard.of(Kind.REQUEST)]
-            assert keys == [Commit.api_key, Fetch.api_key]
-
-    run(test())
+async def test_what_is_read_when_a_lookup_is_answered_does_not_overtake_what_waited_beside_it(tmp_path: Path) -> None:
+    async with world(tmp_path) as w:
+        client = Client(w.hub)
+        w.hub.await_serving(1, lambda code: client.send(fetch_offsets(), 7))  # as if it stood behind the lookup
+        client.send(commit(), 8)
+        shard = await w.serving(1)
+        await shard.hear(Kind.REQUEST, 2)
+        keys = [int.from_bytes(frame[:2], "big") for _, _, frame in shard.of(Kind.REQUEST)]
+        assert keys == [Commit.api_key, Fetch.api_key]

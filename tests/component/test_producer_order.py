@@ -149,94 +149,81 @@ async def turns(until: Callable[[], bool]) -> None:
             await asyncio.sleep(0.001)
 
 
-def test_batches_that_wait_for_a_connection_leave_in_their_order():
-    async def main() -> None:
-        made = asyncio.Event()
+async def test_batches_that_wait_for_a_connection_leave_in_their_order():
+    made = asyncio.Event()
 
-        async def connect(number: int) -> None:
-            if number == 1:  # the others would find the connection ready at once
-                await made.wait()
+    async def connect(number: int) -> None:
+        if number == 1:  # the others would find the connection ready at once
+            await made.wait()
 
-        line = Line(connect)
-        writer = sender(line)
-        put(writer, 3)
-        writer.step()
-        await turns(lambda: len(writer.lanes[T0].in_flight) >= 1)
-        writer.step()
-        writer.step()
-        assert len(writer.lanes[T0].in_flight) == 3
-        await asyncio.sleep(0.01)
-        made.set()
-        await turns(lambda: len(line.arrived) == 3)
-        assert line.sequences() == [0, 1, 2]
-
-    asyncio.run(main())
+    line = Line(connect)
+    writer = sender(line)
+    put(writer, 3)
+    writer.step()
+    await turns(lambda: len(writer.lanes[T0].in_flight) >= 1)
+    writer.step()
+    writer.step()
+    assert len(writer.lanes[T0].in_flight) == 3
+    await asyncio.sleep(0.01)
+    made.set()
+    await turns(lambda: len(line.arrived) == 3)
+    assert line.sequences() == [0, 1, 2]
 
 
-def test_a_batch_does_not_go_when_the_one_before_it_found_no_connection():
+async def test_a_batch_does_not_go_when_the_one_before_it_found_no_connection():
     """A broker that knows nothing of a producer takes whatever comes first for its beginning."""
+    refused = asyncio.Event()
 
-    async def main() -> None:
-        refused = asyncio.Event()
+    async def connect(number: int) -> None:
+        if number == 1:
+            await refused.wait()
+            raise KafkaConnectionError
 
-        async def connect(number: int) -> None:
-            if number == 1:
-                await refused.wait()
-                raise KafkaConnectionError
-
-        line = Line(connect)
-        writer = sender(line)
-        put(writer, 3)
-        writer.step()
-        await turns(lambda: len(writer.lanes[T0].in_flight) >= 1)
-        writer.step()
-        writer.step()
-        refused.set()
-        await turns(lambda: len(line.arrived) == 3)
-        assert line.sequences() == [0, 1, 2]
-
-    asyncio.run(main())
+    line = Line(connect)
+    writer = sender(line)
+    put(writer, 3)
+    writer.step()
+    await turns(lambda: len(writer.lanes[T0].in_flight) >= 1)
+    writer.step()
+    writer.step()
+    refused.set()
+    await turns(lambda: len(line.arrived) == 3)
+    assert line.sequences() == [0, 1, 2]
 
 
-def test_a_new_leader_gets_nothing_while_the_old_one_has_not_answered():
-    async def main() -> None:
-        async def connect(number: int) -> None: ...
+async def test_a_new_leader_gets_nothing_while_the_old_one_has_not_answered():
+    async def connect(number: int) -> None: ...
 
-        line = Line(connect)
-        writer = sender(line)
-        put(writer, 1)
-        writer.step()
-        await turns(lambda: len(line.arrived) == 1)
-        line.home = Node(1, "h", 2)
-        put(writer, 1)
-        writer.step()
-        writer.step()
-        await asyncio.sleep(0.05)
-        assert line.arrived == [(0, 0)]
-        line.answers[0].set_exception(KafkaConnectionError())
-        await turns(lambda: len(line.arrived) >= 3)
-        assert line.arrived == [(0, 0), (1, 0), (1, 1)]
-
-    asyncio.run(main())
+    line = Line(connect)
+    writer = sender(line)
+    put(writer, 1)
+    writer.step()
+    await turns(lambda: len(line.arrived) == 1)
+    line.home = Node(1, "h", 2)
+    put(writer, 1)
+    writer.step()
+    writer.step()
+    await asyncio.sleep(0.05)
+    assert line.arrived == [(0, 0)]
+    line.answers[0].set_exception(KafkaConnectionError())
+    await turns(lambda: len(line.arrived) >= 3)
+    assert line.arrived == [(0, 0), (1, 0), (1, 1)]
 
 
-def test_without_acknowledgements_a_batch_counts_once_it_has_left_this_process():
+async def test_without_acknowledgements_a_batch_counts_once_it_has_left_this_process():
     """Else close() would drop what a slow broker has not read yet, and no limit of the buffer would hold."""
 
-    async def main() -> None:
-        async def connect(number: int) -> None: ...
+    async def connect(number: int) -> None: ...
 
-        line = Line(connect)
-        writer = sender(line, acks=0)
-        put(writer, 1)
-        writer.step()
-        await turns(lambda: len(line.arrived) == 1)
-        await asyncio.sleep(0.01)
-        (batch,) = writer.lanes[T0].in_flight
-        assert not batch.finished()
-        line.answers[0].set_result(None)
-        await turns(lambda: not writer.lanes[T0].in_flight)
-        assert batch.finished()
-        assert batch.error is None
-
-    asyncio.run(main())
+    line = Line(connect)
+    writer = sender(line, acks=0)
+    put(writer, 1)
+    writer.step()
+    await turns(lambda: len(line.arrived) == 1)
+    await asyncio.sleep(0.01)
+    (batch,) = writer.lanes[T0].in_flight
+    assert not batch.finished()
+    line.answers[0].set_result(None)
+    await turns(lambda: not writer.lanes[T0].in_flight)
+    assert batch.finished()
+    assert batch.error is None

@@ -10,7 +10,6 @@ import pytest
 from test_group_serial_order import SETTINGS, TOPIC, served
 
 from actors.wire import messages as m
-from tests.support.runtime_helpers import run
 from tests.support.three_brokers import Client, World, world
 
 GROUP = "g"
@@ -93,21 +92,18 @@ async def without(w: World, member_id: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("others", [0, 1], ids=["the last one", "one of two"])
-def test_the_next_request_of_a_member_removed_for_silence_gets_25(tmp_path: Path, others: int, kind: str) -> None:
-    async def test() -> None:
-        async with world(tmp_path, 1, **SETTINGS, group_min_session_timeout_ms="100") as w:
-            await served(w)
-            silent = Member(await w.client(0), SESSION_MS)
-            if others:
-                stays = Member(await w.client(0), PATIENT_MS)
-                await stays.join()
-                await stays.join_with(silent)
-            else:
-                await silent.join()
-            removed, generation = silent.id, silent.generation
-            await without(w, removed)
-            for each in [kind, *KINDS]:
-                silent.id, silent.generation = removed, generation
-                assert await silent.ask(each) == 25, f"{each}, on the connection it had all the time"
-
-    run(test())
+async def test_the_next_request_of_a_member_removed_for_silence_gets_25(tmp_path: Path, others: int, kind: str) -> None:
+    async with world(tmp_path, 1, **SETTINGS, group_min_session_timeout_ms="100") as w:
+        await served(w)
+        silent = Member(await w.client(0), SESSION_MS)
+        if others:
+            stays = Member(await w.client(0), PATIENT_MS)
+            await stays.join()
+            await stays.join_with(silent)
+        else:
+            await silent.join()
+        removed, generation = silent.id, silent.generation
+        await without(w, removed)
+        for each in [kind, *KINDS]:
+            silent.id, silent.generation = removed, generation
+            assert await silent.ask(each) == 25, f"{each}, on the connection it had all the time"

@@ -15,7 +15,7 @@ from actors.log.batch import build_batch, iter_key_values, read_header
 from actors.offsets_partition import process as module
 from actors.offsets_partition.process import _compressed
 from actors.wire.errors import ErrorCode
-from tests.support.runtime_helpers import run, until
+from tests.support.runtime_helpers import until
 from tests.support.shard_broker import TOPICS, Fetch, commit, process
 
 
@@ -52,34 +52,28 @@ def marker(producer_id: int, *, committed: bool) -> bytes:
         ([offset_batch(2, 7), offset_batch(3, 8), marker(8, committed=True), marker(7, committed=True)], 3, False),
     ],
 )
-def test_transactions_in_a_log_of_kafkas_are_loaded_as_such(
+async def test_transactions_in_a_log_of_kafkas_are_loaded_as_such(
     tmp_path: Path, batches: list[bytes], offset: int, unstable: bool, in_one_piece: bool
 ) -> None:
-    async def test() -> None:
-        async with process(tmp_path) as broker:
-            log = [offset_batch(1), *batches]
-            broker.end = len(log)
-            broker.log = [(b"".join(log), len(log))] if in_one_piece else [(batch, 1) for batch in log]
-            await broker.serving()
-            assert await broker.committed() == {0: offset}
-            assert (ErrorCode.UNSTABLE_OFFSET_COMMIT in await broker.unstable()) == unstable
-
-    run(test())
+    async with process(tmp_path) as broker:
+        log = [offset_batch(1), *batches]
+        broker.end = len(log)
+        broker.log = [(b"".join(log), len(log))] if in_one_piece else [(batch, 1) for batch in log]
+        await broker.serving()
+        assert await broker.committed() == {0: offset}
+        assert (ErrorCode.UNSTABLE_OFFSET_COMMIT in await broker.unstable()) == unstable
 
 
 @pytest.mark.parametrize("codec", range(5))
-def test_appends_are_compressed_as_the_setting_says_and_loaded_again(tmp_path: Path, codec: int) -> None:
-    async def test() -> None:
-        async with process(tmp_path) as broker:
-            await broker.serving(offsets_topic_compression_codec=codec)
-            await broker.answer(broker.ask(commit(5, metadata="m" * 1000), 8))
-            assert [read_header(batch).codec for batch, _ in broker.log] == [codec]
-            broker.link.send(Kind.RESIGN)
-            await broker.hear(Kind.HELLO, 2)
-            await broker.serving()
-            assert await broker.committed() == {0: 5}
-
-    run(test())
+async def test_appends_are_compressed_as_the_setting_says_and_loaded_again(tmp_path: Path, codec: int) -> None:
+    async with process(tmp_path) as broker:
+        await broker.serving(offsets_topic_compression_codec=codec)
+        await broker.answer(broker.ask(commit(5, metadata="m" * 1000), 8))
+        assert [read_header(batch).codec for batch, _ in broker.log] == [codec]
+        broker.link.send(Kind.RESIGN)
+        await broker.hear(Kind.HELLO, 2)
+        await broker.serving()
+        assert await broker.committed() == {0: 5}
 
 
 def test_only_what_is_shorter_for_it_is_compressed() -> None:
@@ -92,42 +86,36 @@ def test_only_what_is_shorter_for_it_is_compressed() -> None:
 
 
 @pytest.mark.conformance("C-11")
-def test_a_refused_append_changes_nothing_and_is_answered_with_its_error(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with process(tmp_path) as broker:
-            await broker.serving()
-            await broker.commit(5)
-            broker.appends = False
-            slot = broker.ask(commit(6), 8)
-            _, number, _ = await broker.hear(Kind.APPEND, 2)
-            broker.link.send(Kind.REFUSED, ErrorCode.NOT_LEADER_OR_FOLLOWER, number)
-            answer = await broker.answer(slot)
-            assert answer.topics[0].partitions[0].error_code == ErrorCode.NOT_COORDINATOR
-            assert await broker.committed() == {0: 5}
-
-    run(test())
+async def test_a_refused_append_changes_nothing_and_is_answered_with_its_error(tmp_path: Path) -> None:
+    async with process(tmp_path) as broker:
+        await broker.serving()
+        await broker.commit(5)
+        broker.appends = False
+        slot = broker.ask(commit(6), 8)
+        _, number, _ = await broker.hear(Kind.APPEND, 2)
+        broker.link.send(Kind.REFUSED, ErrorCode.NOT_LEADER_OR_FOLLOWER, number)
+        answer = await broker.answer(slot)
+        assert answer.topics[0].partitions[0].error_code == ErrorCode.NOT_COORDINATOR
+        assert await broker.committed() == {0: 5}
 
 
-def test_an_unexpected_log_end_is_forgotten_and_loaded_again(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with process(tmp_path) as broker:
-            await broker.serving()
-            await broker.commit(5)
-            broker.appends = False
-            broker.ask(commit(6), 8)
-            _, number, batch = await broker.hear(Kind.APPEND, 2)
-            stranger = broker.log[0]
-            broker.log.append(stranger)  # somebody else has written in between
-            broker.end += stranger[1]
-            broker.append(number, batch)
-            await broker.hear(Kind.HELLO, 2)
-            await until(lambda: len(broker.links) == 1, what="it hung up and came back as a spare")
-            broker.appends = True
-            await broker.serving()
-            assert await broker.committed() == {0: 6}
-            assert (await broker.commit(7)).topics[0].partitions[0].error_code == 0
-
-    run(test())
+async def test_an_unexpected_log_end_is_forgotten_and_loaded_again(tmp_path: Path) -> None:
+    async with process(tmp_path) as broker:
+        await broker.serving()
+        await broker.commit(5)
+        broker.appends = False
+        broker.ask(commit(6), 8)
+        _, number, batch = await broker.hear(Kind.APPEND, 2)
+        stranger = broker.log[0]
+        broker.log.append(stranger)  # somebody else has written in between
+        broker.end += stranger[1]
+        broker.append(number, batch)
+        await broker.hear(Kind.HELLO, 2)
+        await until(lambda: len(broker.links) == 1, what="it hung up and came back as a spare")
+        broker.appends = True
+        await broker.serving()
+        assert await broker.committed() == {0: 6}
+        assert (await broker.commit(7)).topics[0].partitions[0].error_code == 0
 
 
 def is_group(record: tuple[bytes, bytes | None]) -> bool:
@@ -137,80 +125,68 @@ def is_group(record: tuple[bytes, bytes | None]) -> bool:
 
 
 @pytest.mark.conformance("C-23")
-def test_offsets_of_a_topic_that_is_deleted_are_dropped(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with process(tmp_path) as broker:
-            await broker.serving()
-            await broker.commit(5)
-            broker.tell([])
-            await broker.hear(Kind.APPEND, 2)
-            group, *tombstones = iter_key_values(broker.log[1][0])
-            assert is_group(group)  # it lives on without offsets
-            assert [value for _, value in tombstones] == [None]
-            assert tombstones[0][0] == next(iter_key_values(broker.log[0][0]))[0]
-            assert await broker.committed() == {}
-
-    run(test())
+async def test_offsets_of_a_topic_that_is_deleted_are_dropped(tmp_path: Path) -> None:
+    async with process(tmp_path) as broker:
+        await broker.serving()
+        await broker.commit(5)
+        broker.tell([])
+        await broker.hear(Kind.APPEND, 2)
+        group, *tombstones = iter_key_values(broker.log[1][0])
+        assert is_group(group)  # it lives on without offsets
+        assert [value for _, value in tombstones] == [None]
+        assert tombstones[0][0] == next(iter_key_values(broker.log[0][0]))[0]
+        assert await broker.committed() == {}
 
 
 @pytest.mark.conformance("C-23")
 @pytest.mark.parametrize("when", ["before it loads", "while it loads", "made anew while it loads"])
-def test_offsets_of_a_topic_that_was_deleted_without_the_shard_are_dropped(tmp_path: Path, when: str) -> None:
-    async def test() -> None:
-        async with process(tmp_path) as broker:
-            others = [["u", b"u" * 16, 1]]
-            broker.topics = TOPICS + others
-            await broker.serving()
-            await broker.commit(5)
-            await broker.commit(7, "u", "other")
-            broker.link.send(Kind.RESIGN)
-            await broker.hear(Kind.HELLO, 2)
-            if when == "before it loads":
-                broker.topics = others
-            broker.become()
-            if when == "while it loads":
-                broker.tell(others)
-            elif when == "made anew while it loads":
-                broker.tell([*others, ["t", b"n" * 16, 8]])
-            broker.loaded()
-            await broker.hear(Kind.ACTIVE, 2)
-            assert await broker.committed() == {}
-            assert await broker.committed("other") == {0: 7}
-            group, *tombstones = iter_key_values(broker.log[2][0])
-            assert is_group(group)
-            assert tombstones == [(next(iter_key_values(broker.log[0][0]))[0], None)]
-
-    run(test())
+async def test_offsets_of_a_topic_that_was_deleted_without_the_shard_are_dropped(tmp_path: Path, when: str) -> None:
+    async with process(tmp_path) as broker:
+        others = [["u", b"u" * 16, 1]]
+        broker.topics = TOPICS + others
+        await broker.serving()
+        await broker.commit(5)
+        await broker.commit(7, "u", "other")
+        broker.link.send(Kind.RESIGN)
+        await broker.hear(Kind.HELLO, 2)
+        if when == "before it loads":
+            broker.topics = others
+        broker.become()
+        if when == "while it loads":
+            broker.tell(others)
+        elif when == "made anew while it loads":
+            broker.tell([*others, ["t", b"n" * 16, 8]])
+        broker.loaded()
+        await broker.hear(Kind.ACTIVE, 2)
+        assert await broker.committed() == {}
+        assert await broker.committed("other") == {0: 7}
+        group, *tombstones = iter_key_values(broker.log[2][0])
+        assert is_group(group)
+        assert tombstones == [(next(iter_key_values(broker.log[0][0]))[0], None)]
 
 
 @pytest.mark.conformance("D-12")
-def test_a_log_with_a_corrupt_record_answers_not_coordinator_rather_than_loading_for_ever(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with process(tmp_path) as broker:
-            await broker.serving()
-            await broker.commit(5)
-            (key, _), *_ = iter_key_values(broker.log[0][0])
-            broken = module.build_batch([(key, b"\x00\x03\x01", (), 0)])
-            broker.log.append((bytes(broken), 1))
-            broker.end += 1
-            broker.link.send(Kind.RESIGN)
-            await broker.hear(Kind.HELLO, 2)
-            await broker.serving()
-            answer = await broker.answer(broker.ask(Fetch(group_id="g", topics=None), 7))
-            assert answer.error_code == ErrorCode.NOT_COORDINATOR
-            broker.link.send(Kind.PING)
-            figures = PAYLOADS.read(Figures, (await broker.hear(Kind.PONG))[2])
-            assert figures.state == "Failed"
-
-    run(test())
+async def test_a_log_with_a_corrupt_record_answers_not_coordinator_rather_than_loading_for_ever(tmp_path: Path) -> None:
+    async with process(tmp_path) as broker:
+        await broker.serving()
+        await broker.commit(5)
+        (key, _), *_ = iter_key_values(broker.log[0][0])
+        broken = module.build_batch([(key, b"\x00\x03\x01", (), 0)])
+        broker.log.append((bytes(broken), 1))
+        broker.end += 1
+        broker.link.send(Kind.RESIGN)
+        await broker.hear(Kind.HELLO, 2)
+        await broker.serving()
+        answer = await broker.answer(broker.ask(Fetch(group_id="g", topics=None), 7))
+        assert answer.error_code == ErrorCode.NOT_COORDINATOR
+        broker.link.send(Kind.PING)
+        figures = PAYLOADS.read(Figures, (await broker.hear(Kind.PONG))[2])
+        assert figures.state == "Failed"
 
 
-def test_the_garbage_collector_is_on_again_after_a_load_that_was_broken_off(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with process(tmp_path) as broker:
-            broker.become()
-            broker.link.send(Kind.RESIGN)
-            await broker.hear(Kind.HELLO, 2)
-            assert gc.isenabled()
-
-    run(test())
+async def test_the_garbage_collector_is_on_again_after_a_load_that_was_broken_off(tmp_path: Path) -> None:
+    async with process(tmp_path) as broker:
+        broker.become()
+        broker.link.send(Kind.RESIGN)
+        await broker.hear(Kind.HELLO, 2)
+        assert gc.isenabled()

@@ -17,7 +17,7 @@ from actors.runtime.environment import REAL, Clock, Environment
 from actors.runtime.liveness import SharedClock
 from actors.wire import messages
 from actors.wire.errors import ErrorCode
-from tests.support.runtime_helpers import run, until
+from tests.support.runtime_helpers import until
 from tests.support.shard_broker import FakeBroker
 
 Join = messages.JoinGroupRequest
@@ -81,63 +81,58 @@ def test_deadlines_do_not_count_time_in_which_the_process_or_its_broker_stood_st
     assert clock.now_ms(68_250) == 9_250
 
 
-def test_a_member_whose_heartbeat_waits_in_the_broker_survives_a_stall_of_that(tmp_path: Path) -> None:
+async def test_a_member_whose_heartbeat_waits_in_the_broker_survives_a_stall_of_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The process ran all the while, so that its timers were in time, and expelled who could not be heard."""
-
-    async def test() -> None:
-        clock = Time()
-        async with shard(tmp_path, clock) as (process, broker):
-            await broker.serving()
-            heartbeat = await member(broker, 20_000)
-            for _ in range(240):
-                clock.ahead_ms += 250
-                process._fire()
-            answer = await broker.answer(broker.ask(heartbeat, 3))
-            assert answer.error_code == ErrorCode.NONE
-
-    run(test())
+    clock = Time()
+    monkeypatch.setattr(module, "time", clock)
+    async with shard(tmp_path) as (process, broker):
+        await broker.serving()
+        heartbeat = await member(broker, 20_000)
+        for _ in range(240):
+            clock.ahead_ns += 250_000_000
+            process._fire()
+        answer = await broker.answer(broker.ask(heartbeat, 3))
+        assert answer.error_code == ErrorCode.NONE
 
 
-def test_a_member_that_says_nothing_while_the_broker_pings_is_expelled(tmp_path: Path) -> None:
-    async def test() -> None:
-        clock = Time()
-        async with shard(tmp_path, clock) as (process, broker):
-            await broker.serving()
-            heartbeat = await member(broker, 20_000)
-            for pings in range(1, 101):
-                clock.ahead_ms += 250
-                broker.link.send(Kind.PING)
-                await broker.hear(Kind.PONG, pings)
-                process._fire()
-            answer = await broker.answer(broker.ask(heartbeat, 3))
-            assert answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+async def test_a_member_that_says_nothing_while_the_broker_pings_is_expelled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Time()
+    monkeypatch.setattr(module, "time", clock)
+    async with shard(tmp_path) as (process, broker):
+        await broker.serving()
+        heartbeat = await member(broker, 20_000)
+        for pings in range(1, 101):
+            clock.ahead_ns += 250_000_000
+            broker.link.send(Kind.PING)
+            await broker.hear(Kind.PONG, pings)
+            process._fire()
+        answer = await broker.answer(broker.ask(heartbeat, 3))
+        assert answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
-    run(test())
 
-
-def test_what_came_while_the_process_was_in_the_middle_of_something_is_read_before_sessions_expire(
+async def test_what_came_while_the_process_was_in_the_middle_of_something_is_read_before_sessions_expire(
     tmp_path: Path,
 ) -> None:
     """The loop runs what is due, and what that asked to be called soon, before it reads again."""
+    async with shard(tmp_path) as (_, broker):
+        await broker.serving(group_min_session_timeout_ms=100)
+        heartbeat = await member(broker, 400)
+        slots: list[int] = []
 
-    async def test() -> None:
-        async with shard(tmp_path, Time()) as (_, broker):
-            await broker.serving(group_min_session_timeout_ms=100)
-            heartbeat = await member(broker, 400)
-            slots: list[int] = []
+        def stands_still(protocol: Any, kind: int, a: int, b: int, payload: bytes) -> None:
+            if kind == Kind.PONG and not slots:
+                slots.append(broker.ask(heartbeat, 3))
+                broker.link.flush()
+                time.sleep(0.6)
+            broker.heard.append((kind, a, b, payload))
 
-            def stands_still(protocol: Any, kind: int, a: int, b: int, payload: bytes) -> None:
-                if kind == Kind.PONG and not slots:
-                    slots.append(broker.ask(heartbeat, 3))
-                    broker.link.flush()
-                    time.sleep(0.6)
-                broker.heard.append((kind, a, b, payload))
-
-            broker.link._on_message = stands_still
-            broker.link.send(Kind.PING)
-            await until(lambda: slots)
-            answer = await broker.answer(slots[0])
-            assert answer.error_code == ErrorCode.NONE
-            assert PAYLOADS.read(Figures, (await broker.hear(Kind.PONG))[2]).groups == {"Stable": 1}
-
-    run(test())
+        broker.link._on_message = stands_still
+        broker.link.send(Kind.PING)
+        await until(lambda: slots)
+        answer = await broker.answer(slots[0])
+        assert answer.error_code == ErrorCode.NONE
+        assert PAYLOADS.read(Figures, (await broker.hear(Kind.PONG))[2]).groups == {"Stable": 1}

@@ -16,198 +16,165 @@ from placement.metadata import (
     TopicInfo,
     topic_record,
 )
-from tests.support.runtime_helpers import run, until
+from tests.support.runtime_helpers import until
 from tests.support.shard_world import GROUP, PARTITIONS, Client, Commit, Heartbeat, batch, heartbeat, world
 
 # --- spares and demand ---
 
 
-def test_a_spare_waits_until_a_partition_wants_it(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with world(tmp_path) as w:
-            shard = await w.spare()
-            assert shard.heard == []
-            assert not w.ensure(1)
-            partition, epoch, payload = await shard.hear(Kind.BECOME)
-            assert (partition, epoch) == (1, 5)
-            told = PAYLOADS.read(Assignment, payload)
-            assert told.config.group_initial_rebalance_delay_ms == 3000
-            assert (OFFSETS_TOPIC, b"o" * 16, PARTITIONS) in told.topics
-            shard.protocol.send(Kind.ACTIVE, 1)
-            await until(lambda: w.ensure(1))
-
-    run(test())
+async def test_a_spare_waits_until_a_partition_wants_it(tmp_path: Path) -> None:
+    async with world(tmp_path) as w:
+        shard = await w.spare()
+        assert shard.heard == []
+        assert not w.ensure(1)
+        partition, epoch, payload = await shard.hear(Kind.BECOME)
+        assert (partition, epoch) == (1, 5)
+        told = PAYLOADS.read(Assignment, payload)
+        assert told.config.group_initial_rebalance_delay_ms == 3000
+        assert (OFFSETS_TOPIC, b"o" * 16, PARTITIONS) in told.topics
+        shard.protocol.send(Kind.ACTIVE, 1)
+        await until(lambda: w.ensure(1))
 
 
-def test_as_many_processes_are_asked_for_as_partitions_and_spares_want(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with world(tmp_path, coterie_spare_shards="2") as w:
-            w.ensure(0)
-            w.ensure(1)
-            assert w.asked[-1] == 4
+async def test_as_many_processes_are_asked_for_as_partitions_and_spares_want(tmp_path: Path) -> None:
+    async with world(tmp_path, coterie_spare_shards="2") as w:
+        w.ensure(0)
+        w.ensure(1)
+        assert w.asked[-1] == 4
+        await w.shard()
+        await until(lambda: w.asked[-1] == 3)
+        w.hub.tick()  # says it again: the controller may not have heard
+        assert w.asked[-2:] == [3, 3]
+        for _ in range(3):
             await w.shard()
-            await until(lambda: w.asked[-1] == 3)
-            w.hub.tick()  # says it again: the controller may not have heard
-            assert w.asked[-2:] == [3, 3]
-            for _ in range(3):
-                await w.shard()
-            await until(lambda: len(w.states("Spare")) == 2)
-            asked = len(w.asked)
-            w.hub.tick()
-            assert len(w.asked) == asked, "enough"
-
-    run(test())
+        await until(lambda: len(w.states("Spare")) == 2)
+        asked = len(w.asked)
+        w.hub.tick()
+        assert len(w.asked) == asked, "enough"
 
 
-def test_a_partition_a_client_waits_for_comes_before_those_loaded_in_the_background(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with world(tmp_path) as w:
-            w.write(0, 1)
-            w.write(2, 1)
-            w.hub.note_topics()  # as on a start: partitions with records are loaded in the background
-            w.ensure(1)
-            w.ensure(2)  # waits already, and is wanted now
-            order = []
-            for _ in range(3):
-                shard = await w.shard()
-                order.append((await shard.hear(Kind.BECOME))[0])
-            assert order == [2, 1, 0]
-
-    run(test())
-
-
-def test_an_empty_partition_gets_no_process_before_it_is_asked_for(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with world(tmp_path) as w:
-            w.write(2, 1)
-            w.hub.note_topics()
-            assert w.hub.led() == [2]
+async def test_a_partition_a_client_waits_for_comes_before_those_loaded_in_the_background(tmp_path: Path) -> None:
+    async with world(tmp_path) as w:
+        w.write(0, 1)
+        w.write(2, 1)
+        w.hub.note_topics()  # as on a start: partitions with records are loaded in the background
+        w.ensure(1)
+        w.ensure(2)  # waits already, and is wanted now
+        order = []
+        for _ in range(3):
             shard = await w.shard()
-            assert (await shard.hear(Kind.BECOME))[0] == 2
-            await w.spare()  # the next one stays a spare
+            order.append((await shard.hear(Kind.BECOME))[0])
+        assert order == [2, 1, 0]
 
-    run(test())
+
+async def test_an_empty_partition_gets_no_process_before_it_is_asked_for(tmp_path: Path) -> None:
+    async with world(tmp_path) as w:
+        w.write(2, 1)
+        w.hub.note_topics()
+        assert w.hub.led() == [2]
+        shard = await w.shard()
+        assert (await shard.hear(Kind.BECOME))[0] == 2
+        await w.spare()  # the next one stays a spare
 
 
 @pytest.mark.conformance("A-15")
-def test_all_requests_of_a_group_reach_the_groups_one_partition(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with world(tmp_path) as w:
-            shard = await w.serving(1)
-            client = Client(w.hub)
-            topics = []
-            for name in ("a", "b", "c"):
-                topic = Commit.OffsetCommitRequestTopic(
-                    name=name,
-                    partitions=[Commit.OffsetCommitRequestPartition(partition_index=0, committed_offset=1)],
-                )
-                topics.append(topic)
-                client.send(Commit(group_id=GROUP, member_id="m", topics=[topic]), 8)
-            client.send(Commit(group_id=GROUP, member_id="m", topics=topics), 8)
-            await shard.hear(Kind.REQUEST, 4)
-            assert w.hub.partition_of(GROUP.encode()) == partition_for_group(GROUP, PARTITIONS) == 1
-            assert [s.partition for s in w.states("Active", "Loading")] == [1]
-
-    run(test())
+async def test_all_requests_of_a_group_reach_the_groups_one_partition(tmp_path: Path) -> None:
+    async with world(tmp_path) as w:
+        shard = await w.serving(1)
+        client = Client(w.hub)
+        topics = []
+        for name in ("a", "b", "c"):
+            topic = Commit.OffsetCommitRequestTopic(
+                name=name,
+                partitions=[Commit.OffsetCommitRequestPartition(partition_index=0, committed_offset=1)],
+            )
+            topics.append(topic)
+            client.send(Commit(group_id=GROUP, member_id="m", topics=[topic]), 8)
+        client.send(Commit(group_id=GROUP, member_id="m", topics=topics), 8)
+        await shard.hear(Kind.REQUEST, 4)
+        assert w.hub.partition_of(GROUP.encode()) == partition_for_group(GROUP, PARTITIONS) == 1
+        assert [s.partition for s in w.states("Active", "Loading")] == [1]
 
 
 # --- leadership ---
 
 
 @pytest.mark.conformance("A-16")
-def test_a_shard_whose_partition_moves_away_resigns_and_its_clients_are_sent_on(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with world(tmp_path) as w:
-            shard = await w.serving(1)
-            client = Client(w.hub)
-            client.send(heartbeat(), 3)
-            await shard.hear(Kind.REQUEST)
-            assert w.coordinator(GROUP) == (0, 0)
-            w.lead(1, leader=1, epoch=6)
-            await shard.hear(Kind.RESIGN)
-            assert client.answers((Heartbeat, 3))[0].error_code == ErrorCode.NOT_COORDINATOR
-            assert w.coordinator(GROUP) == (0, 1)
-            client.send(heartbeat(), 3)
-            assert [a.error_code for a in client.answers((Heartbeat, 3), (Heartbeat, 3))] == [16, 16]
-            assert w.states("Spare") == [], "not before it has said so"
-            shard.hello()
-            await until(lambda: len(w.states("Spare")) == 1)
-
-    run(test())
+async def test_a_shard_whose_partition_moves_away_resigns_and_its_clients_are_sent_on(tmp_path: Path) -> None:
+    async with world(tmp_path) as w:
+        shard = await w.serving(1)
+        client = Client(w.hub)
+        client.send(heartbeat(), 3)
+        await shard.hear(Kind.REQUEST)
+        assert w.coordinator(GROUP) == (0, 0)
+        w.lead(1, leader=1, epoch=6)
+        await shard.hear(Kind.RESIGN)
+        assert client.answers((Heartbeat, 3))[0].error_code == ErrorCode.NOT_COORDINATOR
+        assert w.coordinator(GROUP) == (0, 1)
+        client.send(heartbeat(), 3)
+        assert [a.error_code for a in client.answers((Heartbeat, 3), (Heartbeat, 3))] == [16, 16]
+        assert w.states("Spare") == [], "not before it has said so"
+        shard.hello()
+        await until(lambda: len(w.states("Spare")) == 1)
 
 
-def test_what_a_resigning_shard_had_on_its_way_reaches_no_log(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with world(tmp_path) as w:
-            shard = await w.serving(1)
-            w.lead(1, leader=1, epoch=6)
-            w.lead(1, leader=0, epoch=7)  # and back, before the shard has heard of any of it
-            shard.protocol.send(Kind.APPEND, 1, 0, batch(b"of a former life"))
-            shard.protocol.send(Kind.ACTIVE, 1)
-            await shard.hear(Kind.RESIGN)
-            shard.hello()
-            w.ensure(1)
-            partition, epoch, _ = await shard.hear(Kind.BECOME, 2)
-            assert (partition, epoch) == (1, 7)
-            assert not w.states("Active")
-            assert shard.of(Kind.APPENDED) == shard.of(Kind.REFUSED) == []
-            assert w.keys(1) == []
-
-    run(test())
+async def test_what_a_resigning_shard_had_on_its_way_reaches_no_log(tmp_path: Path) -> None:
+    async with world(tmp_path) as w:
+        shard = await w.serving(1)
+        w.lead(1, leader=1, epoch=6)
+        w.lead(1, leader=0, epoch=7)  # and back, before the shard has heard of any of it
+        shard.protocol.send(Kind.APPEND, 1, 0, batch(b"of a former life"))
+        shard.protocol.send(Kind.ACTIVE, 1)
+        await shard.hear(Kind.RESIGN)
+        shard.hello()
+        w.ensure(1)
+        partition, epoch, _ = await shard.hear(Kind.BECOME, 2)
+        assert (partition, epoch) == (1, 7)
+        assert not w.states("Active")
+        assert shard.of(Kind.APPENDED) == shard.of(Kind.REFUSED) == []
+        assert w.keys(1) == []
 
 
-def test_a_new_epoch_of_the_same_leader_loads_the_shard_again(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with world(tmp_path) as w:
-            w.write(1, 1)
-            shard = await w.serving(1)
-            spare = await w.spare()
-            w.lead(1, leader=0, epoch=8)
-            await shard.hear(Kind.RESIGN)
-            assert (await spare.hear(Kind.BECOME))[:2] == (1, 8)
-
-    run(test())
+async def test_a_new_epoch_of_the_same_leader_loads_the_shard_again(tmp_path: Path) -> None:
+    async with world(tmp_path) as w:
+        w.write(1, 1)
+        shard = await w.serving(1)
+        spare = await w.spare()
+        w.lead(1, leader=0, epoch=8)
+        await shard.hear(Kind.RESIGN)
+        assert (await spare.hear(Kind.BECOME))[:2] == (1, 8)
 
 
-def test_a_shard_whose_log_was_repaired_loads_it_again(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with world(tmp_path) as w:
-            w.write(1, 1)
-            shard = await w.serving(1)
-            spare = await w.spare()
-            w.hub.reload(2)  # which has none
-            w.hub.reload(1)
-            await shard.hear(Kind.RESIGN)
-            assert (await spare.hear(Kind.BECOME))[:2] == (1, 5)
-
-    run(test())
+async def test_a_shard_whose_log_was_repaired_loads_it_again(tmp_path: Path) -> None:
+    async with world(tmp_path) as w:
+        w.write(1, 1)
+        shard = await w.serving(1)
+        spare = await w.spare()
+        w.hub.reload(2)  # which has none
+        w.hub.reload(1)
+        await shard.hear(Kind.RESIGN)
+        assert (await spare.hear(Kind.BECOME))[:2] == (1, 5)
 
 
-def test_shards_are_told_which_topics_there_are(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with world(tmp_path) as w:
-            shard = await w.serving(1)
-            w.hub.note_topics()
-            w.context.metadata.apply(topic_record(TopicInfo("new", b"n" * 16, (PartitionInfo(1, 0, (1,), (1,)),) * 2)))
-            w.hub.note_topics()
-            await until(lambda: shard.of(Kind.TOPICS))
-            assert ("new", b"n" * 16, 2) in PAYLOADS.read(KnownTopics, shard.of(Kind.TOPICS)[-1][2]).topics
-            told = len(shard.of(Kind.TOPICS))
-            w.hub.note_topics()
-            await asyncio.sleep(0.02)
-            assert len(shard.of(Kind.TOPICS)) == told, "nothing has changed"
-
-    run(test())
+async def test_shards_are_told_which_topics_there_are(tmp_path: Path) -> None:
+    async with world(tmp_path) as w:
+        shard = await w.serving(1)
+        w.hub.note_topics()
+        w.context.metadata.apply(topic_record(TopicInfo("new", b"n" * 16, (PartitionInfo(1, 0, (1,), (1,)),) * 2)))
+        w.hub.note_topics()
+        await until(lambda: shard.of(Kind.TOPICS))
+        assert ("new", b"n" * 16, 2) in PAYLOADS.read(KnownTopics, shard.of(Kind.TOPICS)[-1][2]).topics
+        told = len(shard.of(Kind.TOPICS))
+        w.hub.note_topics()
+        await asyncio.sleep(0.02)
+        assert len(shard.of(Kind.TOPICS)) == told, "nothing has changed"
 
 
-def test_closing_hangs_up_on_every_shard_and_asks_for_no_more(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with world(tmp_path) as w:
-            one, spare = await w.serving(1), await w.spare()
-            asked = len(w.asked)
-            w.hub.close()
-            await one.lost.wait()
-            await spare.lost.wait()
-            assert len(w.asked) == asked
-
-    run(test())
+async def test_closing_hangs_up_on_every_shard_and_asks_for_no_more(tmp_path: Path) -> None:
+    async with world(tmp_path) as w:
+        one, spare = await w.serving(1), await w.spare()
+        asked = len(w.asked)
+        w.hub.close()
+        await one.lost.wait()
+        await spare.lost.wait()
+        assert len(w.asked) == asked
