@@ -11,6 +11,7 @@ from tests.support.client_broker import ScriptedBroker, broker
 
 @pytest.fixture
 def kafka() -> Iterator[ScriptedBroker]:
+    """A broker that does what the test says; its topic t has two partitions."""
     with broker() as running:
         running.topic("t", 2)
         yield running

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -24,15 +24,14 @@ from actors.log.batch import iter_batches, read_records
 from actors.runtime.environment import REAL
 from actors.wire import messages as m
 from placement.hashing import partition_for_key
-from tests.support.client_broker import DROP, SILENCE, ScriptedBroker, broker
+from tests.support.client_broker import DROP, SILENCE, ScriptedBroker
 from tests.support.producing import T0, producer
 
 
 @pytest.fixture
-def kafka() -> Iterator[ScriptedBroker]:
-    with broker() as running:
-        running.topic("t", 3)
-        yield running
+def kafka(kafka: ScriptedBroker) -> ScriptedBroker:
+    kafka.topic("t", 3)
+    return kafka
 
 
 def values(kafka: ScriptedBroker, partition: int = 0) -> list[bytes | None]:

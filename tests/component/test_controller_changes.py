@@ -30,15 +30,21 @@ from tests.support.runtime_helpers import FakeBroker, until
 # --- changes ---
 
 
+async def waiting_for_a_slow_one(c: Controller) -> tuple[FakeBroker, FakeBroker]:
+    """A broker that has had the topic t made, and one that does not acknowledge it of itself."""
+    one = await FakeBroker(0).register(c.port)
+    slow = await FakeBroker(1, acks=False).register(c.port)
+    one.ask("create_topics", 7, topics=[topic("t")])
+    await until(lambda: "t" in c.metadata.topics)
+    return one, slow
+
+
 async def test_a_change_is_answered_when_every_living_broker_has_the_image(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(controller_server, "_ACK_WAIT_SECONDS", 3600.0)
     async with controller(tmp_path) as c:
-        one = await FakeBroker(0).register(c.port)
-        slow = await FakeBroker(1, acks=False).register(c.port)
-        one.ask("create_topics", 7, topics=[topic("t")])
-        await until(lambda: "t" in c.metadata.topics)
+        one, slow = await waiting_for_a_slow_one(c)
         await until(lambda: any("t" in m.metadata.topics for m in slow.of(Image)))
         assert one.of(Answer) == []
         slow.send(Applied(c.metadata.version))
@@ -60,10 +66,7 @@ async def test_the_death_of_the_broker_that_was_waited_for_releases_the_answer(
 ) -> None:
     monkeypatch.setattr(controller_server, "_ACK_WAIT_SECONDS", 3600.0)
     async with controller(tmp_path) as c:
-        one = await FakeBroker(0).register(c.port)
-        slow = await FakeBroker(1, acks=False).register(c.port)
-        one.ask("create_topics", topics=[topic("t")])
-        await until(lambda: "t" in c.metadata.topics)
+        one, slow = await waiting_for_a_slow_one(c)
         slow.hang_up()
         assert plain((await one.hear(Answer)).result)[0]["error_code"] == 0
 

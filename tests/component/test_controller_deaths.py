@@ -27,8 +27,8 @@ from placement.metadata import (
     partition_record,
     topic_record,
 )
-from tests.support.controller_world import Clock, Controller, controller, create
-from tests.support.runtime_helpers import FakeBroker, until
+from tests.support.controller_world import Controller, controller, create
+from tests.support.runtime_helpers import Clock, FakeBroker, until
 
 # --- deaths ---
 

@@ -21,8 +21,8 @@ from actors.runtime.liveness import Doing, Sight
 from placement.metadata import (
     NO_LEADER,
 )
-from tests.support.controller_world import Clock, controller, create
-from tests.support.runtime_helpers import FakeBroker, until
+from tests.support.controller_world import controller, create
+from tests.support.runtime_helpers import Clock, FakeBroker, until
 
 # --- registering ---
 

@@ -35,6 +35,13 @@ def ready_to_swap(path):
     return before, result
 
 
+def twenty_values_of_one_key(path, **settings):
+    log = open_log(path, **{**COMPACT, **settings})
+    for number in range(20):
+        put(log, (b"a", b"%d" % number))
+    return log
+
+
 def run_until(path, result, number):
     """The swap, stopped before its step `number`; False when it had fewer."""
     steps = []
@@ -93,9 +100,7 @@ def test_before_the_commit_the_old_segments_count(tmp_path):
 
 @pytest.mark.parametrize("meanwhile", ["truncated", "deleted"])
 def test_a_result_the_log_has_moved_past_is_dropped(tmp_path, meanwhile):
-    log = open_log(tmp_path, **{**COMPACT, "cleanup_policy": "compact,delete"})
-    for number in range(20):
-        put(log, (b"a", b"%d" % number))
+    log = twenty_values_of_one_key(tmp_path, cleanup_policy="compact,delete")
     result = compact(log.plan_compaction(NOW_MS, force=True))
     if meanwhile == "truncated":
         log.truncate_to(15)
@@ -110,9 +115,7 @@ def test_a_result_the_log_has_moved_past_is_dropped(tmp_path, meanwhile):
 
 
 def test_appends_and_reads_go_on_during_a_compaction(tmp_path):
-    log = open_log(tmp_path, **COMPACT)
-    for number in range(20):
-        put(log, (b"a", b"%d" % number))
+    log = twenty_values_of_one_key(tmp_path)
     plan = log.plan_compaction(NOW_MS, force=True)
     for number in range(20, 30):
         put(log, (b"a", b"%d" % number))
@@ -128,9 +131,7 @@ def test_appends_and_reads_go_on_during_a_compaction(tmp_path):
 
 
 def test_a_helper_process_can_compact(tmp_path):
-    log = open_log(tmp_path, **COMPACT)
-    for number in range(20):
-        put(log, (b"a", b"%d" % number))
+    log = twenty_values_of_one_key(tmp_path)
     plan = log.plan_compaction(NOW_MS, force=True)
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         result = pool.submit(compact, plan).result(timeout=60)
@@ -143,9 +144,7 @@ def test_a_helper_process_can_compact(tmp_path):
 def test_a_failed_compaction_leaves_no_files(tmp_path, monkeypatch):
     from actors.log import compaction
 
-    log = open_log(tmp_path, **COMPACT)
-    for number in range(20):
-        put(log, (b"a", b"%d" % number))
+    log = twenty_values_of_one_key(tmp_path)
     plan = log.plan_compaction(NOW_MS, force=True)
 
     def full(path):
@@ -160,9 +159,7 @@ def test_a_failed_compaction_leaves_no_files(tmp_path, monkeypatch):
 
 
 def test_a_swap_the_disk_refuses_changes_nothing(tmp_path, monkeypatch):
-    log = open_log(tmp_path, **COMPACT)
-    for number in range(20):
-        put(log, (b"a", b"%d" % number))
+    log = twenty_values_of_one_key(tmp_path)
     result = compact(log.plan_compaction(NOW_MS, force=True))
 
     def full(*_):

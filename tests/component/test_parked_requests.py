@@ -10,7 +10,6 @@ import pytest
 
 from actors.broker.shards.parking import Parking
 from actors.links.relay import Kind
-from actors.log.errors import StorageError
 from actors.wire import messages
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage
@@ -25,7 +24,6 @@ from tests.support.shard_world import (
     Heartbeat,
     Join,
     Sync,
-    World,
     commit,
     fetch_offsets,
     heartbeat,
@@ -212,29 +210,17 @@ async def test_a_log_that_cannot_be_read_answers_those_who_wait_for_it(
 ) -> None:
     async with world(tmp_path) as w:
         w.write(1, 3)
-        log = w.context.log(OFFSETS_TOPIC, 1)
-        tries = []
-
-        def broken(*_: Any) -> None:
-            tries.append(1)
-            raise StorageError("the disk is gone")
-
-        monkeypatch.setattr(log, "locate", broken)
+        tries = w.break_log(monkeypatch, 1)
         early, late = Client(w.hub, 1), Client(w.hub, 2)
         early.send(join(), 5)
         shard = await w.shard()
         await shard.hear(Kind.RESIGN)
         assert early.answers((Join, 5))[0].error_code == LATE
-        await _spare_again(w, shard)
+        await w.spare_again(shard)
         late.send(join(), 5)
         assert late.answers((Join, 5))[0].error_code == LATE
         w.hub.tick()
         assert len(tries) == 2, "not in a circle"
-
-
-async def _spare_again(w: World, shard: Any) -> None:
-    shard.hello()
-    await until(lambda: len(w.states("Spare")) == 1)
 
 
 async def test_beyond_the_limit_requests_are_answered_at_once(tmp_path: Path) -> None:

@@ -143,6 +143,15 @@ def put(into: Sender, count: int) -> None:
             lane.waiting.append(batch)
 
 
+async def send_three(writer: Sender) -> None:
+    """Three batches, of which the first is on its way before the others are."""
+    put(writer, 3)
+    writer.step()
+    await turns(lambda: len(writer.lanes[T0].in_flight) >= 1)
+    writer.step()
+    writer.step()
+
+
 async def turns(until: Callable[[], bool]) -> None:
     async with asyncio.timeout(60):
         while not until():  # noqa: ASYNC110
@@ -158,11 +167,7 @@ async def test_batches_that_wait_for_a_connection_leave_in_their_order():
 
     line = Line(connect)
     writer = sender(line)
-    put(writer, 3)
-    writer.step()
-    await turns(lambda: len(writer.lanes[T0].in_flight) >= 1)
-    writer.step()
-    writer.step()
+    await send_three(writer)
     assert len(writer.lanes[T0].in_flight) == 3
     await asyncio.sleep(0.01)
     made.set()
@@ -181,11 +186,7 @@ async def test_a_batch_does_not_go_when_the_one_before_it_found_no_connection():
 
     line = Line(connect)
     writer = sender(line)
-    put(writer, 3)
-    writer.step()
-    await turns(lambda: len(writer.lanes[T0].in_flight) >= 1)
-    writer.step()
-    writer.step()
+    await send_three(writer)
     refused.set()
     await turns(lambda: len(line.arrived) == 3)
     assert line.sequences() == [0, 1, 2]

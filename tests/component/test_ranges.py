@@ -15,16 +15,9 @@ from actors.client.consumer.ranges import OffsetRange, RangeReader, range_schema
 from actors.client.errors import ClosedError, ConfigurationError, CorruptMessageError, DataLossError, KafkaTimeoutError
 from actors.log.batch import build_batch, build_sparse_batch, read_header, without_records
 from actors.wire import messages as m
-from tests.support.client_broker import DROP, ScriptedBroker, broker
+from tests.support.client_broker import DROP, ScriptedBroker
 
 T0 = TopicPartition("t", 0)
-
-
-@pytest.fixture
-def kafka() -> Iterator[ScriptedBroker]:
-    with broker() as running:
-        running.topic("t", 2)
-        yield running
 
 
 @pytest.fixture(autouse=True)

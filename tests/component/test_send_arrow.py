@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from actors.client import Producer, TopicPartition
+from actors.client import TopicPartition
 from actors.client.errors import (
     BufferExhaustedError,
     ClosedError,
@@ -24,19 +24,14 @@ from actors.client.errors import (
 from actors.log.batch import iter_batches, read_records
 from actors.wire import messages as m
 from placement.hashing import partition_for_key
-from tests.support.client_broker import DROP, SILENCE, ScriptedBroker, broker
+from tests.support.client_broker import DROP, SILENCE, ScriptedBroker
+from tests.support.producing import producer
 
 
 @pytest.fixture
-def kafka() -> Iterator[ScriptedBroker]:
-    with broker() as running:
-        running.topic("t", 3)
-        yield running
-
-
-def producer(kafka: ScriptedBroker, **settings: Any) -> Producer:
-    settings.setdefault("retry_backoff_ms", 20)
-    return Producer(bootstrap_servers=kafka.bootstrap_servers, **settings)
+def kafka(kafka: ScriptedBroker) -> ScriptedBroker:
+    kafka.topic("t", 3)
+    return kafka
 
 
 def records(kafka: ScriptedBroker, partition: int) -> list[Any]:

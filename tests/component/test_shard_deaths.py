@@ -14,11 +14,10 @@ from actors.links.relay import Figures, Kind
 from actors.log.batch import iter_key_values
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, api_name
-from tests.support.runtime_helpers import until
+from tests.support.runtime_helpers import Clock, until
 from tests.support.shard_world import (
     GROUP,
     Client,
-    Clock,
     Commit,
     Fetch,
     Join,
@@ -32,6 +31,14 @@ from tests.support.shard_world import (
 )
 
 # --- the death of a shard ---
+
+
+@pytest.fixture
+def killed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The pids of the processes a broker has killed; there are none of that number."""
+    pids: list[int] = []
+    monkeypatch.setattr(module, "_kill", pids.append)
+    return pids
 
 
 @pytest.mark.conformance("D-05", "D-09")
@@ -75,9 +82,7 @@ async def test_a_dead_shard_is_succeeded_at_once_by_a_spare_that_loads_what_was_
         assert w.asked[-1] >= 1, "and another spare is asked for"
 
 
-async def test_a_silent_shard_is_killed_and_succeeded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    killed: list[int] = []
-    monkeypatch.setattr(module, "_kill", killed.append)
+async def test_a_silent_shard_is_killed_and_succeeded(tmp_path: Path, killed: list[int]) -> None:
     async with world(tmp_path, coterie_shard_silence_ms="200") as w:
         silent = await w.shard(pid=123_456)
         w.ensure(1)
@@ -95,10 +100,8 @@ async def test_a_silent_shard_is_killed_and_succeeded(tmp_path: Path, monkeypatc
 
 
 async def test_a_shard_that_falls_silent_while_it_loads_is_killed_as_well_but_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, killed: list[int]
 ) -> None:
-    killed: list[int] = []
-    monkeypatch.setattr(module, "_kill", killed.append)
     async with world(tmp_path, coterie_shard_silence_ms="100") as w:
         loading = await w.shard(pid=55)
         loop = asyncio.get_running_loop()
@@ -114,11 +117,9 @@ async def test_a_shard_that_falls_silent_while_it_loads_is_killed_as_well_but_la
 
 
 async def test_shards_that_are_silent_for_less_than_their_time_after_a_stall_of_the_broker_live(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, killed: list[int]
 ) -> None:
     """Their silence counted from what was last heard, before the broker was stopped; they were killed in a bunch."""
-    killed: list[int] = []
-    monkeypatch.setattr(module, "_kill", killed.append)
     async with world(tmp_path, coterie_shard_silence_ms="10000") as w:
         clock: Any = Clock(asyncio.get_running_loop())
         w.context.loop = clock
@@ -143,9 +144,7 @@ async def test_shards_that_are_silent_for_less_than_their_time_after_a_stall_of_
         assert len(killed) == 1, "one at a time"
 
 
-async def test_a_stall_of_the_broker_kills_no_shard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    killed: list[int] = []
-    monkeypatch.setattr(module, "_kill", killed.append)
+async def test_a_stall_of_the_broker_kills_no_shard(tmp_path: Path, killed: list[int]) -> None:
     async with world(tmp_path, coterie_shard_silence_ms="200") as w:
         await w.serving(1)
         w.hub.tick()

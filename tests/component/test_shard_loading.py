@@ -14,7 +14,6 @@ from actors.links.relay import Kind
 from actors.log.batch import iter_key_values
 from actors.log.compaction import compact
 from actors.log.config import LogConfig
-from actors.log.errors import StorageError
 from actors.log.files import remove_files
 from actors.log.reading import Extent
 from actors.wire.errors import ErrorCode
@@ -179,19 +178,11 @@ async def test_a_log_that_cannot_be_read_is_tried_again_by_the_next_request_not_
     async with world(tmp_path) as w:
         w.write(1, 3)
         shard = await w.spare()
-        log = w.context.log(OFFSETS_TOPIC, 1)
-        tries = []
-
-        def broken(*_: Any) -> None:
-            tries.append(1)
-            raise StorageError("the disk is gone")
-
-        monkeypatch.setattr(log, "locate", broken)
+        tries = w.break_log(monkeypatch, 1)
         client = Client(w.hub)
         client.send(heartbeat(), 3)
         await shard.hear(Kind.RESIGN)
-        shard.hello()
-        await until(lambda: len(w.states("Spare")) == 1)
+        await w.spare_again(shard)
         assert len(tries) == 1
         monkeypatch.undo()
         assert not w.ensure(1)

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from actors.links.relay import PAYLOADS, Figures, Kind
-from actors.offsets_partition.process import ShardProcess
-from actors.runtime.environment import REAL, Clock, Environment
+from actors.offsets_partition import process as module
 from actors.runtime.liveness import SharedClock
 from actors.wire import messages
 from actors.wire.errors import ErrorCode
 from tests.support.runtime_helpers import until
-from tests.support.shard_broker import FakeBroker
+from tests.support.shard_broker import FakeBroker, shard
 
 Join = messages.JoinGroupRequest
 Sync = messages.SyncGroupRequest
@@ -33,20 +29,12 @@ class Time:
         return REAL.clock.monotonic_ms() + self.ahead_ms
 
 
-@asynccontextmanager
-async def shard(path: Path, clock: Time) -> AsyncIterator[tuple[ShardProcess, FakeBroker]]:
-    broker = await FakeBroker(str(path / "s")).listen()
-    made = ShardProcess(broker.path, "tests", Environment(clock=Clock(monotonic_ms=clock.monotonic_ms)))
-    task = asyncio.ensure_future(made.run())
-    try:
-        await broker.hear(Kind.HELLO)
-        yield made, broker
-    finally:
-        task.cancel()
-        broker.server.close()
-        for link in list(broker.links):
-            link.close()
-        await asyncio.sleep(0)
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Time:
+    """What shard processes have for the time."""
+    made = Time()
+    monkeypatch.setattr(module, "time", made)
+    return made
 
 
 async def member(broker: FakeBroker, session_ms: int) -> messages.HeartbeatRequest:
@@ -82,11 +70,9 @@ def test_deadlines_do_not_count_time_in_which_the_process_or_its_broker_stood_st
 
 
 async def test_a_member_whose_heartbeat_waits_in_the_broker_survives_a_stall_of_that(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, clock: Time
 ) -> None:
     """The process ran all the while, so that its timers were in time, and expelled who could not be heard."""
-    clock = Time()
-    monkeypatch.setattr(module, "time", clock)
     async with shard(tmp_path) as (process, broker):
         await broker.serving()
         heartbeat = await member(broker, 20_000)
@@ -97,11 +83,7 @@ async def test_a_member_whose_heartbeat_waits_in_the_broker_survives_a_stall_of_
         assert answer.error_code == ErrorCode.NONE
 
 
-async def test_a_member_that_says_nothing_while_the_broker_pings_is_expelled(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clock = Time()
-    monkeypatch.setattr(module, "time", clock)
+async def test_a_member_that_says_nothing_while_the_broker_pings_is_expelled(tmp_path: Path, clock: Time) -> None:
     async with shard(tmp_path) as (process, broker):
         await broker.serving()
         heartbeat = await member(broker, 20_000)

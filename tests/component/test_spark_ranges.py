@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -18,17 +17,15 @@ from spark_bridge.bounds import BoundError
 from spark_bridge.options import OptionError, source_options
 from spark_bridge.read import _milliseconds, bounded_ranges, merged
 from spark_bridge.source import split_ranges
-from tests.support.client_broker import ScriptedBroker, broker
+from tests.support.client_broker import ScriptedBroker
 
 
 @pytest.fixture
-def kafka() -> Iterator[ScriptedBroker]:
-    with broker() as running:
-        running.topic("t", 2)
-        for partition, start, end in ((0, 10, 100), (1, 0, 50)):
-            running.starts[TopicPartition("t", partition)] = start
-            running.ends[TopicPartition("t", partition)] = end
-        yield running
+def kafka(kafka: ScriptedBroker) -> ScriptedBroker:
+    for partition, start, end in ((0, 10, 100), (1, 0, 50)):
+        kafka.starts[TopicPartition("t", partition)] = start
+        kafka.ends[TopicPartition("t", partition)] = end
+    return kafka
 
 
 def ranges(kafka: ScriptedBroker, **options: Any) -> list[tuple[int, int]]:

@@ -20,16 +20,9 @@ from spark_bridge import worker
 from spark_bridge.groups import _ReadOffsets
 from spark_bridge.source import RangeTask, Reading
 from spark_bridge.write import ColumnError, _WriteRows
-from tests.support.client_broker import SILENCE, ScriptedBroker, broker
+from tests.support.client_broker import SILENCE
 
 T = 1_700_000_000_000
-
-
-@pytest.fixture
-def kafka() -> Iterator[ScriptedBroker]:
-    with broker() as running:
-        running.topic("t", 2)
-        yield running
 
 
 @pytest.fixture(autouse=True)

@@ -85,17 +85,3 @@ def topic(name: str, partitions: int = 1, factor: int = 1) -> dict[str, Any]:
 async def create(broker: FakeBroker, name: str, partitions: int = 1, factor: int = 1, number: int = 1) -> Any:
     answer = await broker.call("create_topics", number, topics=[topic(name, partitions, factor)])
     return answer["result"][0]
-
-
-class Clock:
-    """The loop with a clock that the test puts forward."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self.ahead = 0.0
-
-    def time(self) -> float:
-        return self._loop.time() + self.ahead
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._loop, name)

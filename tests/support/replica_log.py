@@ -202,9 +202,6 @@ def joined(leader: LeaderReplica, **logs: MemoryLog) -> dict[int, FollowerReplic
     return followers
 
 
-Propose = Callable[..., tuple[int, ...] | None]
-
-
 def proposed(leader: LeaderReplica, now_ms: int, heard: Callable[[int], int] = lambda broker: 0) -> list[int] | None:
     proposal = leader.propose(now_ms, LAG_MS, 7, heard)
     return None if proposal is None else [broker for broker, _ in proposal.isr]

@@ -1,4 +1,5 @@
-"""What tests of controller, brokers and shards share: a loop, waiting for a condition, ends of control links."""
+"""What tests of controller, brokers and shards share: a loop, a clock put forward by hand, waiting for a condition,
+ends of control links."""
 
 from __future__ import annotations
 
@@ -49,6 +50,20 @@ async def until(condition: Callable[[], T], timeout_s: float = 60.0, what: str =
         assert loop.time() < deadline, f"waited {timeout_s:.0f} s for {what or condition}: {result!r}"
         await asyncio.sleep(0.002)
     return result
+
+
+class Clock:
+    """The loop with a clock that the test puts forward."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self.ahead = 0.0
+
+    def time(self) -> float:
+        return self._loop.time() + self.ahead
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loop, name)
 
 
 class FakeBroker:

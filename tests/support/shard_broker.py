@@ -167,12 +167,20 @@ def join(member_id: str = "", version_protocol: str = "range") -> ApiMessage:
 
 @asynccontextmanager
 async def process(path: Path) -> AsyncIterator[FakeBroker]:
+    """The broker that a shard process has said hello to."""
+    async with shard(path) as (_, broker):
+        yield broker
+
+
+@asynccontextmanager
+async def shard(path: Path) -> AsyncIterator[tuple[ShardProcess, FakeBroker]]:
     """A shard process and the broker it has said hello to."""
     broker = await FakeBroker(str(path / "s")).listen()
-    task = asyncio.ensure_future(ShardProcess(broker.path, "tests").run())
+    made = ShardProcess(broker.path, "tests")
+    task = asyncio.ensure_future(made.run())
     try:
         await broker.hear(Kind.HELLO)
-        yield broker
+        yield made, broker
     finally:
         task.cancel()
         broker.server.close()

@@ -10,6 +10,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from actors.broker.clients import Clients
 from actors.broker.commits import Commits
 from actors.broker.connection import Connection
@@ -21,6 +23,7 @@ from actors.broker.shards.hub import ShardHub
 from actors.links.relay import PAYLOADS, Figures, Greeting, Kind, RelayProtocol
 from actors.log.batch import build_batch, iter_key_values
 from actors.log.data_dir import DataDir
+from actors.log.errors import StorageError
 from actors.settings import BrokerConfig
 from actors.wire import messages
 from actors.wire.errors import ErrorCode
@@ -201,6 +204,11 @@ class World:
         await until(lambda: len(self.states("Spare")) > before)
         return shard
 
+    async def spare_again(self, shard: FakeShard) -> None:
+        """A shard that was sent away says hello."""
+        shard.hello()
+        await until(lambda: len(self.states("Spare")) == 1)
+
     def states(self, *wanted: str) -> list[Any]:
         return [s for s in self.hub.status() if s.state in wanted]
 
@@ -222,6 +230,17 @@ class World:
         for i in range(count):
             log.append_as_leader(batch(b"k%d" % i), 5, 0)
         log.advance_high_watermark(log.log_end_offset)
+
+    def break_log(self, patch: pytest.MonkeyPatch, partition: int) -> list[int]:
+        """Have a log fail whoever reads it; one entry for each try."""
+        tries: list[int] = []
+
+        def broken(*_: Any) -> None:
+            tries.append(1)
+            raise StorageError("the disk is gone")
+
+        patch.setattr(self.context.log(OFFSETS_TOPIC, partition), "locate", broken)
+        return tries
 
     def keys(self, partition: int) -> list[bytes | None]:
         log = self.context.log(OFFSETS_TOPIC, partition)
@@ -289,17 +308,3 @@ def commit() -> ApiMessage:
 def fetch_offsets() -> ApiMessage:
     topic = Fetch.OffsetFetchRequestTopic(name="t", partition_indexes=[0, 4])
     return Fetch(group_id=GROUP, topics=[topic])
-
-
-class Clock:
-    """The loop with a clock that the test puts forward."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self.ahead = 0.0
-
-    def time(self) -> float:
-        return self._loop.time() + self.ahead
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._loop, name)
