@@ -102,11 +102,11 @@ def test_a_broker_that_leads_most_of_what_it_is_preferred_for_is_left_alone() ->
     assert leadership_balanced(metadata, 9) == [], "while it moves to another broker"
 
 
-class Delays:
+class Delays(Clock):
     """The loop, and after how long brokers are to be started."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
+        super().__init__(loop)
         self.delays: list[float] = []
 
     def call_later(self, delay: float, call: Any, *args: Any) -> asyncio.TimerHandle:
@@ -114,17 +114,11 @@ class Delays:
             self.delays.append(delay)
         return self._loop.call_later(delay, call, *args)
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._loop, name)
 
-
-async def test_a_broker_that_keeps_dying_is_started_more_and_more_slowly(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with controller(tmp_path) as c:
+async def test_a_broker_that_keeps_dying_is_started_more_and_more_slowly(tmp_path: Path) -> None:
+    loop = Delays(asyncio.get_running_loop())
+    async with controller(tmp_path, clock=loop) as c:
         c.server.expect([0])
-        loop = Delays(asyncio.get_running_loop())
-        monkeypatch.setattr(c.server, "_loop", loop)
         for count in range(1, 6):
             broker = await FakeBroker(0).register(c.port)
             broker.hang_up()
@@ -164,40 +158,32 @@ async def test_a_silent_broker_is_hung_up_on_killed_and_succeeded(tmp_path: Path
         talking.cancel()
 
 
-async def test_a_controller_that_stood_still_gives_no_broker_up_for_what_it_has_not_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_controller_that_stood_still_gives_no_broker_up_for_what_it_has_not_read(tmp_path: Path) -> None:
     async with controller(tmp_path) as c:
         c.server.expect([0, 1])  # 1 has been there, and says its hello while we stand still
         broker = await FakeBroker(0).register(c.port)
-        clock = Clock(asyncio.get_running_loop())
-        monkeypatch.setattr(c.server, "_loop", clock)
-        clock.ahead = 100.0
+        c.clock.ahead = 100.0
         c.server._tick()
         assert (await create(broker, "t"))["error_code"] == 0
         assert (c.launcher.started, c.launcher.killed) == ([], [])
         for _ in range(5):  # ticks in time: now it is the brokers who are silent
-            clock.ahead += 16.0
+            c.clock.ahead += 16.0
             c.server._tick()
         await broker.lost.wait()
         await until(lambda: sorted(c.launcher.killed) == [0, 1])
 
 
-async def test_a_broker_that_gets_no_cpu_is_waited_for_and_nobody_else_leads(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_broker_that_gets_no_cpu_is_waited_for_and_nobody_else_leads(tmp_path: Path) -> None:
     """On a starved machine brokers were killed for their silence, and starting others starved it more."""
     async with controller(tmp_path) as c:
         c.server.expect([0, 1])
         starved, other = await FakeBroker(0).register(c.port), await FakeBroker(1).register(c.port)
         await create(starved, "t", partitions=2, factor=2)
         before = [c.leader("t", index) for index in (0, 1)]
-        clock = Clock(asyncio.get_running_loop())
-        monkeypatch.setattr(c.server, "_loop", clock)
 
         async def ticks(count: int) -> None:
             for _ in range(count):
-                clock.ahead += 15.0
+                c.clock.ahead += 15.0
                 beats = len(other.of(Confirmed))
                 other.send(Heartbeat(0.0, Load()))
                 await other.hear(Confirmed, beats + 1)
@@ -246,7 +232,7 @@ async def test_a_broker_that_hung_up_before_its_hello_was_answered_is_not_dead(t
 
 @pytest.mark.parametrize("sight", [None, Sight(Doing.RUNNABLE, 0.0)])
 async def test_one_that_hung_up_unanswered_and_does_not_come_again_is_judged_by_its_process(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sight: Sight | None
+    tmp_path: Path, sight: Sight | None
 ) -> None:
     async with controller(tmp_path) as c:
         c.server.expect([0])
@@ -254,10 +240,8 @@ async def test_one_that_hung_up_unanswered_and_does_not_come_again_is_judged_by_
         if sight is not None:
             c.launcher.sights[0] = sight
         await hung_up_unanswered(c, 0, broker.epoch)
-        clock = Clock(asyncio.get_running_loop())
-        monkeypatch.setattr(c.server, "_loop", clock)
         for _ in range(8):  # two leases
-            clock.ahead += 15.1
+            c.clock.ahead += 15.1
             c.server._tick()
         assert c.launcher.killed == ([0] if sight is None else [])
         assert c.metadata.brokers[0].alive is (sight is not None)
@@ -273,16 +257,14 @@ async def test_one_that_hung_up_unanswered_and_could_not_start_is_started_again_
 
 @pytest.mark.parametrize("doing", [Doing.NOTHING, Doing.RUNNABLE])
 async def test_a_broker_that_is_asleep_or_busy_without_a_word_is_given_up_after_its_lease(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, doing: Doing
+    tmp_path: Path, doing: Doing
 ) -> None:
     async with controller(tmp_path) as c:
         c.server.expect([0])
         await FakeBroker(0).register(c.port)
-        clock = Clock(asyncio.get_running_loop())
-        monkeypatch.setattr(c.server, "_loop", clock)
         for tick in range(5):
             c.launcher.sights[0] = Sight(doing, 15.0 * tick)
-            clock.ahead += 15.1
+            c.clock.ahead += 15.1
             c.server._tick()
         await until(lambda: c.launcher.killed == [0])
 

@@ -6,7 +6,6 @@ import asyncio
 from pathlib import Path
 
 import msgpack
-import pytest
 
 from actors.links.control import (
     CODEC,
@@ -22,7 +21,7 @@ from placement.metadata import (
     NO_LEADER,
 )
 from tests.support.controller_world import controller, create
-from tests.support.runtime_helpers import Clock, FakeBroker, until
+from tests.support.runtime_helpers import FakeBroker, until
 
 # --- registering ---
 
@@ -134,25 +133,21 @@ async def test_a_restarted_controller_waits_a_lease_before_it_gives_a_broker_up(
         assert c.leader("t").leader == NO_LEADER
 
 
-async def test_a_restarted_controller_waits_for_a_broker_that_gets_no_cpu_to_register(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_restarted_controller_waits_for_a_broker_that_gets_no_cpu_to_register(tmp_path: Path) -> None:
     """It knew no pids of its predecessor's brokers, and killed those of a starved machine."""
     async with controller(tmp_path) as c:
         await create(await FakeBroker(0).register(c.port), "t")
     async with controller(tmp_path) as c:
         c.server.expect([0])
         before = c.leader("t")
-        clock = Clock(asyncio.get_running_loop())
-        monkeypatch.setattr(c.server, "_loop", clock)
         c.launcher.sights[0] = Sight(Doing.RUNNABLE, 0.2)
         for _ in range(12):  # three leases
-            clock.ahead += 15.1
+            c.clock.ahead += 15.1
             c.server._tick()
         assert (c.launcher.killed, c.leader("t")) == ([], before)
         c.launcher.sights[0] = Sight(Doing.NOTHING, 0.2)  # now it is stopped
         for _ in range(4):
-            clock.ahead += 15.1
+            c.clock.ahead += 15.1
             c.server._tick()
         assert c.launcher.killed == [0]
         assert c.leader("t").leader == NO_LEADER

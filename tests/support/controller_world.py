@@ -16,7 +16,7 @@ from placement.metadata import (
     ClusterMetadata,
     PartitionInfo,
 )
-from tests.support.runtime_helpers import SECRET, FakeBroker
+from tests.support.runtime_helpers import SECRET, Clock, FakeBroker
 
 
 class Launcher:
@@ -45,10 +45,11 @@ class Launcher:
 
 
 class Controller:
-    def __init__(self, server: ControllerServer, launcher: Launcher, port: int) -> None:
+    def __init__(self, server: ControllerServer, launcher: Launcher, port: int, clock: Clock) -> None:
         self.server = server
         self.launcher = launcher
         self.port = port
+        self.clock = clock
 
     @property
     def metadata(self) -> ClusterMetadata:
@@ -62,18 +63,21 @@ class Controller:
 
 
 @asynccontextmanager
-async def controller(path: Path, lease_ms: int = 60_000, **settings: str) -> AsyncIterator[Controller]:
+async def controller(
+    path: Path, lease_ms: int = 60_000, clock: Clock | None = None, **settings: str
+) -> AsyncIterator[Controller]:
     """A controller on the log in `path`; using the same path again is its restart."""
-    loop = asyncio.get_running_loop()
+    clock = clock or Clock(asyncio.get_running_loop())
     texts = {name.replace("_", "."): value for name, value in settings.items()}
     config = BrokerConfig.from_mapping(
         {"broker.session.timeout.ms": str(lease_ms), "broker.heartbeat.interval.ms": "100", **texts}
     )
     launcher = Launcher()
+    loop: Any = clock
     server = ControllerServer(MetadataLog(path / "metadata.log"), config, SECRET, launcher, loop)
     port = await server.listen("127.0.0.1")
     try:
-        yield Controller(server, launcher, port)
+        yield Controller(server, launcher, port, clock)
     finally:
         server.close()
 
