@@ -32,7 +32,6 @@ from actors.wire.messages import ApiMessage
 log = logging.getLogger(__name__)
 
 _READ_SECONDS = 0.001
-_ORPHAN_SECONDS = 15.0  # how long a process without a broker waits for one
 _FIGURES_SECONDS = 1.0  # how old the figures may be that a broker is sent
 
 
@@ -98,9 +97,9 @@ class ShardProcess:
         self._figures = Figures()
         self._figures_due = 0.0
 
-    async def run(self) -> None:
-        """Serve until no broker has answered for `_ORPHAN_SECONDS`, or one says that it is enough."""
-        deadline = self._loop.time() + _ORPHAN_SECONDS
+    async def run(self, orphan_seconds: float = 15.0) -> None:
+        """Serve until no broker has answered for `orphan_seconds`, or one says that it is enough."""
+        deadline = self._loop.time() + orphan_seconds
         while self._loop.time() < deadline and not self._ended:
             self._lost.clear()
             if not await self._connect(_others(self._path, self._environment.kernel.pid())):
@@ -108,7 +107,7 @@ class ShardProcess:
                 continue
             self._say_hello()
             await self._lost.wait()
-            deadline = self._loop.time() + _ORPHAN_SECONDS
+            deadline = self._loop.time() + orphan_seconds
         log.info("no broker needs this shard process: it ends")
 
     async def _connect(self, others: list[str]) -> bool:

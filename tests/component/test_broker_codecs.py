@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from actors.broker import housekeeping
 from actors.log.batch import build_batch, iter_batches, read_records
 from actors.log.compression import CODEC_IDS
 from actors.wire import messages
@@ -53,12 +50,8 @@ def codecs_of(data: bytes) -> set[int]:
     return {header.attributes & 7 for _, _, header in iter_batches(data)}
 
 
-async def test_a_batch_keeps_its_codec_through_the_broker_and_its_compaction(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(housekeeping, "_FLUSH_SECONDS", 0.05)
-
-    async with world(tmp_path, log_cleaner_backoff_ms="100") as w:
+async def test_a_batch_keeps_its_codec_through_the_broker_and_its_compaction(tmp_path: Path) -> None:
+    async with world(tmp_path, log_cleaner_backoff_ms="100", log_flush_scheduler_interval_ms="50") as w:
         client, context = await w.client(), w.server.context
         for codec in CODECS:
             now_ms = context.now_ms()

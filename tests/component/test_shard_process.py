@@ -13,7 +13,6 @@ from actors.coordinator.metrics import Metrics
 from actors.links.group_status import GroupStatus
 from actors.links.relay import PAYLOADS, Figures, Greeting, Kind
 from actors.log.batch import iter_key_values
-from actors.offsets_partition import process as module
 from actors.offsets_partition.process import ShardProcess
 from actors.wire import messages
 from actors.wire.errors import ErrorCode
@@ -264,6 +263,5 @@ async def test_an_orphan_is_adopted_by_the_next_broker_at_the_same_socket(tmp_pa
         successor.link.close()
 
 
-async def test_a_process_no_broker_wants_ends_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_ORPHAN_SECONDS", 0.2)
-    await asyncio.wait_for(ShardProcess(str(tmp_path / "nobody"), "tests").run(), 10)
+async def test_a_process_no_broker_wants_ends_by_itself(tmp_path: Path) -> None:
+    await asyncio.wait_for(ShardProcess(str(tmp_path / "nobody"), "tests").run(orphan_seconds=0.2), 10)

@@ -186,7 +186,7 @@ class Cluster:
         process.run(self._control(process))
 
     async def _control(self, process: Process) -> None:
-        log = MetadataLog(self.machine.disk.folder / "metadata.log", snapshot_every=_SNAPSHOT_EVERY)
+        log = MetadataLog(self.machine.disk.folder / "metadata.log", snapshot_every=10)
         process.on_kill.append(log.close)
         config = BrokerConfig.from_mapping(self.settings)
         server = ControllerServer(log, config, SECRET, self, process.loop, environment_of(process))
