@@ -19,7 +19,6 @@ from placement.metadata import ClusterMetadata
 log = logging.getLogger(__name__)
 
 _HEAD = struct.Struct(">II")
-_LOCK_POLL_SECONDS = 0.05
 FORMAT_VERSION = 1
 
 
@@ -32,8 +31,8 @@ class MetadataLog:
 
     If a record before the end is damaged, opening raises MetadataLogError: brokers know of the records after it.
 
-    It is long after `snapshot_every` records. One process has it at a time; a dying one is waited for, up to
-    `lock_timeout_s`.
+    One process has the log at a time. Opening waits up to `lock_timeout_s` for another one that is ending.
+    It is long after `snapshot_every` records.
     """
 
     def __init__(self, path: Path, lock_timeout_s: float = 10.0, snapshot_every: int = 10_000) -> None:
@@ -97,7 +96,7 @@ class MetadataLog:
             record = records[0] if len(records) == 1 else ["records", records]
             self._write(record)
             self._apply(record)
-            if self._count % self._snapshot_every == 0:  # where it fails, it is tried again after as many
+            if self._count % self._snapshot_every == 0:  # if it fails, it is tried again after as many more
                 self._shorten()
 
     def _write(self, record: list[Any]) -> None:

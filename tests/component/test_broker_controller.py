@@ -14,6 +14,7 @@ from actors.controller.server import ControllerServer
 from actors.links.connection import ControlProtocol, Message
 from actors.links.control import Heartbeat, Load
 from actors.log.batch import build_batch
+from actors.runtime.environment import REAL
 from actors.wire import messages
 from actors.wire.messages import ApiMessage
 from placement.metadata import PartitionInfo, partition_record
@@ -74,11 +75,13 @@ async def test_nothing_is_said_to_the_controller_among_the_proofs(tmp_path: Path
         loop = asyncio.get_running_loop()
         heard: list[Message] = []
         server = await loop.create_server(
-            lambda: Slow("controller", SECRET, lambda _: None, lambda _, m: heard.append(m), lambda _: None),
+            lambda: Slow(
+                "controller", SECRET, REAL.chance, lambda _: None, lambda _, m: heard.append(m), lambda _: None
+            ),
             "127.0.0.1",
             0,
         )
-        link = ControllerLink(asyncio.get_running_loop(), SECRET)
+        link = ControllerLink(asyncio.get_running_loop(), SECRET, REAL.chance)
         joining = asyncio.ensure_future(link.connect("127.0.0.1", server.sockets[0].getsockname()[1]))
         await until(lambda: held)
         for _ in range(20):

@@ -21,7 +21,6 @@ from actors.client.errors import (
     SerializationError,
 )
 from actors.log.batch import iter_batches, read_records
-from actors.runtime.environment import REAL
 from actors.wire import messages as m
 from placement.hashing import partition_for_key
 from tests.support.client_broker import DROP, SILENCE, ScriptedBroker

@@ -154,7 +154,7 @@ async def test_a_silent_broker_is_hung_up_on_killed_and_succeeded(tmp_path: Path
         assert c.launcher.killed == [0]
         assert talker.of(Confirmed), "heartbeats are answered: that is the broker's lease"
         assert not talker.lost.is_set()
-        assert c.server.status()["brokers"][1]["load"]["connections"] == 3
+        assert c.server.status().brokers[1].load == Load(connections=3, requests=4)
         talking.cancel()
 
 

@@ -76,7 +76,7 @@ async def test_a_process_that_registers_twice_replaces_its_older_connection(tmp_
         assert newer.epoch == older.epoch
         assert c.metadata.brokers[0].alive
         assert c.launcher.killed == []
-        assert c.server.status()["brokers"][0]["pid"] == 1000
+        assert c.server.status().brokers[0].pid == 1000
 
 
 async def test_a_stranger_is_hung_up_on(tmp_path: Path) -> None:
@@ -194,5 +194,5 @@ async def test_a_stopping_controller_starts_nobody_again(tmp_path: Path) -> None
         c.server.stopping = True
         broker.hang_up()
         c.server.start_failed(0)
-        await until(lambda: c.server.status()["brokers"][0]["pid"] is None)
+        await until(lambda: c.server.status().brokers[0].pid is None)
         assert c.launcher.started == []

@@ -53,7 +53,7 @@ async def test_a_log_in_trouble_keeps_no_other_from_its_upkeep(monkeypatch, trou
         data_dir=SimpleNamespace(logs=logs),
         now_ms=lambda: 0,
     )
-    keeper = Housekeeper(context, NOBODY, NOBODY)
+    keeper = Housekeeper(context, NOBODY, NOBODY, compact_in_process)
     keeper.start()
     async with asyncio.timeout(60):
         while good.checkpoints < 2 or good.retained < 2:  # noqa: ASYNC110
@@ -83,7 +83,7 @@ async def test_a_log_whose_fsync_failed_takes_appends_again_without_a_restart(tm
     )
     shards: Any = SimpleNamespace(reload=told.append)
     replication: Any = SimpleNamespace(failed=lambda *key: None)
-    keeper = Housekeeper(context, replication, shards)
+    keeper = Housekeeper(context, replication, shards, compact_in_process)
     keeper.start()
     refusals = 0
     async with asyncio.timeout(60):
@@ -116,7 +116,7 @@ async def test_a_log_that_cannot_be_repaired_is_given_up_unless_another_has_its_
         now_ms=lambda: clock.ms,
     )
     replication: Any = SimpleNamespace(failed=lambda *key: given_up.append(key))
-    keeper = Housekeeper(context, replication, NOBODY)
+    keeper = Housekeeper(context, replication, NOBODY, compact_in_process)
     if made_anew:
         logs["orders", 3] = object()
     for _ in range(housekeeping._REPAIRS):
@@ -205,7 +205,7 @@ async def test_a_compaction_under_way_stays_in_the_folder_of_its_log(tmp_path):
         append(log, values(value))
     plan = log.plan_compaction(NOW_MS, force=True)
     assert plan is not None
-    compaction = asyncio.create_task(housekeeping._in_process(plan))
+    compaction = asyncio.create_task(compact_in_process(plan))
     await asyncio.sleep(0)
     log.abandon()
     log.directory.rename(tmp_path / "t-0.delete")

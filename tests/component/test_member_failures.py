@@ -22,7 +22,7 @@ def test_a_record_is_tried_again_with_growing_pauses() -> None:
     report = member.run()
     assert handler.handled == [b"v1", b"v2"]
     assert member.sleeps == [0.1, 0.2, 0.4]
-    assert (report["state"], report["handled"]) == ("Stopped", 2)
+    assert (report.state, report.handled) == ("Stopped", 2)
 
 
 def test_a_record_that_cannot_be_handled_stops_the_member_and_is_not_committed() -> None:
@@ -31,9 +31,9 @@ def test_a_record_that_cannot_be_handled_stops_the_member_and_is_not_committed()
     report = member.run()
     assert handler.handled == [b"v1"]
     assert member.committed == {T0: 2}
-    assert report["state"] == "Failed"
-    assert "t-0 offset 2" in report["error"]
-    assert "cannot do b'v2'" in report["error"]
+    assert report.state == "Failed"
+    assert "t-0 offset 2" in report.error
+    assert "cannot do b'v2'" in report.error
     assert handler.calls == 1 + 3
     assert member.consumer.closed == 1
 
@@ -42,8 +42,8 @@ def test_a_member_has_failed_when_what_it_has_done_is_committed() -> None:
     """Its supervisor then removes it from the group; a commit after that would be refused."""
     seen: list[str] = []
     member = Member(Flaky(v2=99).one, [{T0: [record(1), record(2)]}], max_retries=0)
-    member.consumer.on_close = lambda: seen.append(member.loop.report()["state"])
-    assert member.run()["state"] == "Failed"
+    member.consumer.on_close = lambda: seen.append(member.loop.report().state)
+    assert member.run().state == "Failed"
     assert seen == ["Failing"]
 
 
@@ -62,7 +62,7 @@ def test_stopping_while_a_record_fails_leaves_it_for_its_next_owner() -> None:
     report = member.run()
     assert handler.handled == [b"v1"]
     assert member.committed == {T0: 2}
-    assert report["state"] == "Stopped"
+    assert report.state == "Stopped"
 
 
 def test_a_handler_that_ends_its_process_is_seen_to_have_failed() -> None:
@@ -70,7 +70,7 @@ def test_a_handler_that_ends_its_process_is_seen_to_have_failed() -> None:
         raise SystemExit(3)
 
     report = Member(leave, [{T0: [record(1)]}]).run()
-    assert report["state"] == "Failed"
+    assert report.state == "Failed"
 
 
 def test_the_error_travels_between_processes() -> None:
@@ -112,7 +112,7 @@ def test_a_dead_letter_carries_the_record_and_where_it_came_from() -> None:
         ("coterie.error", b"RuntimeError: cannot do b'v2'"),
     ]
     assert member.producer_options["acks"] == "all"
-    assert (report["dead_letters"], report["handled"]) == (1, 2)
+    assert (report.dead_letters, report.handled) == (1, 2)
     stored = member.log.index("dead letter stored")
     assert not any(entry[1].get(T0, 0) > 2 for entry in member.log[:stored] if isinstance(entry[1], dict))
 
@@ -121,7 +121,7 @@ def test_a_dead_letter_that_cannot_be_stored_stops_the_member_before_the_commit(
     member = Member(Flaky(v1=99).one, [{T0: [record(1)]}], dead_letter_topic="dlq", max_retries=0)
     member.producer.error = KafkaTimeoutError("dlq is gone")
     report = member.run()
-    assert report["state"] == "Failed"
+    assert report.state == "Failed"
     assert member.committed == {}
 
 
@@ -146,7 +146,7 @@ def test_a_handler_gets_what_the_deserializers_made() -> None:
     member = Member(lambda each: seen.append((each.offset, each.key, each.value)), polls, options=options)
     report = member.run()
     assert seen == [(5, ("t", b"k5"), 5), (6, None, None)]
-    assert report["handled"] == 2
+    assert report.handled == 2
     assert not options.keys() & member.consumer.options.keys(), "the consumer would apply them too"
 
 
@@ -162,7 +162,7 @@ def test_a_dead_letter_is_the_record_as_it_was_before_its_deserializers() -> Non
     (letter,) = member.producer.sent
     assert (letter["key"], letter["value"]) == (b"k2", b"v2")
     assert dict(letter["headers"])["coterie.error"] == b"RuntimeError: cannot do 2"
-    assert (report["state"], report["dead_letters"]) == ("Stopped", 1)
+    assert (report.state, report.dead_letters) == ("Stopped", 1)
 
 
 @pytest.mark.parametrize("batch_format", ["record", "records"])
@@ -186,15 +186,15 @@ def test_a_record_on_which_the_deserializer_fails_is_tried_again_and_becomes_a_d
     assert [letter["value"] for letter in member.producer.sent] == [b"vX"]
     assert dict(member.producer.sent[0]["headers"])["coterie.error"].startswith(b"SerializationError: ")
     assert member.committed == {T0: 4}
-    assert report["state"] == "Stopped"
+    assert report.state == "Stopped"
     assert member.sleeps
 
 
 def test_without_a_dead_letter_topic_the_record_on_which_the_deserializer_fails_is_named() -> None:
     polls = [{T0: [record(1), record(2)._replace(value=b"vX")]}]
     report = Member(lambda _: None, polls, max_retries=0, options={"value_deserializer": number}).run()
-    assert report["state"] == "Failed"
-    assert "t-0 offset 2: SerializationError" in report["error"]
+    assert report.state == "Failed"
+    assert "t-0 offset 2: SerializationError" in report.error
 
 
 def test_what_is_no_deserializer_is_refused() -> None:
@@ -214,7 +214,7 @@ def test_a_batch_is_of_one_partition() -> None:
     )
     report = member.run()
     assert seen == [[(0, 1), (0, 2)], [(1, 1)]]
-    assert report["handled"] == 3
+    assert report.handled == 3
 
 
 def test_a_failing_batch_is_taken_apart_to_find_the_bad_record() -> None:
@@ -225,7 +225,7 @@ def test_a_failing_batch_is_taken_apart_to_find_the_bad_record() -> None:
     assert handler.handled == [b"v1", b"v2", b"v4", b"v5"]
     assert [letter["value"] for letter in member.producer.sent] == [b"v3"]
     assert member.committed == {T0: 6}
-    assert (report["handled"], report["dead_letters"]) == (4, 1)
+    assert (report.handled, report.dead_letters) == (4, 1)
 
 
 def test_a_bad_record_in_a_batch_stops_the_member_with_all_before_it_committed() -> None:
@@ -234,7 +234,7 @@ def test_a_bad_record_in_a_batch_stops_the_member_with_all_before_it_committed()
     report = member.run()
     assert handler.handled == [b"v1", b"v2"]
     assert member.committed == {T0: 3}
-    assert "t-0 offset 3" in report["error"]
+    assert "t-0 offset 3" in report.error
 
 
 def test_stopping_while_a_batch_is_taken_apart_commits_nothing_that_was_not_handled() -> None:
@@ -245,7 +245,7 @@ def test_stopping_while_a_batch_is_taken_apart_commits_nothing_that_was_not_hand
     report = member.run()
     assert handler.handled == []
     assert member.committed == {}
-    assert report["state"] == "Stopped"
+    assert report.state == "Stopped"
 
 
 # --- Arrow ---
@@ -261,7 +261,7 @@ def test_arrow_batches_are_handed_over_by_partition() -> None:
     report = member.run()
     assert seen == [([0, 0], [b"a", b"b"]), ([1], [b"c"])]
     assert member.committed == {T0: 7, T1: 3}
-    assert report["handled"] == 3
+    assert report.handled == 3
 
 
 def test_a_bad_row_of_an_arrow_batch_becomes_a_dead_letter() -> None:

@@ -156,7 +156,7 @@ def test_a_commit_that_comes_too_late_at_a_revocation_does_not_stop_the_member(e
         {T1: [record(3, 1)]},
     ]
     report = member.run()
-    assert (report["state"], report["handled"]) == ("Stopped", 2)
+    assert (report.state, report.handled) == ("Stopped", 2)
 
 
 def test_a_handlers_hooks_are_called_and_commits_come_before_them() -> None:

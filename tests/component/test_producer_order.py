@@ -11,11 +11,11 @@ from actors.client.config import producer_config
 from actors.client.errors import (
     KafkaConnectionError,
 )
-from actors.client.net.network import now_ms
 from actors.client.producer.accumulator import Batch, Identity, Lane
 from actors.client.producer.sender import Sender
 from actors.client.records import Node
 from actors.log.batch import iter_batches, read_records
+from actors.runtime.environment import REAL
 from actors.wire import messages as m
 from tests.support.producing import T0
 
@@ -84,6 +84,8 @@ class Line:
         self.loop = asyncio.get_running_loop()
         self.cluster = self
         self.home = Node(0, "h", 1)
+        self.now_ms = REAL.clock.monotonic_ms
+        self.jitter = lambda: 1.0
         self.arrived: list[tuple[int, int]] = []
         self.answers: list[asyncio.Future[Any]] = []
         self._connect = connect
@@ -138,7 +140,7 @@ def put(into: Sender, count: int) -> None:
         identity = Identity(7, 0, acknowledged=True) if into.config["enable_idempotence"] else None
         lane = into.lanes.setdefault(T0, Lane(T0, identity=identity))
         for _ in range(count):
-            batch = Batch(T0, 0, now_ms())
+            batch = Batch(T0, 0, REAL.clock.monotonic_ms())
             batch.append(None, b"v", [], 1)
             lane.waiting.append(batch)
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from actors.broker.shards import processes as module
 from actors.links.relay import Figures, Kind
 from actors.log.batch import iter_key_values
 from actors.wire.errors import ErrorCode
@@ -31,14 +30,6 @@ from tests.support.shard_world import (
 )
 
 # --- the death of a shard ---
-
-
-@pytest.fixture
-def killed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The pids of the processes a broker has killed; there are none of that number."""
-    pids: list[int] = []
-    monkeypatch.setattr(module, "_kill", pids.append)
-    return pids
 
 
 @pytest.mark.conformance("D-05", "D-09")
@@ -82,7 +73,7 @@ async def test_a_dead_shard_is_succeeded_at_once_by_a_spare_that_loads_what_was_
         assert w.asked[-1] >= 1, "and another spare is asked for"
 
 
-async def test_a_silent_shard_is_killed_and_succeeded(tmp_path: Path, killed: list[int]) -> None:
+async def test_a_silent_shard_is_killed_and_succeeded(tmp_path: Path) -> None:
     async with world(tmp_path, coterie_shard_silence_ms="200") as w:
         silent = await w.shard(pid=123_456)
         w.ensure(1)
@@ -92,16 +83,14 @@ async def test_a_silent_shard_is_killed_and_succeeded(tmp_path: Path, killed: li
         spare.pid = 1
         silent.pongs = False
         deadline = asyncio.get_running_loop().time() + 60
-        while not killed and asyncio.get_running_loop().time() < deadline:
+        while not w.killed and asyncio.get_running_loop().time() < deadline:
             w.hub.tick()
             await asyncio.sleep(0.04)
-        assert killed == [123_456]
+        assert w.killed == [123_456]
         assert (await spare.hear(Kind.BECOME))[0] == 1
 
 
-async def test_a_shard_that_falls_silent_while_it_loads_is_killed_as_well_but_later(
-    tmp_path: Path, killed: list[int]
-) -> None:
+async def test_a_shard_that_falls_silent_while_it_loads_is_killed_as_well_but_later(tmp_path: Path) -> None:
     async with world(tmp_path, coterie_shard_silence_ms="100") as w:
         loading = await w.shard(pid=55)
         loop = asyncio.get_running_loop()
@@ -109,16 +98,14 @@ async def test_a_shard_that_falls_silent_while_it_loads_is_killed_as_well_but_la
         w.ensure(1)
         await loading.hear(Kind.BECOME)
         loading.pongs = False
-        while not killed and loop.time() < begun + 60:
+        while not w.killed and loop.time() < begun + 60:
             w.hub.tick()
             await asyncio.sleep(0.03)
-        assert killed == [55]
+        assert w.killed == [55]
         assert loop.time() - begun >= 0.9
 
 
-async def test_shards_that_are_silent_for_less_than_their_time_after_a_stall_of_the_broker_live(
-    tmp_path: Path, killed: list[int]
-) -> None:
+async def test_shards_that_are_silent_for_less_than_their_time_after_a_stall_of_the_broker_live(tmp_path: Path) -> None:
     """Their silence counted from what was last heard, before the broker was stopped; they were killed in a bunch."""
     async with world(tmp_path, coterie_shard_silence_ms="10000") as w:
         clock: Any = Clock(asyncio.get_running_loop())
@@ -137,14 +124,14 @@ async def test_shards_that_are_silent_for_less_than_their_time_after_a_stall_of_
         for _ in range(3):
             w.hub.tick()
             clock.ahead += 2.0
-        assert killed == []
+        assert w.killed == []
         for _ in range(6):
             w.hub.tick()
             clock.ahead += 2.0
-        assert len(killed) == 1, "one at a time"
+        assert len(w.killed) == 1, "one at a time"
 
 
-async def test_a_stall_of_the_broker_kills_no_shard(tmp_path: Path, killed: list[int]) -> None:
+async def test_a_stall_of_the_broker_kills_no_shard(tmp_path: Path) -> None:
     async with world(tmp_path, coterie_shard_silence_ms="200") as w:
         await w.serving(1)
         w.hub.tick()
@@ -153,5 +140,5 @@ async def test_a_stall_of_the_broker_kills_no_shard(tmp_path: Path, killed: list
         w.hub.tick()
         await asyncio.sleep(0.02)
         w.hub.tick()
-        assert killed == []
+        assert w.killed == []
         await until(lambda: w.states("Active")[0].figures == Figures(counters={"offset_commits": 3}))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from actors.links.relay import PAYLOADS, Figures, Kind
-from actors.offsets_partition import process as module
+from actors.runtime.environment import REAL, Clock, Environment
 from actors.runtime.liveness import SharedClock
 from actors.wire import messages
 from actors.wire.errors import ErrorCode
@@ -30,11 +30,12 @@ class Time:
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Time:
-    """What shard processes have for the time."""
-    made = Time()
-    monkeypatch.setattr(module, "time", made)
-    return made
+def clock() -> Time:
+    return Time()
+
+
+def environment(clock: Time) -> Environment:
+    return Environment(clock=Clock(monotonic_ms=clock.monotonic_ms))
 
 
 async def member(broker: FakeBroker, session_ms: int) -> messages.HeartbeatRequest:
@@ -73,22 +74,22 @@ async def test_a_member_whose_heartbeat_waits_in_the_broker_survives_a_stall_of_
     tmp_path: Path, clock: Time
 ) -> None:
     """The process ran all the while, so that its timers were in time, and expelled who could not be heard."""
-    async with shard(tmp_path) as (process, broker):
+    async with shard(tmp_path, environment(clock)) as (process, broker):
         await broker.serving()
         heartbeat = await member(broker, 20_000)
         for _ in range(240):
-            clock.ahead_ns += 250_000_000
+            clock.ahead_ms += 250
             process._fire()
         answer = await broker.answer(broker.ask(heartbeat, 3))
         assert answer.error_code == ErrorCode.NONE
 
 
 async def test_a_member_that_says_nothing_while_the_broker_pings_is_expelled(tmp_path: Path, clock: Time) -> None:
-    async with shard(tmp_path) as (process, broker):
+    async with shard(tmp_path, environment(clock)) as (process, broker):
         await broker.serving()
         heartbeat = await member(broker, 20_000)
         for pings in range(1, 101):
-            clock.ahead_ns += 250_000_000
+            clock.ahead_ms += 250
             broker.link.send(Kind.PING)
             await broker.hear(Kind.PONG, pings)
             process._fire()

@@ -14,6 +14,7 @@ from actors.coordinator.config import CoordinatorConfig
 from actors.links.relay import PAYLOADS, Assignment, Kind, KnownTopics, RelayProtocol, TopicRow
 from actors.log.batch import iter_key_values, split_batches
 from actors.offsets_partition.process import ShardProcess
+from actors.runtime.environment import REAL, Environment
 from actors.wire import messages
 from actors.wire.framing import decode_response, encode_request
 from actors.wire.messages import ApiMessage, response_class
@@ -173,10 +174,10 @@ async def process(path: Path) -> AsyncIterator[FakeBroker]:
 
 
 @asynccontextmanager
-async def shard(path: Path) -> AsyncIterator[tuple[ShardProcess, FakeBroker]]:
+async def shard(path: Path, environment: Environment = REAL) -> AsyncIterator[tuple[ShardProcess, FakeBroker]]:
     """A shard process and the broker it has said hello to."""
     broker = await FakeBroker(str(path / "s")).listen()
-    made = ShardProcess(broker.path, "tests")
+    made = ShardProcess(broker.path, "tests", environment)
     task = asyncio.ensure_future(made.run())
     try:
         await broker.hear(Kind.HELLO)

@@ -24,6 +24,7 @@ from actors.links.relay import PAYLOADS, Figures, Greeting, Kind, RelayProtocol
 from actors.log.batch import build_batch, iter_key_values
 from actors.log.data_dir import DataDir
 from actors.log.errors import StorageError
+from actors.runtime.environment import Environment, Kernel
 from actors.settings import BrokerConfig
 from actors.wire import messages
 from actors.wire.errors import ErrorCode
@@ -172,6 +173,8 @@ class World:
         self.data_dir = DataDir.open(path / "data", "the-cluster", 0)
         controller: Any = None
         loop = asyncio.get_running_loop()
+        self.killed: list[int] = []
+        """Pids of processes that the broker has killed; there are none of those numbers."""
         self.context = BrokerContext(
             0,
             config,
@@ -182,6 +185,7 @@ class World:
             metadata,
             ParkedFetches(loop),
             Commits(),
+            Environment(kernel=Kernel(kill=self.killed.append)),
         )
         self.replication = Replication()
         replication: Any = self.replication
