@@ -43,10 +43,11 @@ _ACCEPTED = """\
 
 All other keys of Apache Kafka 4.1 are taken, so that its files and tools work as they are. A value must be of Kafka's
 type and range; DescribeConfigs shows it, or Kafka's default; passwords are neither kept nor shown. `coterie up` names
-those it was given, and a broker's log each that is changed while it runs. None has an effect: those of security protect
-nothing. Who a broker is and where it keeps its data (`broker.id`, `node.id`, `log.dirs`, `process.roles`) is not read
-from them, and shown as it is. Keys with `listener.name.NAME.` before them, and those that begin with
-`metrics.context.`, `rlmm.config.` or `rsm.config.`, are taken as well. A key that Kafka 4.1 does not know is refused.
+those it was given, and a broker's log names each that is changed while it runs. None has an effect: those of security
+protect nothing. A broker's identity and its data directory (`broker.id`, `node.id`, `log.dirs`, `process.roles`) are
+not read from these keys, and DescribeConfigs shows them as they are. Keys with `listener.name.NAME.` before them, and
+those that begin with `metrics.context.`, `rlmm.config.` or `rsm.config.`, are taken as well. A key that Kafka 4.1 does
+not know is refused.
 """
 _PROTOCOL = """\
 # Protocol
@@ -78,10 +79,11 @@ _PROTOCOL_NOTES = """\
 - **DescribeConfigs** answers for topics, brokers, groups and client metrics. Settings of groups are the brokers'
   defaults for the protocols that are not served; only those of topics and brokers can be changed. A broker's loggers
   are neither shown nor changed.
-- **Rights** are those that Kafka asks for, of which some requests need one and others all. Nothing is checked yet:
-  there is no authoriser.
-- **Authorised operations** (KIP-430), where a client asks for them, are all there are: there is no authoriser.
-- **acks=0**: a failed Produce closes the connection, the only sign such a producer understands.
+- **Rights** are those that Kafka asks for. Some requests need one of those listed, others all of them. Nothing is
+  checked yet, because there is no authoriser.
+- **Authorised operations** (KIP-430): a client that asks for them is told all of Kafka's, because there is no
+  authoriser.
+- **acks=0**: a failed Produce closes the connection, because such a producer gets no answer.
 - Responses leave a connection in the order of its requests, as in Apache Kafka. At most 512 requests of one
   connection are open; the broker reads on when one is answered.
 - A record batch is kept as it was produced, whatever its compression (none, gzip, snappy, lz4 or zstd), unless the
@@ -146,9 +148,9 @@ _PROTOCOL_TOOLS_NOTES = """\
 - **DescribeQuorum** counts the controller's records since the cluster began: `HighWatermark` and `LogEndOffset` are
   that number, `LeaderEpoch` the controller's.
 - **metadata.version** is 27 (4.1-IV1). **UpdateFeatures** to any other level is INVALID_UPDATE_VERSION (95).
-- **What release this is taken for.** kafka-python infers 4.1 from ApiVersions, whose ranges end where Kafka 4.1's do.
-  Only OffsetCommit and OffsetFetch go to version 10, which is Kafka 4.2's: it carries topic ids, so that a commit for
-  a topic that was deleted and made again is refused. franz-go's `kversion`, which kcl asks, says "between
+- **Which release clients take a broker for.** kafka-python infers 4.1 from ApiVersions, whose ranges end where Kafka
+  4.1's do. Only OffsetCommit and OffsetFetch go to version 10, which is Kafka 4.2's: it carries topic ids, so that a
+  commit for a topic that was deleted and made again is refused. franz-go's `kversion`, which kcl asks, says "between
   v0.9.0 and v0.10.0": it takes a broker for no release of which an API is missing, and 0.10 had SaslHandshake.
 """
 

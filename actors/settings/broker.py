@@ -128,8 +128,8 @@ _OFFSETS: Final = (
         "offsets.topic.compression.codec",
         0,
         0,
-        "Compression of what coordinators write: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd. What it would make longer "
-        "stays as it is.",
+        "Compression of what coordinators write: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd. A batch that would become "
+        "longer stays uncompressed.",
         high=4,
     ),
     _int(
@@ -153,7 +153,7 @@ _CONNECTIONS: Final = (
     _list(
         "listeners",
         ("PLAINTEXT://:9092",),
-        "Where brokers listen. An empty host means every interface. A `CONTROLLER://` of Kafka's is passed over.",
+        "Where brokers listen. An empty host means every interface. A `CONTROLLER://` listener is ignored.",
         check=_listeners,
     ),
     _list("advertised.listeners", None, "What clients are told to connect to; `listeners` if unset.", check=_listeners),
@@ -172,8 +172,8 @@ _CONNECTIONS: Final = (
         "max.incremental.fetch.session.cache.slots",
         0,
         0,
-        "Incremental fetch sessions kept. Coterie grants none yet, whatever stands here (Kafka's default is 1000); "
-        "clients then send full fetch requests.",
+        "Incremental fetch sessions kept. Coterie grants none yet, whatever the value (Kafka's default is 1000); "
+        "clients send full fetch requests.",
     ),
 )
 
@@ -190,17 +190,13 @@ _TOPICS: Final = (
         dynamic=True,
     ),
     _bool("auto.leader.rebalance.enable", True, "Whether leadership goes back to preferred replicas by itself."),
-    _int(
-        "leader.imbalance.check.interval.seconds",
-        300,
-        1,
-        "How often leaders are compared with the preferred replicas.",
-    ),
+    _int("leader.imbalance.check.interval.seconds", 300, 1, "How often the controller checks who leads."),
     _int(
         "leader.imbalance.per.broker.percentage",
         10,
         0,
-        "Leadership goes back to a broker if others lead more than this percentage of the partitions it should lead.",
+        "Leadership goes back to a broker if others lead more than this percentage of the partitions whose preferred "
+        "replica it is.",
     ),
     _long("replica.lag.time.max.ms", 30_000, 1, "A follower that is behind for this long leaves the in-sync set."),
 )
@@ -221,13 +217,13 @@ _LOG: Final = (
         "log.roll.jitter.ms",
         None,
         0,
-        "How much earlier than log.roll.ms, at most, another time for each segment; log.roll.jitter.hours if unset.",
+        "A segment is ended up to this much before log.roll.ms, at random; log.roll.jitter.hours if unset.",
         dynamic=True,
     ),
     _int("log.roll.jitter.hours", 0, 0, "As log.roll.jitter.ms, in hours."),
     _long("log.retention.ms", None, -1, "Age above which segments are deleted; -1 keeps them.", dynamic=True),
-    _int("log.retention.minutes", None, -1, "As log.retention.ms, in minutes, where that is unset."),
-    _int("log.retention.hours", 168, -1, "As log.retention.ms, in hours, where those are unset."),
+    _int("log.retention.minutes", None, -1, "As log.retention.ms, in minutes; counts if that is unset."),
+    _int("log.retention.hours", 168, -1, "As log.retention.ms, in hours; counts if both are unset."),
     _long(
         "log.retention.bytes",
         -1,
@@ -328,9 +324,9 @@ _OWN: Final = (
     _text(
         "coterie.actor.start",
         "fork",
-        "How the processes of an embedded Ray start: `fork` has them forked from one that has imported what they need, "
-        "or started plainly where that is not possible, and then `logs/starts.log` says why; `plain` starts each from "
-        "nothing. On a Ray that runs already they are started as that Ray does it.",
+        "How the processes of an embedded Ray start: `fork` forks them from a process that has imported what they "
+        "need; where that is not possible they start plainly, and `logs/starts.log` says why. `plain` starts each from "
+        "nothing. A Ray that runs already starts processes in its own way.",
         choices=("fork", "plain"),
     ),
     _int(
@@ -355,12 +351,9 @@ _OWN: Final = (
         "answered COORDINATOR_NOT_AVAILABLE, or COORDINATOR_LOAD_IN_PROGRESS if it loads. With 0 none waits.",
     ),
     _int(
-        "coterie.shard.wait.max.requests",
-        10_000,
-        1,
-        "Most requests that wait in one broker for coordinator processes.",
+        "coterie.shard.wait.max.requests", 10_000, 1, "Most requests that wait at one broker for coordinator processes."
     ),
-    _int("coterie.shard.wait.max.bytes", 8_388_608, 1, "Most bytes of the requests that wait in one broker."),
+    _int("coterie.shard.wait.max.bytes", 8_388_608, 1, "Most bytes of the requests that wait."),
     _int(
         "coterie.shard.silence.ms",
         1000,
