@@ -1,8 +1,4 @@
-<<<<<<< ours
 """One poll: it sees to the group and the commits, and looks for records, until there are some or time is up."""
-=======
-"""What one poll does: it sees to the group and to commits, and looks for records until there are some or time is up."""
->>>>>>> theirs
 
 from __future__ import annotations
 
@@ -46,11 +42,7 @@ class Polling:
         self._changes = changes
 
     def poll(self, timeout_ms: int, take: Callable[[], T]) -> T | None:
-<<<<<<< ours
         """What `take()` gives, as soon as it gives something; None after `timeout_ms`. Raises as Consumer.poll."""
-=======
-        """The first result of `take()` that is not empty; None after `timeout_ms`. Raises as `Consumer.poll` does."""
->>>>>>> theirs
         if self._participation.idle:
             raise IllegalStateError("subscribe to topics or assign partitions before polling")
         deadline_ms = self._changes.now_ms() + timeout_ms

@@ -1,7 +1,7 @@
-"""Reading given ranges of offsets, exactly and again and again the same: no group, no commits, no position kept.
+"""Reads given ranges of offsets: exactly these, and the same records each time, without group, commits or positions.
 
-`OffsetRange` says what, `RangeReader` gives its records as Arrow batches, straight from the partition's leader. The
-next fetch is under way while the last one is made into columns.
+`RangeReader` gives the records of an `OffsetRange` as Arrow batches, straight from the partition's leader. The next
+fetch is under way while the last one is decoded.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _ONLY_FOR_GROUPS: Final = ("group_id", "group_instance_id", "enable_auto_commit"
 
 @dataclass(frozen=True, slots=True)
 class OffsetRange:
-    """The records of one partition from `from_offset` on and before `until_offset`."""
+    """The records of one partition from `from_offset` on, up to but not including `until_offset`."""
 
     topic: str
     partition: int
@@ -67,7 +67,7 @@ class OffsetRange:
 
     @property
     def size(self) -> int:
-        """How many offsets it spans; there may be fewer records."""
+        """How many offsets the range spans; it may have fewer records."""
         return max(0, self.until_offset - self.from_offset)
 
 
@@ -87,7 +87,7 @@ def range_schema(headers: bool = False) -> pa.Schema:
 
 @dataclass(frozen=True, slots=True)
 class _Missing:
-    """The log does not have what is wanted; it has `start` to `end` (None: there is no such partition)."""
+    """The log does not have the wanted offsets, but those from `start` to `end`; None: there is no such partition."""
 
     start: int | None
     end: int | None
@@ -95,11 +95,11 @@ class _Missing:
 
 @dataclass(frozen=True, slots=True)
 class _Nothing:
-    """The log reaches further, but nothing in the range is left (compaction, control batches)."""
+    """The range has no records left (compaction, control batches), though the log goes on behind it."""
 
 
 class RangeReader:
-    """`RangeReader("localhost:9092")`; keeps its connections until `close`. For one thread at a time.
+    """`RangeReader("localhost:9092")`; keeps its connections until `close`. Only one thread at a time may use it.
 
     With `fail_on_data_loss` a range that is not wholly in the log raises DataLossError; without, it is logged and
     what is there is read. `poll_timeout_ms` is how long one fetch may fail or bring nothing. `settings` are those of
@@ -136,7 +136,7 @@ class RangeReader:
         self._network.start()
 
     def read(self, ranges: Iterable[OffsetRange]) -> Iterator[pa.RecordBatch]:
-        """The records of these ranges, one range after the other, as batches of `range_schema`; none is empty.
+        """Read these ranges, one after the other. Yields batches of `range_schema` that are not empty.
 
         Raises DataLossError, KafkaTimeoutError (nothing came for poll_timeout_ms), CorruptMessageError, and what a
         leader says for good.
@@ -212,7 +212,7 @@ class RangeReader:
             yield whole.slice(at, BATCH_ROWS)
 
     def _lost(self, wanted: OffsetRange, position: int, missing: _Missing) -> int:
-        """Where to go on; or DataLossError."""
+        """The offset at which to go on. Raises DataLossError with `fail_on_data_loss`."""
         where = f"{wanted.topic}-{wanted.partition}"
         if missing.start is None or missing.end is None:
             present = "there is no such partition"
@@ -232,7 +232,7 @@ class RangeReader:
     # --- one fetch, on the loop ---------------------------------------------------------------------------------------
 
     async def _next(self, tp: TopicPartition, offset: int, until: int) -> Chunk | _Missing | _Nothing:
-        """The next batches from `offset` on, however long it takes up to the timeout."""
+        """Wait for the next batches from `offset` on. Raises KafkaTimeoutError after `poll_timeout_ms`."""
         deadline = self._network.now_ms() + self._timeout_ms
         settle_ms = min(_SETTLE_MS, self._timeout_ms // 2, self.config["request_timeout_ms"] // 2)
         look = _Look(self._network, self.config, settle_ms, tp, offset, until)
@@ -260,7 +260,7 @@ class RangeReader:
 
 
 class _Look:
-    """Asks the leader until there is something to say; what has to settle first is remembered between the tries."""
+    """Asks a leader again and again for one fetch, and remembers between the attempts since when something is odd."""
 
     def __init__(
         self, network: Network, config: Mapping[str, Any], settle_ms: int, tp: TopicPartition, offset: int, until: int
@@ -278,7 +278,7 @@ class _Look:
         self.trouble = ""
 
     async def once(self) -> Chunk | _Missing | _Nothing | None:
-        """An outcome; None = try again."""
+        """Ask once. Returns an outcome, or None: ask again."""
         try:
             data, throttled = await self._fetch()
             return await self._judge(data, throttled)
@@ -328,7 +328,7 @@ class _Look:
         )
         return FetchRequest(
             replica_id=-1,
-            # A tiered broker answers with nothing if its remote storage takes longer: then it is given more (KIP-1018).
+            # A broker whose tiered storage is slow answers without records; then it gets more time (KIP-1018).
             max_wait_ms=_WAIT_MS if self._empty_since is None else self._settle_ms,
             min_bytes=1,
             max_bytes=max(self._config["fetch_max_bytes"], self._config["max_partition_fetch_bytes"]),
@@ -368,7 +368,7 @@ class _Look:
             self.trouble = "the broker holds records back"
             if throttled:  # left out for a quota's sake
                 return None
-            # For a while there was nothing, and no quota or remote storage was in the way: compaction has left nothing.
+            # For a while nothing came, and not because of a quota or tiered storage: compaction has left nothing.
             if self._empty_since is None:
                 self._empty_since = self._network.now_ms()
                 return None
@@ -379,7 +379,7 @@ class _Look:
         return self._unsettled(KafkaError(f"the log ends at {end}"), _Missing(max(data.log_start_offset, 0), end))
 
     def _unsettled(self, trouble: KafkaError, missing: _Missing) -> _Missing | None:
-        """A log too short, or unknown: lost once it has stayed so for a while."""
+        """The log is too short, or unknown. It counts as lost once that has lasted for a while; until then None."""
         self.trouble = str(trouble)
         now = self._network.now_ms()
         if self.missing is None:
@@ -403,7 +403,7 @@ class _Look:
 
 
 def _some_at_once(batches: list[Whole]) -> Iterator[list[Whole]]:
-    """In pieces of about BATCH_ROWS records: what was well compressed takes a multiple of its size as columns."""
+    """The batches in pieces of about BATCH_ROWS records, because columns may be many times larger than a fetch."""
     some: list[Whole] = []
     rows = 0
     for batch in batches:

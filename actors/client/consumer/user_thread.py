@@ -1,4 +1,4 @@
-"""The thread that uses a consumer: one at a time, and how it waits and is woken up."""
+"""The thread that uses a consumer: there is one at a time; how it waits, and how others wake it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class UserThread:
-    """Guards a consumer against several threads at once, and does the waiting for the one that is in it."""
+    """Refuses a second thread while one uses the consumer, and does the waiting for the one that does."""
 
     def __init__(self, changes: Changes) -> None:
         self._changes = changes
@@ -26,7 +26,10 @@ class UserThread:
 
     @contextlib.contextmanager
     def using(self) -> Iterator[None]:
-        """Only one thread at a time; the same thread may come again from a callback."""
+        """Within the block, this thread uses the consumer. Raises ConcurrentUseError if another one does.
+
+        The same thread may enter again, from a callback.
+        """
         if self._closed:
             raise ClosedError
         me = threading.get_ident()
@@ -44,7 +47,7 @@ class UserThread:
 
     @property
     def busy(self) -> bool:
-        """Whether a thread is using the consumer now."""
+        """Whether a thread uses the consumer now."""
         return self._lock.locked()
 
     @property
@@ -52,13 +55,13 @@ class UserThread:
         return self._closed
 
     def close(self) -> None:
-        """No thread comes in any more."""
+        """Let no thread enter any more."""
         self._closed = True
 
     # --- waking up ------------------------------------------------------------------------------------------------
 
     def wake(self) -> None:
-        """From another thread: what waits now, or the next that would, raises WakeupError."""
+        """Have the wait that is under way, or the next one, raise WakeupError. Called from another thread."""
         self._woken = True
         self._changes.tell()
 
@@ -68,13 +71,13 @@ class UserThread:
             raise WakeupError
 
     def forget_wakeup(self) -> None:
-        """A wake-up that nobody has heard yet counts no more."""
+        """Drop a wake-up that no wait has raised yet."""
         self._woken = False
 
     # --- waiting --------------------------------------------------------------------------------------------------
 
     def wait_for(self, done: Callable[[], bool], until_ms: int) -> bool:
-        """Wait until `done()`, a wake-up or that time (monotonic ms); whether it is done."""
+        """Wait until `done()` or until this time (monotonic ms). Returns whether it is done; raises WakeupError."""
         while True:
             seen = self._changes.count
             if done():
@@ -84,10 +87,10 @@ class UserThread:
             self._changes.wait(seen, until_ms)
 
     def result(self, future: concurrent.futures.Future[T], until_ms: int, late: str) -> T:
-        """A future's result; what comes too late is cancelled.
+        """Wait for a future's result; at the timeout the future is cancelled.
 
-        Raises WakeupError, KafkaTimeoutError with the text `late`, and what the future raises. The future has to
-        tell of its end.
+        Raises WakeupError, KafkaTimeoutError with the text `late`, and what the future raises. Whoever completes the
+        future has to call `Changes.tell`.
         """
         if not self.wait_for(future.done, until_ms):
             future.cancel()

@@ -1,6 +1,6 @@
-"""What each answer of the coordinator means to a member: the error tables, one method per request, one line per row.
+"""What each answer of the coordinator means to a member: a table of error codes in a method for each request.
 
-What follows from an answer is done by the member's parts; `joining` has the rounds of joining.
+The member's parts do what follows from an answer; `joining` has the rounds of joining.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from actors.wire.messages import (
 
 
 class Answers:
-    """`tables` has a method for each kind of request: `(pending, response, now_ms)`."""
+    """`tables` has, for each kind of request, the method that takes its answer: `(pending, response, now_ms)`."""
 
     def __init__(
         self,
@@ -152,7 +152,7 @@ class Answers:
         self._live.heartbeat_failed(now_ms)
 
     def _on_aside(self, pending: Pending, response: HeartbeatResponse, now_ms: int) -> None:
-        """Whether the session of a member that waits for its JoinGroup goes on. All else that one's answer tells."""
+        """A heartbeat beside a JoinGroup is answered. It extends the session; JoinGroup's answer says the rest."""
         counted = response.error_code in (Code.NONE, Code.REBALANCE_IN_PROGRESS)
         if counted and pending.generation == self._standing.generation:
             self._live.counted_in(pending.sent_ms)
@@ -160,7 +160,7 @@ class Answers:
     # --- LeaveGroup, and no answer at all ---------------------------------------------------------------------------
 
     def _on_leave(self, pending: Pending, response: ApiMessage, now_ms: int) -> None:
-        """Whatever it says: we are gone."""
+        """Do nothing: whatever the answer, the member has left."""
 
     def unanswered(self, pending: Pending, error: KafkaError, now_ms: int) -> None:
         """The request was not answered: connection lost, timed out, or the broker has no such version."""
@@ -171,7 +171,7 @@ class Answers:
             return
         heartbeat = pending.kind in (Kind.HEARTBEAT, Kind.ASIDE)
         if heartbeat and not error.retriable and pending.generation == self._standing.generation:
-            # It could not be sent or its answer not be read, and the next one would fare no better.
+            # It could not be sent, or its answer could not be read; so it would be with the next one.
             joining.error = joining.error or error
         if pending.kind is Kind.ASIDE:
             return

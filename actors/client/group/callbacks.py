@@ -1,4 +1,4 @@
-"""What the program's own code raises within a rebalance, as an error that says what was being done. No I/O."""
+"""Errors that listeners and assignors of the program raise in a rebalance, with what was being done. No I/O."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _NAMED = 20
 
 
 def wrapped(error: Exception, doing: str) -> KafkaError:
-    """A CallbackError with `error` as its cause. One of ours stays what it is, as in Kafka, and is told in a note."""
+    """A CallbackError with `error` as its cause. A KafkaError is returned as it is, as in Kafka, with a note."""
     if isinstance(error, KafkaError):
         error.add_note(f"raised by {doing}")
         return error
@@ -21,7 +21,7 @@ def wrapped(error: Exception, doing: str) -> KafkaError:
 
 
 def named(partitions: Iterable[TopicPartition]) -> str:
-    """`t-0, t-1`; of many only the first."""
+    """Partitions as text, `t-0, t-1`; of many only the first."""
     names = [f"{tp.topic}-{tp.partition}" for tp in partitions]
     more = len(names) - _NAMED
     return (", ".join(names[:_NAMED]) or "nothing") + (f" and {more} more" if more > 0 else "")

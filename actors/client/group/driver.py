@@ -1,6 +1,6 @@
-"""Carries out what the membership machine asks for: sends its requests, arms its timer, commits and fetches offsets.
+"""Drives the membership machine: sends its requests, sets its timer, commits and fetches offsets.
 
-The machine is touched only under the lock of `changes`, by the user's thread and by the event loop.
+The machine is used by the user's thread and by the event loop, always under the lock of `changes`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 def _failed(error: Exception) -> HeartbeatFailedError:
-    """What is no KafkaError, as one."""
+    """The error as a KafkaError: another one becomes the cause of a KafkaError."""
     log.error("the consumer's background thread failed", exc_info=error)
     failure = HeartbeatFailedError(f"the consumer's background thread failed: {error!r}")
     failure.__cause__ = error
@@ -32,7 +32,7 @@ def _failed(error: Exception) -> HeartbeatFailedError:
 
 
 class Driver:
-    """`changes` has the lock, and is told whenever something may have changed for the user's thread."""
+    """`changes` has the lock, and is told whenever the user's thread may have something to do."""
 
     def __init__(self, member: Membership, network: Network, changes: Changes) -> None:
         self.member = member
@@ -45,13 +45,13 @@ class Driver:
         self._backoff = Backoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms, network.jitter)
 
     def pump(self) -> None:
-        """Pass on what the machine wants; under the lock, from any thread."""
+        """Carry out the machine's effects. Called under the lock, from any thread."""
         effects = self.member.take_effects()
         if effects:
             self.network.soon(self._perform, effects)
 
     def tell(self) -> None:
-        """Something changed: wake the user's thread and whoever waits on the loop. From the loop."""
+        """Wake the user's thread and whoever waits on the loop: something has changed. Called on the loop."""
         self._changes.tell()
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
@@ -90,7 +90,7 @@ class Driver:
 
     @contextlib.contextmanager
     def _surfacing(self) -> Iterator[None]:
-        """The machine's turn, under the lock. What it raises here, the next poll raises: nobody else would hear."""
+        """Use the machine under the lock. What it raises is raised by the next poll, because here nobody could."""
         with self._changes.lock:
             try:
                 yield
@@ -123,7 +123,7 @@ class Driver:
             self.member.on_time(self.network.now_ms())
 
     async def _coordinator(self, deadline_ms: int) -> Any:
-        """The coordinator, looked up if need be. Raises KafkaTimeoutError, or why the lookup failed for good."""
+        """The coordinator, looked up if it is not known. Raises KafkaTimeoutError, or the error of the lookup."""
         member = self.member
         while True:
             with self._changes.lock:
@@ -148,11 +148,11 @@ class Driver:
     # --- offsets --------------------------------------------------------------------------------------------------
 
     def make_commit(self, offsets: Offsets) -> Commit:
-        """A commit under the membership as it is now; under the lock. Raises as `offsets.make_commit`."""
+        """A commit under the present generation. Called under the lock. Raises as `offsets.make_commit` does."""
         return make_commit(self.member, offsets, self.network.now_ms())
 
     async def commit(self, commit: Commit, offsets: Offsets, timeout_ms: int, *, retry: bool) -> None:
-        """Send a commit; with `retry`, repeat it while that may help. Raises what stands in the way."""
+        """Send a commit. With `retry` it is repeated while the error is retriable. Raises why it failed."""
         deadline, attempt = self.network.now_ms() + timeout_ms, 0
         while True:
             error = await self._commit_once(commit, deadline)
@@ -188,7 +188,7 @@ class Driver:
     async def committed(
         self, partitions: Iterable[TopicPartition], timeout_ms: int
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """The group's committed offsets, None where there are none. Raises what stands in the way."""
+        """The group's committed offsets; None where there is none. Raises why they could not be fetched."""
         wanted = list(partitions)
         deadline, attempt = self.network.now_ms() + timeout_ms, 0
         while True:

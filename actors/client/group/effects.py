@@ -1,6 +1,6 @@
-"""What the membership machine asks of the world around it: effects for the network, actions for the user's thread.
+"""What the membership machine wants done: effects by the network, actions by the user's thread.
 
-Plain values; the machine makes them, the shell (or a simulator) carries them out.
+They are plain values. The machine makes them; a consumer, or the simulator, carries them out.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from actors.wire.messages import ApiMessage
 
 
 class To(Enum):
-    """Who a request is for."""
+    """To which node a request goes."""
 
     ANY = "the least-loaded node"
     COORDINATOR = "the group's coordinator"
@@ -88,7 +88,7 @@ class RunListener:
 
 @dataclass(frozen=True, slots=True)
 class Apply:
-    """From now on exactly these partitions are assigned. `fresh` ones start from their committed offsets."""
+    """Read exactly these partitions from now on. `fresh` ones begin at their committed offsets."""
 
     partitions: frozenset[TopicPartition]
     fresh: frozenset[TopicPartition] = frozenset()

@@ -1,7 +1,7 @@
-"""What falls to the user's thread when partitions change hands: committing, the listener's calls, taking over. Sans-IO.
+"""What the user's thread does when partitions change owners: commit, call the listener, take over. Sans-IO.
 
-Before a round of joining a member commits and lets go of what it must (`prepare`); with the assignment in its hands it
-gives up what moves, and takes what is new (`complete`). Both are queues of actions, carried out one by one.
+Before a round of joining a member commits, and gives up what it must (`prepare`). When it has its assignment, it gives
+up what moves, and takes what is new (`complete`). Both make queues of actions, which are carried out one by one.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from actors.client.records import TopicPartition
 
 @dataclass(slots=True)
 class _Preparation:
-    """What is done once before each round of joining."""
+    """How far the preparation of a round of joining is. It is made once for each round."""
 
     deadline_ms: int
     committing: bool
 
 
 class Handover:
-    """The actions that wait for the user's thread, the first one first."""
+    """The queue of actions for the user's thread."""
 
     def __init__(
         self,
@@ -55,27 +55,27 @@ class Handover:
 
     @property
     def waiting(self) -> bool:
-        """Whether an action is to be carried out."""
+        """Whether there is an action."""
         return bool(self._actions)
 
     def first(self) -> Action:
-        """The action whose turn it is."""
+        """The next action."""
         if isinstance(self._actions[0], Apply):
             self._tell_assignor()
         return self._actions[0]
 
     def take_error(self) -> BaseException | None:
-        """What a callback raised, once the step it belonged to is complete."""
+        """The error that a callback raised, once its step is complete; then it is forgotten."""
         error, self._error = self._error, None
         return error
 
     def clear(self) -> None:
-        """Nothing is held any more, and nothing has to be done about it."""
+        """Drop all actions: the member holds nothing any more."""
         self._actions.clear()
         self._error = None
 
     def done(self, action: Action, now_ms: int, error: BaseException | None, outcome: CommitOutcome) -> None:
-        """The first action was carried out, or raised `error`. Says as `Membership.action_done`."""
+        """The first action was carried out, or raised `error`. See `Membership.action_done`."""
         if not self._actions or self._actions[0] is not action:
             return
         if isinstance(action, CommitBeforeJoin):
@@ -92,7 +92,7 @@ class Handover:
             self._joining.join = None
 
     def farewell(self) -> list[Action]:
-        """What is to be done before leaving: the listener hears of everything that is given up."""
+        """The action before leaving: the listener is told that everything is revoked or lost."""
         holdings, standing = self._holdings, self._standing
         if not holdings.subscribed or not holdings.owned:
             return []
@@ -120,7 +120,7 @@ class Handover:
             preparation.committing = False
 
     def _give_up(self) -> None:
-        """Tell the listener what is lost or revoked, and let go of it. Marked as done before the listener runs."""
+        """Have the listener told what is revoked or lost, and give it up, before the listener runs."""
         self._joining.unprepared = False
         self._preparation = None
         self._leader.resign()
@@ -143,7 +143,7 @@ class Handover:
     # --- after joining --------------------------------------------------------------------------------------------
 
     def complete(self, join: Join, data: bytes) -> None:
-        """Carry out what the leader assigned: revoke, apply, announce."""
+        """Make the actions that bring about what the leader has assigned: revoke, apply, tell the listener."""
         joining, standing = self._joining, self._standing
         if standing.state is not MemberState.STABLE or not standing.counted:
             joining.join = None
@@ -179,7 +179,10 @@ class Handover:
         self._actions.append(RunListener(Event.ASSIGNED, tuple(sorted(added))))
 
     def _tell_assignor(self) -> None:
-        """After the revoked-callback and before the assignment is applied; what it raises is raised as a callback's."""
+        """Call the assignor's `on_assignment`: after partitions are revoked, before new ones are applied.
+
+        What it raises is treated as if a callback had raised it.
+        """
         join = self._joining.join
         if join is None or join.tell is None:
             return

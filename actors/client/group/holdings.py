@@ -1,4 +1,4 @@
-"""What a member wants to read, and what its group has given it. Sans-IO."""
+"""The topics that a member wants to read, and the partitions that its group has given it. Sans-IO."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from actors.client.records import TopicPartition
 
 
 class Holdings:
-    """`topics` are wanted, `owned` partitions are held. Topics are named, or matched by a pattern as they appear."""
+    """`topics` are subscribed to, by name or by pattern as they appear; `owned` are the member's partitions."""
 
     def __init__(self, *, exclude_internal: bool) -> None:
         self._exclude_internal = exclude_internal
@@ -42,7 +42,7 @@ class Holdings:
         return self._pattern is not None
 
     def match(self, view: MetadataView) -> None:
-        """Metadata was refreshed: the pattern may match other topics now."""
+        """Match the pattern against refreshed metadata."""
         if self._pattern is not None:
             hidden = view.internal if self._exclude_internal else frozenset()
             matching = {t for t in view.partitions if t not in hidden and self._pattern(t)}
@@ -52,17 +52,17 @@ class Holdings:
         return topic in self.topics or (self._pattern is not None and self._pattern(topic))
 
     def accept(self, assigned: frozenset[TopicPartition], view: MetadataView) -> None:
-        """Take over what was assigned by pattern: the leader may know of a matching topic before we do."""
+        """Add topics that were assigned and match the pattern: the leader may know of them earlier than this member."""
         if self._pattern is not None:
             self._accepted = frozenset(tp.topic for tp in assigned) - view.partitions.keys()
             self.topics |= frozenset(tp.topic for tp in assigned)
             self._joined_with = self.topics
 
     def join_sent(self) -> None:
-        """The coordinator is told of `topics` as they are now."""
+        """Remember that the coordinator is told of the present `topics`."""
         self._joined_with = self.topics
 
     @property
     def changed(self) -> bool:
-        """Whether other topics are wanted than the coordinator was told."""
+        """Whether `topics` are other ones than the coordinator was told."""
         return self._joined_with is not None and self._joined_with != self.topics

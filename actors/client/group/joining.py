@@ -1,4 +1,4 @@
-"""A member's rounds of joining: JoinGroup, as leader the division, SyncGroup, and when to try again. Sans-IO."""
+"""A member's rounds of joining: JoinGroup, the leader's assignment, SyncGroup, and when to try again. Sans-IO."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ JOIN_GRACE_MS = 5000
 
 
 class Joining:
-    """`join` is the round under way; `needed` says that another is due, `unprepared` that it has to be prepared for.
+    """`join` is the round under way. `needed`: another one is due; `unprepared`: it has to be prepared first.
 
-    `error` is what the user's next poll raises. More fields than usual: a round touches all parts of a member.
+    `error` is what the user's next poll raises. There are many fields, because a round touches all parts of a member.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Joining:
         self.error: BaseException | None = None
 
     def take_error(self) -> BaseException | None:
-        """What the user's thread has to raise, once."""
+        """The error that the user's thread has to raise, or None; it is forgotten then."""
         error, self.error = self.error, None
         return error or self._lookup.take_error()
 
@@ -69,14 +69,14 @@ class Joining:
         self.needed = True
 
     def out(self, *, keep_member_id: bool) -> None:
-        """This member has left, or was expelled or fenced: everything begins anew."""
+        """This member has left, or was expelled or fenced: it has to join anew."""
         self._standing.out(keep_member_id=keep_member_id)
         self.needed = True
         self.unprepared = True
         self._live.ended()
 
     def leave(self, now_ms: int, reason: str) -> None:
-        """Leave the group: dynamic members say so, static ones only stop. One attempt; the state is reset anyway."""
+        """Leave the group. A dynamic member sends LeaveGroup, once; a static one only stops (KIP-345)."""
         standing = self._standing
         dynamic = self._config.group_instance_id is None
         joined = standing.state is not MemberState.UNJOINED and standing.generation.member_id
@@ -101,7 +101,7 @@ class Joining:
     # --- JoinGroup ------------------------------------------------------------------------------------------------
 
     def send(self, now_ms: int) -> None:
-        """Begin a round."""
+        """Begin a round: send JoinGroup with what each assignor offers."""
         config, standing = self._config, self._standing
         try:
             protocols = [
@@ -122,15 +122,15 @@ class Joining:
         self._outbox.send(Kind.JOIN, request, now_ms, timeout_ms=timeout_ms)
 
     def id_given(self, member_id: str, now_ms: int) -> None:
-        """Ask once more, with the id that was given out (KIP-394)."""
+        """Join again with the member id that the coordinator has given out (KIP-394)."""
         self._standing.id_given(member_id)
         self.join = None
-        # At once and not at the next poll: a coordinator holds a place for an id it gave out.
+        # At once, without waiting for a poll, because the coordinator holds a place for that id.
         if self._lookup.coordinator is not None:
             self.send(now_ms)
 
     def error_for(self, code: int, detail: str | None = None) -> KafkaError:
-        """Why JoinGroup was refused, with the setting that matters."""
+        """The error for a refused JoinGroup, with the setting that is the reason."""
         config = self._config
         context = f"joining group {config.group_id}"
         if code == Code.UNSUPPORTED_VERSION and config.group_instance_id is not None:
@@ -142,7 +142,7 @@ class Joining:
         return error_for(code, context, detail)
 
     def joined(self, response: JoinGroupResponse, now_ms: int) -> None:
-        """JoinGroup succeeded: divide as leader, or ask for our share."""
+        """JoinGroup succeeded: assign partitions as the leader, or ask for this member's assignment."""
         if response.protocol_type not in (None, "", PROTOCOL_TYPE):
             kind = response.protocol_type
             error = InconsistentGroupProtocolError(f"group {self._config.group_id} is of type {kind!r}, not consumer")
@@ -164,13 +164,13 @@ class Joining:
             self._send_sync([], now_ms)
 
     def lead(self, response: JoinGroupResponse, now_ms: int) -> None:
-        """Divide as soon as the metadata of all the group's topics is there."""
+        """As the leader, assign partitions once the metadata of all the group's topics is there."""
         assert self.join is not None
         first, self.join.waiting = self.join.waiting is None, response
         try:
             given = self._leader.divide(response, first=first)
         except Exception as error:
-            # Whatever an assignor raises belongs to the user, not to the thread that ran it.
+            # What an assignor raises is for the user's thread, not for the one that runs it.
             doing = f"dividing partitions with the assignor {response.protocol_name!r}"
             self.failed(now_ms, error=wrapped(error, doing))
             return
@@ -187,7 +187,7 @@ class Joining:
         self._outbox.send(Kind.SYNC, request, now_ms)
 
     def synced(self, pending: Pending, response: SyncGroupResponse, now_ms: int) -> None:
-        """SyncGroup succeeded: the round is won, and its assignment waits for the user's thread."""
+        """SyncGroup succeeded: the round has an assignment, which waits for the user's thread."""
         assert self.join is not None
         protocol = self._standing.generation.protocol
         if response.protocol_type not in (None, "", PROTOCOL_TYPE) or response.protocol_name not in (

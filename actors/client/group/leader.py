@@ -1,6 +1,6 @@
-"""A member as the leader of its group: whose topics it watches, when it may divide, whether that still fits. Sans-IO.
+"""A member as the leader of its group: the topics it watches, and when it assigns partitions anew. Sans-IO.
 
-The assignment itself is made in `leader_assignment`, by an assignor.
+`leader_assignment` makes the assignment, with an assignor.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from actors.wire.messages import JoinGroupResponse
 
 
 class Leader:
-    """`view` is the metadata as last refreshed; `assigned_on` what of it the last assignment was made on, if any."""
+    """`view` is the newest metadata; `assigned_on` is the part of it that the last assignment was made on, if any."""
 
     def __init__(self, config: MembershipConfig, holdings: Holdings) -> None:
         self._config = config
@@ -24,36 +24,36 @@ class Leader:
         self.assigned_on: Snapshot | None = None
 
     def outdate(self) -> None:
-        """The metadata there is will not do for the next assignment."""
+        """Have the next assignment wait for newer metadata than there is now."""
         self._outdated = self.view.version
 
     def resign(self) -> None:
-        """Watch nobody else's topics any more."""
+        """Stop being the leader: watch no topics of other members."""
         self.assigned_on = None
         self._topics = frozenset()
 
     def watched_topics(self, join: Join | None) -> frozenset[str]:
-        """The topics whose metadata is needed for the group's sake."""
+        """The topics whose metadata is needed for the group."""
         waiting = join.waiting if join else None
         return self._topics | (group_topics(read_members(waiting.members)) if waiting else frozenset())
 
     @property
     def outgrown(self) -> bool:
-        """Whether the metadata is not what the last assignment was made on any more."""
+        """Whether the metadata has changed since the last assignment was made."""
         if self.assigned_on is None:
             return False
         now = snapshot(self.view, self._topics, self._config.client_rack)
         return self.view.covers(self._topics) and now != self.assigned_on
 
     def divide(self, response: JoinGroupResponse, *, first: bool) -> Given | None:
-        """Everyone's share, as soon as the metadata of all the group's topics is there; None until then.
+        """The assignments of all members; None until the metadata of all the group's topics is there.
 
-        `first` = the first attempt of this round. Raises what the assignor raises, and IllegalStateError.
+        `first`: this is the first attempt of the round. Raises what the assignor raises, and IllegalStateError.
         """
         members = read_members(response.members)
         topics = group_topics(members) | self._holdings.topics
         if first and not topics <= self._holdings.topics:
-            # Nobody has told us of changes to what only others want (Kafka asks anew each time, too).
+            # Topics that only others subscribe to were not watched so far; Kafka asks anew each time, too.
             self.outdate()
         if self.view.version <= self._outdated or not self.view.covers(topics):
             return None

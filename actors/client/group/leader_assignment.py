@@ -1,4 +1,4 @@
-"""What the leader of a group does: read the subscriptions, run the assignor, pack the result. Pure functions."""
+"""How the leader assigns partitions: read the subscriptions, run the assignor, pack the result. Pure functions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Given = Mapping[str, Sequence[TopicPartition]]
 
 
 def read_members(members: Sequence[JoinGroupResponse.JoinGroupResponseMember]) -> list[GroupMember]:
-    """The members as the assignor wants them. Raises IllegalStateError if a subscription cannot be read."""
+    """The members as assignors take them. Raises IllegalStateError if a subscription cannot be read."""
     found = []
     for member in members:
         try:
@@ -42,7 +42,7 @@ def group_topics(members: Sequence[GroupMember]) -> frozenset[str]:
 
 
 def snapshot(view: MetadataView, topics: frozenset[str], rack: str | None) -> Snapshot:
-    """What the leader compares to see whether its assignment still fits: counts, and racks if it has one itself."""
+    """The part of the metadata an assignment depends on: partition counts, and racks if the leader has one."""
     counts = {topic: view.partitions[topic] for topic in topics if topic in view.partitions}
     racks = {tp: racks for tp, racks in view.racks.items() if tp.topic in counts} if rack else {}
     return counts, racks
@@ -51,7 +51,7 @@ def snapshot(view: MetadataView, topics: frozenset[str], rack: str | None) -> Sn
 def divide(
     assignor: Assignor, protocol: RebalanceProtocol, members: Sequence[GroupMember], view: MetadataView
 ) -> Given:
-    """Run the assignor. Raises IllegalStateError if a cooperative one hands over what is not yet given up."""
+    """Run the assignor. Raises IllegalStateError if a cooperative one assigns what another member still owns."""
     topics = group_topics(members)
     counts = {topic: view.partitions[topic] for topic in topics if topic in view.partitions}
     given = assignor.assign(ClusterView(counts, view.racks), members)

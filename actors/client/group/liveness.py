@@ -1,4 +1,4 @@
-"""A member's clocks: when to heartbeat, when its session ends, when its user has been away too long. Sans-IO."""
+"""A member's clocks: when to heartbeat, when its session ends, when the program has not polled too long. Sans-IO."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from actors.client.net.backoff import Backoff
 class Liveness:
     """All times are monotonic milliseconds.
 
-    Two session clocks: `search_at_ms` decides when to look for another coordinator and starts anew with each one
-    found; `deliver_until_ms` is what the coordinator itself grants, and counts from when the last successful
-    heartbeat was *sent*: the coordinator cannot have heard of us later than that plus the way there.
+    There are two session clocks. At `search_at_ms` the member looks for another coordinator; it starts anew with each
+    one that is found. Until `deliver_until_ms` the coordinator itself keeps the member. That counts from when the last
+    answered heartbeat was *sent*, because the coordinator has had it later than that, and counts from there.
     """
 
     session_timeout_ms: int
@@ -41,14 +41,14 @@ class Liveness:
         self.next_heartbeat_ms = min(self.next_heartbeat_ms, now_ms + self.heartbeat_interval_ms)
 
     def confirmed(self, sent_ms: int, now_ms: int) -> None:
-        """What was sent at `sent_ms` was answered: the coordinator counts us in from then on."""
+        """A request sent at `sent_ms` succeeded: the coordinator's session lasts at least from then."""
         self.failures = 0
         self.search_at_ms = max(self.search_at_ms, sent_ms + self.session_timeout_ms)
         self.counted_in(sent_ms)
         self.next_heartbeat_ms = max(now_ms, sent_ms + self.heartbeat_interval_ms)
 
     def counted_in(self, sent_ms: int) -> None:
-        """The coordinator has answered something sent at `sent_ms`: it grants a session from then on."""
+        """The coordinator knew the member when it answered a request sent at `sent_ms`: its session lasts from then."""
         self.deliver_until_ms = max(self.deliver_until_ms, sent_ms + self.session_timeout_ms)
 
     def heartbeat_failed(self, now_ms: int) -> None:
@@ -56,5 +56,5 @@ class Liveness:
         self.next_heartbeat_ms = now_ms + self.backoff.delay_ms(self.failures)
 
     def ended(self) -> None:
-        """The membership is gone: nothing may be delivered on its strength."""
+        """The membership has ended: no records may be delivered."""
         self.deliver_until_ms = 0

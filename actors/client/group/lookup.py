@@ -1,4 +1,4 @@
-"""Finding the coordinator of a group: one lookup at a time, spaced by the backoff. Sans-IO."""
+"""Looks the coordinator of a group up: one lookup at a time, with the backoff between two. Sans-IO."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ GROUP = 0
 
 
 class CoordinatorLookup:
-    """Who coordinates `group_id`, as far as known. The membership machine sends its requests."""
+    """The coordinator of `group_id`, if it is known. The membership machine sends the requests."""
 
     def __init__(self, group_id: str, backoff: Backoff) -> None:
         self.group_id = group_id
@@ -25,7 +25,7 @@ class CoordinatorLookup:
         self._error: KafkaError | None = None
 
     def due(self, now_ms: int) -> bool:
-        """Whether a lookup is to be sent now."""
+        """Whether a lookup has to be sent now."""
         return (
             self.coordinator is None and self.in_flight is None and self._error is None and now_ms >= self.not_before_ms
         )
@@ -40,7 +40,7 @@ class CoordinatorLookup:
         return FindCoordinatorRequest(key=self.group_id, key_type=GROUP, coordinator_keys=[self.group_id])
 
     def take_error(self) -> KafkaError | None:
-        """A failure nobody can retry, once; the next lookup starts afresh."""
+        """The error of a lookup that must not be retried, or None. After that lookups begin again."""
         error, self._error = self._error, None
         return error
 
@@ -60,7 +60,7 @@ class CoordinatorLookup:
         return False
 
     def failed(self, error: KafkaError, now_ms: int) -> None:
-        """The request could not be sent, or its answer never came."""
+        """The request could not be sent, or was not answered."""
         self.in_flight = None
         self._failed(error, now_ms, retriable=error.retriable)
 
@@ -71,11 +71,11 @@ class CoordinatorLookup:
             self._error = error
 
     def lost(self, now_ms: int) -> None:
-        """Forget the coordinator. The first loss looks again at once; one that never answered waits."""
+        """Forget the coordinator. The next lookup is due at once, or after a backoff if it has answered nothing."""
         self.coordinator = None
         self.not_before_ms = now_ms + self._backoff.delay_ms(self._losses)
         self._losses += 1
 
     def alive(self) -> None:
-        """The coordinator answered something sensible."""
+        """The coordinator has answered, and is the coordinator."""
         self._losses = 0

@@ -1,4 +1,4 @@
-"""The requests of a member, made of its settings and its place in the group. Pure functions."""
+"""The requests of a member, made of its settings and its generation. Pure functions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def offer(
     topics: frozenset[str],
     owned: Iterable[TopicPartition],
 ) -> Protocol:
-    """One assignor and what it is to know of us. Raises what the assignor's `user_data` raises."""
+    """An assignor's part of JoinGroup: its name and this member's subscription. Raises what `user_data` raises."""
     user_data = assignor.user_data(topics)
     subscription = Subscription(tuple(topics), user_data, tuple(sorted(owned)), generation.id, config.client_rack)
     return Protocol(name=assignor.name, metadata=subscription.encode())
@@ -67,7 +67,7 @@ def heartbeat(config: MembershipConfig, generation: Generation) -> HeartbeatRequ
 
 
 def leave(config: MembershipConfig, generation: Generation, reason: str) -> LeaveGroupRequest:
-    """In its old form and its new one."""
+    """LeaveGroup with the member both as old versions (below 3) have it and as newer ones do."""
     member_id = generation.member_id
     me = LeaveGroupRequest.MemberIdentity(member_id=member_id, reason=reason[:REASON_LIMIT])
     return LeaveGroupRequest(group_id=config.group_id, member_id=member_id, members=[me])

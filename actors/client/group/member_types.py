@@ -1,4 +1,4 @@
-"""A member's settings, its requests in flight, its rounds and its counters: the data of the membership machine."""
+"""The data of the membership machine: a member's settings, its requests in flight, its rounds and its counters."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from actors.wire.messages import JoinGroupResponse
 
 
 class Kind(Enum):
-    """What a request in flight is."""
+    """The kinds of requests a member sends."""
 
     LOOKUP = "FindCoordinator"
     JOIN = "JoinGroup"
@@ -27,7 +27,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class MembershipConfig:
-    """What a member is told once. Times in milliseconds."""
+    """The settings of a member. Times are in milliseconds."""
 
     group_id: str
     assignors: tuple[Assignor, ...]
@@ -44,7 +44,7 @@ class MembershipConfig:
 
     @property
     def protocol(self) -> RebalanceProtocol:
-        """The highest rebalance protocol that all assignors support."""
+        """The highest rebalance protocol that all assignors support. Raises IllegalStateError if there is none."""
         common = set(RebalanceProtocol)
         for assignor in self.assignors:
             common &= set(assignor.protocols)
@@ -62,7 +62,7 @@ class MembershipConfig:
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A request in flight: what it is, the generation and coordinator it was sent under, and when."""
+    """A request in flight: its kind, the generation and coordinator when it was sent, and the time."""
 
     kind: Kind
     generation: Generation
@@ -72,9 +72,9 @@ class Pending:
 
 @dataclass(slots=True)
 class Join:
-    """One round of joining. `waiting`: the leader awaits metadata; `assignment`: the round is won.
+    """One round of joining. `waiting`: JoinGroup's answer, while the leader waits for metadata.
 
-    `tell`: says to the assignor what was assigned, once.
+    `assignment`: SyncGroup's answer is there. `tell`: the assignor has not been told of it yet.
     """
 
     waiting: JoinGroupResponse | None = None
@@ -85,7 +85,7 @@ class Join:
 
 @dataclass(slots=True)
 class Stats:
-    """Counters of one member's life, and how long things took of late."""
+    """Counters since the member was made, and how long things took lately."""
 
     joins_sent: int = 0
     heartbeats: int = 0
@@ -99,7 +99,7 @@ class Stats:
     times: Sensors = field(default_factory=Sensors, repr=False)
 
     def rebalanced(self, now_ms: int) -> None:
-        """A round is won. The retries before it count, as in Kafka."""
+        """A round has succeeded. Its duration includes the attempts before it, as in Kafka."""
         self.rebalances += 1
         if self.rebalance_started_ms is not None:
             self.last_rebalance_ms = now_ms - self.rebalance_started_ms

@@ -1,6 +1,6 @@
-"""The producer's buffer: one queue of batches per partition, and what may be sent now. No I/O, no thread.
+"""The producer's buffer: a queue of batches for each partition, and which batch may be sent now. No I/O, no thread.
 
-Touched under the producer's lock.
+It is used under the producer's lock.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Identity:
 
 
 class Batch:
-    """Records of one partition on their way together."""
+    """Records of one partition that are sent together."""
 
     __slots__ = (
         "_builder",
@@ -85,7 +85,7 @@ class Batch:
 
     @classmethod
     def sealed(cls, tp: TopicPartition, data: bytearray, count: int, now_ms: int) -> Batch:
-        """A batch that was built elsewhere, without an identity; nothing can be appended to it."""
+        """A batch that was built elsewhere, without an identity. Nothing can be appended to it."""
         batch = cls(tp, 0, now_ms)
         batch._builder = None
         batch.data = data
@@ -99,7 +99,7 @@ class Batch:
         return self._builder is not None
 
     def append(self, key: bytes | None, value: bytes | None, headers: Headers, timestamp_ms: int) -> int:
-        """Add a record; its number within the batch."""
+        """Add a record. Returns its index in the batch."""
         number = self.count
         self._builder.append(number, timestamp_ms, key, value, headers)
         self.count = number + 1
@@ -107,7 +107,7 @@ class Batch:
         return number
 
     def close(self, identity: Identity | None) -> None:
-        """No more records: build its bytes, and give it its place in the sequence of `identity` if it has none yet."""
+        """End the batch: build its bytes, and number it in the sequence of `identity` if it has no number yet."""
         if self.data is None:
             self.data = self._builder.build()
             self._builder = None
@@ -124,7 +124,7 @@ class Batch:
         return self.error is not None or self.base_offset != -1 or self.timestamp_ms == -2
 
     def finish(self, base_offset: int, timestamp_ms: int) -> None:
-        """Delivered; -1 where the broker did not say."""
+        """The batch was delivered. Offset and timestamp are -1 if the broker did not give them."""
         self.base_offset = base_offset
         self.timestamp_ms = -2 if base_offset == -1 else timestamp_ms
         self._finished()
@@ -134,7 +134,7 @@ class Batch:
         self._finished()
 
     def error_of(self, number: int) -> BaseException | None:
-        """What became of one record: of a batch with bad records the others are told that it was not for them."""
+        """The error of one record. If only others of its batch were refused, it says so (KIP-467)."""
         if self.error is None or not self.record_errors or number in self.record_errors:
             return self.record_errors.get(number, self.error)
         return KafkaError(f"not written, because of other records of its batch: {self.error}")
@@ -159,7 +159,7 @@ class Batch:
 
 
 class FutureBatchMetadata:
-    """What `send_arrow` returns for each record batch: its place once it is known."""
+    """What `send_arrow` returns for each record batch: a future of where it was written."""
 
     __slots__ = ("_batch", "_timestamp_ms")
 
@@ -192,7 +192,7 @@ class FutureBatchMetadata:
 
 
 class FutureRecordMetadata:
-    """What `send` returns: the record's place once it is known."""
+    """What `send` returns: a future of where the record was written."""
 
     __slots__ = ("_batch", "_key_size", "_number", "_timestamp_ms", "_value_size")
 
@@ -233,12 +233,12 @@ class FutureRecordMetadata:
         return self.value
 
     def add_callback(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> FutureRecordMetadata:
-        """`function(*args, metadata)` after success, in the producer's thread."""
+        """Have `function(*args, metadata)` called after success, in the producer's thread."""
         self._when_done(lambda batch: None if batch.error else function(*args, self.value, **kwargs))
         return self
 
     def add_errback(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> FutureRecordMetadata:
-        """`function(*args, error)` after failure, in the producer's thread."""
+        """Have `function(*args, error)` called after failure, in the producer's thread."""
         self._when_done(lambda batch: function(*args, self.exception, **kwargs) if batch.error else None)
         return self
 
@@ -257,11 +257,11 @@ class FutureRecordMetadata:
 
 @dataclass(slots=True)
 class Lane:
-    """One partition: batches not sent yet, those in flight, and those that came back, each in their order.
+    """The batches of one partition: those not sent yet, those in flight, and those to be sent again, each in order.
 
-    What came back goes out again before anything new, and not while something later is in flight: so the order
-    stays. `poisoned`: the sequence has a hole, and everything waits for a new identity. `node_id`: where the last one
-    went.
+    A batch is sent again before any new one, and not while a later one is in flight, so that the order stays.
+    `poisoned`: the sequence has a hole, and all batches wait for a new identity. `node_id`: the broker that the last
+    batch was sent to.
     """
 
     tp: TopicPartition
@@ -275,7 +275,7 @@ class Lane:
     _last_order: int = 0
 
     def next(self, now_ms: int, linger_ms: int, batch_size: int, limit: int, *, flush: bool) -> Batch | None:
-        """The batch to send now, taken out and counted as in flight; None if there is none yet."""
+        """Take out the batch to send now, which is in flight then; None if there is none yet."""
         if self.identity is not None and not self.identity.acknowledged:
             limit = 1
         if now_ms < self.not_before_ms or len(self.in_flight) >= limit or self.poisoned:
@@ -296,7 +296,7 @@ class Lane:
 
     @property
     def next_size(self) -> int:
-        """The bytes of the batch that `next` would give; 0 if there is none."""
+        """The size in bytes of the batch that `next` would take; 0 if there is none."""
         first = self.retry or self.waiting
         return first[0].size if first else 0
 
@@ -305,18 +305,18 @@ class Lane:
         return batch
 
     def back(self, batch: Batch, *, again: bool) -> None:
-        """A batch's answer is here; `again` puts it in line once more."""
+        """A batch has been answered; with `again` it is queued to be sent again."""
         self.in_flight.remove(batch)
         if again:
             self.retry.append(batch)
             self.retry.sort(key=lambda entry: entry.order)
 
     def is_first(self, batch: Batch) -> bool:
-        """Nothing before it is still open: an out-of-order answer then means that something was lost."""
+        """Whether no earlier batch is open. An out-of-order answer to it then means that records were lost."""
         return all(entry.order >= batch.order for entry in (*self.in_flight, *self.retry))
 
     def heal(self) -> bool:
-        """Once nothing is in flight, a poisoned lane begins anew; its batches get new numbers when sent."""
+        """Have a poisoned lane begin anew once nothing is in flight. Its batches are numbered when they are sent."""
         if not self.poisoned or self.in_flight:
             return False
         self.poisoned = False
@@ -324,7 +324,7 @@ class Lane:
         return True
 
     def expire(self, now_ms: int, timeout_ms: int) -> list[Batch]:
-        """Take out what has waited longer than the delivery timeout."""
+        """Take out the batches that have waited longer than the delivery timeout."""
         late = [batch for batch in (*self.retry, *self.waiting) if now_ms - batch.created_ms >= timeout_ms]
         for batch in late:
             if batch in self.retry:

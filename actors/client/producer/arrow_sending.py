@@ -1,4 +1,4 @@
-"""The part of `Producer` that sends Arrow columns: which partition each row goes to, and batches into the buffer."""
+"""The part of `Producer` that sends Arrow columns: it chooses the rows' partitions, and puts batches in the buffer."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class ArrowSending:
             )
 
     def _queue(self, topic: str, made: list[Sealed]) -> list[FutureBatchMetadata]:
-        """Put batches in line as there is room for them."""
+        """Queue batches as there is room for them."""
         sender = self._sender
         futures = []
         now = self._now_ms()
@@ -99,7 +99,7 @@ class ArrowSending:
     def _asked(
         self, batch: pa.RecordBatch, partition: int | None, topic: str, info: TopicInfo
     ) -> npt.NDArray[np.int64] | None:
-        """The partition asked for in each row, -1 where none is; None if none is anywhere."""
+        """The partition that each row asks for, -1 where it asks for none; None if no row does."""
         if partition is not None:
             asked = np.full(batch.num_rows, partition, np.int64)
         elif "partition" in batch.schema.names:
@@ -124,7 +124,7 @@ class ArrowSending:
     def _places(
         self, topic: str, info: TopicInfo, rows: Rows, sizes: Ints, asked: npt.NDArray[np.int64] | None
     ) -> Partitions:
-        """The partition of each row."""
+        """The partition that each row goes to."""
         if asked is not None and (asked >= 0).all():
             return asked.astype(np.int32)
         if self._config["partitioner"] is not None:
@@ -143,7 +143,7 @@ class ArrowSending:
         return np.array([custom(key, everything, live) for key in rows.keys.to_pylist()], np.int32)
 
     def _spread(self, topic: str, info: TopicInfo, sizes: Ints) -> Partitions:
-        """Rows without a key: as many to one partition as a batch takes, then to another (KIP-480)."""
+        """Partitions for rows without a key: one partition for as many as a batch takes, then another (KIP-480)."""
         sticky = self._sticky
         number, used = sticky.get(topic, (-1, 0))
         limit = self._limit - HEADER_BYTES
@@ -171,7 +171,7 @@ def _open(asked: npt.NDArray[np.int64] | None, count: int) -> npt.NDArray[np.boo
 
 
 def _steps(sizes: Ints, most: int) -> list[tuple[int, int]]:
-    """Rows in pieces of at most `most` bytes, one row at least."""
+    """The rows in pieces of at most `most` bytes, but of at least one row."""
     total = np.cumsum(sizes)
     steps, begin = [], 0
     while begin < len(sizes):

@@ -26,7 +26,7 @@ _CRC_FROM = 21
 _CRC_AT = 17
 _NO_HEADERS = b"\0"
 RECORD_OVERHEAD = 32
-"""Room for a record's varints in front of its key and value; more than they ever take but for headers."""
+"""Bytes allowed for a record's varints: more than they ever take, if it has no headers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +52,14 @@ class Rows:
         return Rows(self.keys.slice(start, count), self.values.slice(start, count), times, extra)
 
     def sizes(self) -> Ints:
-        """How many bytes each record takes at most, as `Producer.send` counts them."""
+        """The most bytes that each record can take, counted as `Producer.send` does."""
         size = _lengths(self.keys) + _lengths(self.values) + RECORD_OVERHEAD
         return size if self.extra is None else size + _lengths(self.extra)
 
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """A finished record batch for a partition, without a producer's identity."""
+    """A finished record batch of one partition, without the id and sequence number of a producer."""
 
     partition: int
     data: bytearray
@@ -67,7 +67,7 @@ class Sealed:
 
 
 def rows_of(batch: pa.RecordBatch, now_ms: int) -> Rows:
-    """The columns key, value, headers and timestamp of a batch; only value must be there.
+    """The rows of a batch with the columns key, value, headers and timestamp; only value is required.
 
     Keys and values are binary or string, headers a list of (key, value), timestamps a timestamp or Unix ms, by
     default `now_ms`. Raises SerializationError.
@@ -87,7 +87,7 @@ def rows_of(batch: pa.RecordBatch, now_ms: int) -> Rows:
 
 
 def binary(column: Any, name: str) -> Any:
-    """A binary array of a column. Raises SerializationError if it holds something else."""
+    """A column as a binary array. Raises SerializationError if it is neither binary nor string."""
     kind = column.type
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
@@ -110,10 +110,10 @@ def _times(column: Any, now_ms: int) -> Ints:
 
 
 def _encoded_headers(column: Any) -> Any | None:
-    """Each record's headers with their count in front, as they stand at its end; None if none has any."""
+    """The bytes of each record's headers, with their count in front; None if no record has any."""
     if pa.types.is_null(column.type) or not pc.any(pc.greater(pc.list_value_length(column), 0)).as_py():
         return None
-    # Records with headers are few, or small in number beside what the headers cost anyway.
+    # Record by record: few records have headers, and where many do, the headers themselves cost more.
     return pa.array([_encode_headers(each) for each in column.to_pylist()], pa.binary())
 
 
@@ -139,7 +139,7 @@ def _varint(value: int) -> bytes:
 
 
 def seal(rows: Rows, partitions: npt.NDArray[np.int32], limit_bytes: int, codec: int) -> list[Sealed]:
-    """Record batches of at most `limit_bytes` before compression, each partition's rows in their order.
+    """Make record batches of at most `limit_bytes` before compression; the rows of a partition stay in order.
 
     A record larger than that gets a batch of its own.
     """
@@ -167,7 +167,7 @@ def seal(rows: Rows, partitions: npt.NDArray[np.int32], limit_bytes: int, codec:
 
 
 def _cuts(sizes: Ints, partitions: npt.NDArray[np.int32], limit: int) -> Ints:
-    """Where batches begin, and the end of the last one: at each new partition, and where one would be too large."""
+    """The rows at which batches begin (a new partition, or the last one is full), and the end of the last batch."""
     total = np.cumsum(sizes)
     starts = np.flatnonzero(partitions[1:] != partitions[:-1]) + 1
     found = []
@@ -180,7 +180,7 @@ def _cuts(sizes: Ints, partitions: npt.NDArray[np.int32], limit: int) -> Ints:
 
 
 def _records(rows: Rows, offset_deltas: Ints, time_deltas: Ints) -> Any:
-    """One element a record: its bytes."""
+    """The bytes of each record, as one binary array."""
     key_sizes, value_sizes = _sizes(rows.keys), _sizes(rows.values)
     varints = [_zigzag(each) for each in (time_deltas, offset_deltas, key_sizes, value_sizes)]
     widths = [_widths(each) for each in varints]
@@ -204,7 +204,7 @@ def _records(rows: Rows, offset_deltas: Ints, time_deltas: Ints) -> Any:
 
 
 def _sizes(array: Any) -> Ints:
-    """Lengths in bytes, -1 for null."""
+    """The lengths of a binary array's elements in bytes, -1 for null."""
     sizes = pc.binary_length(array).fill_null(-1)
     return sizes.to_numpy(zero_copy_only=False).astype(np.int64)  # type: ignore[no-any-return]
 
@@ -229,7 +229,7 @@ def _widths(values: npt.NDArray[np.uint64]) -> Ints:
 
 
 def _varints(fields: list[tuple[npt.NDArray[np.uint64], Ints]]) -> Any:
-    """One binary element a row: the varints of its fields, side by side."""
+    """The varints of each row's fields side by side, as one binary array."""
     columns, used = [], []
     for values, widths in fields:
         most = int(widths.max())

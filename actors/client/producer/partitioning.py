@@ -1,4 +1,4 @@
-"""Kafka's default partitioner over a whole Arrow column of keys: the same partitions as `placement.hashing` gives."""
+"""Kafka's default partitioner for a whole Arrow column of keys. It gives the same partitions as `placement.hashing`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def murmur2_of(array: Any) -> npt.NDArray[np.int32]:
     """Kafka's murmur2 of each element of an Arrow binary array, as signed numbers."""
     data, starts, ends = spans(array)
     sizes = ends - starts
-    # The longest first: those that still have a fourth, eighth, … byte then stand at the front.
+    # The longest keys come first, so that in each round those with another whole word are at the front.
     order = np.argsort(-sizes, kind="stable")
     starts, sizes = starts[order], sizes[order]
     h = _SEED ^ sizes.astype(np.uint32)
@@ -62,5 +62,5 @@ def _tail(
 
 
 def partitions_for_keys(array: Any, count: int) -> npt.NDArray[np.int32]:
-    """The partition of each key among `count`; what null keys get means nothing."""
+    """The partition of each key, of `count`. The result is meaningless for null keys."""
     return (murmur2_of(array) & np.int32(0x7FFFFFFF)) % np.int32(count)

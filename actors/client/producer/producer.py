@@ -34,10 +34,10 @@ _RECORD_OVERHEAD = 32
 
 
 class Producer:
-    """`Producer(bootstrap_servers="localhost:9092")`; for several threads at once. See `config.PRODUCER_SETTINGS`.
+    """`Producer(bootstrap_servers="localhost:9092")`; thread-safe. Its settings are `config.PRODUCER_SETTINGS`.
 
-    Records with a key go where Kafka's own partitioner sends them; those without one fill a batch of one partition,
-    then of another (KIP-480). Time and chance are those of `environment`.
+    Records with a key go to the partition that Kafka's partitioner chooses. Those without one fill a batch of one
+    partition, and then of another (KIP-480). Time and chance are those of `environment`.
     """
 
     def __init__(self, *, environment: Environment = REAL, **settings: Any) -> None:
@@ -56,7 +56,7 @@ class Producer:
         self._network.start()
 
     def _wanted_topics(self) -> frozenset[str]:
-        """What was sent to of late, and what is queued; those that a send waits for are held besides."""
+        """The topics whose metadata is kept fresh: those sent to lately, and those with queued batches."""
         idle = self._now_ms() - self.config["metadata_max_idle_ms"]
         for topic, last in list(self._topics.items()):
             if last <= idle:
@@ -79,10 +79,10 @@ class Producer:
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> FutureRecordMetadata:
-        """Queue a record. The future's `get()` gives its offset, or raises why it was not delivered.
+        """Queue a record. The future's `get()` returns where it was written, or raises why it was not delivered.
 
-        Waits up to max_block_ms for the topic's metadata and for room in the buffer: then KafkaTimeoutError or
-        BufferExhaustedError. Raises SerializationError and MessageTooLargeError at once.
+        Waits up to max_block_ms for the topic's metadata and for room in the buffer, and then raises KafkaTimeoutError
+        or BufferExhaustedError. Raises SerializationError and MessageTooLargeError at once.
         """
         if self._closed:
             raise ClosedError
@@ -122,7 +122,7 @@ class Producer:
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> list[FutureBatchMetadata]:
-        """Queue records from Arrow columns, many times faster than one by one; a future for each record batch made.
+        """Queue records from Arrow columns, many times faster than one by one. Returns a future for each record batch.
 
         Columns: value (binary or string) and, where there are such, key, headers (a list of (key, value)), partition
         (int; null = by the key) and timestamp (a timestamp, or Unix ms); others are not looked at. Serializers are
@@ -222,14 +222,14 @@ class Producer:
                 sender.flushing -= 1
 
     def partitions_for(self, topic: str) -> set[int]:
-        """The partition numbers of a topic; waits for its metadata up to max_block_ms."""
+        """The partition numbers of a topic. Waits up to max_block_ms for its metadata."""
         return set(self._topic(topic, self._now_ms() + self.config["max_block_ms"]).partitions)
 
     def bootstrap_connected(self) -> bool:
         return bool(self._network.cluster.brokers)
 
     def metrics(self) -> dict[str, int]:
-        """Counters of this producer's life."""
+        """Counters since the producer was made."""
         sender = self._sender
         return {
             "records_sent": sender.records_sent,
@@ -239,7 +239,7 @@ class Producer:
         }
 
     def close(self, timeout: float | None = None) -> None:
-        """Deliver what was sent, for up to `timeout` seconds (None = delivery_timeout_ms), then close."""
+        """Deliver what was sent, for up to `timeout` seconds (None: delivery_timeout_ms), and close."""
         if self._closed:
             return
         self._closed = True
@@ -251,7 +251,7 @@ class Producer:
             self._abandon()
 
     def _abandon(self) -> None:
-        """Whoever still waits for a record learns that it will not be delivered any more."""
+        """Fail all records that are not delivered yet."""
         with self._sender.room:
             left = [b for lane in self._sender.lanes.values() for b in (*lane.waiting, *lane.in_flight, *lane.retry)]
         for batch in left:

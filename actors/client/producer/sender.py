@@ -1,4 +1,4 @@
-"""The producer's background work: from full batches to Produce requests, and what the answers mean."""
+"""The producer's background work: it sends batches in Produce requests, and judges the answers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NEW_IDENTITY = (Code.UNKNOWN_PRODUCER_ID, Code.INVALID_PRODUCER_EPOCH, Code.INV
 
 
 class Sender:
-    """Owns the lanes. `room` is the producer's lock, notified when a batch has its outcome."""
+    """Owns the lanes of all partitions. `room` is the producer's lock, notified when a batch has its outcome."""
 
     def __init__(self, network: Network, config: Mapping[str, Any]) -> None:
         self.network = network
@@ -52,7 +52,7 @@ class Sender:
     # --- the user's thread ------------------------------------------------------------------------------------------
 
     def batch_for(self, tp: TopicPartition, size: int) -> tuple[Batch, bool]:
-        """The open batch of a partition with room for `size` bytes; True if the sender must be told. Under the lock."""
+        """A partition's open batch with room for `size` bytes, and whether to call `soon`. Called under the lock."""
         lane = self.lanes.get(tp)
         if lane is None:
             lane = self.lanes[tp] = Lane(tp)
@@ -65,7 +65,7 @@ class Sender:
         return batch, True
 
     def add_sealed(self, batch: Batch) -> None:
-        """Put a finished batch in line, behind what its partition has. Under the lock; tell the sender afterwards."""
+        """Queue a finished batch of a partition. Called under the lock; call `soon` afterwards."""
         lane = self.lanes.get(batch.tp)
         if lane is None:
             lane = self.lanes[batch.tp] = Lane(batch.tp)
@@ -73,7 +73,7 @@ class Sender:
         self.buffered += batch.size
 
     def soon(self) -> None:
-        """Have `step` run on the loop; from any thread."""
+        """Have `step` run on the loop. May be called from any thread."""
         if not self.scheduled:
             self.scheduled = True
             self.network.soon(self.step)
@@ -85,7 +85,7 @@ class Sender:
     # --- the loop -----------------------------------------------------------------------------------------------------
 
     def step(self) -> None:
-        """Send what can be sent now."""
+        """Send all batches that can be sent now, and fail those that are too late."""
         self.scheduled = False
         now = self._now_ms()
         with self.room:
@@ -107,7 +107,7 @@ class Sender:
         return [batch for lane in lanes for batch in lane.expire(now, timeout)]
 
     def _rounds(self, lanes: list[Lane], now: int) -> list[tuple[Node, list[Batch]]]:
-        """The requests to send now, in order: as many as there are batches for and may be in flight."""
+        """The requests to send now, in order: with all batches that may be in flight."""
         rounds: list[tuple[Node, list[Batch]]] = []
         while plans := self._plan(lanes, now):
             for node, batches in plans.items():
@@ -120,7 +120,7 @@ class Sender:
         sizes: dict[int, int] = {}
         homeless = False
         if lanes:
-            # Whatever holds something up below, look again before long.
+            # Look again soon, whatever keeps a batch from being sent below.
             self._wake(now + max(1, self.config["linger_ms"], 20))
         for lane in lanes:
             node = self.network.cluster.leader(lane.tp)
@@ -162,7 +162,7 @@ class Sender:
         self.step()
 
     def _identify(self, lane: Lane) -> bool:
-        """Whether the lane has an identity; asks for one if nobody has."""
+        """Whether the lane has an identity. If not, a producer id is asked for, unless that is under way."""
         if lane.identity is None and self._producer is not None:
             lane.identity = Identity(*self._producer)
         if lane.identity is None and not self._asking_for_id:
@@ -233,7 +233,7 @@ class Sender:
             self._stay_in_line(batches)
             if self.config["acks"] == 0:
                 connection.tell(request, lowest)
-                # Nobody will answer: the buffer's limit, and close(), go by what has left.
+                # With acks=0 nobody answers: the buffer and close() wait until the request has left this process.
                 await connection.written()
                 return None
             answer = connection.call(request, self.config["request_timeout_ms"], lowest)
@@ -241,7 +241,7 @@ class Sender:
         return {TopicPartition(t.name, p.index): p for t in response.responses for p in t.partition_responses}
 
     def _stay_in_line(self, batches: list[Batch]) -> None:
-        """Raise KafkaConnectionError if one before these came back unsent while they waited: it goes first again."""
+        """Raise KafkaConnectionError if an earlier batch is to be sent again, which has to go first."""
         with self.room:
             for batch in batches:
                 if any(earlier.order < batch.order for earlier in self.lanes[batch.tp].retry):
@@ -268,7 +268,7 @@ class Sender:
         self._finish(batch, None, base_offset, timestamp_ms)
 
     def _judge(self, batch: Batch, error: KafkaError, code: int | None) -> None:
-        """Again, or given up."""
+        """Decide whether a batch that failed is sent again, or fails for good."""
         now = self._now_ms()
         with self.room:
             lane = self.lanes[batch.tp]
@@ -284,7 +284,7 @@ class Sender:
                 self.retries += 1
                 lane.not_before_ms = now + self._backoff.delay_ms(batch.attempts)
             elif self._idempotent:
-                # What was numbered after it would never be accepted.
+                # The broker would never accept the batches that are numbered after it.
                 lane.poisoned = True
         if again:
             self.network.refresh()
@@ -309,7 +309,7 @@ class Sender:
 
 
 def _record_errors(answer: Any, where: str) -> dict[int, KafkaError]:
-    """What the broker says of single records (KIP-467).
+    """The errors of single records in the broker's answer (KIP-467).
 
     The only code there is is the batch's; as in Kafka's producer it is that of a record which alone is refused.
     """
