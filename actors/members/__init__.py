@@ -1,1 +1,1 @@
-"""Members of groups as actors: pools that call a handler, members that hold ranges for Spark and Ray Data."""
+"""Members of groups in Ray actors: pools, which call a handler, and members that hold ranges for Spark and Ray Data."""

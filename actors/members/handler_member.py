@@ -1,4 +1,4 @@
-"""What a consumer actor does all day: poll, hand records to the user's handler, commit what it returned from.
+"""The loop of a pool's member: it polls, hands records to the user's handler, and commits what was handled.
 
 At least once: an offset is committed after the handler has returned, and before its partition is given up. Retries,
 dead letters and the report of progress are here; Ray and supervision are pool.py's.
@@ -28,7 +28,8 @@ from actors.runtime.environment import REAL, Environment
 
 log = logging.getLogger(__name__)
 
-# The whole group waits for who gives partitions up; a commit that nobody takes (a deleted topic's) must not hold it up.
+# The whole group waits for a member that gives partitions up. It must not wait for a commit that cannot succeed, such
+# as that of a deleted topic.
 _REVOKE_COMMIT_MS = 10_000
 _BEGIN_MS = 5_000
 
@@ -54,7 +55,7 @@ class MemberSpec:
 
 
 class HandlerFailedError(CoterieError):
-    """The handler raised, again and again, for one record."""
+    """The handler has raised for one record each time it was tried."""
 
     def __init__(self, topic: str, partition: int, offset: int, cause: BaseException) -> None:
         super().__init__(f"the handler failed at {topic}-{partition} offset {offset}: {type(cause).__name__}: {cause}")
@@ -65,7 +66,7 @@ class HandlerFailedError(CoterieError):
 
 
 class Handler:
-    """The user's handler, whatever form it has: a function, or a class made once a member; sync or async.
+    """The user's handler: a function, or a class of which each member makes one instance; sync or async.
 
     A class may have `on_assigned(partitions)`, `on_revoked(partitions)` and `close()` beside `__call__`.
     """
@@ -78,7 +79,7 @@ class Handler:
         self._finish(self.instance(argument))
 
     def hook(self, name: str, *arguments: Any) -> None:
-        """Call an optional method of the handler."""
+        """Call an optional method of the handler, if it has it."""
         method = getattr(self.instance, name, None)
         if method is not None:
             self._finish(method(*arguments))
@@ -108,7 +109,7 @@ class _Listener(ConsumerRebalanceListener):
 
 
 class MemberLoop:
-    """One member of a group and its handler. `run` is for one thread; `report` and `stop` are for others."""
+    """One member of a group, and its handler. `run` takes a thread; other threads call `report` and `stop`."""
 
     def __init__(
         self,
@@ -140,7 +141,7 @@ class MemberLoop:
         options.setdefault("auto_offset_reset", "earliest")
         self._begins_at_end = options["auto_offset_reset"] == "latest"
         options.setdefault("partition_assignment_strategy", ["cooperative-sticky"])
-        # Not the consumer's business here: a dead letter needs the bytes, and a poll that raises knows no retries.
+        # Deserialized here and not by the consumer: a dead letter needs the bytes, and errors have to be retried.
         given = {name: options.pop(name, None) for name in DESERIALIZERS}
         resolve(CONSUMER_SETTINGS, given)
         self._deserializes = any(value is not None for value in given.values())
@@ -152,14 +153,14 @@ class MemberLoop:
     # --- the loop ---
 
     def run(self) -> None:
-        """Consume until `stop`, or until a record cannot be handled: then that error is kept for `report`."""
+        """Consume until `stop`, or until a record cannot be handled; then `report` has the error."""
         state = "Stopped"
         try:
             self.consumer.subscribe(list(self.spec.topics), listener=_Listener(self))
             self._state = "Running"
             while not self._stop.is_set():
                 self._step()
-        except BaseException as error:  # a handler may well call sys.exit: that, too, must be seen
+        except BaseException as error:  # a handler may call sys.exit, which has to be reported, too
             self._error = error
             self._state, state = "Failing", "Failed"
             log.exception("member of group %s stops", self.spec.group_id)
@@ -187,9 +188,9 @@ class MemberLoop:
         self._look()
 
     def _must_poll(self, *, fresh: bool) -> bool:
-        """Whether what is in hand has to wait: the group waits for us, or the records may not be ours any more.
+        """Whether the next record has to wait for a poll: the group waits for it, or others may own the records.
 
-        A rebalance lets the first record after a poll pass, so that a member gets on whatever the group does.
+        The first record after a poll does not wait for a rebalance, so that a member gets on however many there are.
         """
         return self.consumer.session_lapsed() or (not fresh and self.consumer.rebalance_due())
 
@@ -198,7 +199,7 @@ class MemberLoop:
             self.consumer.seek(partition, offset)
 
     def _look(self) -> None:
-        """Note what `report` says of the membership; the consumer itself is for this thread alone."""
+        """Note for `report` what the membership is, because other threads must not use the consumer."""
         group = self.consumer.group_metadata()
         self._seen = MemberReport(
             member_id=group.member_id,
@@ -207,7 +208,7 @@ class MemberLoop:
         )
 
     def _handle(self, partition: TopicPartition, records: Any, *, fresh: bool) -> int | None:
-        """The offset of the first record that has to wait for another poll; None if none has."""
+        """Handle a batch. Returns the offset of the first record that has to wait for another poll, or None."""
         most = 1 if self.spec.batch_format == "record" else self.spec.max_batch_records
         for start in range(0, len(records), most):
             if self._stop.is_set():
@@ -226,9 +227,9 @@ class MemberLoop:
         return records.slice(start, count) if self.spec.batch_format == "pyarrow" else records[start : start + count]
 
     def _deliver(self, partition: TopicPartition, records: Any, first: int, next_offset: int) -> int | None:
-        """Hand records to the handler. A batch that keeps failing is handed over one by one, to find the bad record.
+        """Hand records to the handler. If a batch keeps failing, its records follow one by one, to find the bad one.
 
-        The offset of the first record that has to wait: one by one a batch may take longer than the group waits.
+        Returns the offset of the first record that has to wait for another poll, as that may take long; or None.
         """
         error = self._try(partition, records, first)
         if error is not None and self._stop.is_set():
@@ -274,7 +275,7 @@ class MemberLoop:
         return failure
 
     def _argument(self, records: Any) -> Any:
-        """What the handler gets. Raises SerializationError if a deserializer fails."""
+        """The argument of the handler. Raises SerializationError if a deserializer fails."""
         if self._deserializes and self.spec.batch_format != "pyarrow":
             records = [self._deserialized(record) for record in records]
         return records[0] if self.spec.batch_format == "record" else records
@@ -295,22 +296,22 @@ class MemberLoop:
         ]
         if self._producer is None:
             self._producer = self._make_producer(bootstrap_servers=self.spec.bootstrap_servers, acks="all")
-        # The record counts as handled once the dead-letter topic has it, not before.
+        # The record is handled only when the dead-letter topic has it.
         self._producer.send(self.spec.dead_letter_topic, key=key, value=value, headers=headers).get(60)
         self._dead_letters += 1
 
     # --- where partitions begin ---
 
     def assigned(self, partitions: Sequence[TopicPartition]) -> None:
-        """These are new. With "latest" their records wait until it is certain that their start is committed."""
+        """New partitions are assigned. With "latest", their records wait until their start is committed."""
         if self._begins_at_end:
             self.consumer.pause(*partitions)
             self._unbegun.update(partitions)
 
     def _begin(self) -> None:
-        """Commit the position of new partitions that nobody has committed yet, before a record of them is handled.
+        """Commit the start of new partitions without a committed offset, before their first record is handled.
 
-        Or "latest" would be another offset for whoever takes them over, and records in between be lost.
+        Otherwise "latest" would be a later offset for the next owner, and the records in between would be lost.
         """
         self._unbegun &= self.consumer.assignment()
         if not self._unbegun:
@@ -328,7 +329,7 @@ class MemberLoop:
         self._unbegun.difference_update(begun)
 
     def _positions(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The positions known by now: one whose leader is away must not hold up the others."""
+        """The positions that are known by now. A partition without a leader must not hold up the others."""
         known = {}
         for partition in partitions:
             with contextlib.suppress(KafkaTimeoutError):
@@ -351,7 +352,7 @@ class MemberLoop:
             self._on_commit(due, error)
 
     def _on_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], error: Exception | None) -> None:
-        """A commit that did not come about is due again at the next turn, if its partition is still ours."""
+        """If a commit failed, make it due again for the partitions that are still held."""
         if error is not None:
             log.info("group %s: %s", self.spec.group_id, error)
             for partition, committed in offsets.items():
@@ -359,7 +360,7 @@ class MemberLoop:
                     del self._committed[partition]
 
     def commit_now(self, giving_up: Sequence[TopicPartition] | None = None) -> None:
-        """Commit all that was handled; called before these partitions, or all, are given up."""
+        """Commit all that was handled, before these partitions, or all, are given up."""
         due = {p: OffsetAndMetadata(o) for p, o in self._done.items()}
         if not due:
             return
@@ -373,13 +374,13 @@ class MemberLoop:
         self.forget(list(due) if giving_up is None else giving_up)
 
     def forget(self, partitions: Sequence[TopicPartition]) -> None:
-        """These have, or will have, other owners: nothing of them may be committed any more."""
+        """Forget partitions that have or get other owners: nothing may be committed for them any more."""
         for partition in partitions:
             self._done.pop(partition, None)
             self._committed.pop(partition, None)
 
     def _close(self) -> None:
-        # Closing the consumer gives the partitions up, of which the handler hears before it is closed itself.
+        # Closing the consumer gives up the partitions. The handler is told of that, so it is closed after it.
         steps = [self.commit_now, self.consumer.close, partial(self.handler.hook, "close")]
         if self._producer is not None:
             steps.append(self._producer.close)
@@ -392,7 +393,7 @@ class MemberLoop:
     # --- for other threads ---
 
     def stop(self) -> None:
-        """End `run` after the record in hand."""
+        """Have `run` end after the record that is being handled."""
         self._stop.set()
 
     def report(self) -> MemberReport:
@@ -413,7 +414,7 @@ def _applied(function: Deserializer | None, data: bytes | None) -> Any:
 
 
 def _by_partition(batch: Any) -> list[tuple[TopicPartition, Any]]:
-    """The batch cut where topic or partition changes; poll_arrow keeps a partition's records together."""
+    """The batch in one piece for each partition; poll_arrow keeps the records of a partition together."""
     topics, partitions = batch.column("topic").to_pylist(), batch.column("partition").to_pylist()
     parts = []
     start = 0
@@ -425,7 +426,7 @@ def _by_partition(batch: Any) -> list[tuple[TopicPartition, Any]]:
 
 
 def _span(records: Any) -> tuple[int, int]:
-    """(first, last) offset of a non-empty batch."""
+    """The first and the last offset of a batch that is not empty."""
     if isinstance(records, list):
         return records[0].offset, records[-1].offset
     offsets = records.column("offset")
@@ -433,7 +434,7 @@ def _span(records: Any) -> tuple[int, int]:
 
 
 def _content(records: Any) -> tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]:
-    """Key, value and headers of a batch of one record."""
+    """The key, value and headers of a batch of one record."""
     if isinstance(records, list):
         record: ConsumerRecord = records[0]
         return record.key, record.value, list(record.headers)

@@ -6,9 +6,9 @@
     with ConsumerPool(["orders"], "billing", handle, size=3, bootstrap_servers=servers) as pool:
         pool.wait()
 
-Each actor is one member. The pool watches a socket of each: its end is the news of a death, and a replacement takes
-over under the same `group.instance.id`, so that the others notice nothing. What survives a death is what was
-committed; what was handled since comes again.
+Each actor is one member. The pool has a socket to each of them. When a socket ends, the actor is dead, and a new one
+takes its place under the same `group.instance.id`, so that the other members notice nothing. Only what was committed
+survives a death; records that were handled after the last commit come again.
 """
 
 from __future__ import annotations
@@ -47,12 +47,15 @@ _STARTS_MAX = 4  # in a row that fail, until the slot is given up
 
 
 class PoolError(CoterieError, RuntimeError):
-    """A pool cannot go on; the text says which member failed and why."""
+    """A pool cannot be made, or cannot go on; the text says what is wrong, or which member failed and why."""
 
 
 @ray.remote(num_cpus=0, max_restarts=0, max_concurrency=4)
 class ConsumerActor:
-    """One member. It reports over a socket, which also shows that it lives; Ray calls only start and stop it."""
+    """The actor of one member. Ray calls start and stop it; it reports over a socket, which also shows that it lives.
+
+    Only what it has committed survives its death.
+    """
 
     def __init__(self, spec: MemberSpec, handler: Any, version: str) -> None:
         check_code_version(version)
@@ -80,11 +83,11 @@ class ConsumerActor:
                 time.sleep(_REPORT_SECONDS)
 
     def call(self, method: str, *arguments: Any) -> Any:
-        """Call a method of the handler's instance, in a thread of its own."""
+        """Call a method of the handler in a thread of its own."""
         return getattr(self._member.handler.instance, method)(*arguments)
 
     def stop(self, timeout_s: float) -> bool:
-        """Finish the record in hand, commit, close. Whether that was done in time."""
+        """Finish the record that is being handled, commit and close. Returns whether that was done in time."""
         self._member.stop()
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
@@ -92,7 +95,7 @@ class ConsumerActor:
 
 @dataclass(frozen=True, slots=True)
 class MemberStatus:
-    """How one slot of a pool is doing. `handled` counts records over all actors the slot has had."""
+    """The state of one slot of a pool. `handled` counts the records of all actors that the slot has had."""
 
     slot: int
     pid: int
@@ -130,14 +133,14 @@ class ConsumerPool:
 
     `handler` is a function or a class (made once in each actor with `handler_args`, so that it may keep state), sync
     or async. By `batch_format` it gets one ConsumerRecord ("record"), a list of them from one partition ("records"),
-    or an Arrow RecordBatch from one partition ("pyarrow"), of at most `max_batch_records`: the group's rebalances wait
-    for the one in hand. It may take up to `max_poll_interval_ms`. When it raises, the records are tried `max_retries`
-    more times with growing pauses from `retry_backoff_ms` on; after that the record goes to `dead_letter_topic`, or,
-    without one, its member stops and `wait` raises PoolError.
+    or an Arrow RecordBatch from one partition ("pyarrow"), of at most `max_batch_records`. A rebalance of the group
+    waits until the handler returns, which may take up to `max_poll_interval_ms`. When it raises, the records are tried
+    `max_retries` more times, with growing pauses from `retry_backoff_ms` on. After that the record goes to
+    `dead_letter_topic`; without one its member stops, and `wait` raises PoolError.
 
-    Members are static ones, called `instance_prefix`-0, -1, ...: a pool that is made again under the same prefix, after
-    its program was killed, takes its partitions over at once. One pool at a time may use a prefix in a group; without
-    one the names are new each time.
+    The members are static, with the instance ids `instance_prefix`-0, -1, ...: if the program is killed, a new pool
+    with the same prefix has the same partitions at once. Only one pool at a time may use a prefix in a group; without
+    one the ids are new each time.
 
     Further keyword arguments are options of actors.client.Consumer. `ray_actor_options` are passed to Ray
     (num_cpus, resources, ...). A Ray must be running in this process.
@@ -163,7 +166,7 @@ class ConsumerPool:
         **options: Any,
     ) -> None:
         if not ray.is_initialized():
-            # Ray would start, or join, whatever it finds on this machine.
+            # Otherwise Ray would start one, or connect to any Ray that it finds on this machine.
             raise PoolError("this process is not connected to Ray: call ray.init(address=...) or Cluster.connect first")
         if size < 1:
             raise PoolError(f"size must be at least 1, got {size}")
@@ -213,20 +216,20 @@ class ConsumerPool:
 
     @property
     def group_id(self) -> str:
-        """The group all members are in."""
+        """The id of the group."""
         return self._spec.group_id
 
     def status(self) -> list[MemberStatus]:
-        """Every member as of its last report, at most about 0.2 s old."""
+        """The members by their last reports, which are about 0.2 s old at most."""
         with self._lock:
             return [_status(slot) for slot in self._slots.values()]
 
     def handled(self) -> int:
-        """Records handled by all members since the pool began; repeats after a death count again."""
+        """How many records all members have handled since the pool began, with those that came again after a death."""
         return sum(status.handled for status in self.status())
 
     def resize(self, size: int) -> None:
-        """Have `size` members from now on: new ones join, surplus ones finish their record, commit and leave."""
+        """Change the number of members: new ones join, surplus ones finish their record, commit and leave."""
         with self._lock:
             if self._stopping:
                 raise PoolError("the pool has been stopped")
@@ -243,7 +246,7 @@ class ConsumerPool:
         self._retire(retiring, 30.0)
 
     def wait(self, until: Callable[[], bool] | None = None, timeout_s: float | None = None) -> bool:
-        """Block until `until()` is true, looked at after each report; False when `timeout_s` has passed.
+        """Block until `until()` is true, which is asked after each report, or `timeout_s` has passed (returns False).
 
         Raises PoolError if a member has failed, or is about to.
         """
@@ -261,14 +264,14 @@ class ConsumerPool:
                 self._changed.wait(0.5 if left is None else min(left, 0.5))
 
     def call(self, method: str, *arguments: Any) -> list[Any]:
-        """Call a method of every member's handler instance; the results by slot."""
+        """Call a method of every member's handler. Returns the results by slot."""
         with self._lock:
             actors = [slot.actor for slot in self._slots.values() if slot.actor is not None]
         results: list[Any] = ray.get([actor.call.remote(method, *arguments) for actor in actors])
         return results
 
     def stop(self, timeout_s: float = 30.0) -> None:
-        """Every member finishes its record, commits and leaves. Stopping twice is harmless."""
+        """Have every member finish its record, commit and leave. Stopping twice is harmless."""
         with self._lock:
             self._stopping = True
             slots = list(self._slots.values())
@@ -285,7 +288,7 @@ class ConsumerPool:
     # --- supervision ---
 
     def _supervise(self, slot: _Slot) -> None:
-        """One thread a slot: start an actor, read its reports until the socket ends, start the next."""
+        """Run in a thread for each slot: start an actor, read its reports until the socket ends, start the next."""
         pause = 0.0
         failed_starts = 0
         while not slot.retiring.is_set():
@@ -375,7 +378,7 @@ class ConsumerPool:
             self._changed.notify_all()
 
     def _remove_members(self, instance_ids: list[str]) -> None:
-        """Static members do not leave by themselves: their partitions would wait for the session timeout."""
+        """Remove the members: static ones do not leave, and their partitions would wait for the session timeout."""
         try:
             with Admin(bootstrap_servers=self._spec.bootstrap_servers) as admin:
                 admin.remove_members_from_consumer_group(self.group_id, group_instance_ids=instance_ids)
@@ -384,14 +387,14 @@ class ConsumerPool:
 
 
 def _kill(actor: Any) -> None:
-    """End an actor, if there is one; what stands in the way will show when the next one is to be started."""
+    """Kill an actor, if there is one. If that fails, starting the next one fails, too, and says why."""
     if actor is not None:
         with contextlib.suppress(Exception):
             ray.kill(actor)
 
 
 def _check_pickles(name: str, value: Any) -> None:
-    """Raise PoolError if this cannot travel to an actor."""
+    """Raise PoolError if the value cannot be sent to an actor."""
     try:
         ray.cloudpickle.dumps(value)
     except Exception as error:  # what it is made of decides what it raises

@@ -1,6 +1,6 @@
-"""What is asked of a group on behalf of its range members: where to begin, whether it is divided, what is still there.
+"""Questions about a group of range members: where partitions begin, whether all are assigned, what the logs have.
 
-And the values a range member takes and gives. The member itself is in range_member.py.
+The values that a range member takes and returns are here, too. The member itself is in range_member.py.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Done = Mapping[tuple[str, int], tuple[int, str]]
 
 @dataclass(frozen=True, slots=True)
 class RangeMemberSpec:
-    """How a member takes part. `options` are those of actors.client.Consumer.
+    """The settings of a range member. `options` are those of actors.client.Consumer.
 
     `starts` says where partitions without a committed offset begin; one it does not name is new and begins at its
     oldest record. Either `topics` or `pattern` is given.
@@ -49,7 +49,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """What a member has. `settled`: it has a generation's assignment, and knows where each partition goes on."""
+    """The partitions of a member. `settled`: it has its assignment, and knows where each partition goes on."""
 
     member_id: str
     generation_id: int
@@ -74,10 +74,10 @@ def member_settings(spec: RangeMemberSpec) -> dict[str, Any]:
 
 
 def topics_begun(admin: Admin, group_id: str, partitions: Collection[TopicPartition]) -> set[str]:
-    """The topics of which the group has committed anything.
+    """The topics for which the group has a committed offset.
 
-    A partition of theirs without a commit is new, and begins at its oldest record, so that nothing of it is lost:
-    a start is only for the other topics.
+    A partition of such a topic without one is new, and begins at its oldest record, so that none is lost. `starts` are
+    only for the other topics.
     """
     try:
         committed = admin.list_consumer_group_offsets(group_id, partitions)
@@ -93,10 +93,10 @@ def await_settled(
     timeout_s: float,
     give_up: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Wait until these partitions are divided in the group, and every member has its share.
+    """Wait until these partitions are assigned in the group, and every member has its assignment.
 
-    An assignment alone does not say so: in a cooperative rebalance a newcomer has nothing at first, until the others
-    have let go. Raises KafkaTimeoutError naming group and servers.
+    That a member has an assignment is not enough: in a cooperative rebalance a new member has nothing until the others
+    have given up its partitions. Raises KafkaTimeoutError naming the group and the servers.
     """
     deadline = time.monotonic() + timeout_s
     pause = 0.02
@@ -123,10 +123,10 @@ def _divided(admin: Admin, spec: RangeMemberSpec, partitions: Collection[TopicPa
 def positions_and_ends(
     client: Consumer, holding: Iterable[Held], *, fail: bool, setting: str
 ) -> tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]:
-    """Where each of these partitions goes on, and where it ends now: never before its position.
+    """The position of each of these partitions, and its present end, which is never below the position.
 
-    A position the log does not have is moved to the log's beginning; with `fail` it is a DataLossError. `setting` is
-    what the user calls that choice.
+    If the log does not have a position, reading goes on at the log's beginning; with `fail` it is a DataLossError.
+    `setting` is the user's name for `fail`.
     """
     held = {TopicPartition(each.topic, each.partition): each for each in holding}
     begins, ends = client.beginning_offsets(held), client.end_offsets(held)

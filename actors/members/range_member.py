@@ -61,7 +61,7 @@ class _Listener(ConsumerRebalanceListener):
 
 
 class RangeMember:
-    """See the module's first lines. It has a thread of its own; its methods may be called from any thread.
+    """A range member, as the module's docstring says. It has a thread; its methods may be called from any other.
 
     Raises ConfigurationError for options the client does not take.
     """
@@ -96,11 +96,11 @@ class RangeMember:
     # --- for other threads ----------------------------------------------------------------------------------------
 
     def holding(self) -> Holding:
-        """What this member has now. Raises what has ended it, if something did."""
+        """The partitions that this member has now. Raises the error that has ended the member, if one has."""
         return self._ask(self._look)
 
     def begin(self) -> Holding:
-        """Begin a batch over what is held. Raises what has ended this member, if something did."""
+        """Begin a batch of the partitions that are held. Raises the error that has ended the member, if one has."""
         return self._ask(self._begin)
 
     def finish(self, done: Done) -> list[tuple[str, int]]:
@@ -111,7 +111,7 @@ class RangeMember:
         return self._ask(lambda: self._finish(done))
 
     def stop(self, timeout_s: float = 30.0) -> bool:
-        """Commit nothing more, leave. Whether that was done in time. A static member stays in the group's books."""
+        """Leave without committing. Returns whether that was done in time. A static member stays in its group."""
         with self._turn:
             first, self._stopping = not self._stopping, True
             self._wake()
@@ -132,7 +132,7 @@ class RangeMember:
         return answer.result()
 
     def _wake(self) -> None:
-        """With the lock held: the member's thread has something to do."""
+        """Wake the member's thread, which has something to do. Called under the lock."""
         if self._polling and not self._woken:
             self._woken = True
             self._consumer.wakeup()
@@ -178,7 +178,7 @@ class RangeMember:
         self._resting = False
 
     def _poll(self, timeout_ms: int) -> None:
-        """Take part in the group. Every partition is paused, so there is nothing to read."""
+        """Poll to take part in the group. Every partition is paused, so that no record is read."""
         with self._turn:
             if self._commands or self._stopping:
                 timeout_ms = 0
@@ -218,15 +218,15 @@ class RangeMember:
     # --- positions ------------------------------------------------------------------------------------------------
 
     def assigned(self, partitions: Iterable[TopicPartition]) -> None:
-        """From the listener: these are new."""
+        """Called by the listener: these partitions are new."""
         added = list(partitions)
         self._consumer.pause(*added)
         self._unresolved.update(added)
 
     def _resolve(self) -> None:
-        """Learn where new partitions go on. A start that is nobody's commit yet is committed at once.
+        """Find out where new partitions go on. The start of one without a committed offset is committed at once.
 
-        Or "latest" would be another offset for whoever takes the partition over, and records in between be lost.
+        Otherwise "latest" would be a later offset for the next owner, and the records in between would be lost.
         """
         if not self._unresolved:
             return
@@ -254,7 +254,7 @@ class RangeMember:
     # --- giving up ------------------------------------------------------------------------------------------------
 
     def revoked(self, partitions: Iterable[TopicPartition]) -> None:
-        """From the listener: these go to other members; a batch that has them is waited for."""
+        """Called by the listener: these partitions go to other members. A batch that has them is waited for."""
         leaving = set(partitions)
         with self._turn:
             polling, self._polling = self._polling, False  # whoever wants something now shall not wake up a poll
@@ -284,7 +284,7 @@ class RangeMember:
                     self._turn.wait(left)
 
     def let_go(self, partitions: Iterable[TopicPartition]) -> None:
-        """From the listener: nothing of these may be committed any more."""
+        """Called by the listener: nothing may be committed for these partitions any more."""
         for tp in partitions:
             self._held.pop(tp, None)
             self._unresolved.discard(tp)
@@ -345,7 +345,7 @@ class RangeMember:
         return sorted(self._counted)
 
     def _commit_due(self) -> KafkaError | None:
-        """Commit what is due and still held under the same tenure. An error that may pass is returned."""
+        """Commit what is due and still held under the same tenure. A retriable error is returned."""
         mine = {
             tp: at for tp, (at, tenure) in self._due.items() if tp in self._held and self._held[tp].tenure == tenure
         }

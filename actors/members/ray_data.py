@@ -3,9 +3,9 @@
     with read_group("orders", "billing", bootstrap_servers=servers) as read:
         read.dataset.map_batches(enrich).write_parquet("/data/billing")
 
-The block's beginning joins the group and fixes the ranges: from the committed offsets of the partitions it is given to
-where they end now. Its end commits, if nothing was raised and each range was read to its end. Rows have the columns of
-`ray.data.read_kafka`.
+At its beginning the block joins the group and fixes the ranges: for each partition it is assigned, from the committed
+offset to the present end. At its end it commits, if nothing was raised, each range that was read to its end. Rows have
+the columns of `ray.data.read_kafka`.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ SCHEMA = pa.schema(
         ("headers", pa.map_(pa.string(), pa.binary())),
     ]
 )
-"""Those of ray.data.read_kafka: times in ms; timestamp_type 1 = CreateTime, 2 = LogAppendTime."""
+"""The columns of ray.data.read_kafka. Times are in ms; timestamp_type is 1 for CreateTime, 2 for LogAppendTime."""
 
 
 @ray.remote(num_cpus=0, max_restarts=0)
 class ReadReceipts:
-    """Notes which ranges were read to their end, and whether for all their rows. If it dies, nothing is committed."""
+    """The actor that notes which ranges were read to their end. If it dies, nothing is committed."""
 
     def __init__(self, version: str) -> None:
         check_code_version(version)
@@ -73,20 +73,20 @@ class ReadReceipts:
         self._unlimited = False
 
     def note(self, wanted: OffsetRange) -> None:
-        """This range was read to its end."""
+        """Note that a range was read to its end."""
         self._read.add(wanted)
 
     def unlimited(self) -> None:
-        """The dataset was evaluated without a limit."""
+        """Note that the dataset was evaluated without a limit."""
         self._unlimited = True
 
     def read(self) -> set[OffsetRange]:
-        """The ranges read so far; none while all evaluations were limited."""
+        """The ranges read to their end so far; none while all evaluations had a limit."""
         return self._read if self._unlimited else set()
 
 
 def _noting_evaluations(receipts: Any) -> type[ExecutionCallback]:
-    """What Ray Data tells of each evaluation. A `limit` or `take` stops nobody: the tasks read ahead, to the end."""
+    """Notes each evaluation without a limit. With a `limit` or `take`, too, the tasks read ahead to the end."""
 
     class Noting(ExecutionCallback):  # type: ignore[misc]
         def after_execution_succeeds(self, executor: Any) -> None:
@@ -188,7 +188,7 @@ class GroupRead:
         )
 
     def _starts(self) -> tuple[dict[tuple[str, int], int], list[TopicPartition]]:
-        """Where partitions begin that have no commit yet, and all partitions there are."""
+        """The starts of partitions without a committed offset, and all partitions."""
         with self._client() as client, Admin(bootstrap_servers=self._spec.bootstrap_servers) as admin:
             partitions = [tp for topic in self._topics for tp in _partitions(client, topic)]
             known = topics_begun(admin, self._spec.group_id, partitions)
@@ -216,7 +216,7 @@ def read_group(
     settle_timeout_s: float = 60.0,
     **options: Any,
 ) -> GroupRead:
-    """Read from a group's committed offsets to the end through Ray Data, and commit on success; see the module.
+    """Read from a group's committed offsets to the present end with Ray Data, and commit on success. See the module.
 
     Where nothing is committed, `auto_offset_reset` says where to begin. When another member joins, a partition that
     it should get waits for the block's end up to `revoke_wait_ms`. `options` are settings of actors.client.Consumer.
@@ -243,7 +243,7 @@ def read_group(
 
 
 class _GroupDatasource(Datasource):  # type: ignore[misc]
-    """One read task a range."""
+    """A data source with one read task for each range."""
 
     def __init__(self, ranges: tuple[OffsetRange, ...], reading: _Reading, receipts: Any) -> None:
         super().__init__()
@@ -298,7 +298,7 @@ def _as_read_kafka(batch: pa.RecordBatch) -> pa.Table:
 
 
 def _offsets(lists: pa.ListArray) -> pa.Array:
-    """Where each list begins among the flattened values, and the end of the last."""
+    """The index of each list's first value among the flattened values, and the end of the last list."""
     lengths = lists.value_lengths().to_numpy(zero_copy_only=False)
     return pa.array([0, *lengths.cumsum().tolist()], pa.int32())
 
