@@ -1,4 +1,4 @@
-"""Spark jobs as consumer groups. Importing this imports neither Spark nor Ray; what needs them does so when used."""
+"""Spark jobs as consumer groups. Importing this package imports neither Spark nor Ray; using its functions does."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import what was asked for, once it is (PEP 562)."""
+    """Import a public name when it is first used (PEP 562)."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

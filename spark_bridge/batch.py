@@ -1,4 +1,4 @@
-"""What a micro-batch holds, and how much one may take. No Spark is here, and no member."""
+"""A micro-batch: which ranges it holds, and how many offsets one may take. No Spark and no members here."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from actors.client.consumer.ranges import OffsetRange
 
 @dataclass(frozen=True, slots=True)
 class BatchRange:
-    """The records `from_offset` to `until_offset` - 1 of a partition.
+    """The records of a partition from `from_offset` up to but not including `until_offset`.
 
-    `held`: the batch's end will be committed, or was. It turns False when the partition was taken away: then
-    whoever has it now is given these records again.
+    `held`: the end of the range will be committed, or was. It becomes False if the partition is taken away: then its
+    new owner gets these records again.
     """
 
     topic: str
@@ -25,9 +25,9 @@ class BatchRange:
 
 
 class Batch(int):
-    """The second argument of a batch function: the number Spark's foreachBatch hands over, and what the batch holds.
+    """The second argument of a batch function: a number, as Spark's foreachBatch gives, that knows its ranges.
 
-    The number counts from 0 with every start of a query, so it does not tell a repeat; the ranges do.
+    The number counts from 0 with every start of a query. So it does not tell whether a batch is a repeat; ranges do.
     """
 
     _fixed: tuple[OffsetRange, ...]
@@ -41,16 +41,16 @@ class Batch(int):
         return batch
 
     def __reduce__(self) -> tuple[type[int], tuple[int]]:
-        """In a task there are no members to ask: a UDF that mentions the batch gets the number, as with Spark's own."""
+        """Pickle as a plain number, as Spark's own: in a task there are no members to ask for `ranges`."""
         return int, (int(self),)
 
     def settle(self, committed: frozenset[tuple[str, int]]) -> None:
-        """The batch is over: from now on `held` says what was committed."""
+        """The batch has ended: from now on `held` says what was committed."""
         self._still_held = lambda: committed
 
     @property
     def ranges(self) -> tuple[BatchRange, ...]:
-        """What was fixed at the beginning, and what has become of it by now. A running batch asks its members."""
+        """The ranges of the batch, with `held` as it is now: a running batch asks its members."""
         held = self._still_held()
         return tuple(
             BatchRange(r.topic, r.partition, r.from_offset, r.until_offset, (r.topic, r.partition) in held)
@@ -61,9 +61,9 @@ class Batch(int):
 def limited(
     positions: Mapping[tuple[str, int], int], ends: Mapping[tuple[str, int], int], most: int | None
 ) -> list[OffsetRange]:
-    """The ranges from `positions` to `ends`, cut to about `most` offsets in all; partitions without news are left out.
+    """The ranges from `positions` to `ends`, cut to about `most` offsets in all. Empty ones are left out.
 
-    As with Spark's maxOffsetsPerTrigger, each partition gets a part in proportion to what waits in it, at least one.
+    As with Spark's maxOffsetsPerTrigger, each partition gets a part in proportion to its waiting offsets, at least one.
     """
     waiting = {tp: ends[tp] - at for tp, at in positions.items() if ends.get(tp, at) > at}
     total = sum(waiting.values())

@@ -1,4 +1,4 @@
-"""Where reading begins and ends: the earliest, the latest, given offsets or times; and what that is in offsets now."""
+"""Where reading begins and ends: at the earliest or latest offsets, at given ones, or at times; and its offsets now."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 EARLIEST: Final = -2
 LATEST: Final = -1
-"""Spark's and Kafka's own numbers for them, in offsets by partition too."""
+"""Kafka's numbers for them, which Spark uses in offsets by partition, too."""
 
 Partition = tuple[str, int]
 
 
 class BoundError(CoterieError, ValueError):
-    """A bound that does not fit the partitions there are; the message names its option."""
+    """A bound that does not fit the partitions that are read; the message names its option."""
 
 
 @dataclass(frozen=True, slots=True)

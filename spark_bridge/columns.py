@@ -1,4 +1,4 @@
-"""The columns of Spark's own Kafka source, as an Arrow and as a Spark schema. Nothing else."""
+"""The columns of Spark's own Kafka source, as an Arrow schema and as a Spark schema."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def arrow_schema(headers: bool = False) -> pa.Schema:
 
 
 def spark_schema(headers: bool = False) -> StructType:
-    """The same as Spark has it; all columns may be null, as in Spark's Kafka source."""
+    """The same columns as a Spark schema. All may be null, as in Spark's Kafka source."""
     fields = [
         StructField("key", BinaryType()),
         StructField("value", BinaryType()),

@@ -1,4 +1,4 @@
-"""What the bridge asks of a SparkSession, whoever made it: how many executors it has, and whether it will do."""
+"""What the bridge asks any SparkSession: how many executors and task slots it has, and whether it can be used."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def task_slots(spark: SparkSession) -> int:
 
 
 def prepare(spark: SparkSession) -> int:
-    """Check that the bridge can work with this session; how many executors it has, at least 1.
+    """Check that the bridge can use this session, and return how many executors it has, at least 1.
 
-    A session made with `getOrCreate` will do: `local[n]`, or a cluster whose executors can import this package.
-    Raises SessionError saying what is wrong with it.
+    A session made with `getOrCreate` can be used: `local[n]`, or a cluster whose executors can import this package.
+    Raises SessionError saying what is wrong with the session.
     """
     context = _context(spark)
     version = str(context._jvm.java.lang.System.getProperty("java.specification.version"))

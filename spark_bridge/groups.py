@@ -1,4 +1,4 @@
-"""Consumer groups as DataFrames: where they stand now, and what `__consumer_offsets` still knows of their past."""
+"""Consumer groups as DataFrames: their offsets and lag now, and their past commits in `__consumer_offsets`."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def lag(
     *,
     options: Mapping[str, Any] | None = None,
 ) -> DataFrame:
-    """One row for each partition that a group holds or has committed, as of this call; all groups by default.
+    """A row for each partition that a group holds or has committed, at the time of this call; by default of all groups.
 
     Columns as `kafka-consumer-groups --describe` has them, in snake case, with the group's instance ids and state.
     What is not known is null: current_offset without a commit, log_end_offset of a deleted topic, consumer_id of a
@@ -85,7 +85,7 @@ def _lag_rows(admin: Admin, group_ids: Iterable[str] | None) -> list[tuple[Any, 
 
 
 def _ends(admin: Admin, partitions: set[TopicPartition]) -> dict[TopicPartition, int]:
-    """The log ends of those that exist and have a leader."""
+    """The log ends of those partitions that exist and have a leader."""
     if not partitions:
         return {}
     topics = {tp.topic for tp in partitions}.intersection(admin.list_topics())
@@ -128,7 +128,7 @@ def offsets_history(
     group_ids: Iterable[str] | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> DataFrame:
-    """Every commit, and every deletion of one, that `__consumer_offsets` still has; read and decoded by the executors.
+    """The commits, and deletions of them, that `__consumer_offsets` still has. The executors read and decode them.
 
     Columns: group, topic, partition; offset, leader_epoch, metadata (null for a tombstone); timestamp (of the commit,
     or of the tombstone's record), expire_timestamp (null unless the commit had one); tombstone; and where the record
@@ -154,7 +154,7 @@ def offsets_history(
 
 
 class _ReadOffsets(RangeTask):
-    """What an executor runs: reads ranges of the offsets topic and decodes them in the same task."""
+    """What an executor runs: it reads ranges of the offsets topic and decodes them in the same task."""
 
     def __init__(self, ranges: Sequence[OffsetRange], reading: Reading, group_ids: frozenset[str] | None) -> None:
         super().__init__(ranges, reading)
@@ -201,7 +201,7 @@ def _decoded(batch: pa.RecordBatch, group_ids: frozenset[str] | None) -> pa.Reco
 
 
 def _offset_record(key: bytes | None, value: bytes | None) -> tuple[Any, ...] | None:
-    """Group, topic, partition, offset, epoch, metadata, commit and expiry in ms; None for any other record."""
+    """Group, topic, partition, offset, epoch, metadata, commit and expiry time (ms); None for other records."""
     try:
         if key is None or record_type(key) not in OFFSET_KEY_TYPES:
             return None
@@ -225,7 +225,7 @@ def summarise_groups(
     interval: str | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> DataFrame:
-    """How each group went on in each topic, from `offsets_history`; with `interval` ("10 minutes") per stretch of time.
+    """The progress of each group in each topic, made from `offsets_history`; with `interval` ("10 minutes") by time.
 
     Columns: group, topic (and from, until with `interval`), partitions, commits, tombstones, first_commit,
     last_commit, progress (offsets gone forward, summed over the partitions), rewinds (commits below the one before),

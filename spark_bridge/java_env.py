@@ -1,8 +1,8 @@
-"""For shells: the environment in which Ray is to be started, so that Spark can run on it.
+"""Prints, for a shell, the environment that `ray start` needs so that Spark can run on Ray.
 
     eval "$(python -m spark_bridge.java_env)"; ray start --head
 
-Ray's processes inherit it, as they must: Spark's executors are Java actors.
+Ray's processes have to inherit it, because Spark's executors are Java actors.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ _POLL_SECONDS: Final = 0.05
 
 
 def refuse_running_session() -> None:
-    """Raises SessionError if this process runs a SparkSession; PySpark would silently go on with that one."""
+    """Raise SessionError if this process runs a SparkSession, because PySpark would silently use that one."""
     context = SparkContext._active_spark_context
     if context is not None:
         raise SessionError(
@@ -46,7 +46,10 @@ def refuse_running_session() -> None:
 
 
 def start(app: Application, configs: dict[str, str], group: Any, java_env: Mapping[str, str], log: str) -> SparkSession:
-    """RayDP's application, all its executors up; `configs` is RayDP's to change. Raises SessionError naming `log`."""
+    """Start RayDP's application and wait for all its executors. RayDP changes `configs`.
+
+    Raises SessionError naming `log`.
+    """
     overdue = _Watchdog(app)
     try:
         with overdue, _output_to(log), _master_environment(java_env), warnings.catch_warnings():
@@ -69,7 +72,7 @@ def start(app: Application, configs: dict[str, str], group: Any, java_env: Mappi
 
 
 def stop() -> bool:
-    """End RayDP's application, if any, and the JVM of this process; whether both were there to be ended in order."""
+    """End RayDP's application, if there is one, and this process's JVM. Returns whether both ended in order."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -94,7 +97,7 @@ def _wait_for_executors(spark: SparkSession, app: Application) -> None:
 
 
 def _end_jvm() -> None:
-    """PySpark's JVM outlives its sessions; it ends when its standard input is closed."""
+    """End PySpark's JVM, which outlives its sessions, by closing its standard input."""
     gateway, SparkContext._gateway, SparkContext._jvm = SparkContext._gateway, None, None
     # A session whose JVM has died cannot be stopped; PySpark would go on believing in it.
     SparkContext._active_spark_context = None
@@ -115,7 +118,7 @@ def _end_jvm() -> None:
 
 @contextlib.contextmanager
 def interrupts_restored() -> Iterator[None]:
-    """Ctrl-C is afterwards what it was before: PySpark's handler would go on asking a JVM that has ended."""
+    """After the block, Ctrl-C does what it did before: PySpark's handler would ask a JVM that has ended."""
     before = signal.getsignal(signal.SIGINT)
     try:
         yield
@@ -126,7 +129,7 @@ def interrupts_restored() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _output_to(path: str) -> Iterator[None]:
-    """Standard output and error in a file: JVMs started meanwhile inherit them, and talk a lot."""
+    """Within the block, standard output and error go to a file, also those of JVMs that are started in it."""
     sys.stdout.flush()
     sys.stderr.flush()
     saved = os.dup(1), os.dup(2)
@@ -146,7 +149,7 @@ def _output_to(path: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _master_environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """Have RayDP's master, which starts `java` by name, run with these variables; RayDP has no option for it."""
+    """Within the block, RayDP's master, which starts `java` by name, gets these variables; it has no option for it."""
     if not variables:
         yield
         return
@@ -160,7 +163,7 @@ def _master_environment(variables: Mapping[str, str]) -> Iterator[None]:
 
 
 class _WithEnvironment:
-    """An actor class whose `options` always has a runtime environment."""
+    """An actor class whose `options` always sets a runtime environment."""
 
     def __init__(self, actor_class: Any, variables: dict[str, str]) -> None:
         self._actor_class = actor_class
@@ -171,7 +174,7 @@ class _WithEnvironment:
 
 
 class _Watchdog:
-    """`init_spark` waits forever for a JVM that does not come: end what it waits for when it is overdue."""
+    """Ends what `init_spark` waits for when it takes too long, because it would wait forever."""
 
     def __init__(self, app: Application) -> None:
         self.bitten = False

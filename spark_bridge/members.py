@@ -1,7 +1,7 @@
-"""Where a query's group members live: Ray actors beside the executors, or threads of the driver where there is no Ray.
+"""The group members of a query: Ray actors beside the executors, or threads of the driver where there is no Ray.
 
-A member that dies is replaced under its `group.instance.id`: the successor has the same partitions at once, and the
-other members of the group notice nothing. What the dead one held of a running batch is not committed.
+A member that dies is replaced under its `group.instance.id`. Its successor has the same partitions at once, and the
+other members of the group notice nothing. The dead member's part of a running batch is not committed.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _NOTHING = Holding("", -1, False, ())
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A partition of a batch: which member holds it, from where, and under which tenure."""
+    """A partition of a batch: the member that holds it, its first offset, and the tenure."""
 
     member: int
     held: Held
 
 
 class _Host(Protocol):
-    """One member, wherever it lives. What dies with it is reported as nothing held."""
+    """One member, in an actor or in a thread. After its death it holds nothing."""
 
     def begin(self) -> Holding: ...
     def holding(self) -> Holding: ...
@@ -55,19 +55,19 @@ class _Host(Protocol):
 
 @ray.remote(num_cpus=0, max_restarts=0, max_concurrency=8)
 class GroupMember:
-    """One member of a Spark job's group. Nothing survives its death but what it committed."""
+    """The actor of one member of a Spark job's group. Only what it has committed survives its death."""
 
     def __init__(self, spec: RangeMemberSpec, version: str) -> None:
         check_code_version(version)
         self._member = RangeMember(spec)
 
     def call(self, method: str, *arguments: Any) -> Any:
-        """A method of the member."""
+        """Call a method of the member."""
         return getattr(self._member, method)(*arguments)
 
 
 class _InThread:
-    """A member in a thread of the driver; it ends with the driver."""
+    """A member in a thread of the driver. It ends with the driver."""
 
     def __init__(self, spec: RangeMemberSpec) -> None:
         member = RangeMember(spec)
@@ -79,7 +79,7 @@ class _InThread:
 
 
 class _OnRay:
-    """A member in a Ray actor, replaced when it dies."""
+    """A member in a Ray actor, which is replaced when it dies."""
 
     def __init__(self, spec: RangeMemberSpec, node_id: str | None) -> None:
         self._spec = spec
@@ -121,7 +121,7 @@ class _OnRay:
 
 
 def executor_nodes(spark: SparkSession) -> list[str | None] | None:
-    """The Ray nodes where the session's executors are, each as often as it has some; None without Ray."""
+    """The Ray node of each of the session's executors; None without Ray."""
     if not ray.is_initialized():
         return None
     hosts = [info.host() for info in spark.sparkContext._jsc.sc().statusTracker().getExecutorInfos()]
@@ -130,11 +130,11 @@ def executor_nodes(spark: SparkSession) -> list[str | None] | None:
 
 
 class Members:
-    """The members of one query, asked all at once.
+    """The members of one query. Each method asks all of them at once.
 
-    `nodes` are the Ray nodes to place them on, in turn; None makes them threads of this process. `instance_prefix`
-    names them in the group, unless the options have a `group_instance_id`: that is then what their names begin with,
-    and they stay in the group's books when they stop. Raises ConfigurationError for options no member can have.
+    They are placed on the Ray nodes `nodes` in turn; None makes them threads of this process. Their instance ids begin
+    with `instance_prefix`. If the options have a `group_instance_id`, they begin with that, and the members stay in the
+    group when they stop. Raises ConfigurationError for options that a member cannot have.
     """
 
     def __init__(
@@ -163,11 +163,11 @@ class Members:
         return len(self._hosts)
 
     def holding(self) -> list[Holding]:
-        """What each member has now."""
+        """What each member holds now."""
         return list(self._pool.map(lambda host: host.holding(), self._hosts))
 
     def begin(self) -> dict[tuple[str, int], Share]:
-        """Begin a batch over everything the members hold."""
+        """Begin a batch of everything that the members hold."""
         found = self._pool.map(lambda host: host.begin(), self._hosts)
         return {
             (held.topic, held.partition): Share(member, held)
@@ -178,7 +178,7 @@ class Members:
     def finish(
         self, until: Mapping[tuple[str, int], int], shares: Mapping[tuple[str, int], Share]
     ) -> set[tuple[str, int]]:
-        """End the batch and commit these offsets; the partitions for which it counted. {} commits nothing."""
+        """End the batch and commit these offsets; {} commits none. Returns the partitions whose commit counted."""
         done: list[dict[tuple[str, int], tuple[int, str]]] = [{} for _ in self._hosts]
         for partition, offset in until.items():
             share = shares[partition]
@@ -189,11 +189,11 @@ class Members:
     def await_settled(
         self, partitions: Collection[TopicPartition], give_up: Callable[[], bool], timeout_s: float
     ) -> None:
-        """Wait until every member has its share of the group. Raises KafkaTimeoutError naming the group."""
+        """Wait until every member has its assignment. Raises KafkaTimeoutError naming the group."""
         await_settled(self.holding, self._spec, partitions, timeout_s, give_up)
 
     def stop(self) -> None:
-        """Every member leaves; nothing is committed. From any thread, also while another waits for a member."""
+        """Have every member leave without committing. Any thread may call it, even while another waits for a member."""
         with self._stop_lock:
             if self._stopped:
                 return
@@ -204,7 +204,7 @@ class Members:
             self._forget()
 
     def _forget(self) -> None:
-        """Static members do not leave by themselves."""
+        """Remove the members from the group, because static ones do not leave by themselves."""
         if not self._static:
             return
         try:

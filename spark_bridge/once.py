@@ -1,4 +1,4 @@
-"""Effectively-once output: the ranges a batch held are written with its data, in one step that cannot happen twice.
+"""Effectively-once output: the ranges of a batch are recorded with its data, in one step that cannot happen twice.
 
 `OnceFiles` is a folder of files. Each write is a sub-folder of data and one entry of a log:
 
@@ -69,10 +69,10 @@ class OnceFiles:
         self._written: dict[Key, Spans] = {}  # and says that these offsets are there
 
     def write(self, df: DataFrame, batch: Batch, transform: Transform = lambda new: new) -> int:
-        """Write the batch's records that are not there yet, as `transform` makes them; how many offsets they span.
+        """Write those of the batch's records that are not there yet. Returns how many offsets they span.
 
-        `df` needs the columns topic, partition and offset, as a batch function gets it; what `transform` returns
-        need not have them. It may run again when another writer was first.
+        `df` needs the columns topic, partition and offset, which the argument of a batch function has. `transform`
+        makes what is written of it, and need not keep them; it may be called again if another writer was first.
         """
         tried = -1
         while True:
@@ -93,7 +93,7 @@ class OnceFiles:
             shutil.rmtree(target, ignore_errors=True)
 
     def read(self, spark: SparkSession) -> DataFrame:
-        """All that was written. Raises FileNotFoundError while there is nothing."""
+        """A DataFrame of all that was written. Raises FileNotFoundError if nothing was."""
         folders = [str(self._folder(entry)) for entry in self._entries()]
         if not folders:
             raise FileNotFoundError(f"nothing has been written to {self._path} yet")
@@ -104,7 +104,7 @@ class OnceFiles:
         return {key: spans[-1][1] for key, spans in self._known()[1].items()}
 
     def _known(self) -> tuple[int, dict[Key, Spans]]:
-        """How many entries there are, and the offsets they say are there. Only what is new since is read."""
+        """The number of entries, and the offsets that they say are written. Reads only entries that are new."""
         with self._lock:
             last = self._last
             if last is not None and self._entry(last.number) != last:  # the folder was emptied meanwhile
@@ -152,7 +152,7 @@ class OnceFiles:
         try:
             os.link(draft, self._file(entry.number))
         except FileExistsError:
-            # Over NFS this may be our own, when it is the answer to a request that was sent again (link(2)).
+            # Over NFS it may be our own entry: the request may have been sent twice (link(2)).
             if not os.path.samefile(draft, self._file(entry.number)):
                 return False
         finally:
@@ -174,7 +174,7 @@ class OnceTable(OnceFiles):
         self._shown = 0  # so many entries are partitions of the table
 
     def write(self, df: DataFrame, batch: Batch, transform: Transform = lambda new: new) -> int:
-        """As OnceFiles does, and show it in the table."""
+        """Write as OnceFiles does, and add the write to the table."""
         spark = df.sparkSession
         self._show(spark)  # a crash may have come between an entry and its partition
         written = super().write(df, batch, transform)
@@ -182,7 +182,7 @@ class OnceTable(OnceFiles):
         return written
 
     def repair(self, spark: SparkSession) -> None:
-        """Add what was written and is not in the table yet; make the table if there is none."""
+        """Add to the table what was written and is not in it yet. Makes the table if there is none."""
         self._shown = 0
         self._show(spark)
 
@@ -214,7 +214,7 @@ class OnceTable(OnceFiles):
 
 
 def _merged(spans: Spans) -> Spans:
-    """In order, what touches or overlaps made one."""
+    """The spans in order; those that touch or overlap become one."""
     found: Spans = []
     for since, until in sorted(spans):
         if found and since <= found[-1][1]:
@@ -225,9 +225,9 @@ def _merged(spans: Spans) -> Spans:
 
 
 def _beyond(batch: Batch, written: Mapping[Key, Spans]) -> list[tuple[str, int, int, int]]:
-    """The parts of the batch's ranges that are not written.
+    """The parts of the batch's ranges that are not written yet.
 
-    These need not lie behind what is: offsets may have been reset forwards, and back again.
+    They may lie before parts that are: a group's offsets may have been reset forwards, and then back.
     """
     found = []
     for r in batch.ranges:
@@ -242,7 +242,7 @@ def _beyond(batch: Batch, written: Mapping[Key, Spans]) -> list[tuple[str, int, 
 
 
 def _flush(folder: Path) -> None:
-    """Have what Spark wrote on the disk before an entry says that it is there; Spark leaves it to the system."""
+    """Flush what Spark has written to the disk, before an entry says that it is there. Spark does not flush it."""
     for name, _, files in os.walk(folder):
         for file in files:
             fsync_file(Path(name, file))

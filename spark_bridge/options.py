@@ -1,7 +1,7 @@
-"""The options of Spark's Kafka source and sink under Spark's names, and our own two: from words to typed values.
+"""The options of Spark's Kafka source and sink, under Spark's names, and two of ours: checked, and made typed values.
 
-Names are case-insensitive, values may be text as Spark has them or Python's own. `kafka.*` are settings of
-`actors.client` with dots for underscores. Nothing is asked of a broker here.
+Names are case-insensitive. Values may be text, as in Spark, or Python objects. `kafka.*` are settings of
+`actors.client`, with dots for underscores. No broker is asked here.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from actors.settings.kinds import did_you_mean
 from spark_bridge.bounds import EARLIEST, LATEST, Bound, Partition
 
 BATCH_TIMEOUT_MS: Final = 3_600_000
-"""Long, because a batch that takes longer is given up and comes again, and would take as long again."""
+"""Long, because a batch that takes longer is given up, comes again, and takes as long again."""
 REVOKE_WAIT_MS: Final = 10_000
 POLL_TIMEOUT_MS: Final = 120_000
 MAX_TRIGGER_DELAY_MS: Final = 900_000
@@ -54,12 +54,12 @@ _TRANSPORT: Final = "kafka.security.protocol"
 
 
 class OptionError(CoterieError, ValueError):
-    """An option that does not exist, or a value it cannot have; the message is one line and names both."""
+    """An option that does not exist, or a value that it cannot have. The message is one line and names both."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """What to read and how. None = not given. `client` are settings of Consumer and Admin (group settings too)."""
+    """What to read and how; None: not given. `client` are settings of Consumer and Admin, also those of groups."""
 
     starting: Bound
     ending: Bound | None = None
@@ -81,12 +81,12 @@ class SourceOptions:
 
     @property
     def admin_settings(self) -> dict[str, Any]:
-        """The part of `client` that Admin knows."""
+        """Those settings of `client` that Admin has."""
         return {name: value for name, value in self.client.items() if name in ADMIN_SETTINGS}
 
     @property
     def reader_settings(self) -> dict[str, Any]:
-        """The part of `client` that means something without a group."""
+        """Those settings of `client` that a reader without a group has."""
         return {name: value for name, value in self.client.items() if name not in _OF_MEMBERS}
 
     @property
@@ -137,7 +137,7 @@ _Reader = Callable[[Any], Any]
 
 
 def _given(options: Mapping[str, Any] | None) -> Given:
-    """By lower-case name: the name as it was written, and the value. None counts as not given."""
+    """The options by lower-case name, each with its name as written and its value. None counts as not given."""
     found: Given = {}
     for name, value in (options or {}).items():
         if value is None:
@@ -152,7 +152,7 @@ def _given(options: Mapping[str, Any] | None) -> Given:
 
 
 def _taken(given: Given, table: Mapping[str, tuple[str, _Reader]]) -> dict[str, Any]:
-    """The values of those options in the table that are given, by attribute. They are given no more."""
+    """Take the options of the table out of those given. Returns their values by attribute."""
     values: dict[str, Any] = {}
     for key, (attribute, read) in table.items():
         if key in given:
@@ -162,7 +162,7 @@ def _taken(given: Given, table: Mapping[str, tuple[str, _Reader]]) -> dict[str, 
 
 
 def _client(given: Given, table: Mapping[str, Setting], known: Sequence[str]) -> dict[str, Any]:
-    """What is left must be `kafka.*` settings of our clients."""
+    """The options that are left, which must be `kafka.*` settings of our clients. Raises OptionError."""
     found = {}
     for key, (name, value) in given.items():
         setting = key.removeprefix("kafka.").replace(".", "_")
@@ -280,7 +280,7 @@ def _json(value: Any, otherwise: str) -> Mapping[str, Any]:
 
 
 def _by_partition(value: Any, example: str, low: int) -> dict[Partition, int]:
-    """Spark's {"topic":{"0":23,"1":-2}}."""
+    """The numbers by partition of Spark's {"topic":{"0":23,"1":-2}}. Raises ValueError."""
     found = {}
     for topic, numbers in _json(value, f"must be JSON such as {example}").items():
         if not isinstance(numbers, Mapping) or not numbers:
@@ -295,7 +295,7 @@ def _by_partition(value: Any, example: str, low: int) -> dict[Partition, int]:
 
 
 def _setting(setting: Setting, value: Any) -> Any:
-    """A `kafka.*` value as the client's setting has it, within its range."""
+    """The value of a `kafka.*` option for the client's setting. Raises ValueError if the setting cannot have it."""
     if setting.whole:
         value = _whole(value)
     elif setting.type is SettingType.BOOLEAN:
@@ -337,7 +337,10 @@ def _ending(given: Given, streaming: bool) -> Bound | None:
 
 
 def _bound(given: Given, side: str, *, latest_if_none: bool, forbidden: int | None) -> Bound | None:
-    """Spark's order: one time for all goes before times by partition, and these before offsets. All are checked."""
+    """The bound that holds. As in Spark, one time for all goes before times by partition, and these before offsets.
+
+    Those that do not hold are checked, too.
+    """
     found = []
     if f"{side}timestamp" in given:
         name, value = given.pop(f"{side}timestamp")

@@ -1,8 +1,8 @@
 """A running `GroupStream`: the thread that makes micro-batches of what its members hold, and the handle to it.
 
-One turn: the members say what they hold and from where, the ends are asked for, the ranges are fixed, the user's
-function gets them as a DataFrame, and when it has returned the ends are committed by the members that still hold
-them. Nothing is kept but in the group itself: a query that starts goes on where the group's offsets are.
+In each turn the members say which partitions they hold and from which offsets. The ends are asked for, the ranges are
+fixed, and the user's function gets them as a DataFrame. When it has returned, the members that still hold the
+partitions commit their ends. Only the group keeps state: a query that starts goes on at the group's offsets.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _RECENT = 100  # progresses kept, as in Spark's spark.sql.streaming.numRecentPro
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a query does. `interval_s` is the time between two triggers; None: take what there is now, then end."""
+    """What a query does. `interval_s` is the time between two triggers; None: read what there is now, and end."""
 
     group_id: str
     function: BatchFunction
@@ -98,7 +98,7 @@ class GroupQuery:
 
     @property
     def last_progress(self) -> dict[str, Any] | None:
-        """What the last batch did, in Spark's words; None before the first. Times in ms, rates in records/s.
+        """The progress of the last batch, under Spark's names; None before the first. Times in ms, rates in records/s.
 
         `numInputRows` counts offsets: in compacted or transactional topics fewer records may stand behind them.
         `sources[0]["notCommitted"]` names the partitions that were taken away in the middle of the batch.
@@ -107,15 +107,15 @@ class GroupQuery:
 
     @property
     def recent_progress(self) -> list[dict[str, Any]]:
-        """The last hundred of them."""
+        """The progress of the last hundred batches."""
         return list(self._progress)
 
     def exception(self) -> BaseException | None:
-        """What ended the query, if it was an error."""
+        """The error that has ended the query, or None."""
         return self._exception if self._ended.is_set() else None
 
     def await_termination(self, timeout_s: float | None = None) -> bool:
-        """Wait for the end; False when `timeout_s` seconds have passed first.
+        """Wait for the end of the query. Returns False if `timeout_s` seconds have passed before.
 
         Raises what ended the query: the error of the batch function itself, KafkaError, DataLossError.
         """
@@ -188,7 +188,10 @@ class GroupQuery:
                 self._stopping.wait(pause)
 
     def _turn(self, goal: dict[Key, int] | None) -> bool:
-        """One micro-batch; False if there is nothing to read. `goal`: these ends only, each fixed when first seen."""
+        """Make one micro-batch. Returns False if there is nothing to read.
+
+        With `goal`, read only up to these ends; the end of a partition is fixed when it is first seen.
+        """
         watch = _Watch()
         self._message = "Getting offsets"
         shares = self._members.begin()
@@ -255,7 +258,7 @@ class GroupQuery:
         return ([] if goal is None and self._too_few(waiting) else ranges), ends
 
     def _look(self, shares: Mapping[Key, Share]) -> tuple[dict[Key, int], dict[Key, int]]:
-        """Where the partitions go on, and where they end; without those whose topic was deleted."""
+        """The positions and the ends of all partitions, without those whose topic was deleted."""
         fail = self._plan.reading.fail_on_data_loss
         if self._deleted:
             self._deleted = self._missing(self._deleted)  # one may have been made anew
@@ -278,9 +281,9 @@ class GroupQuery:
         return {topic for topic in topics if self._client.partitions_for_topic(topic) is None}
 
     def _too_few(self, waiting: int) -> bool:
-        """Whether the batch is to wait for more records (minOffsetsPerTrigger), and may (maxTriggerDelay).
+        """Whether the batch waits for more records: fewer than minOffsetsPerTrigger, for less than maxTriggerDelay.
 
-        What waits counts, not what maxOffsetsPerTrigger leaves of it.
+        All records that wait count, also those that maxOffsetsPerTrigger would leave out.
         """
         least = self._plan.min_offsets_per_trigger
         if least is None or waiting >= least:
@@ -319,7 +322,7 @@ class GroupQuery:
 
 
 class _Watch:
-    """How long the parts of one turn take."""
+    """Measures how long the parts of one turn take."""
 
     def __init__(self) -> None:
         self.started = datetime.now(UTC)
@@ -339,7 +342,7 @@ class _Watch:
 
 
 def _by_topic(offsets: Mapping[Key, int]) -> dict[str, dict[str, int]]:
-    """Spark's form: {"topic": {"0": 23}}."""
+    """Offsets as Spark writes them: {"topic": {"0": 23}}."""
     found: dict[str, dict[str, int]] = {}
     for (topic, partition), offset in sorted(offsets.items()):
         found.setdefault(topic, {})[str(partition)] = offset

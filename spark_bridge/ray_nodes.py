@@ -1,4 +1,4 @@
-"""Where on Ray a session's executors run, and what the nodes have: room, brokers, Java. Imported only for a session."""
+"""The Ray nodes of a session's executors, by what nodes have: room, brokers, Java. Imported only for a session."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ _POLL_SECONDS: Final = 0.02
 
 @dataclass(frozen=True, slots=True)
 class NodeJava:
-    """What a Ray node says of itself. `home` is a Java 17's, None if there is none, and then `why` says what is."""
+    """The Java of a Ray node. `home` is that of a Java 17; None: there is none, and `why` says what there is."""
 
     address: str
     on_path: bool
-    """Whether `java` is on the PATH of Ray's processes at all: without, Ray starts no Java actors."""
+    """Whether any `java` is on the PATH of Ray's processes: without one Ray starts no Java actors."""
     needs_home: bool
-    """Whether the Java on PATH will not do, so that actors must be started with `home`."""
+    """Whether the Java on PATH cannot be used, so that actors must be started with `home`."""
     home: str | None
     why: str
     has_python: bool
 
 
 def refuse_taken_namespace() -> None:
-    """Raises SessionError if another application of RayDP has this Ray namespace; its actors' names are fixed."""
+    """Raise SessionError if another RayDP application has this Ray namespace, because its actors' names are fixed."""
     if _named(_MASTER):
         raise SessionError(
             f"Ray namespace {ray.get_runtime_context().namespace!r} has an application of RayDP already: connect with "
@@ -55,9 +55,9 @@ def refuse_taken_namespace() -> None:
 
 @contextlib.contextmanager
 def placed(app: Application) -> Iterator[Any]:
-    """A placement group with a bundle for each executor on the node placement chose; None on a single node.
+    """Within the block there is a placement group with a bundle for each executor on its node; None for one node.
 
-    Raises SessionError if they do not fit.
+    Raises SessionError if the executors do not fit.
     """
     nodes = _choose_nodes(app)
     if len([node for node in ray.nodes() if node["Alive"]]) == 1:
@@ -71,9 +71,9 @@ def placed(app: Application) -> Iterator[Any]:
 
 
 def wait_until_gone(app: Application, in_order: bool = True) -> None:
-    """Return when the actors of this application are gone, so that their names are free for the next.
+    """Wait until the actors of this application are gone, so that the next one can have their names.
 
-    Those that were not told to end, or do not, are killed.
+    Actors that do not end in time are killed; if not `in_order`, at once.
     """
     patience_s = _ORDERLY_SECONDS if in_order else 0.0
     begun = time.monotonic()
@@ -95,7 +95,7 @@ def _kill(names: Sequence[str]) -> None:
 
 
 def java_env_of_nodes(python: str) -> dict[str, str]:
-    """What the JVMs that Ray's nodes start need in their environment; empty if the nodes' own Java will do.
+    """The environment that the JVMs on Ray's nodes need; empty if the Java on the nodes' PATH can be used.
 
     Raises SessionError naming the node and what it has.
     """
@@ -103,7 +103,7 @@ def java_env_of_nodes(python: str) -> dict[str, str]:
 
 
 def choose_java(nodes: Sequence[NodeJava], python: str) -> dict[str, str]:
-    """The environment for all nodes, from what each says. Raises SessionError."""
+    """The environment for the JVMs of all these nodes. Raises SessionError if there is no common one."""
     for node in nodes:
         if not node.has_python:
             raise SessionError(f"Ray node {node.address} has no {python}: install the same Python on every Ray node")
@@ -130,7 +130,7 @@ def choose_java(nodes: Sequence[NodeJava], python: str) -> dict[str, str]:
 
 
 def _probe(python: str) -> tuple[bool, bool, str | None, str, bool]:
-    """Runs on the node: (java on PATH, needs home, home, why not, has the Python)."""
+    """The fields of NodeJava after the address. Runs on the node."""
     path = os.environ.get("PATH", os.defpath)
     has_python = os.path.exists(python)
     on_path = shutil.which("java", path=path) is not None
@@ -160,7 +160,7 @@ def _ask_nodes(python: str) -> Iterator[NodeJava]:
 
 
 def _choose_nodes(app: Application) -> list[str]:
-    """The node of each executor. What has just ended is given time to free its room."""
+    """The node of each executor. If they do not fit, waits a while for room that is just being freed."""
     brokers = _brokers_by_node()
     deadline = time.monotonic() + _FREE_SECONDS
     while True:
@@ -197,12 +197,12 @@ def _rooms(brokers: Mapping[str, int], resources: Mapping[str, Mapping[str, floa
 
 
 def _brokers_by_node() -> Counter[str]:
-    """How many brokers of Coterie's clusters run on each Ray node, as their controllers say."""
+    """The number of Coterie's brokers on each Ray node, as their controllers say."""
     found: Counter[str] = Counter()
     for entry in ray.util.list_named_actors(all_namespaces=True):
         if entry["name"] != "controller" or not entry["namespace"].startswith("coterie-"):
             continue
-        # A controller that is being replaced costs its brokers' nodes their preference, not the session.
+        # While a controller is being replaced, its brokers are not counted; that must not stop the session.
         with contextlib.suppress(ValueError, ray.exceptions.RayError):
             controller = ray.get_actor(entry["name"], namespace=entry["namespace"])
             status = ray.get(controller.status.remote(), timeout=5)

@@ -1,4 +1,4 @@
-"""`read_topic`: a bounded part of a topic as a DataFrame. What it is in offsets is settled when it is called."""
+"""`read_topic`: a bounded part of a topic as a DataFrame. Its offsets are fixed when the function is called."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def read_topic(
     """The records of one or more topics between two bounds, with the columns of Spark's Kafka source.
 
     Bounds: "earliest", "latest", or offsets by topic and partition, `{"t": {"0": 23, "1": -2}}`; or times, as Unix
-    milliseconds or datetimes. By default everything there is. With `group_id`, each partition begins at the group's
-    committed offset, and where it has none, at the starting bound. All of it is turned into offsets at once, so the
-    DataFrame gives the same records however often it is evaluated. `options` are those of Spark's Kafka source;
-    an argument and the option of the same meaning exclude one another.
+    milliseconds or datetimes. The default is all records. With `group_id`, each partition begins at the group's
+    committed offset, or without one at the starting bound. The bounds become offsets at once, so that the DataFrame
+    has the same records however often it is evaluated. `options` are those of Spark's Kafka source; an argument and
+    the option of the same meaning exclude one another.
 
-    Raises OptionError and BoundError for what cannot be meant, UnknownTopicOrPartitionError for a topic that does not
-    exist, DataLossError for offsets that are not in the log (unless `fail_on_data_loss` is off).
+    Raises OptionError and BoundError for bounds that are not possible, UnknownTopicOrPartitionError for a topic that
+    does not exist, DataLossError for offsets that are not in the log (unless `fail_on_data_loss` is off).
     """
     given = merged(
         options,
@@ -71,7 +71,7 @@ def read_topic(
 
 
 def planned(wanted: SourceOptions) -> tuple[list[OffsetRange], Reading]:
-    """The ranges to read now, split as asked, and how to read them. Raises what `read_topic` raises."""
+    """The ranges to read, split as asked for, and how to read them. Raises as `read_topic` does."""
     servers = wanted.bootstrap_servers
     if not servers:
         raise OptionError("bootstrap_servers (kafka.bootstrap.servers) is missing")
@@ -86,7 +86,7 @@ def planned(wanted: SourceOptions) -> tuple[list[OffsetRange], Reading]:
 
 
 def merged(options: Mapping[str, Any] | None, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Options and arguments as one. Raises OptionError where both say something."""
+    """The options with the arguments among them. Raises OptionError for one that is given in both ways."""
     given = dict(options or {})
     written = {name.lower(): name for name in given}
     for name, value in arguments.items():
@@ -99,10 +99,7 @@ def merged(options: Mapping[str, Any] | None, arguments: Mapping[str, Any]) -> d
 
 
 def bounded_ranges(admin: Admin, wanted: SourceOptions) -> list[OffsetRange]:
-    """What `wanted` means in offsets now, by topic and partition; partitions without records in it have empty ranges.
-
-    Raises what `read_topic` raises.
-    """
+    """The offsets of `wanted` now, as a range for each partition, which may be empty. Raises as `read_topic` does."""
     partitions = partitions_of(admin, wanted)
     starts = _starts(admin, wanted, partitions)
     ending = wanted.ending or Bound("endingOffsets", everywhere=LATEST)
@@ -166,7 +163,7 @@ def _starts(admin: Admin, wanted: SourceOptions, partitions: list[Partition]) ->
 def _inside(
     tp: Partition, asked: tuple[int, int], log_has: tuple[int, int], high_watermark: int, fail: bool
 ) -> OffsetRange:
-    """The range, if the log has it all; else an error, or the part the log has."""
+    """The range if the log has all of it. Else raises DataLossError, or returns the part that the log has."""
     start, end = asked
     if start > end and log_has[0] <= start <= high_watermark:
         # A group or a time past the end asked for, or past the last stable offset.

@@ -1,7 +1,7 @@
 """`session`: a SparkSession on RayDP, with everything set that PySpark on Ray needs, and stopped cleanly.
 
-What it is configured with is in spark_config, where its executors run in ray_nodes, how its JVMs are started and
-ended in launch. Nothing here imports Ray or Spark before a session is asked for: `import spark_bridge` is cheap.
+spark_config has its settings, ray_nodes the choice of its executors' nodes, launch the start and end of its JVMs. Ray
+and Spark are imported only when a session is made, so that `import spark_bridge` is cheap.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ def session(
 ) -> Iterator[SparkSession]:
     """A SparkSession whose executors are actors on Ray, beside the brokers of Coterie's clusters there.
 
-    On the Ray this process is connected to; else on the one at `ray_address` or RAY_ADDRESS; else on an embedded one,
-    which ends with the session. `executor_memory` is as Spark writes it ("512m", "2g"); `configs` are Spark's settings
-    and are not changed. One session at a time in a process; a next one can follow. While it starts, which takes 10 to
-    25 seconds, file descriptors 1 and 2 point at the log file that errors name and `spark.coterie.driver.log` says.
+    It uses the Ray that this process is connected to; else the one at `ray_address` or RAY_ADDRESS; else an embedded
+    one, which ends with the session. `executor_memory` is written as in Spark ("512m", "2g"); `configs` are Spark's
+    settings and are not changed. A process has one session at a time. While it starts, which takes 10 to 25 seconds,
+    file descriptors 1 and 2 point to a log file, which errors and the setting `spark.coterie.driver.log` name.
 
     Raises SessionError, in one line, for arguments that cannot work, too few resources, the wrong Java, or a start
     that fails.
@@ -81,7 +81,7 @@ def _run(app: Application, java: Java, owned: bool) -> Iterator[SparkSession]:
 
 
 def expect_unclosed_sockets() -> None:
-    """Have Python say nothing of the sockets that PySpark leaves open: one to this machine for each `collect()`."""
+    """Silence Python's warnings of sockets that PySpark leaves open: one to this machine for each `collect()`."""
     ends = r"laddr=\('127\.0\.0\.1', \d+\), raddr=\('127\.0\.0\.1', \d+\)"
     warnings.filterwarnings("ignore", f"unclosed <socket.socket .*{ends}", ResourceWarning, "socket")
 
@@ -106,7 +106,7 @@ def _java() -> Java:
 
 @contextlib.contextmanager
 def _ray(app: Application, java: Java, ray_address: str | None) -> Iterator[bool]:
-    """Connected to a Ray; yields whether this session has started it."""
+    """Within the block, this process is connected to a Ray. Yields whether the session has started it."""
     import ray
 
     from actors.runtime import ray_runtime
@@ -145,7 +145,7 @@ def _ray(app: Application, java: Java, ray_address: str | None) -> Iterator[bool
 
 
 def _check_address(connected: str, wanted: str | None) -> None:
-    """A machine has several addresses, but a Ray has one port."""
+    """Raise SessionError if the Ray that is connected has another port. Addresses may differ: a machine has several."""
     if wanted is not None and connected.rpartition(":")[2] != wanted.rpartition(":")[2]:
         raise SessionError(
             f"ray_address={wanted!r}, but this process is connected to the Ray at {connected}: leave ray_address out, "

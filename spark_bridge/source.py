@@ -1,6 +1,6 @@
-"""Offset ranges as a DataFrame: one Spark task a range, read on the executors straight from the partition leaders.
+"""Offset ranges as a DataFrame: a Spark task for each range, which reads straight from the partition's leader.
 
-Which ranges to read is decided elsewhere (`read`, the streams). Nothing here knows groups or imports ray.
+`read` and the streams decide which ranges. Nothing here knows groups or imports ray.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Reading:
 
 
 def ranges_dataframe(spark: SparkSession, ranges: Sequence[OffsetRange], reading: Reading) -> DataFrame:
-    """The records of these ranges with the columns of Spark's Kafka source, one task a range; lazy.
+    """The records of these ranges with the columns of Spark's Kafka source, lazily; each range is a task.
 
     Whatever happens to the topic in the meantime, evaluating it twice reads the same offsets. Empty ranges get no
     task; without any other range the DataFrame is empty.
@@ -44,10 +44,10 @@ def ranges_dataframe(spark: SparkSession, ranges: Sequence[OffsetRange], reading
 
 
 def split_ranges(ranges: Sequence[OffsetRange], min_partitions: int | None) -> list[OffsetRange]:
-    """At least about `min_partitions` ranges, as Spark's option minPartitions: large ones are cut into equal parts.
+    """About `min_partitions` ranges or more, as Spark's option minPartitions says: large ones are cut into equal parts.
 
-    Each gets a number of parts in proportion to its size. Empty ranges are left out; the rest stays as it is when
-    there are enough already, or without `min_partitions`.
+    The number of a range's parts is in proportion to its size. Empty ranges are left out. If there are enough ranges,
+    or without `min_partitions`, none is cut.
     """
     wanted = [each for each in ranges if each.size]
     if min_partitions is None or len(wanted) > min_partitions or not wanted:
@@ -66,7 +66,7 @@ def _parts(size: int, total: int, count: int) -> int:
 
 
 def _cut(whole: OffsetRange, parts: int) -> Iterator[OffsetRange]:
-    """Equal parts; the later ones are the larger by one where it does not come out even."""
+    """The range in equal parts; if it does not come out even, later parts have one offset more."""
     begin = whole.from_offset
     for number in range(min(parts, whole.size)):
         end = begin + (whole.until_offset - begin) // (min(parts, whole.size) - number)
@@ -75,7 +75,7 @@ def _cut(whole: OffsetRange, parts: int) -> Iterator[OffsetRange]:
 
 
 class RangeTask:
-    """What an executor runs; travels there by pickle, with the ranges."""
+    """What an executor runs. It is pickled with its ranges."""
 
     def __init__(self, ranges: Sequence[OffsetRange], reading: Reading) -> None:
         self._ranges = tuple(ranges)

@@ -1,4 +1,4 @@
-"""What a Spark session on RayDP is configured with, and which arguments make none. No Spark, no Ray, no I/O."""
+"""The settings of a Spark session on RayDP, and the checks of its arguments. No Spark, no Ray, no I/O."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _LEAST_MEMORY: Final = 450 << 20  # 1.5 times what Spark reserves; below, its ex
 
 
 class SessionError(CoterieError, RuntimeError):
-    """There can be no Spark session; the text is one line, names what is wrong and says what to do."""
+    """A Spark session cannot be made or used. The text is one line and says what is wrong and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +66,12 @@ class Application:
     executor_cores: int
     executor_memory_bytes: int
     executor_cpus: float
-    """How much of Ray's CPU resource an executor takes: its cores, unless the configs say otherwise."""
+    """The CPUs that an executor takes in Ray: as many as its cores, unless the configs say otherwise."""
     configs: Mapping[str, str]
 
     @property
     def executor_memory(self) -> str:
-        """As Spark and RayDP both understand it."""
+        """The memory of an executor as text that both Spark and RayDP understand."""
         return f"{self.executor_memory_bytes >> 20}M"
 
 
@@ -94,7 +94,7 @@ def application(
 
 
 def memory_bytes(memory: str | int) -> int:
-    """Bytes of "512m", "1g" or "1GB", as Spark writes them; a number alone is MiB. Raises SessionError."""
+    """The bytes of "512m", "1g" or "1GB", as Spark reads them; a bare number is MiB. Raises SessionError."""
     match = _MEMORY.fullmatch(str(memory).strip())
     if match is None:
         raise SessionError(f'executor_memory must be an amount such as "512m" or "2g", got {memory!r}')
@@ -105,7 +105,7 @@ def memory_bytes(memory: str | int) -> int:
 
 
 def spark_configs(app: Application, log: str, java_env: Mapping[str, str]) -> dict[str, str]:
-    """A new dict with everything RayDP's `init_spark` needs; what the caller has set is kept or added to.
+    """The caller's configs with everything that RayDP's `init_spark` needs, in a new dict.
 
     `java_env` is set in the environment of the JVMs that Ray starts.
     """

@@ -8,7 +8,7 @@
     )
     query.await_termination()
 
-Here a stream is described and checked; `query` runs it, `members` holds its place in the group.
+This module describes a stream and checks it; `query` runs it, `members` has its members of the group.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SETTLE_S: Final = 60.0
 
 
 class GroupStream:
-    """Records of topics, as micro-batches, for a function of yours; the offsets are the group's.
+    """A stream of micro-batches of topics for a function of yours. Its offsets are those of a consumer group.
 
     `options` are those of Spark's Kafka source: startingOffsets (for a group without commits; default latest),
     subscribePattern instead of `topics`, maxOffsetsPerTrigger, minPartitions, failOnDataLoss, includeHeaders,
@@ -72,10 +72,10 @@ class GroupStream:
         self._name: str | None = None
 
     def foreach_batch(self, function: BatchFunction) -> Self:
-        """`function(df, batch)` gets each micro-batch; when it has returned, its offsets are committed.
+        """Have `function(df, batch)` called with each micro-batch. When it has returned, the offsets are committed.
 
-        `df` has the columns of Spark's Kafka source. `batch` is a number, and knows its `ranges`. If the function
-        raises, the query ends with that error, and the batch comes again when it is started anew.
+        `df` has the columns of Spark's Kafka source. `batch` is a number that knows its `ranges`. If the function
+        raises, the query ends with that error, and the batch comes again when the query is started again.
         """
         if not callable(function):
             raise OptionError(f"foreach_batch={function!r}: must be a function of (df, batch)")
@@ -83,10 +83,10 @@ class GroupStream:
         return self
 
     def trigger(self, *, available_now: bool | None = None, processing_time: str | None = None) -> Self:
-        """When batches are made; without a call as fast as possible.
+        """Say when batches are made; by default as fast as possible.
 
-        Every `processing_time` ("5 seconds"), or with `available_now=True` until what is there at the start has been
-        read: then the query ends.
+        With `processing_time` ("5 seconds") there is one in each such time. With `available_now=True` the query ends
+        when all that was there at its start has been read.
         """
         if (available_now is None) == (processing_time is None):
             raise OptionError("trigger: give either available_now=True or processing_time")
@@ -96,7 +96,7 @@ class GroupStream:
         return self
 
     def query_name(self, name: str) -> Self:
-        """A name for `status` and progress."""
+        """Give the query a name."""
         self._name = name
         return self
 
@@ -154,7 +154,7 @@ class GroupStream:
         )
 
     def _starts(self, client: Consumer) -> tuple[dict[tuple[str, int], int], list[TopicPartition]]:
-        """Where partitions begin that have no commit yet, and all partitions there are."""
+        """The starts of partitions without a committed offset, and all partitions."""
         partitions = [tp for topic in self._present_topics(client) for tp in _partitions(client, topic)]
         with Admin(bootstrap_servers=self._servers) as admin:
             known = topics_begun(admin, self._group_id, partitions)

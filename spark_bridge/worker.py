@@ -1,4 +1,4 @@
-"""What our tasks share in one of Spark's Python workers, a process that runs one task after another."""
+"""What tasks share in one of Spark's Python workers, which is a process that runs one task after another."""
 
 from __future__ import annotations
 
@@ -19,11 +19,10 @@ _settled: set[int] = set()
 
 
 def begin_task() -> None:
-    """To be called first in every task of ours.
+    """Keep the garbage collector away from what was imported. Every task calls this first.
 
-    Spark's worker collects garbage after each task, and with pandas, pyarrow and pyspark loaded that takes longer
-    than reading 100,000 records. What is there at the first task are modules, which live as long as the process: the
-    collector need not look at them again and again.
+    Spark's worker collects garbage after each task. With pandas, pyarrow and pyspark loaded that takes longer than
+    reading 100,000 records, though modules live as long as the process.
     """
     if os.getpid() not in _settled:
         _settled.add(os.getpid())
@@ -33,7 +32,7 @@ def begin_task() -> None:
 
 @dataclass(slots=True, eq=False)
 class _Kept:
-    """A reader between two tasks of one process: saves the next one connecting and asking for metadata."""
+    """A reader that is kept for the next task of this process, which then need not connect and ask for metadata."""
 
     key: tuple[Any, ...]
     reader: RangeReader
@@ -47,9 +46,9 @@ _lock = threading.Lock()
 
 @contextlib.contextmanager
 def reader_for(**arguments: Any) -> Iterator[RangeReader]:
-    """This process's RangeReader with these arguments, or a new one.
+    """Within the block, a RangeReader with these arguments: the one that this process has kept, or a new one.
 
-    After a failure it is closed; unused, it is closed after half a minute.
+    If the block raises, it is closed. Else it is kept, and closed after half a minute without use.
     """
     key = tuple(sorted((name, repr(value)) for name, value in arguments.items()))
     reader = _take(key) or RangeReader(**arguments)
@@ -62,7 +61,7 @@ def reader_for(**arguments: Any) -> Iterator[RangeReader]:
 
 
 def _take(key: tuple[Any, ...]) -> RangeReader | None:
-    """The reader kept for this key, which is nobody else's from now on."""
+    """Take the reader that is kept for this key, if there is one."""
     with _lock:
         for kept in _kept:
             # A forked process has its parent's objects, but not its threads and sockets.

@@ -26,19 +26,19 @@ if TYPE_CHECKING:
 
     from actors.client.producer.accumulator import FutureBatchMetadata
 
+# The size of a record batch. Rows come by the thousand, and each batch costs producer and broker some fixed work.
 _BATCH_BYTES: Final = 256 << 10
-# Of one record batch: rows come by the thousand, and a batch costs a request's share of work on both sides.
 _COLUMNS: Final = ("key", "value", "topic", "partition", "headers")
 _WRITTEN: Final = "topic string, partition int, records long"
 
 
 class ColumnError(CoterieError, ValueError):
-    """A DataFrame that cannot be written: a column is missing or has the wrong type; the message is one line."""
+    """A DataFrame cannot be written: a column is missing or has the wrong type. The message is one line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What `write_topic` wrote, by the brokers' word."""
+    """What `write_topic` has written and the brokers have acknowledged."""
 
     records: int
     by_partition: Mapping[TopicPartition, int] = field(default_factory=dict)
@@ -51,7 +51,7 @@ def write_topic(
     *,
     options: Mapping[str, Any] | None = None,
 ) -> Written:
-    """Write all rows of `df`; returns when the last one is acknowledged by all in-sync replicas.
+    """Write all rows of `df` to topics. Returns when all in-sync replicas have acknowledged the last one.
 
     Columns as in Spark's Kafka sink: value (string or binary; null = tombstone) and, where there are such, key,
     topic, partition (int; null = by the key) and headers (array of struct key, value); others are left out. `topic`
@@ -91,7 +91,7 @@ def _require(servers: str, topic: str, client: Mapping[str, Any]) -> None:
 
 
 def _checked_columns(df: DataFrame, topic: str | None) -> list[str]:
-    """The columns to send, by the names the DataFrame has. Raises ColumnError as Spark's sink would."""
+    """The columns to send, by their names in the DataFrame. Raises ColumnError in the cases of Spark's sink."""
     if df.isStreaming:
         raise ColumnError("a streaming DataFrame cannot be written as a whole: call write_topic in foreach_batch")
     found = {f.name.lower(): f for f in df.schema.fields if f.name.lower() in _COLUMNS}
@@ -109,7 +109,7 @@ def _checked_columns(df: DataFrame, topic: str | None) -> list[str]:
 
 
 def _wrong(name: str, kind: DataType) -> str | None:
-    """What the column would have to be, if it is something else."""
+    """The type that the column must have, in words, if it has another; else None."""
     text = kind.simpleString()
     if name in ("key", "value"):
         return None if text in ("string", "binary", "void") else "a string or binary"
@@ -125,7 +125,7 @@ def _wrong(name: str, kind: DataType) -> str | None:
 
 
 class _WriteRows:
-    """What an executor runs for each partition of the DataFrame; gives back one row for each topic partition."""
+    """What an executor runs for each partition of the DataFrame. Yields a row for each topic partition."""
 
     def __init__(self, topic: str | None, settings: Mapping[str, Any]) -> None:
         self._topic = topic
