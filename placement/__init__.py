@@ -1,1 +1,1 @@
-"""Where things live: group -> partition -> broker -> Ray node."""
+"""Where things are placed: a group on a partition, a partition on brokers, a broker on a Ray node."""

@@ -1,4 +1,4 @@
-"""Which Ray node a Spark executor runs on: beside the brokers it reads from, as far as these have room. Rules only."""
+"""The Ray node of each Spark executor: on the nodes of brokers, as far as these have room. Pure rules."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from actors.errors import CoterieError
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What a living Ray node has free for executors. `brokers` is how many brokers run there."""
+    """What a living Ray node has free for executors; `brokers` is the number of brokers on it."""
 
     node_id: str
     address: str
@@ -20,14 +20,14 @@ class Room:
 
 
 class NoRoomError(CoterieError, RuntimeError):
-    """The executors do not fit; the text is one line, says what was asked for and what there is."""
+    """The executors do not fit. The text is one line and says what was asked for and what there is."""
 
 
 def place_executors(rooms: Sequence[Room], count: int, cores: float, memory_bytes: int) -> list[str]:
-    """The id of the node for each of `count` executors of `cores` CPUs and `memory_bytes` bytes.
+    """The ids of the nodes for `count` executors of `cores` CPUs and `memory_bytes` bytes each.
 
-    Nodes with brokers come first, in turns, so that each executor has a broker's records at hand and none has to
-    share its machine more than necessary; then the nodes without. Raises NoRoomError if some do not fit.
+    The nodes with brokers come first, in turn, so that records are near and machines are shared evenly; then come the
+    nodes without brokers. Raises NoRoomError if some executors do not fit.
     """
     used = {room.node_id: 0 for room in rooms}
     placed: list[str] = []

@@ -1,4 +1,4 @@
-"""How Kafka hashes groups to offsets partitions and keys to topic partitions. Pure arithmetic, nothing else."""
+"""How Kafka hashes groups to offsets partitions, and keys to topic partitions. Pure arithmetic."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def java_hash(text: str) -> int:
 
 
 def partition_for_group(group_id: str, partition_count: int) -> int:
-    """The `__consumer_offsets` partition of a group: `abs(hash) mod count`, where abs of the least int is 0.
+    """A group's partition of `__consumer_offsets`: `abs(hash) mod count`, where abs of the least int is 0.
 
     Raises ValueError if `partition_count` is below 1.
     """
@@ -49,5 +49,5 @@ def murmur2(data: bytes) -> int:
 
 
 def partition_for_key(key: bytes, partition_count: int) -> int:
-    """The partition Kafka's default partitioner gives a keyed record: `toPositive(murmur2) mod count`."""
+    """The partition that Kafka's default partitioner gives a record with a key: `toPositive(murmur2) mod count`."""
     return (murmur2(key) & 0x7FFFFFFF) % partition_count

@@ -1,4 +1,4 @@
-"""The cluster's metadata: brokers, topics, partitions and who leads them, as records applied in order.
+"""The cluster's metadata: brokers, topics, partitions and their leaders, made of records that are applied in order.
 
 The controller logs these records and sends images of the result to the brokers. No I/O here.
 """
@@ -42,24 +42,25 @@ class BrokerInfo:
     epoch: int
     alive: bool = True
     replica_host: str = ""
-    """Where it takes what leaders push, for other brokers only; port 0 where nothing does."""
+    """The address to which other brokers push the records of partitions they lead; port 0: none."""
     replica_port: int = 0
     pid: int = 0
-    """Its process, on its own machine; 0: not known."""
+    """The pid of its process on its machine; 0: not known."""
     process_started: int = 0
-    """When that began (clock ticks since boot): a pid is given to another process one day."""
+    """When that process began, in clock ticks since boot, because another process may get its pid later."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionInfo:
-    """Who holds a partition. `leader` is NO_LEADER while no in-sync replica is alive.
+    """The replicas of a partition and its leader. `leader` is NO_LEADER while no in-sync replica is alive.
 
     `leader_epoch` rises with each election, `partition_epoch` with every change (KIP-497). `elr` are the replicas that
-    left an in-sync set which then was smaller than `min.insync.replicas`: nothing commits in such a set, so they have
-    all that ever has, and may lead if no member of the set can (KIP-966). While the partition is being reassigned
-    (KIP-455), `replicas` are the old and the new ones, `adding` and `removing` those that come and go. `unclean`: once
-    a replica out of sync was made leader, so what some replica holds for committed may be gone. `added_at` is the
-    partition epoch at which a replica was last added: a broker whose news are older may hold a log it is to delete.
+    left an in-sync set which then was smaller than `min.insync.replicas`. Nothing commits in such a set, so that they
+    have all that has committed, and may lead if no member of the set can (KIP-966). While the partition is being
+    reassigned (KIP-455), `replicas` are the old and the new ones, `adding` and `removing` those that come and go.
+    `unclean`: a replica out of sync has been made leader once, and records that had committed may be lost. `added_at`
+    is the partition epoch at which a replica was last added: a broker that only knows of older epochs may hold a log
+    that it has to delete.
     """
 
     leader: int
@@ -76,7 +77,7 @@ class PartitionInfo:
 
 @dataclass(frozen=True, slots=True)
 class TopicInfo:
-    """A topic: 16-byte id, partitions in index order, and the configs set for it."""
+    """A topic: its id (16 bytes), its partitions in order, and its own settings."""
 
     name: str
     id: bytes
@@ -90,7 +91,7 @@ class TopicInfo:
 
 @dataclass(slots=True)
 class ClusterMetadata:
-    """Everything a broker needs to answer Metadata and FindCoordinator from memory."""
+    """All metadata of a cluster: what a broker needs to answer Metadata and FindCoordinator from memory."""
 
     cluster_id: str = ""
     controller_epoch: int = 0
@@ -102,7 +103,7 @@ class ClusterMetadata:
     names: dict[bytes, str] = field(default_factory=dict)
 
     def apply(self, record: list[Any]) -> None:
-        """Apply one record of the metadata log. Raises ValueError on a kind this code does not know."""
+        """Apply one record of the metadata log. Raises ValueError if its kind is not known."""
         kind, *rest = record
         match kind:
             case "cluster":
@@ -149,7 +150,7 @@ class ClusterMetadata:
         return [self.brokers[i] for i in sorted(self.brokers) if self.brokers[i].alive]
 
     def to_wire(self) -> list[Any]:
-        """A form msgpack carries: an image for the brokers, and the snapshot the metadata log begins with."""
+        """The metadata as msgpack takes it: the image for brokers, and the snapshot at the metadata log's beginning."""
         return [
             self.cluster_id,
             self.controller_epoch,
@@ -174,7 +175,7 @@ class ClusterMetadata:
 
 
 def _partition(fields: list[Any]) -> PartitionInfo:
-    # Logs of before replication end after the in-sync set, later ones after `unclean`.
+    # Records of releases without replication end after the in-sync set, later ones after `unclean`.
     later = [0, (), (), (), False, 0]
     leader, epoch, replicas, isr, partition_epoch, elr, adding, removing, unclean, added_at = (
         fields + later[len(fields) - 4 :]
@@ -194,7 +195,7 @@ def _partition(fields: list[Any]) -> PartitionInfo:
 
 
 def partition_fields(p: PartitionInfo) -> list[Any]:
-    """A partition as records carry it."""
+    """The fields of a partition in a record."""
     return [
         p.leader,
         p.leader_epoch,
@@ -210,7 +211,7 @@ def partition_fields(p: PartitionInfo) -> list[Any]:
 
 
 def partition_record(topic: str, index: int, p: PartitionInfo) -> list[Any]:
-    """The record that makes partition `index` of `topic` be `p`; an index one past the end adds a partition."""
+    """The record that sets partition `index` of `topic` to `p`; an index one beyond the last adds a partition."""
     return ["partition", topic, index, partition_fields(p)]
 
 
@@ -229,9 +230,9 @@ def elect(
 ) -> PartitionInfo:
     """The partition after an election: the first living in-sync replica leads, else an eligible one, else nobody.
 
-    The epoch rises whenever the leader changes or its process was replaced; the in-sync set never becomes empty,
-    so that the last member can come back with what it has. `unclean`: if none of these lives, any living replica
-    leads, alone in sync; what only the others had is lost.
+    The leader epoch rises whenever the leader changes or its process was replaced. The in-sync set never becomes
+    empty, so that its last member can come back with what it has. With `unclean`, if none of these lives, any living
+    replica leads and is the only one in sync; what only others had is lost.
     """
     epoch = partition.leader_epoch + 1
     candidates = [replica for replica in partition.replicas if replica in alive]
@@ -249,7 +250,7 @@ def elect(
 
 
 def with_isr(partition: PartitionInfo, isr: tuple[int, ...], min_insync: int, **changes: Any) -> PartitionInfo:
-    """The partition with another in-sync set; who leaves it is eligible to lead while the set is too small."""
+    """The partition with another in-sync set. While the set is too small, replicas that leave it stay eligible."""
     elr: tuple[int, ...] = ()
     if len(isr) < min(min_insync, len(partition.replicas)):
         elr = tuple(r for r in partition.replicas if r not in isr and r in partition.isr + partition.elr)
@@ -257,7 +258,7 @@ def with_isr(partition: PartitionInfo, isr: tuple[int, ...], min_insync: int, **
 
 
 def changed(partition: PartitionInfo, **changes: Any) -> PartitionInfo:
-    """The partition after a change, and so at its next partition epoch."""
+    """The partition with these changes, at its next partition epoch."""
     epoch = partition.partition_epoch + 1
     added = set(changes.get("replicas", ())) - set(partition.replicas)
     return replace(partition, partition_epoch=epoch, added_at=epoch if added else partition.added_at, **changes)

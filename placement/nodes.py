@@ -1,4 +1,4 @@
-"""Which Ray node a broker runs on: spread over the living nodes, and back to where its data directory is."""
+"""The Ray node of each broker: the one with its data directory, and for new brokers spread over the living nodes."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import ray
 from actors.errors import CoterieError
 
 RACK_LABELS = ("coterie.io/rack", "ray.io/availability-zone")
-"""Labels of a Ray node that say its rack; the first one it has counts. The second is Ray's own."""
+"""The labels of a Ray node that can say its rack; the first one that it has counts. The second is Ray's own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A living Ray node. `rack` is None where no label says one."""
+    """A living Ray node. `rack` is None if no label says one."""
 
     node_id: str
     address: str
@@ -29,7 +29,7 @@ class PlacementError(CoterieError, RuntimeError):
 
 
 def alive_nodes() -> list[Node]:
-    """The living nodes of the Ray cluster this process is connected to, this process's own node first."""
+    """The living nodes of the Ray cluster that this process is connected to; its own node comes first."""
     here = ray.get_runtime_context().get_node_id()
     nodes = [
         Node(n["NodeID"], n["NodeManagerAddress"], n["Resources"].get("CPU", 0.0), rack_of(n["Labels"]))
@@ -40,17 +40,17 @@ def alive_nodes() -> list[Node]:
 
 
 def rack_of(labels: Mapping[str, str]) -> str | None:
-    """The rack that a Ray node's labels say; an empty label says none."""
+    """The rack in a Ray node's labels; None if there is none, or it is empty."""
     return next((labels[name] for name in RACK_LABELS if labels.get(name)), None)
 
 
 def place_brokers(
     nodes: list[Node], homes: dict[int, str], count: int, *, may_be_away: bool = False
 ) -> dict[int, Node]:
-    """A node for each broker 0 to count-1: the one at its home address if it has one, else the least used.
+    """A node for each broker from 0 to count-1: the one with its data, or for a new broker the least used one.
 
-    Of nodes that are used alike, one in the least used rack. `homes` maps broker id to the address of the node with
-    its data. Raises PlacementError if such a node is missing.
+    Of several least used nodes it is one in the least used rack. `homes` has, by broker id, the address of the node
+    with the broker's data. Raises PlacementError if that node is missing.
     """
     if not nodes:
         raise PlacementError("the Ray cluster has no living node")
@@ -82,9 +82,9 @@ def place_brokers(
 
 
 def successor(node: Node, alive: list[Node]) -> Node | None:
-    """Where a broker of `node` runs: there while it lives, else on a node under its address, which has its files.
+    """The node for a broker of `node`: itself while it lives, else one with the same address, which has its files.
 
-    None while there is none: the broker waits for the machine with its data.
+    None while there is none: the broker then waits for the machine with its data.
     """
     here = [each for each in alive if each.address == node.address]
     return next((each for each in here if each.node_id == node.node_id), here[0] if here else None)

@@ -1,4 +1,4 @@
-"""When a partition has arrived at the brokers it is being moved to (KIP-455). Pure rules."""
+"""When the reassignment of a partition is complete (KIP-455). Pure rules."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from placement.metadata import NO_LEADER, PartitionInfo, changed, elect
 
 
 def without(brokers: Iterable[int], others: Iterable[int]) -> tuple[int, ...]:
-    """The brokers that are none of the others, in their order."""
+    """The brokers that are not among the others, in their order."""
     gone = set(others)
     return tuple(broker for broker in brokers if broker not in gone)
 
 
 def completed(partition: PartitionInfo, alive: frozenset[int], needed: int) -> PartitionInfo:
-    """The partition after its reassignment, if enough of its brokers to come have everything; else unchanged.
+    """The partition after its reassignment if that is complete; else the partition as it is.
 
-    All that were added are in sync, and of all it is to have at least `needed` (min.insync.replicas) are, and live:
-    those that are removed may be the only others that hold what has committed.
+    It is complete when all added replicas are in sync, and at least `needed` (min.insync.replicas) of the future
+    replicas are in sync and live: the replicas to be removed may be the only others with all that has committed.
     """
     if not partition.adding and not partition.removing:
         return partition

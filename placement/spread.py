@@ -1,4 +1,4 @@
-"""Where partitions that exist already should be: even over brokers and racks, with few moves. Pure rules."""
+"""The brokers that partitions should be moved to: evenly over brokers and racks, with few moves. Pure rules."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def spread(
 
 
 class _Plan:
-    """The partitions that may move, on their way to where they should be."""
+    """The replicas of the partitions while the plan is made."""
 
     def __init__(self, racks: Racks, total: Counter[int]) -> None:
         self._racks = racks
@@ -64,18 +64,18 @@ class _Plan:
         """Those that may move, by broker and topic."""
 
     def add(self, key: Key, placed: Sequence[int]) -> None:
-        """A partition where it is, as far as it may be there."""
+        """Add a partition with those of its replicas that are on brokers that may hold them."""
         replicas = self.partitions[key] = [broker for broker in placed if broker in self._racks]
         self.held.update(replicas)
         for broker in replicas:
             self._note(key, broker, 1)
 
     def resize(self, key: Key, count: int) -> None:
-        """Have a partition have `count` replicas, in as many racks as can be."""
+        """Give a partition `count` replicas, in as many racks as possible."""
         racks, replicas = self._racks, self.partitions[key]
 
         def rank(broker: int) -> tuple[int, bool, int, int, int]:
-            """Low for brokers that should get a replica, high for those that should give theirs up."""
+            """The order of brokers: low for one that should get a replica, high for one that should give one up."""
             beside = [racks[other] for other in replicas if other != broker]
             leads = replicas[:1] == [broker]
             return beside.count(racks[broker]), not leads, self.held[broker], self.total[broker], broker
@@ -110,7 +110,7 @@ class _Plan:
             del of_topic[key]
 
     def move(self, source: int, target: int) -> bool:
-        """Have a partition leave `source` for `target`, if any may; one that `source` leads if there is no other."""
+        """Move a replica from `source` to `target`, if any may move; that of a partition that it leads comes last."""
 
         def surplus(topic: str) -> int:
             return len(self._on[source][topic]) - len(self._on[target].get(topic, ()))
@@ -141,14 +141,14 @@ class _Plan:
 
 
 class _Leaders:
-    """Who is the first replica of each partition of a topic."""
+    """The first replica of each partition of a topic."""
 
     def __init__(self, partitions: Sequence[list[int]]) -> None:
         self._partitions = partitions
         self.led = Counter(replicas[0] for replicas in partitions)
 
     def hand_on(self, source: int, target: int) -> bool:
-        """Have `source` lead one partition less and `target` one more, by way of others if need be; if that can be."""
+        """Have `source` lead one partition less and `target` one more, perhaps by way of others. False if it cannot."""
         way: dict[int, tuple[int, list[int]]] = {}
         waiting = deque([source])
         while waiting and target not in way:
@@ -171,10 +171,10 @@ class _Leaders:
 def _even_out(
     own: Counter[int], total: Counter[int], brokers: Collection[int], move: Callable[[int, int], bool]
 ) -> bool:
-    """Have `move(source, target)`, which says whether it could, make `own` even, and `total` as far as `own` allows.
+    """Call `move(source, target)`, which returns whether it has moved one, until `own` is even, and then `total`.
 
-    Counts what is moved; returns whether anything was. The sums of their squares fall with each move, the former's
-    first: it ends.
+    `total` is evened out as far as `own` stays even. Both are updated. Returns whether anything was moved. It ends,
+    because each move makes the sum of squares of `own` smaller, or leaves it and makes that of `total` smaller.
     """
 
     def uneven(source: int, target: int) -> bool:
