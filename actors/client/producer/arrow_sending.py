@@ -22,7 +22,7 @@ from actors.log.batch import HEADER_BYTES
 Partitions = npt.NDArray[np.int32]
 
 _STEP_BYTES: Final = 4 << 20
-# As much as is made into batches at once: enough to be fast, little beside buffer_memory.
+"""How many bytes of rows become batches at once: enough to be fast, and little beside buffer_memory."""
 
 
 class ArrowSending:
