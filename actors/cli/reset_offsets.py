@@ -46,7 +46,7 @@ Planner = Callable[[Scope], Plan]
 @click.option("--to-offset", type=click.IntRange(0), metavar="N", help="To this offset.")
 @click.option("--shift-by", type=int, metavar="N", help="N records on; back if negative.")
 @click.option("--to-datetime", metavar="YYYY-MM-DDTHH:mm:SS.sss", help="To the first record at or after this time.")
-@click.option("--by-duration", metavar="PnDTnHnMnS", help="To the first record of the last PT12H, P7D, or 90m.")
+@click.option("--by-duration", metavar="PnDTnHnMnS", help="To the first record of the last P7D, PT12H, 90m, ...")
 @click.option("--from-file", type=click.Path(exists=True, dir_okay=False), help="To the offsets of a CSV file.")
 @click.option("--dry-run", is_flag=True, help="Show what would be done (the default).")
 @click.option("--execute", is_flag=True, help="Move the offsets.")
