@@ -370,7 +370,7 @@ def parked_sync_forgotten() -> Changes:
 
 
 KNOWN = {
-    "no-epoch-check": 8,
+    "no-epoch-check": 12,
     "no-truncation": 12,
     "truncates-below-watermark": 0,
     "acks-without-append": 1,
@@ -379,7 +379,7 @@ KNOWN = {
     "min-insync-ignored": 10,
     "joins-before-caught-up": 1,
     "zombie-serves": 20,
-    "elects-out-of-sync": 24,
+    "elects-out-of-sync": 43,
     "move-ends-early": 101,
     "torn-broker-stays-in-sync": 239,
     "metadata-not-written": 7,
