@@ -380,7 +380,7 @@ KNOWN = {
     "joins-before-caught-up": 1,
     "zombie-serves": 20,
     "elects-out-of-sync": 43,
-    "move-ends-early": 101,
+    "move-ends-early": 44,
     "torn-broker-stays-in-sync": 239,
     "metadata-not-written": 7,
     "starved-broker-is-dead": 14,
