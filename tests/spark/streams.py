@@ -84,8 +84,8 @@ def run(
     spark: SparkSession, servers: str, topic: str, function: Callable[..., Any], group: str = "", **options: Any
 ) -> GroupQuery:
     """What is there now, to the end."""
-    query = stream(spark, servers, topic, function, group, **options).trigger(available_now=True).start()
-    assert query.await_termination(120)
+    with running(stream(spark, servers, topic, function, group, **options).trigger(available_now=True)) as query:
+        assert query.await_termination(120)
     return query
 
 
