@@ -15,6 +15,7 @@ from typing import Any, Final
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from actors.links.status import ClusterStatus
 from placement.executors import NoRoomError, Room, place_executors
 from spark_bridge.java import WANTED, JavaError, find_java
 from spark_bridge.spark_config import Application, SessionError
@@ -205,8 +206,8 @@ def _brokers_by_node() -> Counter[str]:
         # While a controller is being replaced, its brokers are not counted; that must not stop the session.
         with contextlib.suppress(ValueError, ray.exceptions.RayError):
             controller = ray.get_actor(entry["name"], namespace=entry["namespace"])
-            status = ray.get(controller.status.remote(), timeout=5)
-            found.update(broker["node_id"] for broker in status["brokers"] if broker.get("node_id"))
+            status: ClusterStatus = ray.get(controller.status.remote(), timeout=5)
+            found.update(broker.node_id for broker in status.brokers if broker.node_id)
     return found
 
 
