@@ -11,7 +11,7 @@ from types import FrameType
 
 from benchmarks.common import Row, note, print_rows
 
-ALL = ["startup", "formation", "groups", "records", "stalls", "failover", "spark"]
+ALL = ["startup", "commit_core", "formation", "groups", "records", "stalls", "failover", "spark"]
 
 
 def _stop(number: int, _: FrameType | None) -> None:

@@ -41,7 +41,6 @@ from actors.coordinator.config import CoordinatorConfig
 from actors.coordinator.errors import Error
 from actors.coordinator.group import GroupState, IllegalTransitionError, RebalanceEvent
 from actors.coordinator.messages import (
-    CommittedOffset,
     DeleteGroupsRequest,
     DeleteGroupsResponse,
     DeleteTopicOffsetsRequest,
@@ -75,6 +74,7 @@ from actors.coordinator.messages import (
     SyncGroupRequest,
     SyncGroupResponse,
     Token,
+    TopicOffsets,
     error_response,
 )
 from actors.coordinator.metrics import Metrics
@@ -84,7 +84,6 @@ from actors.coordinator.writer import Append
 
 __all__ = [
     "Append",
-    "CommittedOffset",
     "CoordinatorConfig",
     "CorruptRecordError",
     "DeleteGroupsRequest",
@@ -129,5 +128,6 @@ __all__ = [
     "SyncGroupRequest",
     "SyncGroupResponse",
     "Token",
+    "TopicOffsets",
     "error_response",
 ]

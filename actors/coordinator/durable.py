@@ -5,9 +5,11 @@ but not yet committed (writer.py).
 """
 
 from collections.abc import Iterable, Iterator
+from itertools import groupby
 from typing import NamedTuple
 
 from actors.coordinator.messages import TopicPartition
+from actors.coordinator.offset_table import OffsetTable
 from actors.coordinator.records import (
     GROUP_KEY_TYPE,
     OFFSET_KEY_TYPES,
@@ -15,12 +17,13 @@ from actors.coordinator.records import (
     GroupDeleted,
     GroupMetadata,
     GroupPut,
-    OffsetAndMetadata,
     OffsetsDeleted,
     OffsetsPut,
+    StoredOffsets,
+    check_offset_value,
     decode,
     decode_offset_key,
-    decode_offset_value,
+    partition_numbers,
     record_type,
 )
 
@@ -31,8 +34,8 @@ class PendingOffset(NamedTuple):
     """An offset written in a transaction that is still open."""
 
     position: int
-    value: OffsetAndMetadata | None
-    """None once something later has been stored: committing it changes nothing."""
+    value: bytes | None
+    """The record's. None once something later has been stored: committing it changes nothing."""
 
 
 class DurableGroup:
@@ -42,9 +45,9 @@ class DurableGroup:
 
     def __init__(self) -> None:
         self.persisted: GroupMetadata | None = None
-        self.offsets: dict[TopicPartition, OffsetAndMetadata] = {}
-        self.orphaned: set[TopicPartition] = set()
-        """Offsets a group tombstone has left behind: by themselves they do not make a group."""
+        self.offsets = OffsetTable()
+        self.orphaned: set[TopicPartition] | None = None
+        """Offsets a group tombstone has left behind: by themselves they do not make a group. None if there are none."""
         self.pending: dict[int, dict[TopicPartition, PendingOffset]] = {}
         """Offsets of open transactions, by producer id."""
 
@@ -54,7 +57,12 @@ class DurableGroup:
 
         Both can be told from the last record of each key and their order, so compaction changes nothing.
         """
-        return self.persisted is not None or len(self.offsets) > len(self.orphaned) or bool(self.pending)
+        return self.persisted is not None or len(self.offsets) > len(self.orphaned or ()) or bool(self.pending)
+
+    def adopt(self, at: TopicPartition) -> None:
+        """An offset has been written anew or deleted: no tombstone has left it behind any more."""
+        if self.orphaned is not None:
+            self.orphaned.discard(at)
 
     def is_unstable(self, at: TopicPartition) -> bool:
         """Whether an open transaction has written an offset for this partition."""
@@ -98,26 +106,28 @@ class DurableState:
         """Apply what records say. A record about something unknown is no error: compaction leaves gaps."""
         group = self._group(change.group_id)
         match change:
-            case OffsetsPut(_, entries):
-                group.offsets.update(entries)
+            case OffsetsPut():  # the one of them that has to be fast
+                for stored in change.topics:
+                    group.offsets.put(stored)
                 if group.orphaned or group.pending:
-                    for at, _ in entries:
-                        group.orphaned.discard(at)
+                    for at in change.partitions():
+                        group.adopt(at)
                         group.supersede(at, self._position)
+                return
             case OffsetsDeleted(_, partitions):
                 self._delete(group, partitions)
             case GroupPut(_, metadata):
                 group.persisted = metadata
             case GroupDeleted():
                 group.persisted = None
-                group.orphaned = set(group.offsets)
+                group.orphaned = set(group.offsets) or None
         self._drop_if_nothing_is_left(change.group_id, group)
 
     @staticmethod
     def _delete(group: DurableGroup, partitions: list[TopicPartition]) -> None:
         for at in partitions:
-            group.offsets.pop(at, None)
-            group.orphaned.discard(at)
+            group.offsets.remove(at)
+            group.adopt(at)
             for offsets in group.pending.values():
                 offsets.pop(at, None)
         group.pending = {producer: offsets for producer, offsets in group.pending.items() if offsets}
@@ -129,15 +139,17 @@ class DurableState:
             return
         group = self._group(change.group_id)
         offsets = group.pending.setdefault(producer_id, {})
-        offsets.update((at, PendingOffset(self._position, value)) for at, value in change.entries)
+        for topic, partitions, values in change.topics:
+            for partition, value in zip(partition_numbers(partitions), values, strict=True):
+                offsets[topic, partition] = PendingOffset(self._position, value)
 
     def end_transaction(self, producer_id: int, committed: bool) -> None:
         """Store the offsets the producer has pending, unless a later one was stored; or drop them if it aborted."""
         for group_id, group in list(self._groups.items()):
             for at, (position, value) in group.pending.pop(producer_id, {}).items():
                 if committed and value is not None:
-                    group.offsets[at] = value
-                    group.orphaned.discard(at)
+                    group.offsets.set(at, value)
+                    group.adopt(at)
                     group.supersede(at, position)
             self._drop_if_nothing_is_left(group_id, group)
 
@@ -199,24 +211,27 @@ class Loader:
         keys: Iterable[bytes] = values
         if any(self._needs_order(key, value) for key, value in values.items()):
             keys = sorted(values, key=self._positions.__getitem__)
-        names: dict[bytes, tuple[str, str]] = {}
-        for key in keys:
-            value = values[key]
-            kind = record_type(key)
-            if kind in OFFSET_KEY_TYPES:
-                name = names.get(key[:-4])
-                if name is None:
-                    group_id, topic, _ = decode_offset_key(key)
-                    name = names[key[:-4]] = (group_id, topic)
-                at = (name[1], int.from_bytes(key[-4:], "big", signed=True))
-                if value is None:
-                    yield OffsetsDeleted(name[0], [at])
+        for _, run in groupby(keys, key=lambda key: key[:-4]):
+            same_prefix = list(run)
+            if record_type(same_prefix[0]) in OFFSET_KEY_TYPES:
+                yield from self._offset_changes(same_prefix)
+                continue
+            for key in same_prefix:
+                if (change := decode(key, values[key])) is None:
+                    self.unknown_records += 1
                 else:
-                    yield OffsetsPut(name[0], [(at, decode_offset_value(value))])
-            elif (change := decode(key, value)) is None:
-                self.unknown_records += 1
-            else:
-                yield change
+                    yield change
+
+    def _offset_changes(self, keys: list[bytes]) -> Iterator[Change]:
+        """What the records of one topic of a group say. Their keys differ in the partition only."""
+        group_id, topic, _ = decode_offset_key(keys[0])
+        there = [(key[-4:], check_offset_value(value)) for key in keys if (value := self._values[key]) is not None]
+        if there:
+            partitions, values = zip(*there, strict=True)
+            yield OffsetsPut(group_id, [StoredOffsets(topic, partitions, values)])
+        gone = [key[-4:] for key in keys if self._values[key] is None]
+        if gone:
+            yield OffsetsDeleted(group_id, [(topic, partition) for partition in partition_numbers(gone)])
 
     @staticmethod
     def _needs_order(key: bytes, value: bytes | None) -> bool:

@@ -8,13 +8,14 @@ from collections.abc import Callable
 from actors.coordinator.admin import bury, revive
 from actors.coordinator.durable import DurableGroup
 from actors.coordinator.group import Group, GroupState
-from actors.coordinator.messages import Now
+from actors.coordinator.messages import Now, TopicPartition
 from actors.coordinator.records import (
     NO_TIMESTAMP,
     Change,
     GroupDeleted,
     OffsetAndMetadata,
     OffsetsDeleted,
+    decode_offset_value,
 )
 from actors.coordinator.runtime import Runtime
 from actors.coordinator.sweep import PAUSE_MS, share, tombstones_a_write
@@ -64,7 +65,7 @@ class Expiry:
         retention_ms = self._runtime.config.offsets_retention_ms
         expired = [
             at
-            for at, value in durable.offsets.items()
+            for at, value in map(_read, durable.offsets.items())
             if _is_over(value, base(at[0], value), retention_ms, now.wall_ms)
         ]
         if durable.pending:
@@ -94,6 +95,10 @@ class Expiry:
         if group.state is GroupState.STABLE and group.protocol_type == "consumer" and topics is not None:
             return lambda topic, value: None if topic in topics else value.commit_timestamp_ms
         return None
+
+
+def _read(stored: tuple[TopicPartition, bytes]) -> tuple[TopicPartition, OffsetAndMetadata]:
+    return stored[0], decode_offset_value(stored[1])
 
 
 def _is_over(value: OffsetAndMetadata, base_ms: int | None, retention_ms: int, wall_ms: int) -> bool:

@@ -4,7 +4,7 @@ Heartbeat and OffsetCommit, the two requests of a group at rest, are named tuple
 a quarter of building a frozen dataclass; the others are dataclasses.
 """
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -139,15 +139,16 @@ class LeaveGroupResponse:
 # -- OffsetCommit
 
 
-class CommittedOffset(NamedTuple):
-    """One partition of an OffsetCommit; a plain tuple of the same fields will do."""
+class TopicOffsets(NamedTuple):
+    """One topic of an OffsetCommit, as columns: an entry for each partition."""
 
     topic: str
-    partition: int
-    offset: int
-    leader_epoch: int = -1
-    metadata: str | None = ""
-    commit_timestamp_ms: int = -1
+    partitions: Sequence[bytes]
+    """Four bytes each: the request has the index so, and so does the record's key."""
+    offsets: Sequence[bytes]
+    """Twelve bytes each, offset and leader epoch: the same in the request and in the record's value."""
+    metadata: Sequence[bytes] | None = None
+    """In UTF-8, of 32,767 bytes or more if a client sends so much. None if no partition has any."""
 
 
 class OffsetCommitRequest(NamedTuple):
@@ -155,14 +156,14 @@ class OffsetCommitRequest(NamedTuple):
     generation_id: int
     member_id: str
     group_instance_id: str | None
-    offsets: list[CommittedOffset] | list[tuple[str, int, int, int, str | None, int]]
+    topics: list[TopicOffsets]
     api_version: int = 9
     retention_time_ms: int = -1
 
 
 class OffsetCommitResponse(NamedTuple):
     error_codes: list[int]
-    """One for each of the request's offsets, in their order."""
+    """One for each of the request's partitions, in their order."""
 
 
 # -- OffsetFetch
@@ -339,7 +340,7 @@ def error_response(request: Request, error: int) -> Response:
         case HeartbeatRequest():
             return HeartbeatResponse(error)
         case OffsetCommitRequest():
-            return OffsetCommitResponse([error] * len(request.offsets))
+            return OffsetCommitResponse([error] * sum(len(topic.partitions) for topic in request.topics))
         case JoinGroupRequest():
             return join_error(request, error)
         case SyncGroupRequest():

@@ -7,6 +7,7 @@ topics in topic_deletion.py.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import compress
 
 from actors.coordinator.durable import DurableGroup
 from actors.coordinator.errors import Error
@@ -28,15 +29,20 @@ from actors.coordinator.records import (
     MAX_STRING_BYTES,
     NO_TIMESTAMP,
     Change,
-    OffsetAndMetadata,
     OffsetsDeleted,
     OffsetsPut,
-    encode_offsets,
+    StoredOffsets,
+    decode_offset_value,
     fits,
+    offset_keys,
+    offset_value,
+    plain_offset_values,
 )
 from actors.coordinator.runtime import Runtime
 from actors.coordinator.topic_deletion import TopicDeletions
 from actors.coordinator.writer import Write
+
+_new = tuple.__new__  # takes half the time of a named tuple's own constructor
 
 NO_RETENTION = -1
 END_OF_TIME_MS = 2**63 - 1
@@ -47,7 +53,7 @@ class Offsets:
         self._runtime = runtime
         self._deletions = deletions
 
-    # -- OffsetCommit, versions 0 to 9
+    # -- OffsetCommit
 
     def commit(self, token: Token, request: OffsetCommitRequest, now: Now) -> None:
         runtime = self._runtime
@@ -57,18 +63,23 @@ class Offsets:
         if error:
             runtime.replies.append((token, error_response(request, error)))
             return
-        errors, entries = self._accept(request, now)
-        if not entries:
+        errors, accepted = self._accept(request, now)
+        if not accepted:
             runtime.replies.append((token, OffsetCommitResponse(errors)))
             return
         assert group_id is not None
         if group is None:
             group = runtime.groups[group_id] = Group(group_id, now.wall_ms)
         if self._deletions.under_way:
-            self._deletions.before_commit(group_id, {topic for (topic, _), _ in entries}, now)
-        records = encode_offsets(group_id, entries, group.key_prefixes)
+            self._deletions.before_commit(group_id, {stored.topic for stored in accepted}, now)
+        keys: list[bytes] = []
+        values: list[bytes] = []
+        for stored in accepted:
+            keys += offset_keys(group_id, stored, group.key_prefixes)
+            values += stored.values
         runtime.unanswered[token] = request
-        runtime.writer.submit(CommitWrite(runtime, token, errors, OffsetsPut(group_id, entries)), records, now)
+        write = CommitWrite(runtime, token, errors, _new(OffsetsPut, (group_id, accepted)))
+        runtime.writer.submit(write, keys, values, len(b"".join(keys)) + len(b"".join(values)), now)
 
     def _check_commit(self, group: Group | None, request: OffsetCommitRequest, now: Now) -> int:
         _, generation_id, member_id, group_instance_id = request[:4]
@@ -100,32 +111,37 @@ class Offsets:
             return 0
         return Error.GROUP_ID_NOT_FOUND if request.api_version >= 9 else Error.ILLEGAL_GENERATION
 
-    def _accept(
-        self, request: OffsetCommitRequest, now: Now
-    ) -> tuple[list[int], list[tuple[TopicPartition, OffsetAndMetadata]]]:
+    def _accept(self, request: OffsetCommitRequest, now: Now) -> tuple[list[int], list[StoredOffsets]]:
         """The error code of each offset, and what is to be stored."""
-        wall_ms = now.wall_ms
         retention_ms = request.retention_time_ms
-        expire_ms = NO_TIMESTAMP if retention_ms == NO_RETENTION else min(wall_ms + retention_ms, END_OF_TIME_MS)
+        has_expiry = retention_ms != NO_RETENTION
+        expire_ms = min(now.wall_ms + retention_ms, END_OF_TIME_MS) if has_expiry else NO_TIMESTAMP
         errors: list[int] = []
-        entries = []
-        new = tuple.__new__  # takes half the time of a named tuple's own constructor
-        for topic, partition, offset, leader_epoch, metadata, timestamp_ms in request.offsets:
-            if metadata and self._too_large(metadata):
-                errors.append(Error.OFFSET_METADATA_TOO_LARGE)
-                continue
-            committed_ms = wall_ms if timestamp_ms == NO_TIMESTAMP else timestamp_ms
-            value = new(OffsetAndMetadata, (offset, leader_epoch, metadata or "", committed_ms, expire_ms))
-            entries.append(((topic, partition), value))
-            errors.append(0)
-        return errors, entries
+        accepted: list[StoredOffsets] = []
+        for topic, partitions, offsets, metadata in request.topics:
+            if metadata is None and not has_expiry:
+                values = plain_offset_values(offsets, now.wall_ms)
+                errors += [0] * len(partitions)
+            else:
+                texts = metadata or [b""] * len(partitions)
+                codes = [self._check_metadata(text) for text in texts]
+                fit = [not code for code in codes]
+                values = [
+                    offset_value(offset, text, now.wall_ms, expire_ms)
+                    for offset, text in compress(zip(offsets, texts, strict=True), fit)
+                ]
+                partitions = list(compress(partitions, fit))
+                errors += codes
+            if partitions:
+                accepted.append(_new(StoredOffsets, (topic, partitions, values)))
+        return errors, accepted
 
-    def _too_large(self, metadata: str) -> bool:
+    def _check_metadata(self, metadata: bytes) -> int:
         """The limit counts UTF-16 code units, whatever its name says; a record has a limit of its own."""
-        limit = self._runtime.config.offset_metadata_max_bytes
-        if len(metadata) * 2 <= limit and len(metadata) * 4 <= MAX_STRING_BYTES:
-            return False
-        return len(metadata.encode("utf-16-be")) // 2 > limit or not fits(metadata)
+        limit, size = self._runtime.config.offset_metadata_max_bytes, len(metadata)
+        if size > MAX_STRING_BYTES or (size > limit and len(metadata.decode().encode("utf-16-be")) // 2 > limit):
+            return Error.OFFSET_METADATA_TOO_LARGE
+        return Error.NONE
 
     # -- OffsetFetch, versions 1 to 9
 
@@ -156,7 +172,8 @@ class Offsets:
         value = group.offsets.get(at)
         if value is None:
             return FetchedOffset(*at)
-        return FetchedOffset(*at, value.offset, value.leader_epoch, value.metadata)
+        offset, leader_epoch, metadata, *_ = decode_offset_value(value)
+        return FetchedOffset(*at, offset, leader_epoch, metadata)
 
     def wait(self, reader: StableRead, group_id: str, up_to: int, now: Now) -> bool:
         return self._runtime.writer.wait_for(group_id, up_to, reader, now)
@@ -172,7 +189,7 @@ class Offsets:
         found = set(group.offsets).union(*group.pending.values()) if group is not None else set()
         for change in self._runtime.writer.pending_changes(group_id):
             if isinstance(change, OffsetsPut):
-                found.update(at for at, _ in change.entries)
+                found.update(change.partitions())
         return found
 
     def delete(self, token: Token, request: OffsetDeleteRequest, now: Now) -> None:
@@ -227,7 +244,7 @@ class CommitWrite(Write):
     def committed(self, now: Now) -> None:
         runtime = self._runtime
         runtime.metrics.offset_commits += self._errors.count(0)  # the others were refused beforehand
-        runtime.answer(self._token, OffsetCommitResponse(self._errors))
+        runtime.answer(self._token, _new(OffsetCommitResponse, (self._errors,)))
 
     def failed(self, error: int, now: Now) -> None:
         self._answer(error)

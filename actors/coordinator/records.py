@@ -2,10 +2,10 @@
 
 Reads every version there has been of offset and classic group values (0 to 4); writes offset values as
 version 3, or 1 when there is an explicit expiry, and group values as version 3. What a record does to the
-state is in durable.py.
+state is in durable.py. Offset values stay bytes until they are read: writing them is the path that has to be short.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from struct import Struct
 from struct import error as StructError  # noqa: N812
@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from actors.coordinator.messages import TopicPartition
 from actors.errors import CoterieError
+from actors.repeated import Repeated
 
 NO_TIMESTAMP = -1
 MAX_STRING_BYTES = 32_767
@@ -20,10 +21,13 @@ MAX_STRING_BYTES = 32_767
 _I16 = Struct(">h")
 _I32 = Struct(">i")
 _I64 = Struct(">q")
-_OFFSET_V3 = Struct(">hqih")
-_OFFSET_V3_NO_METADATA = Struct(">hqihq")
-_OFFSET_V1 = Struct(">hqh")
+_PLAIN_OFFSET = Struct(">hqihq")
 _TIMESTAMPS = Struct(">qq")
+_NUMBERS = Repeated("i")
+_PLAIN_VALUES = Repeated(f"{_PLAIN_OFFSET.size}s")
+_V1 = b"\x00\x01"
+_V3 = b"\x00\x03"
+_OFFSET_BYTES = 8
 
 OFFSET_KEY_TYPES = (0, 1)
 GROUP_KEY_TYPE = 2
@@ -41,6 +45,8 @@ class Record(NamedTuple):
 
 
 class OffsetAndMetadata(NamedTuple):
+    """An offset record's value, read."""
+
     offset: int
     leader_epoch: int
     metadata: str
@@ -73,11 +79,30 @@ class GroupMetadata:
     members: tuple[MemberMetadata, ...] = ()
 
 
+class StoredOffsets(NamedTuple):
+    """Offset records of one topic, as columns: an entry for each of them."""
+
+    topic: str
+    partitions: Sequence[bytes]
+    """Four bytes each, as they end the records' keys."""
+    values: Sequence[bytes]
+    """As `offset_value` makes them, or as the log has them: `decode_offset_value` reads either."""
+
+
+def partition_numbers(partitions: Sequence[bytes]) -> tuple[int, ...]:
+    """What the four bytes of each say."""
+    return _NUMBERS.times(len(partitions)).unpack(b"".join(partitions))
+
+
 class OffsetsPut(NamedTuple):
-    """One offset record for each entry."""
+    """An offset record for each entry of each topic. A topic may come twice; then what comes later counts."""
 
     group_id: str
-    entries: list[tuple[TopicPartition, OffsetAndMetadata]]
+    topics: list[StoredOffsets]
+
+    def partitions(self) -> Iterator[TopicPartition]:
+        """What it has offsets for."""
+        return ((topic, number) for topic, partitions, _ in self.topics for number in partition_numbers(partitions))
 
 
 class OffsetsDeleted(NamedTuple):
@@ -138,17 +163,21 @@ def group_key(group_id: str) -> bytes:
     return b"\x00\x02" + _string(group_id)
 
 
-def offset_value(value: OffsetAndMetadata) -> bytes:
-    offset, leader_epoch, text, commit_timestamp_ms, expire_timestamp_ms = value
+def offset_value(
+    offset: bytes, metadata: bytes, commit_timestamp_ms: int, expire_timestamp_ms: int = NO_TIMESTAMP
+) -> bytes:
+    """The value of an offset record; `offset` has the leader epoch with it, as in `TopicOffsets`."""
+    text = _I16.pack(len(metadata)) + metadata
     if expire_timestamp_ms == NO_TIMESTAMP:
-        if not text:
-            return _OFFSET_V3_NO_METADATA.pack(3, offset, leader_epoch, 0, commit_timestamp_ms)
-        metadata = text.encode()
-        head = _OFFSET_V3.pack(3, offset, leader_epoch, len(metadata))
-        return head + metadata + _I64.pack(commit_timestamp_ms)
-    metadata = text.encode()
-    head = _OFFSET_V1.pack(1, offset, len(metadata))
-    return head + metadata + _TIMESTAMPS.pack(commit_timestamp_ms, expire_timestamp_ms)
+        return _V3 + offset + text + _I64.pack(commit_timestamp_ms)
+    return _V1 + offset[:_OFFSET_BYTES] + text + _TIMESTAMPS.pack(commit_timestamp_ms, expire_timestamp_ms)
+
+
+def plain_offset_values(offsets: Sequence[bytes], commit_timestamp_ms: int) -> Sequence[bytes]:
+    """`offset_value` of each, with neither metadata nor an expiry."""
+    end = b"\0\0" + _I64.pack(commit_timestamp_ms)
+    joined = _V3 + (end + _V3).join(offsets) + end
+    return _PLAIN_VALUES.times(len(offsets)).unpack(joined)  # faster than to put each together
 
 
 def group_value(group: GroupMetadata) -> bytes:
@@ -180,8 +209,9 @@ def encode(changes: Iterable[Change]) -> list[Record]:
     records: list[Record] = []
     for change in changes:
         match change:
-            case OffsetsPut(group_id, entries):
-                records += encode_offsets(group_id, entries, {})
+            case OffsetsPut(group_id, topics):
+                for stored in topics:
+                    records += map(Record, offset_keys(group_id, stored, {}), stored.values)
             case OffsetsDeleted(group_id, partitions):
                 records += (Record(offset_key(group_id, t, p), None) for t, p in partitions)
             case GroupPut(group_id, metadata):
@@ -191,24 +221,12 @@ def encode(changes: Iterable[Change]) -> list[Record]:
     return records
 
 
-def encode_offsets(
-    group_id: str, entries: list[tuple[TopicPartition, OffsetAndMetadata]], prefixes: dict[str, bytes]
-) -> list[Record]:
-    """Offset records for `entries`. `prefixes` keeps the group's key prefixes by topic between calls."""
-    records = []
-    new, pack_partition, pack_value = tuple.__new__, _I32.pack, _OFFSET_V3_NO_METADATA.pack
-    for (topic, partition), value in entries:
-        prefix = prefixes.get(topic)
-        if prefix is None:
-            prefix = prefixes[topic] = offset_key_prefix(group_id, topic)
-        offset, leader_epoch, metadata, commit_timestamp_ms, expire_timestamp_ms = value
-        if metadata or expire_timestamp_ms != NO_TIMESTAMP:
-            data = offset_value(value)
-        else:
-            data = pack_value(3, offset, leader_epoch, 0, commit_timestamp_ms)
-        # tuple's own constructor takes half the time of a named tuple's
-        records.append(new(Record, (prefix + pack_partition(partition), data)))
-    return records
+def offset_keys(group_id: str, stored: StoredOffsets, prefixes: dict[str, bytes]) -> list[bytes]:
+    """The keys of these records. `prefixes` keeps the group's key prefixes by topic between calls."""
+    prefix = prefixes.get(stored.topic)
+    if prefix is None:
+        prefix = prefixes[stored.topic] = offset_key_prefix(group_id, stored.topic)
+    return [prefix + partition for partition in stored.partitions]
 
 
 # -- reading
@@ -309,9 +327,16 @@ def decode_group_key(key: bytes) -> str:
     return _Reader(key, 2).string(False)
 
 
+def check_offset_value(value: bytes) -> bytes:
+    """The same bytes, if they are the value of an offset record. Raises CorruptRecordError."""
+    if len(value) != _PLAIN_OFFSET.size or value[:2] != _V3 or value[14:16] != b"\0\0":
+        decode_offset_value(value)
+    return value
+
+
 def decode_offset_value(value: bytes) -> OffsetAndMetadata:
-    if len(value) == 24 and value.startswith(b"\x00\x03"):  # nearly all there are
-        _, offset, leader_epoch, length, timestamp = _OFFSET_V3_NO_METADATA.unpack(value)
+    if len(value) == _PLAIN_OFFSET.size and value.startswith(_V3):  # nearly all there are
+        _, offset, leader_epoch, length, timestamp = _PLAIN_OFFSET.unpack(value)
         if length == 0:
             return OffsetAndMetadata(offset, leader_epoch, "", timestamp)
     reader = _Reader(value)
@@ -374,7 +399,7 @@ def decode(key: bytes, value: bytes | None) -> Change | None:
         group_id, topic, partition = decode_offset_key(key)
         if value is None:
             return OffsetsDeleted(group_id, [(topic, partition)])
-        return OffsetsPut(group_id, [((topic, partition), decode_offset_value(value))])
+        return OffsetsPut(group_id, [StoredOffsets(topic, [key[-4:]], [check_offset_value(value)])])
     if kind == GROUP_KEY_TYPE:
         group_id = decode_group_key(key)
         return GroupDeleted(group_id) if value is None else GroupPut(group_id, decode_group_value(value))

@@ -47,7 +47,9 @@ class Runtime:
     # -- writes
 
     def write(self, write: Write, now: Now) -> None:
-        self.writer.submit(write, encode(write.changes), now)
+        records = encode(write.changes)
+        size_bytes = sum(len(key) + len(value or b"") for key, value in records)
+        self.writer.submit(write, [key for key, _ in records], [value for _, value in records], size_bytes, now)
 
     # -- groups
 

@@ -363,7 +363,7 @@ class Shard:
 
     def topics(self) -> frozenset[str]:
         """The topics that offsets are stored for."""
-        return frozenset(topic for _, group in self._runtime.durable.items() for topic, _ in group.offsets)
+        return frozenset().union(*(group.offsets.topics() for _, group in self._runtime.durable.items()))
 
     def group_status(self, group_id: str, now: Now) -> GroupStatus | None:
         group = self._runtime.groups.get(group_id)

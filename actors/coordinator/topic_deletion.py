@@ -51,7 +51,7 @@ class TopicDeletions:
     @property
     def under_way(self) -> bool:
         """Whether groups are left to look at."""
-        return any(sweep.left for sweep in self._sweeps)
+        return bool(self._sweeps) and any(sweep.left for sweep in self._sweeps)
 
     def forget(self) -> None:
         """Give up all deletions, for the shard is unloaded. It answers what is parked itself."""
@@ -85,7 +85,7 @@ class _Sweep:
         found: dict[str, set[TopicPartition]] = defaultdict(set)
         for change in self._runtime.writer.all_pending_changes():
             if isinstance(change, OffsetsPut):
-                gone = [at for at, _ in change.entries if at[0] in self.topics]
+                gone = [at for at in change.partitions() if at[0] in self.topics]
                 if gone:
                     found[change.group_id].update(gone)
         return found

@@ -12,7 +12,7 @@ to be undone.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from actors.coordinator.config import CoordinatorConfig
@@ -30,10 +30,15 @@ RECORD_OVERHEAD_BYTES = 24
 
 
 class Append(NamedTuple):
-    """One atomic append, as the driver is to hand it to the log."""
+    """One atomic append, as the driver is to hand it to the log: its records' keys, and their values."""
 
     batch_id: int
-    records: list[Record]
+    keys: list[bytes]
+    values: list[bytes | None]
+
+    @property
+    def records(self) -> list[Record]:
+        return list(map(Record, self.keys, self.values))
 
 
 class UnexpectedLogEndError(CoterieError):
@@ -70,16 +75,18 @@ class Batch:
         "batch_id",
         "deadline_ms",
         "has_timed_out",
+        "keys",
         "next_offset",
-        "records",
         "size_bytes",
+        "values",
         "writes",
         "written_ms",
     )
 
     def __init__(self, batch_id: int, deadline_ms: int, now: Now) -> None:
         self.batch_id = batch_id
-        self.records: list[Record] = []
+        self.keys: list[bytes] = []
+        self.values: list[bytes | None] = []
         self.writes: list[Write] = []
         self.size_bytes = BATCH_OVERHEAD_BYTES
         self.next_offset: int | None = None
@@ -106,16 +113,17 @@ class Writer:
 
     # -- the shard's side
 
-    def submit(self, write: Write, records: list[Record], now: Now) -> None:
-        """Have `records`, which say `write.changes`, appended atomically."""
-        size = RECORD_OVERHEAD_BYTES * len(records)
-        for key, value in records:
-            size += len(key) + (len(value) if value is not None else 0)
+    def submit(
+        self, write: Write, keys: Sequence[bytes], values: Sequence[bytes | None], size_bytes: int, now: Now
+    ) -> None:
+        """Have these records, which say `write.changes`, appended atomically. All keys and values have that size."""
+        size = RECORD_OVERHEAD_BYTES * len(keys) + size_bytes
         batch = self._open[-1] if self._open else None
         if batch is None or batch.size_bytes + size > self._config.max_message_bytes:
             batch = self._start_batch(now)
         batch.size_bytes += size
-        batch.records += records
+        batch.keys += keys
+        batch.values += values
         batch.writes.append(write)
 
     def _start_batch(self, now: Now) -> Batch:
@@ -170,14 +178,14 @@ class Writer:
         batch = self._open.popleft()
         self._sent.append(batch)
         self._metrics.appends += 1
-        return Append(batch.batch_id, batch.records)
+        return Append(batch.batch_id, batch.keys, batch.values)
 
     def appended(self, batch_id: int, base_offset: int, next_offset: int, now: Now) -> None:
         """The log took the next append. Raises UnexpectedLogEndError if this is another one, or at another offset."""
         batch = next((batch for batch in self._sent if batch.next_offset is None), None)
         if batch is None or batch.batch_id != batch_id:
             raise UnexpectedLogEndError(f"append {batch_id} came out of turn")
-        if base_offset != self._log_end or next_offset != base_offset + len(batch.records):
+        if base_offset != self._log_end or next_offset != base_offset + len(batch.keys):
             raise UnexpectedLogEndError(f"append {batch_id} went to {base_offset}, not {self._log_end}")
         batch.next_offset = self._log_end = next_offset
         self._commit(now)

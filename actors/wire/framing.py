@@ -77,7 +77,8 @@ def decode_request_header(frame: bytes, offset: int = 0) -> RequestHeader:
             pos = pos + 1 if frame[pos] == 0 else skip_tags(frame, pos)
     except (struct.error, IndexError, KeyError, ValueError) as error:
         raise WireError(f"malformed request header: {error}") from error
-    return RequestHeader(api_key, version, correlation_id, client_id, pos)
+    # tuple's own constructor takes half the time of a named tuple's
+    return tuple.__new__(RequestHeader, (api_key, version, correlation_id, client_id, pos))
 
 
 def decode_response(cls: type[M], version: int, frame: bytes) -> tuple[int, M]:

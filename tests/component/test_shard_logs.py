@@ -9,19 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from actors.coordinator.records import OffsetAndMetadata, OffsetsPut, encode
+from actors.coordinator.records import OffsetAndMetadata, encode
 from actors.links.relay import PAYLOADS, Figures, Kind
 from actors.log.batch import build_batch, iter_key_values, read_header
-from actors.offsets_partition import process as module
 from actors.offsets_partition.process import _compressed
 from actors.wire.errors import ErrorCode
+from tests.support.coordination import offsets_put
 from tests.support.runtime_helpers import until
 from tests.support.shard_broker import TOPICS, Fetch, commit, process
 
 
 def offset_batch(offset: int, producer_id: int = -1) -> bytes:
     """An offset of group g as Kafka logs it: of an OffsetCommit, or of that producer's TxnOffsetCommit."""
-    records = encode([OffsetsPut("g", [(("t", 0), OffsetAndMetadata(offset, -1, "", 1))])])
+    records = encode([offsets_put("g", (("t", 0), OffsetAndMetadata(offset, -1, "", 1)))])
     return build_batch(
         [(key, value, (), 1) for key, value in records],
         producer_id=producer_id,
@@ -171,7 +171,7 @@ async def test_a_log_with_a_corrupt_record_answers_not_coordinator_rather_than_l
         await broker.serving()
         await broker.commit(5)
         (key, _), *_ = iter_key_values(broker.log[0][0])
-        broken = module.build_batch([(key, b"\x00\x03\x01", (), 0)])
+        broken = build_batch([(key, b"\x00\x03\x01", (), 0)])
         broker.log.append((bytes(broken), 1))
         broker.end += 1
         broker.link.send(Kind.RESIGN)

@@ -13,7 +13,7 @@ import pytest
 from actors.client import TopicPartition
 from actors.client.consumer.ranges import OffsetRange
 from actors.client.errors import DataLossError, KafkaError
-from actors.coordinator.records import OffsetAndMetadata, group_key, offset_key, offset_value
+from actors.coordinator.records import OffsetAndMetadata, group_key, offset_key
 from actors.log.batch import build_batch
 from actors.wire import messages as m
 from spark_bridge import worker
@@ -21,6 +21,7 @@ from spark_bridge.groups import _ReadOffsets
 from spark_bridge.source import RangeTask, Reading
 from spark_bridge.write import ColumnError, _WriteRows
 from tests.support.client_broker import SILENCE
+from tests.support.coordination import value_bytes
 
 T = 1_700_000_000_000
 
@@ -111,9 +112,9 @@ def test_the_history_holds_offsets_and_tombstones_and_nothing_else(kafka):
     plain, noted = OffsetAndMetadata(7, 3, "", T + 1), OffsetAndMetadata(9, -1, "note", T + 2, T + 99)
     records = [
         (group_key("g"), b"\x00\x03 whatever"),
-        (offset_key("g", "t", 0), offset_value(plain)),
-        (offset_key("other", "t", 0), offset_value(plain)),
-        (offset_key("g", "t", 1), offset_value(noted)),
+        (offset_key("g", "t", 0), value_bytes(plain)),
+        (offset_key("other", "t", 0), value_bytes(plain)),
+        (offset_key("g", "t", 1), value_bytes(noted)),
         (offset_key("g", "t", 0), None),
         (offset_key("g", "t", 5), b"\x00\x63"),
         (b"\x00\x63", b""),

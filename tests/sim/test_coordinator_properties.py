@@ -15,13 +15,12 @@ from actors.coordinator import (
     JoinGroupRequest,
     LeaveGroupRequest,
     LeavingMember,
-    OffsetCommitRequest,
     OffsetDeleteRequest,
     OffsetFetchRequest,
     Request,
     SyncGroupRequest,
 )
-from tests.support.coordination import Driver, subscription
+from tests.support.coordination import Driver, commit_request, subscription
 from tests.support.coordination_invariants import Witness, assert_consistent
 
 CONFIG = CoordinatorConfig(
@@ -139,8 +138,8 @@ class ShardMachine(RuleBasedStateMachine):
         who = (group, member)
         generation, member_id = (-1, "") if free else (self.generations.get(who, -1), self.ids.get(who, ""))
         instance = None if free else INSTANCES.get(member)
-        offsets = [(topic, 0, self.offsets, -1, "", -1), (topic, 1, self.offsets, -1, "m", -1)]
-        self.ask(OffsetCommitRequest(group, generation, member_id, instance, offsets, 4, retention))
+        offsets = [(topic, 0, self.offsets, -1, ""), (topic, 1, self.offsets, -1, "m")]
+        self.ask(commit_request(group, generation, member_id, instance, offsets, 4, retention))
 
     @rule(group=GROUPS, stable=st.booleans())
     def fetch(self, group: str, stable: bool) -> None:

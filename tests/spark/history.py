@@ -6,7 +6,7 @@ from collections import defaultdict
 
 from actors.client import Consumer, TopicPartition
 from actors.client.group.assignors.protocol import Assignment
-from actors.coordinator.records import GroupPut, OffsetsPut, decode
+from actors.coordinator.records import GroupPut, OffsetsPut, decode, decode_offset_value
 
 OFFSETS_TOPIC = "__consumer_offsets"
 
@@ -28,8 +28,9 @@ def read_history(servers: str, group_id: str) -> tuple[dict[TopicPartition, list
 
 def _note(group_id: str, change: object, commits: dict[TopicPartition, list[int]], double: list[str]) -> None:
     if isinstance(change, OffsetsPut) and change.group_id == group_id:
-        for partition, value in change.entries:
-            commits[TopicPartition(*partition)].append(value.offset)
+        values = (value for topic in change.topics for value in topic.values)
+        for partition, value in zip(change.partitions(), values, strict=True):
+            commits[TopicPartition(*partition)].append(decode_offset_value(value).offset)
     elif isinstance(change, GroupPut) and change.group_id == group_id:
         owners: dict[TopicPartition, str] = {}
         for member in change.metadata.members:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from actors.coordinator import CommittedOffset, GroupState, OffsetCommitRequest, SyncGroupResponse
+from actors.coordinator import GroupState, OffsetCommitRequest, SyncGroupResponse
 from actors.coordinator.group import Group
 from actors.coordinator.records import GroupDeleted, decode, decode_offset_value, offset_key
-from tests.support.coordination import Driver, naive_replay, projection
+from tests.support.coordination import Driver, commit_rows, naive_replay, projection
 
 
 def assert_consistent(driver: Driver) -> None:
@@ -109,11 +109,10 @@ class Witness:
 
     def _assert_durable(self, request: OffsetCommitRequest, errors: list[int]) -> None:
         committed = self._driver.log[: self._driver.high_watermark]
-        for offset, error in zip(request.offsets, errors, strict=True):
+        for (topic, partition, offset, *_), error in zip(commit_rows(request), errors, strict=True):
             if error == 0:
-                row = CommittedOffset(*offset)
-                key = offset_key(request.group_id or "", row.topic, row.partition)
-                assert any(k == key and v and decode_offset_value(v).offset == row.offset for k, v in committed)
+                key = offset_key(request.group_id or "", topic, partition)
+                assert any(k == key and v and decode_offset_value(v).offset == offset for k, v in committed)
 
     def _assert_only_share(self, request: object, response: SyncGroupResponse) -> None:
         group_id, generation, member_id = request.group_id, request.generation_id, request.member_id  # type: ignore[attr-defined]

@@ -29,7 +29,7 @@ from actors.coordinator import (
     ShardState,
     SyncGroupRequest,
 )
-from tests.support.coordination import START_WALL_MS, Driver, subscription
+from tests.support.coordination import START_WALL_MS, Driver, commit_request, commit_rows, subscription
 from tests.support.coordination_invariants import assert_consistent
 
 GROUP = "g"
@@ -418,14 +418,14 @@ class Consumer:
             return
         for partition in self.positions:
             self.positions[partition] += self.world.delay(5)
-        offsets = [("t", partition, position, -1, "", -1) for partition, position in self.positions.items()]
-        request = OffsetCommitRequest(GROUP, self.generation, self.member_id, self.instance, offsets)
+        offsets = [("t", partition, position, -1, "") for partition, position in self.positions.items()]
+        request = commit_request(GROUP, self.generation, self.member_id, self.instance, offsets)
         self._ask(request, lambda answer: self._committed(request, answer))
 
     def _committed(self, request: OffsetCommitRequest, answer: Any) -> None:
         codes = set(answer.error_codes)
         if codes <= {0}:
-            for _, partition, position, *_ in request.offsets:
+            for _, partition, position, *_ in commit_rows(request):
                 newest = self.server.committed.get(partition, 0)
                 self.server.committed[partition] = max(newest, position)
             self.progress += 1

@@ -1,17 +1,20 @@
-"""The short way of an OffsetCommit says what the long way says, byte for byte, or steps aside."""
+"""An OffsetCommit between the wire and the coordinator, and its answer byte for byte."""
 
 from __future__ import annotations
+
+from itertools import compress
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.coordinator import FetchedOffset
-from actors.coordinator.messages import OffsetCommitResponse
+from actors.coordinator import messages as core
 from actors.group_api import Topics, decode, offset_commit
-from actors.wire.framing import decode_request_header, encode_request
-from actors.wire.messages import OffsetCommitRequest
-from tests.support.coordination import Driver
+from actors.wire.framing import RequestHeader, decode_request_header, encode_request
+from actors.wire.messages import OffsetCommitRequest, OffsetCommitResponse
+from actors.wire.offset_columns import OffsetCommitColumns
+from tests.support.coordination import Driver, commit_rows
 
 TOPICS = Topics([("orders", b"o" * 16, 100), ("payments-ü", b"p" * 16, 5)])
 NAMES = st.sampled_from(["orders", "payments-ü", "unknown", ""])
@@ -30,6 +33,7 @@ requests = st.builds(
     generation_id_or_member_epoch=st.integers(-1, 2**31 - 1),
     member_id=TEXT,
     group_instance_id=st.none() | TEXT,
+    retention_time_ms=st.integers(-1, 2**40),
     topics=st.lists(
         st.builds(
             OffsetCommitRequest.OffsetCommitRequestTopic, name=NAMES, partitions=st.lists(partitions, max_size=4)
@@ -57,15 +61,16 @@ def test_an_unknown_topic_fails_alone_wherever_it_stands(version: int) -> None:
         row("gone", b"g" * 16, 0),
         row("payments-ü", b"p" * 16, 4),
     ]
-    sent = OffsetCommitRequest(group_id="g", generation_id_or_member_epoch=-1, topics=rows)
-    frame = encode_request(sent, version, 7, None)[4:]
+    wanted = OffsetCommitRequest(group_id="g", generation_id_or_member_epoch=-1, topics=rows)
+    frame = encode_request(wanted, version, 7, None)[4:]
     header = decode_request_header(frame)
     message = decode(header, frame)
     request = offset_commit.parse(header, message, "", TOPICS)
     assert request is not None
     answer = offset_commit.answer(message, driver.call(request), version, TOPICS)
     missing = 100 if version >= 10 else 3
-    assert [[(p.partition_index, p.error_code) for p in topic.partitions] for topic in answer.topics] == [
+    told = OffsetCommitResponse.decode(answer.encode(version), version)
+    assert [[(p.partition_index, p.error_code) for p in topic.partitions] for topic in told.topics] == [
         [(0, missing), (1, missing)],
         [(99, 0), (100, 3), (-1, 3), (0, 0)],
         [(0, missing)],
@@ -78,38 +83,66 @@ def test_an_unknown_topic_fails_alone_wherever_it_stands(version: int) -> None:
     }
 
 
-def ordinary(message: OffsetCommitRequest) -> bool:
-    """What the short way must not step aside for."""
-    if message.topics and not any(t.partitions for t in message.topics):
-        return False
-    texts = [message.group_id, message.member_id, message.group_instance_id or ""]
-    texts += [p.committed_metadata or "" for t in message.topics for p in t.partitions]
-    return all(len(text.encode()) < 127 for text in texts) and all(
-        t.name in TOPICS.counts and all(0 <= p.partition_index < TOPICS.counts[t.name] for p in t.partitions)
-        for t in message.topics
-    )
+VERSION = st.integers(*offset_commit.VERSIONS)
+Topic = OffsetCommitRequest.OffsetCommitRequestTopic
 
 
-@given(requests, st.sampled_from(offset_commit.COMPACT_VERSIONS), st.sampled_from([0, 12, 25, 27]))
-def test_short_and_long_way_agree(message: OffsetCommitRequest, version: int, code: int) -> None:
+def sent(message: OffsetCommitRequest, version: int) -> tuple[RequestHeader, OffsetCommitColumns]:
+    """What a shard reads of this request. Topics get their ids; those that are unknown have one of their own."""
+    for topic in message.topics:
+        topic.topic_id = TOPICS.ids.get(topic.name, b"u" * 16)
     frame = encode_request(message, version, 7, "client")[4:]
     header = decode_request_header(frame)
-    short = offset_commit.parse_compact(frame, header.body_offset, version, TOPICS)
-    if short is None:
-        assert not ordinary(message)
+    read = decode(header, frame)
+    assert isinstance(read, OffsetCommitColumns)
+    return header, read
+
+
+def exist(topic: Topic) -> list[bool]:
+    """Whether there are these partitions."""
+    return [0 <= p.partition_index < TOPICS.counts.get(topic.name, 0) for p in topic.partitions]
+
+
+@given(requests, VERSION)
+def test_the_coordinator_is_asked_for_what_exists_and_nothing_else(message: OffsetCommitRequest, version: int) -> None:
+    request = offset_commit.parse(*sent(message, version), "", TOPICS)
+    rows = [
+        (topic.name, p.partition_index, p.committed_offset, p.committed_leader_epoch, p.committed_metadata or "")
+        for topic in message.topics
+        for p in compress(topic.partitions, exist(topic))
+    ]
+    if version < 6:
+        rows = [(name, index, offset, -1, text) for name, index, offset, _, text in rows]
+    if request is None:
+        assert message.topics
+        assert not rows
         return
-    decoded = decode(header, frame)
-    request = offset_commit.parse(header, decoded, "", TOPICS)
-    parsed, layout = short
-    assert request == parsed
-    codes = [code] * len(parsed.offsets)
-    expected = offset_commit.answer(decoded, OffsetCommitResponse(codes), version, TOPICS).encode(version)
-    assert offset_commit.encode_compact(layout, codes) == expected
+    assert commit_rows(request) == rows
+    instance = message.group_instance_id if version >= 7 else None
+    assert request[:4] == (message.group_id, message.generation_id_or_member_epoch, message.member_id, instance)
+    assert request[5:] == (version, message.retention_time_ms if version <= 4 else -1)
 
 
-@given(requests, st.data())
-def test_truncated_requests_go_the_long_way(message: OffsetCommitRequest, data: st.DataObject) -> None:
-    frame = encode_request(message, 8, 7, None)[4:]
-    header = decode_request_header(frame)
-    cut = data.draw(st.integers(header.body_offset, len(frame) - 1))
-    assert offset_commit.parse_compact(frame[:cut], header.body_offset, 8, TOPICS) is None
+@given(requests, VERSION, st.sampled_from([0, 12, 25, 27]))
+def test_an_answer_has_the_coordinators_errors_and_ours(message: OffsetCommitRequest, version: int, code: int) -> None:
+    """Of the partitions that exist every other one gets `code`."""
+    header, read = sent(message, version)
+    request = offset_commit.parse(header, read, "", TOPICS)
+    decided = [code * (n % 2) for n in range(sum(sum(exist(topic)) for topic in message.topics))]
+    response = None if request is None else core.OffsetCommitResponse(decided)
+    left = iter(decided)
+    rows = []
+    for topic in message.topics:
+        missing = 100 if version >= 10 and topic.name not in TOPICS.ids else 3
+        codes = [next(left) if exists else missing for exists in exist(topic)]
+        partitions = [
+            OffsetCommitResponse.OffsetCommitResponsePartition(partition_index=p.partition_index, error_code=error)
+            for p, error in zip(topic.partitions, codes, strict=True)
+        ]
+        rows.append(
+            OffsetCommitResponse.OffsetCommitResponseTopic(
+                name=topic.name, topic_id=topic.topic_id, partitions=partitions
+            )
+        )
+    answer = offset_commit.answer(read, response, version, TOPICS)
+    assert answer.encode(version) == OffsetCommitResponse(topics=rows).encode(version)

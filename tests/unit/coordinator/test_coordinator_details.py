@@ -19,13 +19,12 @@ from actors.coordinator.records import (
     CorruptRecordError,
     GroupPut,
     OffsetAndMetadata,
-    OffsetsPut,
     decode,
     decode_group_value,
     decode_offset_value,
     encode,
 )
-from tests.support.coordination import NO_DELAY, START_WALL_MS, Client, Driver, form, stable_group
+from tests.support.coordination import NO_DELAY, START_WALL_MS, Client, Driver, form, offsets_put, stable_group
 
 HOUR = 3_600_000
 RETENTION_MS = CoordinatorConfig().offsets_retention_ms
@@ -212,7 +211,7 @@ def with_pending_offset(topic: str, before: int | None = None) -> Driver:
     for offset, take in ((before, driver.shard.load), (2, partial(driver.shard.load_transactional, 7))):
         if offset is not None:
             value = OffsetAndMetadata(offset, -1, "", START_WALL_MS)
-            take(encode([OffsetsPut("g", [((topic, 0), value)])]))
+            take(encode([offsets_put("g", ((topic, 0), value))]))
     driver.shard.finish_loading(driver.now, 0)
     return driver
 

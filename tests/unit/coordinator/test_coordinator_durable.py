@@ -18,13 +18,11 @@ from actors.coordinator.records import (
     GroupPut,
     OffsetAndMetadata,
     OffsetsDeleted,
-    OffsetsPut,
     encode,
     group_key,
     offset_key,
-    offset_value,
 )
-from tests.support.coordination import Driver, naive_replay, projection
+from tests.support.coordination import Driver, naive_replay, offsets_put, projection, value_bytes
 from tests.support.coordination_groups import GROUP, STAMP
 
 
@@ -34,7 +32,7 @@ def test_tombstones() -> None:
     records = encode(
         [
             GroupPut("g", GROUP),
-            OffsetsPut("g", [(("t", 0), value), (("t", 1), value)]),
+            offsets_put("g", (("t", 0), value), (("t", 1), value)),
             OffsetsDeleted("g", [("t", 0)]),
         ]
     )
@@ -48,7 +46,7 @@ def test_tombstones() -> None:
 @pytest.mark.parametrize("before", [[], [GroupPut("g", GROUP), GroupDeleted("g")], [GroupDeleted("g")]])
 def test_an_offset_alone_makes_a_simple_group(before: list[Change]) -> None:
     value = OffsetAndMetadata(7, -1, "", STAMP)
-    driver = Driver(log=encode([*before, OffsetsPut("g", [(("orders", 0), value)])]))
+    driver = Driver(log=encode([*before, offsets_put("g", (("orders", 0), value))]))
     assert driver.state() == "Empty"
     assert driver.group().is_simple
     assert driver.offset("g") == 7
@@ -57,15 +55,15 @@ def test_an_offset_alone_makes_a_simple_group(before: list[Change]) -> None:
 
 def test_an_offset_its_groups_tombstone_left_behind_makes_no_group() -> None:
     value = OffsetAndMetadata(7, -1, "", STAMP)
-    changes: list[Change] = [OffsetsPut("g", [(("orders", 0), value)]), GroupDeleted("g")]
+    changes: list[Change] = [offsets_put("g", (("orders", 0), value)), GroupDeleted("g")]
     driver = Driver(log=encode(changes))
     assert driver.group_or_none() is None
     assert driver.fetch("g") == ()
 
 
 def test_both_types_of_offset_key_are_one_offset() -> None:
-    value = offset_value(OffsetAndMetadata(7, -1, "", STAMP))
-    newer = offset_value(OffsetAndMetadata(8, -1, "", STAMP))
+    value = value_bytes(OffsetAndMetadata(7, -1, "", STAMP))
+    newer = value_bytes(OffsetAndMetadata(8, -1, "", STAMP))
     key = offset_key("g", "orders", 0)
     legacy = b"\x00\x00" + key[2:]
     assert Driver(log=[(key, value), (legacy, newer)]).offset("g") == 8
@@ -98,7 +96,7 @@ OFFSETS = st.builds(
 PARTITIONS = st.tuples(st.sampled_from(["t", "u"]), st.integers(0, 1))
 GROUPS = st.sampled_from(["g", "h"])
 CHANGES: st.SearchStrategy[Change] = st.one_of(
-    st.builds(lambda g, at, v: OffsetsPut(g, [(at, v)]), GROUPS, PARTITIONS, OFFSETS),
+    st.builds(lambda g, at, v: offsets_put(g, (at, v)), GROUPS, PARTITIONS, OFFSETS),
     st.builds(lambda g, at: OffsetsDeleted(g, [at]), GROUPS, PARTITIONS),
     st.builds(GroupPut, GROUPS, st.builds(lambda n: GroupMetadata("", n, None, None, STAMP), st.integers(0, 9))),
     st.builds(GroupDeleted, GROUPS),

@@ -14,13 +14,12 @@ from actors.coordinator import (
     LeaveGroupRequest,
     LeavingMember,
     ListGroupsRequest,
-    OffsetCommitRequest,
     OffsetDeleteRequest,
     OffsetFetchRequest,
     SyncGroupRequest,
 )
 from actors.coordinator.records import group_key
-from tests.support.coordination import Client, Driver, projection, stable_group, subscription
+from tests.support.coordination import Client, Driver, commit_request, projection, stable_group, subscription
 
 
 @pytest.mark.conformance("D-04")
@@ -82,7 +81,7 @@ def test_a_loaded_member_that_lists_two_protocols_has_changed() -> None:
 
 JOIN = JoinGroupRequest("g", "m", "consumer", (("range", b""),), 10_000)
 SYNC = SyncGroupRequest("g", 1, "m", None, "consumer", "range")
-COMMIT = OffsetCommitRequest("g", -1, "", None, [("t", 0, 1, -1, "", -1), ("t", 1, 1, -1, "", -1)])
+COMMIT = commit_request("g", -1, "", None, [("t", 0, 1, -1, ""), ("t", 1, 1, -1, "")])
 LEAVE = LeaveGroupRequest("g", (LeavingMember("m"),))
 
 
@@ -181,9 +180,9 @@ def test_all_operations_of_a_refused_append_fail_and_leave_no_trace() -> None:
     before = projection(driver.durable), driver.describe("g"), driver.list_groups(), len(driver.log)
     driver.holds = True
     shard, now = driver.shard, driver.now
-    shard.handle(901, OffsetCommitRequest("g", a.generation, a.member_id, None, [("orders", 0, 2, -1, "", -1)]), now)
+    shard.handle(901, commit_request("g", a.generation, a.member_id, None, [("orders", 0, 2, -1, "")]), now)
     shard.handle(902, DeleteGroupsRequest(("h",)), now)
-    shard.handle(903, OffsetCommitRequest("new", -1, "", None, [("orders", 0, 3, -1, "", -1)]), now)
+    shard.handle(903, commit_request("new", -1, "", None, [("orders", 0, 3, -1, "")]), now)
     driver.turn()
     assert len(driver.held) == 1  # one turn, one append
     driver.refuse(19)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from actors.coordinator import FetchedOffset, OffsetCommitRequest, OffsetFetchRequest
+from actors.coordinator import FetchedOffset, OffsetFetchRequest
 from actors.coordinator.records import decode_offset_value
-from tests.support.coordination import Client, Driver, stable_group
+from tests.support.coordination import Client, Driver, commit_request, stable_group
 from tests.support.coordination_groups import error_of
 
 # -- who may commit
@@ -107,8 +107,8 @@ def test_commits_refused_in_stable() -> None:
 @pytest.mark.conformance("C-08")
 def test_metadata_too_large_is_refused_for_its_partition_only() -> None:
     driver = Driver()
-    offsets = [("t", 0, 1, -1, "m" * 4_097, -1), ("t", 1, 2, -1, "m" * 4_096, -1)]
-    response = driver.call(OffsetCommitRequest("g", -1, "", None, offsets))
+    offsets = [("t", 0, 1, -1, "m" * 4_097), ("t", 1, 2, -1, "m" * 4_096)]
+    response = driver.call(commit_request("g", -1, "", None, offsets))
     assert response.error_codes == [12, 0]
     assert driver.shard.metrics.offset_commits == 1
     assert driver.fetch("g") == (FetchedOffset("t", 1, 2, -1, "m" * 4_096),)
@@ -123,7 +123,7 @@ def test_metadata_is_measured_in_utf16_units(metadata: str, error: int) -> None:
 def test_a_commit_of_which_nothing_remains_writes_nothing() -> None:
     driver = Driver()
     assert error_of(driver, driver.commit_offset("g", 1, metadata="m" * 4_097)) == 12
-    assert driver.call(OffsetCommitRequest("g", -1, "", None, [])).error_codes == []
+    assert driver.call(commit_request("g", -1, "", None, [])).error_codes == []
     assert driver.log == []
     assert driver.group_or_none() is None
 
@@ -206,8 +206,8 @@ def test_fetching_what_is_not_there() -> None:
 
 def test_fetch_tells_epoch_and_metadata() -> None:
     driver = Driver()
-    offsets = [("t", 0, 42, 5, "here", -1)]
-    driver.call(OffsetCommitRequest("g", -1, "", None, offsets))
+    offsets = [("t", 0, 42, 5, "here")]
+    driver.call(commit_request("g", -1, "", None, offsets))
     assert driver.fetch("g") == (FetchedOffset("t", 0, 42, 5, "here", 0),)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.coordinator import OffsetCommitRequest, Record
+from actors.coordinator import Record
 from actors.coordinator.records import (
     CorruptRecordError,
     GroupDeleted,
@@ -17,10 +17,9 @@ from actors.coordinator.records import (
     group_key,
     group_value,
     offset_key,
-    offset_value,
     subscribed_topics,
 )
-from tests.support.coordination import Client, Driver, subscription
+from tests.support.coordination import Client, Driver, commit_request, subscription, value_bytes
 from tests.support.coordination_groups import ASSIGNMENT, GROUP, STAMP, SUBSCRIPTION
 
 SUBSCRIPTION_V3 = bytes.fromhex(
@@ -55,7 +54,7 @@ def test_keys() -> None:
     ],
 )
 def test_offset_values(value: OffsetAndMetadata, data: str) -> None:
-    assert offset_value(value).hex() == data
+    assert value_bytes(value).hex() == data
     assert decode_offset_value(bytes.fromhex(data)) == value
 
 
@@ -75,7 +74,7 @@ def test_group_values(group: GroupMetadata, data: str) -> None:
 @pytest.mark.conformance("D-01")
 def test_the_records_of_a_commit_and_a_group_are_kafkas_bytes() -> None:
     driver = Driver()
-    driver.call(OffsetCommitRequest("g1", -1, "", None, [("orders", 3, 42, 5, "", STAMP)]))
+    driver.call(commit_request("g1", -1, "", None, [("orders", 3, 42, 5, "")]))
     key, value = driver.log[0]
     assert (key.hex(), (value or b"").hex()) == (
         "00010002673100066f726465727300000003",
@@ -143,7 +142,7 @@ def test_a_rebalance_timeout_of_minus_one_is_the_session_timeout() -> None:
     assert decode_group_value(data).members[0].rebalance_timeout_ms == 45_000
 
 
-CUT = [(offset_key("g", "t", 1), offset_value(OffsetAndMetadata(1, 2, "m", 3)), n) for n in (0, 1, 9, 13, 16, 20)]
+CUT = [(offset_key("g", "t", 1), value_bytes(OffsetAndMetadata(1, 2, "m", 3)), n) for n in (0, 1, 9, 13, 16, 20)]
 CUT += [(group_key("g"), group_value(GROUP), n) for n in (1, 8, 20, 30, 40, 80, 100, -1)]
 
 

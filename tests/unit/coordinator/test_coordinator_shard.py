@@ -10,14 +10,13 @@ from actors.coordinator import (
     GroupState,
     JoinGroupResponse,
     Now,
-    OffsetCommitRequest,
     OffsetDeleteRequest,
     Shard,
     ShardState,
 )
 from actors.coordinator.records import GroupMetadata, GroupPut, OffsetsDeleted, decode, encode
 from actors.coordinator.timers import Timer, Timers
-from tests.support.coordination import Client, Driver, stable_group
+from tests.support.coordination import Client, Driver, commit_request, commit_rows, stable_group
 
 MINUTE = 60_000
 
@@ -35,7 +34,7 @@ def test_a_turn_shares_one_append() -> None:
     driver.holds = True
     shard = driver.shard
     for token in range(3):
-        shard.handle(token, OffsetCommitRequest(f"g{token}", -1, "", None, [("t", 0, 1, -1, "", -1)]), driver.now)
+        shard.handle(token, commit_request(f"g{token}", -1, "", None, [("t", 0, 1, -1, "")]), driver.now)
     append = shard.take_records()
     assert append is not None
     assert len(append.records) == 3
@@ -47,9 +46,9 @@ def test_a_turn_that_wrote_too_much_makes_several_appends() -> None:
     driver.holds = True
     shard = driver.shard
     for token in range(4):
-        shard.handle(token, OffsetCommitRequest("g", -1, "", None, [("t", token, 1, -1, "", -1)]), driver.now)
-    large = [("t", n, 1, -1, "m" * 100, -1) for n in range(10)]
-    shard.handle(4, OffsetCommitRequest("g", -1, "", None, large), driver.now)
+        shard.handle(token, commit_request("g", -1, "", None, [("t", token, 1, -1, "")]), driver.now)
+    large = [("t", n, 1, -1, "m" * 100) for n in range(10)]
+    shard.handle(4, commit_request("g", -1, "", None, large), driver.now)
     driver.turn()
     assert [len(append.records) for append in driver.held] == [3, 1, 10]  # what is atomic is not cut
     driver.release()
@@ -270,7 +269,7 @@ def test_a_dropped_request_is_never_answered_but_still_happens() -> None:
 
 def test_an_answer_not_yet_taken_is_dropped_too() -> None:
     driver = Driver()
-    request = OffsetCommitRequest("g", 3, "m", None, [("t", 0, 1, -1, "", -1)])
+    request = commit_request("g", 3, "m", None, [("t", 0, 1, -1, "")])
     for token in (("a", 1), ("b", 1), ("a", 2)):
         driver.shard.handle(token, request, driver.now)
     driver.shard.drop(lambda each: each == ("a", 1))
@@ -281,10 +280,10 @@ def test_a_closed_connection_drops_all_its_requests() -> None:
     driver = Driver()
     driver.holds = True
     shard = driver.shard
-    request = OffsetCommitRequest("g", -1, "", None, [("t", 0, 1, -1, "", -1)])
+    request = commit_request("g", -1, "", None, [("t", 0, 1, -1, "")])
     for token in (("a", 1), ("b", 1)):
         shard.handle(token, request, driver.now)
-    shard.handle(("a", 2), OffsetCommitRequest("g", 3, "m", None, request.offsets), driver.now)
+    shard.handle(("a", 2), commit_request("g", 3, "m", None, commit_rows(request)), driver.now)
     shard.drop(lambda token: token[0] == "a")  # type: ignore[index]
     append = shard.take_records()
     assert append is not None

@@ -9,12 +9,11 @@ from actors.coordinator.records import (
     GroupDeleted,
     OffsetAndMetadata,
     OffsetsDeleted,
-    OffsetsPut,
     Record,
     decode,
     encode,
 )
-from tests.support.coordination import START_WALL_MS, Driver
+from tests.support.coordination import START_WALL_MS, Driver, offsets_put
 from tests.support.coordination_groups import DAY, MINUTELY, wait
 
 
@@ -36,7 +35,7 @@ def with_transaction(*then: tuple[str, object]) -> Driver:
 
 def put(offset: object) -> list[Record]:
     assert isinstance(offset, int)
-    return encode([OffsetsPut("g", [(("orders", 0), OffsetAndMetadata(offset, -1, "", START_WALL_MS))])])
+    return encode([offsets_put("g", (("orders", 0), OffsetAndMetadata(offset, -1, "", START_WALL_MS)))])
 
 
 @pytest.mark.conformance("C-14")

@@ -15,6 +15,7 @@ from actors.log.batch import (
     MAX_SEQUENCE,
     BatchHeader,
     build_batch,
+    build_keyed_batch,
     crc_matches,
     iter_key_values,
     read_header,
@@ -142,6 +143,16 @@ def test_an_unknown_codec_is_refused():
     assert caught.value.error_code == 76
     with pytest.raises(LogError):
         compression.decompress(5, b"x")
+
+
+def test_columns_give_the_batch_their_records_give():
+    keys, values = [b"k1", b"", b"k3" * 100], [b"v1", None, b"v3" * 100]
+    expected = build_batch([(key, value, (), NOW_MS) for key, value in zip(keys, values, strict=True)])
+    assert build_keyed_batch(keys, values, NOW_MS) == expected
+    with pytest.raises(ValueError, match="as many keys as values"):
+        build_keyed_batch(keys, values[:2], NOW_MS)
+    with pytest.raises(ValueError, match="at least one record"):
+        build_keyed_batch([], [], NOW_MS)
 
 
 def test_a_batch_needs_a_record():

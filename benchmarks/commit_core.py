@@ -1,0 +1,104 @@
+"""What an OffsetCommit costs a shard's process, sockets left out: CPU time from the request's bytes to the answer's.
+
+One thread and no other process, so that it can be measured on a busy machine; what counts is the least of many rounds.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+
+from actors.coordinator import CoordinatorConfig, Now, OffsetCommitResponse, Shard
+from actors.group_api import Topics, decode, offset_commit
+from actors.log.batch import build_keyed_batch
+from actors.wire.framing import decode_request_header, encode_request, frame_response
+from actors.wire.messages import OffsetCommitRequest
+from benchmarks.common import Row
+
+BUDGET_US = 15
+VERSION = 8
+REQUESTS_A_TURN = 16
+TURNS_A_ROUND = 20
+ROUNDS = 60
+NOW = Now(1_000, 1_700_000_000_000)
+
+
+def run() -> list[Row]:
+    ten = _row(10)
+    least_us = float(ten.ours.split()[0])
+    return [
+        Row(ten.what, ten.ours, "", least_us / BUDGET_US, f"at most {BUDGET_US} µs", least_us <= BUDGET_US),
+        _row(1),
+        _row(100),
+        _row(10, metadata="ten letters"),
+    ]
+
+
+def _row(partitions: int, metadata: str = "") -> Row:
+    number = "one partition" if partitions == 1 else f"{partitions} partitions"
+    said = f"commit of {number}{', with metadata' if metadata else ''}: CPU time of the core alone"
+    return Row(said, f"{_least_us(_frame(partitions, metadata)):.1f} µs")
+
+
+def _frame(partitions: int, metadata: str) -> bytes:
+    partition = OffsetCommitRequest.OffsetCommitRequestPartition
+    rows = [
+        partition(partition_index=n, committed_offset=1_000 + n, committed_leader_epoch=3, committed_metadata=metadata)
+        for n in range(partitions)
+    ]
+    topic = OffsetCommitRequest.OffsetCommitRequestTopic(name="orders", partitions=rows)
+    request = OffsetCommitRequest(group_id="orders-service", generation_id_or_member_epoch=-1, topics=[topic])
+    return encode_request(request, VERSION, 7, "client-1")[4:]
+
+
+def _least_us(frame: bytes) -> float:
+    """Microseconds a request, in the best of many rounds."""
+    core = _Core(frame)
+    gc.collect()
+    gc.freeze()
+    best = float("inf")
+    for _ in range(ROUNDS):
+        began = time.process_time()
+        for _ in range(TURNS_A_ROUND):
+            core.turn()
+        best = min(best, time.process_time() - began)
+    gc.unfreeze()
+    return best / (TURNS_A_ROUND * REQUESTS_A_TURN) * 1e6
+
+
+class _Core:
+    """A shard that is sent the same commit again and again, and a log that takes everything."""
+
+    def __init__(self, frame: bytes) -> None:
+        self._frame = frame
+        self._topics = Topics([("orders", b"o" * 16, 100)])
+        self._shard = Shard(CoordinatorConfig(), lambda: "id")
+        self._shard.start_loading(0, NOW)
+        self._shard.finish_loading(NOW, 0)
+        self._log_end = 0
+        self._answered = 0
+
+    def turn(self) -> None:
+        """What a shard's process does with the requests of one turn, and with the log's answer to it."""
+        shard, topics, frame = self._shard, self._topics, self._frame
+        asked = {}
+        for token in range(self._answered, self._answered + REQUESTS_A_TURN):
+            header = decode_request_header(frame)
+            message = decode(header, frame)
+            request = offset_commit.parse(header, message, "", topics)  # type: ignore[arg-type]
+            assert request is not None
+            asked[token] = header, message
+            shard.handle(token, request, NOW)
+        while append := shard.take_records():
+            build_keyed_batch(append.keys, append.values, NOW.wall_ms)
+            base, self._log_end = self._log_end, self._log_end + len(append.keys)
+            shard.appended(append.batch_id, base, self._log_end, NOW)
+        shard.high_watermark(self._log_end, NOW)
+        for token, response in shard.take_replies():
+            header, message = asked.pop(token)  # type: ignore[call-overload]
+            assert isinstance(response, OffsetCommitResponse)
+            body = offset_commit.answer(message, response, VERSION, topics).encode(VERSION)
+            frame_response(body, header.api_key, VERSION, header.correlation_id)
+        if asked:
+            raise RuntimeError(f"{len(asked)} commits were not answered")
+        self._answered += REQUESTS_A_TURN
