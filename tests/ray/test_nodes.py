@@ -49,17 +49,20 @@ def three_nodes() -> Iterator[Any]:
         nodes.shutdown()
 
 
+def brokers_on(nodes: Any, folder: str) -> Any:
+    """A cluster of three brokers on these Ray nodes."""
+    from actors.cluster import Cluster
+
+    config = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "6"}
+    return Cluster.start(3, name="nodes", ray_address=nodes.address, host="127.0.0.1", data_dir=folder, config=config)
+
+
 def scenario(folder: str) -> dict[str, Any]:
     """Runs in a process of its own, for it needs a Ray of three nodes."""
     import ray
 
-    from actors.cluster import Cluster
-
     with three_nodes() as nodes:
-        config = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "6"}
-        with Cluster.start(
-            3, name="nodes", ray_address=nodes.address, host="127.0.0.1", data_dir=folder, config=config
-        ) as cluster:
+        with brokers_on(nodes, folder) as cluster:
             topic(cluster.bootstrap_servers, "t", 1)
             topic(cluster.bootstrap_servers, "two-replicas", 12, factor=2)
             for i in range(9):
@@ -107,14 +110,10 @@ def removal(folder: str) -> dict[str, Any]:
     """A Ray node with a broker is taken away under load, and another one comes under its address."""
     import ray
 
-    from actors.cluster import Cluster
     from tests.ray.test_failover import Committer, Writer, longest_gap, whole
 
     with three_nodes() as nodes:
-        config = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "6"}
-        with Cluster.start(
-            3, name="gone", ray_address=nodes.address, host="127.0.0.1", data_dir=folder, config=config
-        ) as cluster:
+        with brokers_on(nodes, folder) as cluster:
             servers = cluster.bootstrap_servers
             topic(servers, "t", 3, factor=3, min_insync_replicas="2")
             with contextlib.ExitStack() as stack:

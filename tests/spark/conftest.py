@@ -18,6 +18,7 @@ import ray
 from ray._private.utils import write_ray_address
 
 import spark_bridge
+from actors.client import Admin
 from actors.cluster import WARM, Cluster
 from actors.runtime import ray_runtime
 from tests.spark.support import FAST, FAST_SPARK, JOB_SERVER, SMALL, assert_gone, jvms
@@ -72,6 +73,17 @@ def cluster(embedded_ray: None, tmp_path_factory: pytest.TempPathFactory) -> Ite
         3, name="spark", data_dir=tmp_path_factory.mktemp("data"), config=FAST | {"log.retention.ms": "-1"}
     ) as cluster:
         yield cluster
+
+
+@pytest.fixture
+def servers(cluster: Cluster) -> str:
+    return str(cluster.bootstrap_servers)
+
+
+@pytest.fixture
+def admin(servers: str) -> Iterator[Admin]:
+    with Admin(bootstrap_servers=servers) as admin:
+        yield admin
 
 
 @pytest.fixture(scope="package")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,19 +13,6 @@ from tests.spark.support import await_topic, wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-    from actors.cluster import Cluster
-
-
-@pytest.fixture
-def servers(cluster: Cluster) -> str:
-    return str(cluster.bootstrap_servers)
-
-
-@pytest.fixture
-def admin(servers: str) -> Iterator[Admin]:
-    with Admin(bootstrap_servers=servers) as admin:
-        yield admin
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -26,20 +25,8 @@ from tests.spark.support import await_topic
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from actors.cluster import Cluster
 
 PARTITIONS = 3
-
-
-@pytest.fixture
-def servers(cluster: Cluster) -> str:
-    return str(cluster.bootstrap_servers)
-
-
-@pytest.fixture
-def admin(servers: str) -> Iterator[Admin]:
-    with Admin(bootstrap_servers=servers) as admin:
-        yield admin
 
 
 @pytest.fixture

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pytest
 import ray
 from pyspark.sql import DataFrame
 
 from actors.client import Consumer, TopicPartition
-from actors.cluster import Cluster
 from actors.members.pool import ConsumerPool
 from spark_bridge.batch import Batch
 from tests.spark.history import read_history
@@ -24,6 +24,13 @@ from tests.spark.support import executor_pids, wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+@pytest.fixture
+def servers(servers: str, topic_name: str) -> str:
+    """The cluster's addresses, once it has the test's topic."""
+    make_topic(servers, topic_name)
+    return servers
 
 
 class Gate:
@@ -71,10 +78,8 @@ def through(gate: Gate, meanwhile: Callable[[], Any]) -> Callable[[DataFrame, Ba
 
 
 def test_an_executor_killed_in_mid_batch_loses_and_repeats_nothing(
-    spark: SparkSession, cluster: Cluster, topic_name: str, tmp_path: Path
+    spark: SparkSession, servers: str, topic_name: str, tmp_path: Path
 ) -> None:
-    servers = cluster.bootstrap_servers
-    make_topic(servers, topic_name)
     values = send(servers, topic_name, range(200))
     victim = next(iter(executor_pids(spark).values()))
     evaluate = through(Gate(tmp_path), lambda: os.kill(victim, signal.SIGKILL))
@@ -85,10 +90,8 @@ def test_an_executor_killed_in_mid_batch_loses_and_repeats_nothing(
 
 
 def test_a_member_killed_in_mid_batch_is_replaced_and_its_records_come_again(
-    spark: SparkSession, cluster: Cluster, topic_name: str
+    spark: SparkSession, servers: str, topic_name: str
 ) -> None:
-    servers = cluster.bootstrap_servers
-    make_topic(servers, topic_name)
     values = send(servers, topic_name, range(200))
 
     def kill_one(df: DataFrame, batch: Batch) -> None:
@@ -107,10 +110,8 @@ def test_a_member_killed_in_mid_batch_is_replaced_and_its_records_come_again(
 
 
 def test_a_broker_killed_in_mid_batch_holds_it_up_and_no_more(
-    spark: SparkSession, cluster: Cluster, topic_name: str
+    spark: SparkSession, servers: str, topic_name: str
 ) -> None:
-    servers = cluster.bootstrap_servers
-    make_topic(servers, topic_name)
     values = send(servers, topic_name, range(200))
 
     def kill_one(df: DataFrame, batch: Batch) -> None:
@@ -148,9 +149,7 @@ def another_member(servers: str, topic: str) -> Iterator[list[int]]:
         thread.join(30)
 
 
-def test_a_rebalance_in_mid_batch_waits_for_its_end(spark: SparkSession, cluster: Cluster, topic_name: str) -> None:
-    servers = cluster.bootstrap_servers
-    make_topic(servers, topic_name)
+def test_a_rebalance_in_mid_batch_waits_for_its_end(spark: SparkSession, servers: str, topic_name: str) -> None:
     send(servers, topic_name, range(200))
     joined, finished = threading.Event(), threading.Event()
     held: list[bool] = []
@@ -186,10 +185,9 @@ def _members(servers: str, topic: str) -> int:
     return len(group.members) if group.state == "Stable" else 0
 
 
-def test_the_history_of_a_group_under_every_fault(spark: SparkSession, cluster: Cluster, topic_name: str) -> None:
+def test_the_history_of_a_group_under_every_fault(spark: SparkSession, servers: str, topic_name: str) -> None:
     """Each record handled at least once, commits never go back, one owner a partition in a generation."""
-    servers, group = cluster.bootstrap_servers, f"g-{topic_name}"
-    make_topic(servers, topic_name)
+    group = f"g-{topic_name}"
     values = send(servers, topic_name, range(400))
     one, two = Seen(), Seen()
     pooled: set[bytes] = set()
