@@ -12,7 +12,8 @@ from collections.abc import Callable
 import psutil
 
 from tests.chaos.history import History
-from tests.compat.peers import Coterie, end_family
+from tests.compat.peers import Coterie
+from tests.compat.processes import end_family
 
 LEASE_S = 6.0  # broker.session.timeout.ms
 

@@ -20,10 +20,10 @@ from actors.wire.messages import (
     ApiMessage,
     FindCoordinatorRequest,
     HeartbeatRequest,
-    JoinGroupRequest,
     OffsetCommitRequest,
     SyncGroupRequest,
 )
+from tests.compat.raw import join_request
 
 SESSION_TIMEOUT_MS = 45_000  # as Kafka's consumers have it
 _REBALANCE_TIMEOUT_MS = 300_000
@@ -168,14 +168,7 @@ class _Member:
     async def _join(self) -> bool:
         """Whether it is a member of a generation; else the coordinator is elsewhere, or loads."""
         while True:
-            request = JoinGroupRequest(
-                group_id=self._group,
-                session_timeout_ms=SESSION_TIMEOUT_MS,
-                rebalance_timeout_ms=_REBALANCE_TIMEOUT_MS,
-                member_id=self._id,
-                protocol_type="consumer",
-                protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=b"\0\1\0\0\0\0\0\0\0\0")],
-            )
+            request = join_request(self._group, self._id, SESSION_TIMEOUT_MS, _REBALANCE_TIMEOUT_MS)
             joined = await self._call(request, 5)
             if joined.error_code == ErrorCode.MEMBER_ID_REQUIRED:
                 self._id = joined.member_id

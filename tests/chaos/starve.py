@@ -19,7 +19,8 @@ from rich.console import Console
 from actors.client import Admin
 from actors.client.admin.types import NewTopic
 from tests.chaos.light import Members, Told
-from tests.compat.peers import Coterie, coterie, end_family
+from tests.compat.peers import Coterie, coterie
+from tests.compat.processes import end_family
 
 TOPIC = "starved"
 QUICK_S = 0.5

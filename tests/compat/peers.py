@@ -8,22 +8,21 @@ repository. Here is no client and no test; a peer this machine cannot run raises
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import json
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from multiprocessing.connection import wait
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import psutil
+
+from tests.compat.processes import command_of, end_family, end_process, read_ready_line, spawn, tree_of
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
@@ -49,12 +48,12 @@ class Peer:
 
     def broker_pids(self) -> list[int]:
         """Process ids of what serves clients: Coterie's broker actors, or a peer's only process."""
-        brokers = [p.pid for p in self._processes() if "Broker" in _command(p)]
+        brokers = [p.pid for p in self._processes() if "Broker" in command_of(p)]
         return brokers or [self.pid]
 
     def shard_pids(self) -> list[int]:
         """Process ids of Coterie's offsets-partition actors, spare ones included."""
-        return [p.pid for p in self._processes() if "OffsetsPartition" in _command(p)]
+        return [p.pid for p in self._processes() if "OffsetsPartition" in command_of(p)]
 
 
 def cache_dir() -> Path:
@@ -80,98 +79,6 @@ def free_ports(count: int) -> list[int]:
         s.bind(("127.0.0.1", 0))
     _held.extend(sockets)
     return [int(s.getsockname()[1]) for s in sockets]
-
-
-# ------------------------------------------------------------------ processes
-
-
-def _command(process: psutil.Process) -> str:
-    with contextlib.suppress(psutil.Error):
-        return " ".join(process.cmdline()) or process.name()
-    return ""
-
-
-def _tree(pid: int) -> list[psutil.Process]:
-    with contextlib.suppress(psutil.Error):
-        return psutil.Process(pid).children(recursive=True)
-    return []
-
-
-def end_process(process: subprocess.Popen[bytes], grace_s: float = 8.0) -> None:
-    """End a process that leads its own group, and all it started, by id: first asked, then killed."""
-    family = _tree(process.pid)
-    if process.poll() is None:
-        process.send_signal(signal.SIGTERM)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(grace_s)
-        family += [p for p in _tree(process.pid) if p not in family]
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait(grace_s)
-    end_family(family)
-    for stream in (process.stdin, process.stdout, process.stderr):
-        if stream is not None:
-            stream.close()
-
-
-def end_family(family: list[psutil.Process], grace_s: float = 0.0) -> None:
-    """Kill what is left of these processes after `grace_s`; psutil checks that an id was not given anew."""
-    deadline = time.monotonic() + grace_s
-    while (alive := _running(family)) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    for member in alive:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            member.kill()
-    deadline = time.monotonic() + 5
-    while _running(alive) and time.monotonic() < deadline:
-        time.sleep(0.05)
-
-
-def _running(processes: list[psutil.Process]) -> list[psutil.Process]:
-    # psutil's own wait_procs stumbles over a process that ends while it is being looked at.
-    found = []
-    for process in processes:
-        with contextlib.suppress(psutil.Error, OSError):
-            if process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process)
-    return found
-
-
-def _read_ready_line(process: subprocess.Popen[bytes], log: Path, timeout_s: float) -> str:
-    assert process.stdout is not None
-    deadline = time.monotonic() + timeout_s
-    buffered = b""
-    descriptor = process.stdout.fileno()
-    while (left := deadline - time.monotonic()) > 0:
-        if not wait([descriptor], min(left, 0.5)):
-            continue
-        piece = os.read(descriptor, 65536)
-        if not piece:
-            break
-        buffered += piece
-        for line in buffered.splitlines(keepends=True):
-            if line.startswith(b"ready ") and line.endswith(b"\n"):
-                return line.decode().strip()
-    tail = log.read_text(errors="replace")[-2000:] if log.exists() else ""
-    raise RuntimeError(f"{process.args!r} did not become ready in {timeout_s:.0f} s: {buffered[-500:]!r}\n{tail}")
-
-
-def _end_with_parent() -> None:
-    """In the child: be told to stop when the process that started us is gone, however it went (Linux)."""
-    pr_set_pdeathsig = 1
-    ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGTERM)
-
-
-def _spawn(command: list[str], log: IO[bytes], cwd: Path | None = None) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        command,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=log,
-        cwd=cwd,
-        start_new_session=True,
-        preexec_fn=_end_with_parent,
-    )
 
 
 def _build(command: list[str], cwd: Path) -> None:
@@ -218,9 +125,9 @@ def kfake(
     command += [f"-config={key}={value}" for key, value in settings.items()]
     log_path = folder / "kfake.log"
     with log_path.open("wb") as log:
-        process = _spawn(command, log)
+        process = spawn(command, log)
         try:
-            ready = _read_ready_line(process, log_path, START_TIMEOUT_S)
+            ready = read_ready_line(process, log_path, START_TIMEOUT_S)
             yield Peer("kfake", ready.split(" ", 1)[1], process.pid)
         finally:
             end_process(process)
@@ -294,7 +201,7 @@ def apache_kafka(folder: Path, config: Mapping[str, str] | None = None) -> Itera
     _build(["java", "-cp", classpath, "kafka.tools.StorageTool", *format_storage], folder)
     log_path = folder / "kafka.log"
     with log_path.open("wb") as log:
-        process = _spawn(["java", "-Xmx512m", "-cp", classpath, "kafka.Kafka", str(properties)], log, folder)
+        process = spawn(["java", "-Xmx512m", "-cp", classpath, "kafka.Kafka", str(properties)], log, folder)
         try:
             _wait_for_port(port, process, log_path)
             yield Peer("kafka", f"127.0.0.1:{port}", process.pid, folder / "kafka-data")
@@ -328,9 +235,9 @@ def mock_cluster(folder: Path, brokers: int = 3) -> Iterator[Peer]:
     """Run librdkafka's mock cluster in a process of its own."""
     log_path = folder / "mock.log"
     with log_path.open("wb") as log:
-        process = _spawn([sys.executable, "-c", _MOCK, str(brokers)], log)
+        process = spawn([sys.executable, "-c", _MOCK, str(brokers)], log)
         try:
-            ready = _read_ready_line(process, log_path, START_TIMEOUT_S)
+            ready = read_ready_line(process, log_path, START_TIMEOUT_S)
             yield Peer("mock", ready.split(" ", 1)[1], process.pid)
         finally:
             end_process(process)
@@ -371,9 +278,9 @@ class Coterie:
             command += ["--config", f"{key}={value}"]
         log_path = self.data_dir.with_suffix(".stderr")
         with log_path.open("ab") as log:
-            self._process = _spawn(command, log, ROOT)
+            self._process = spawn(command, log, ROOT)
         try:
-            ready = _read_ready_line(self._process, log_path, START_TIMEOUT_S)
+            ready = read_ready_line(self._process, log_path, START_TIMEOUT_S)
         except BaseException:
             self.stop()
             raise
@@ -382,7 +289,7 @@ class Coterie:
 
     def family(self) -> list[psutil.Process]:
         """All processes below `coterie up`."""
-        return _tree(self.pid)
+        return tree_of(self.pid)
 
     def status(self) -> dict[str, Any]:
         """What `coterie status` says of the controller, brokers and shards."""

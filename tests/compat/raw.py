@@ -243,12 +243,13 @@ class RawMember:
     assignment: bytes = b""
 
 
-def _join(member: RawMember, session_timeout_ms: int, rebalance_timeout_ms: int) -> JoinGroupRequest:
+def join_request(group: str, member_id: str, session_timeout_ms: int, rebalance_timeout_ms: int) -> JoinGroupRequest:
+    """A consumer's that follows no topic."""
     return JoinGroupRequest(
-        group_id=member.group,
+        group_id=group,
         session_timeout_ms=session_timeout_ms,
         rebalance_timeout_ms=rebalance_timeout_ms,
-        member_id=member.member_id,
+        member_id=member_id,
         protocol_type="consumer",
         protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=b"\0\1\0\0\0\0\0\0\0\0")],
     )
@@ -286,7 +287,8 @@ def _join_all(members: Sequence[RawMember], timeouts: tuple[int, int], version: 
     behind = set(by_socket)
     while behind or waiting:
         for s in behind:
-            by_socket[s].raw.send(_join(by_socket[s], *timeouts), version)
+            member = by_socket[s]
+            member.raw.send(join_request(member.group, member.member_id, *timeouts), version)
         waiting |= behind
         readable = wait(list(waiting), 0.2)
         for s in readable:

@@ -14,8 +14,9 @@ import confluent_kafka.admin
 import pytest
 
 from actors.wire.messages import MetadataRequest, OffsetForLeaderEpochRequest
-from tests.compat.drivers import Confluent, all_closed, kafka_python
+from tests.compat.drivers import Confluent, kafka_python
 from tests.compat.drivers import kafka as kafka_module
+from tests.compat.driving import all_closed
 from tests.compat.peers import Peer
 from tests.compat.raw import RETRIABLE_JOIN, Raw, await_topics, leader_of
 from tests.compat.support import against, in_subprocess, numbered_records, wait_until

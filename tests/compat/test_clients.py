@@ -10,7 +10,8 @@ import shutil
 
 import pytest
 
-from tests.compat.drivers import DRIVERS, Driver, Member, all_closed
+from tests.compat.drivers import DRIVERS
+from tests.compat.driving import Driver, Member, all_closed
 from tests.compat.peers import Peer
 from tests.compat.raw import await_topics
 from tests.compat.support import against, numbered_records, wait_until

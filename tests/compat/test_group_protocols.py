@@ -6,7 +6,7 @@ import time
 
 import confluent_kafka
 
-from tests.compat.drivers import OPERATION_TIMEOUT_S
+from tests.compat.driving import OPERATION_TIMEOUT_S
 from tests.compat.peers import Peer
 from tests.compat.raw import create_topics
 

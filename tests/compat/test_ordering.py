@@ -22,23 +22,15 @@ from actors.wire.messages import (
 )
 from placement.hashing import partition_for_group
 from tests.compat.peers import Peer
-from tests.compat.raw import Raw, create_topics, form_group, leader_of, serving_coordinator
+from tests.compat.raw import Raw, create_topics, form_group, join_request, leader_of, serving_coordinator
 from tests.compat.support import against, wait_until
 
 in_order = against("kafka", "coterie")
 
 
-def _join(group: str, member_id: str = "") -> JoinGroupRequest:
+def _join(group: str) -> JoinGroupRequest:
     """In version 3, which has no first half to answer at once: a parked join."""
-    protocol = JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=b"\0\1\0\0\0\0\0\0\0\0")
-    return JoinGroupRequest(
-        group_id=group,
-        session_timeout_ms=60_000,
-        rebalance_timeout_ms=60_000,
-        member_id=member_id,
-        protocol_type="consumer",
-        protocols=[protocol],
-    )
+    return join_request(group, "", session_timeout_ms=60_000, rebalance_timeout_ms=60_000)
 
 
 def _commit(group: str, topic: str, offset: int, generation: int = -1, member: str = "") -> OffsetCommitRequest:

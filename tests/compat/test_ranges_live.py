@@ -16,6 +16,7 @@ from actors.client.consumer.ranges import OffsetRange, RangeReader
 from actors.client.errors import DataLossError
 from tests.compat import peers
 from tests.compat.peers import Peer
+from tests.compat.processes import end_family
 from tests.compat.raw import await_topics
 from tests.compat.support import against, wait_until
 
@@ -215,7 +216,7 @@ def test_a_range_survives_a_restart_of_all_brokers(tmp_path: Path) -> None:
 
 def _again(cluster: peers.Coterie) -> None:
     """SIGKILL, then a start on the same port, once those left behind have let go of it."""
-    peers.end_family(cluster.kill(), grace_s=5)
+    end_family(cluster.kill(), grace_s=5)
     cluster.start()
 
 

@@ -29,7 +29,8 @@ from actors.wire.messages import (
 from placement.hashing import partition_for_group
 from placement.metadata import OFFSETS_TOPIC
 from tests.compat import peers
-from tests.compat.drivers import DRIVERS, Confluent, Driver, Member, Records, all_closed
+from tests.compat.drivers import DRIVERS, Confluent
+from tests.compat.driving import Driver, Member, Records, all_closed
 from tests.compat.peers import Coterie
 from tests.compat.raw import (
     RETRIABLE_JOIN,

@@ -1,0 +1,122 @@
+"""What a real client looks like to a test: a driver, and its members, which poll in the background. No asserts here."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from typing import Any, Protocol
+
+Records = list[tuple[bytes, bytes]]
+
+SESSION_TIMEOUT_MS = 10_000
+HEARTBEAT_INTERVAL_MS = 300
+OPERATION_TIMEOUT_S = 60.0
+
+
+class Member(Protocol):
+    """A member of a group that polls in the background. Partitions are numbers: groups here read one topic."""
+
+    def owned(self) -> frozenset[int]: ...
+
+    def seen(self) -> Records:
+        """Keys and values received so far."""
+        ...
+
+    def commit(self) -> None:
+        """Commit what was received, or leave it to `close` where the client commits only then."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Driver(Protocol):
+    """One client library or tool."""
+
+    name: str
+
+    def create_topic(self, servers: str, topic: str, partitions: int) -> None: ...
+
+    def produce(self, servers: str, topic: str, records: Records, *, compression: str, idempotent: bool) -> None: ...
+
+    def consume(self, servers: str, topic: str, count: int) -> Records:
+        """`count` records from the beginning of all partitions, without a group where the client can."""
+        ...
+
+    def join(self, servers: str, group: str, topic: str) -> Member: ...
+
+
+class Polling:
+    """A member whose consumer lives in a thread: subclasses say what one turn, a commit and an end are."""
+
+    def __init__(self) -> None:
+        self._records: Records = []
+        self._owned: frozenset[int] = frozenset()
+        self._commits: list[Future[None]] = []
+        self._stop = threading.Event()
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def owned(self) -> frozenset[int]:
+        self._check()
+        return self._owned
+
+    def seen(self) -> Records:
+        self._check()
+        return list(self._records)
+
+    def commit(self) -> None:
+        done: Future[None] = Future()
+        self._commits.append(done)
+        done.result(OPERATION_TIMEOUT_S)
+
+    def close(self) -> None:
+        self._stop.set()
+        self._thread.join(OPERATION_TIMEOUT_S)
+        self._check()
+
+    def _check(self) -> None:
+        if self._failure is not None:
+            raise AssertionError(f"{type(self).__name__} failed") from self._failure
+
+    def _run(self) -> None:
+        try:
+            self._loop()
+        except BaseException as failure:
+            self._failure = failure
+            for done in self._commits:
+                done.set_exception(failure)
+
+    def _loop(self) -> None:
+        raise NotImplementedError
+
+
+def answer(done: Future[None], action: Any) -> None:
+    try:
+        action()
+        done.set_result(None)
+    except Exception as failure:
+        done.set_exception(failure)
+
+
+def collected(count: int, poll: Callable[[], Records]) -> Records:
+    """What `poll` gives, until there are so many records or the operation's time is over."""
+    records: Records = []
+    deadline = time.monotonic() + OPERATION_TIMEOUT_S
+    while len(records) < count and time.monotonic() < deadline:
+        records += poll()
+    return records
+
+
+@contextlib.contextmanager
+def all_closed(members: Iterable[Member]) -> Any:
+    """Close, at the end and whatever happens, the members that are then in the list."""
+    try:
+        yield
+    finally:
+        for member in members:
+            with contextlib.suppress(Exception):
+                member.close()
