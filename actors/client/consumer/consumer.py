@@ -51,7 +51,6 @@ from actors.runtime.environment import REAL, Environment
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_ARROW_ROWS = 131_072
 _CLOSE_MS = 30_000
 
 
@@ -207,7 +206,7 @@ class Consumer:
             self._iteration.stop()
             return self._polling.poll(timeout_ms, lambda: self._drain.take(limit)) or {}
 
-    def poll_arrow(self, timeout_ms: int = 0, max_records: int = _ARROW_ROWS, headers: bool = False) -> pa.RecordBatch:
+    def poll_arrow(self, timeout_ms: int = 0, max_records: int = 131_072, headers: bool = False) -> pa.RecordBatch:
         """As `poll`, but the records are one Arrow batch, which may have no rows. Deserializers are not used.
 
         Its columns are topic, partition (int32), offset (int64), timestamp (ms, UTC), key, value (binary) and, with
