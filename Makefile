@@ -40,9 +40,9 @@ test-fast: check
 	$(BIN)/python -m pytest -n 2 tests/component
 	$(BIN)/python -m tests.sim --seeds 0-19
 
-# Two processes: the folders that share a running cluster each stay in one of them (tests/conftest.py).
+# Three processes on two cores, for many tests wait: what shares a running cluster stays in one (tests/conftest.py).
 test: setup lint types conformance
-	$(BIN)/python -m pytest -n 2 --no-loadscope-reorder
+	$(BIN)/python -m pytest -n 3 --no-loadscope-reorder
 
 lint: setup
 	$(BIN)/ruff format --check .
