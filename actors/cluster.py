@@ -21,9 +21,16 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from actors.controller.actor import Controller, ControllerSpec, Listeners, port_setting
+from actors.controller.preparation import (
+    check_ports,
+    chosen_port,
+    effective_config,
+    prepare_folder,
+    socket_dir,
+    warn_if_open,
+)
 from actors.links.group_status import GroupStatus
 from actors.links.status import ClusterStatus
-from actors.preparation import check_ports, chosen_port, effective_config, prepare_folder, socket_dir, warn_if_open
 from actors.runtime import ray_runtime
 from actors.runtime.process import code_version, last_line
 from actors.runtime.ray_runtime import ClusterError

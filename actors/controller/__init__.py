@@ -2,4 +2,5 @@
 
 `actor` is the Ray actor and `server` what it runs. `decisions` has the rules, as pure functions of the metadata;
 `metadata_log` keeps what was decided; `launcher` starts processes on Ray; `sessions` has a connected broker.
+`preparation` runs in the driver's process before the actor is started.
 """

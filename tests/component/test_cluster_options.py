@@ -19,7 +19,7 @@ from actors.cli.output import working
 from actors.cluster import Cluster, ClusterError
 from actors.controller.actor import Listeners
 from actors.controller.launcher import RayLauncher
-from actors.preparation import chosen_port, socket_dir, sweep_socket_dirs
+from actors.controller.preparation import chosen_port, socket_dir, sweep_socket_dirs
 from actors.settings import BrokerConfig
 from placement.nodes import Node
 

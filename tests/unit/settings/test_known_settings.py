@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.preparation import effective_config
+from actors.controller.preparation import effective_config
 from actors.settings import (
     SETTINGS,
     TOPIC_SETTINGS,
