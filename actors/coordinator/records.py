@@ -7,13 +7,12 @@ state is in durable.py. Offset values stay bytes until they are read: writing th
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from struct import Struct
+from struct import Struct, unpack
 from struct import error as StructError  # noqa: N812
 from typing import NamedTuple
 
 from actors.coordinator.messages import TopicPartition
 from actors.errors import CoterieError
-from actors.repeated import Repeated
 
 NO_TIMESTAMP = -1
 MAX_STRING_BYTES = 32_767
@@ -23,8 +22,6 @@ _I32 = Struct(">i")
 _I64 = Struct(">q")
 _PLAIN_OFFSET = Struct(">hqihq")
 _TIMESTAMPS = Struct(">qq")
-_NUMBERS = Repeated("i")
-_PLAIN_VALUES = Repeated(f"{_PLAIN_OFFSET.size}s")
 _V1 = b"\x00\x01"
 _V3 = b"\x00\x03"
 _OFFSET_BYTES = 8
@@ -91,7 +88,7 @@ class StoredOffsets(NamedTuple):
 
 def partition_numbers(partitions: Sequence[bytes]) -> tuple[int, ...]:
     """What the four bytes of each say."""
-    return _NUMBERS.times(len(partitions)).unpack(b"".join(partitions))
+    return unpack(f">{len(partitions)}i", b"".join(partitions))
 
 
 class OffsetsPut(NamedTuple):
@@ -176,8 +173,7 @@ def offset_value(
 def plain_offset_values(offsets: Sequence[bytes], commit_timestamp_ms: int) -> Sequence[bytes]:
     """`offset_value` of each, with neither metadata nor an expiry."""
     end = b"\0\0" + _I64.pack(commit_timestamp_ms)
-    joined = _V3 + (end + _V3).join(offsets) + end
-    return _PLAIN_VALUES.times(len(offsets)).unpack(joined)  # faster than to put each together
+    return [_V3 + offset + end for offset in offsets]
 
 
 def group_value(group: GroupMetadata) -> bytes:

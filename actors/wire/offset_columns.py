@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Final, NamedTuple, Self, TypeAlias
 
-from actors.repeated import Repeated
 from actors.wire.codec import ApiMessage
 from actors.wire.errors import WireError
 from actors.wire.messages import OffsetCommitRequest, OffsetCommitResponse
+from actors.wire.repeated import Repeated
 from actors.wire.varints import read_uvarint, short, skip_tags
 
 _NO_LEADER_EPOCH: Final = b"\xff\xff\xff\xff"
