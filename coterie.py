@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import spark_bridge as spark
-    from actors import __version__
+    from actors import CoterieError, __version__
     from actors.client import (
         Admin,
         BatchMetadata,
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from actors.client.consumer.ranges import OffsetRange, RangeReader
     from actors.client.errors import KafkaError
     from actors.cluster import Cluster, ClusterError
-    from actors.errors import CoterieError
     from actors.members.pool import ConsumerPool, MemberStatus, PoolError
     from actors.members.ray_data import GroupRead, read_group
     from spark_bridge import (
@@ -96,7 +95,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "actors": ["__version__"],
+    "actors": ["CoterieError", "__version__"],
     "actors.client": [
         "Admin",
         "BatchMetadata",
@@ -114,7 +113,6 @@ _HOMES = {
     "actors.client.consumer.ranges": ["OffsetRange", "RangeReader"],
     "actors.client.errors": ["KafkaError"],
     "actors.cluster": ["Cluster", "ClusterError"],
-    "actors.errors": ["CoterieError"],
     "actors.members.pool": ["ConsumerPool", "MemberStatus", "PoolError"],
     "actors.members.ray_data": ["GroupRead", "read_group"],
     "spark_bridge": [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from actors.errors import CoterieError
+from actors import CoterieError
 
 
 class NotEnoughBrokersError(CoterieError, ValueError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from actors.errors import CoterieError
+from actors import CoterieError
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import ray
 
-from actors.errors import CoterieError
+from actors import CoterieError
 
 RACK_LABELS = ("coterie.io/rack", "ray.io/availability-zone")
 """The labels of a Ray node that can say its rack; the first one that it has counts. The second is Ray's own."""

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from actors import CoterieError
 from actors.client.records import TopicPartition
-from actors.errors import CoterieError
 
 if TYPE_CHECKING:
     from actors.client import Admin

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from actors.errors import CoterieError
+from actors import CoterieError
 
 WANTED: Final = 17  # Spark 3.5 does not run on what came after, and RayDP's flags are for this one
 _TIMEOUT_S: Final = 20

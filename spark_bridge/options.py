@@ -14,8 +14,8 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, Final
 
+from actors import CoterieError
 from actors.client.config import ADMIN_SETTINGS, CONSUMER_SETTINGS, PRODUCER_SETTINGS
-from actors.errors import CoterieError
 from actors.settings import Setting, SettingType
 from actors.settings.durations import parse_duration
 from actors.settings.kinds import did_you_mean

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from actors.errors import CoterieError
+from actors import CoterieError
 
 # Spark's own launcher has this list for Java 17, but RayDP starts its JVMs without it. java.sql is for from_spark.
 _OPENED: Final = (

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from actors import CoterieError
 from actors.client import Admin, Producer
 from actors.client.config import ADMIN_SETTINGS
 from actors.client.errors import KafkaError, UnknownTopicOrPartitionError
 from actors.client.records import TopicPartition
-from actors.errors import CoterieError
 from spark_bridge.options import OptionError, sink_options
 from spark_bridge.read import merged
 from spark_bridge.worker import begin_task

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from actors import CoterieError
 from actors.broker.context import BrokerContext, Replication
-from actors.errors import CoterieError
 from actors.log.partition_log import PartitionLog
 from actors.wire.errors import ErrorCode
 from placement.metadata import PartitionInfo

@@ -12,7 +12,7 @@ import logging
 import os
 from collections.abc import Callable
 
-from actors.errors import CoterieError
+from actors import CoterieError
 
 log = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from actors.errors import CoterieError
+from actors import CoterieError
 
 
 class StartError(CoterieError):

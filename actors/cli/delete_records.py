@@ -6,8 +6,8 @@ from typing import Final
 
 import click
 
+from actors import CoterieError
 from actors.cli import calls, options, output
-from actors.errors import CoterieError
 
 COLUMNS: Final = ("topic", "partition", "low_watermark", "status")
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import click
 
-from actors.errors import CoterieError
+from actors import CoterieError
 
 INTERRUPTED: Final = 130  # 128 + SIGINT, as shells have it
 BROKEN_PIPE: Final = 141  # 128 + SIGPIPE

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar
 
+from actors import CoterieError
 from actors.client.records import TopicPartition
-from actors.errors import CoterieError
 from actors.wire.errors import ErrorCode
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import msgpack
 from crc32c import crc32c
 
-from actors.errors import CoterieError
+from actors import CoterieError
 from actors.log.files import FileWriter, fsync_directory
 from actors.log.folder_lock import LOCK_NAME, FolderInUseError, FolderLock
 from placement.metadata import ClusterMetadata

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
+from actors import CoterieError
 from actors.coordinator.config import HISTORY_LENGTH
 from actors.coordinator.errors import Error
 from actors.coordinator.member import Member, ParkedJoin, Protocols
@@ -19,7 +20,6 @@ from actors.coordinator.messages import JoinGroupRequest, JoinGroupResponse, Now
 from actors.coordinator.records import GroupMetadata
 from actors.coordinator.roster import Roster
 from actors.coordinator.timers import Timer, nothing
-from actors.errors import CoterieError
 
 MAX_GENERATION = 2_147_483_647
 

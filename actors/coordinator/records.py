@@ -11,8 +11,8 @@ from struct import Struct, unpack
 from struct import error as StructError  # noqa: N812
 from typing import NamedTuple
 
+from actors import CoterieError
 from actors.coordinator.messages import TopicPartition
-from actors.errors import CoterieError
 
 NO_TIMESTAMP = -1
 MAX_STRING_BYTES = 32_767

@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from actors import CoterieError
 from actors.coordinator.config import CoordinatorConfig
 from actors.coordinator.durable import DurableState
 from actors.coordinator.errors import Error, client_error
@@ -22,7 +23,6 @@ from actors.coordinator.messages import Now
 from actors.coordinator.metrics import Metrics
 from actors.coordinator.records import Change, Record
 from actors.coordinator.timers import Timer, Timers
-from actors.errors import CoterieError
 
 BATCH_OVERHEAD_BYTES = 61
 RECORD_OVERHEAD_BYTES = 24

@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar, Union, cast, get_args, get_origin, get
 
 import msgpack
 
-from actors.errors import CoterieError
+from actors import CoterieError
 
 M = TypeVar("M")
 T = TypeVar("T")

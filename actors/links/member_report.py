@@ -9,7 +9,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Self
 
-from actors.errors import CoterieError
+from actors import CoterieError
 
 
 class ReportError(CoterieError):

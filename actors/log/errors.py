@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from actors.errors import CoterieError
+from actors import CoterieError
 
 OFFSET_OUT_OF_RANGE: Final = 1
 CORRUPT_MESSAGE: Final = 2

@@ -20,7 +20,7 @@ from typing import Final
 
 from filelock import FileLock, Timeout
 
-from actors.errors import CoterieError
+from actors import CoterieError
 
 LOCK_NAME: Final = ".lock"
 _held: set[FolderLock] = set()

@@ -16,13 +16,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
 
+from actors import CoterieError
 from actors.client import Consumer, ConsumerRebalanceListener, ConsumerRecord, Producer, TopicPartition
 from actors.client.config import CONSUMER_SETTINGS, resolve
 from actors.client.consumer.decode import Deserializer, deserializer
 from actors.client.consumer.drain import by_topic
 from actors.client.errors import CommitFailedError, KafkaTimeoutError, RebalanceInProgressError, RetriableError
 from actors.client.records import OffsetAndMetadata
-from actors.errors import CoterieError
 from actors.links.member_report import MemberReport
 from actors.runtime.environment import REAL, Environment
 

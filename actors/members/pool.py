@@ -27,9 +27,9 @@ from typing import Any, Self
 
 import ray
 
+from actors import CoterieError
 from actors.client import Admin
 from actors.client.errors import KafkaError
-from actors.errors import CoterieError
 from actors.links.member_report import MemberAddress, MemberReport, ReportError
 from actors.members.handler_member import DESERIALIZERS, MAX_BATCH_RECORDS, BatchFormat, MemberLoop, MemberSpec
 from actors.runtime.environment import REAL, Environment, new_uuid

@@ -20,7 +20,7 @@ from typing import Any
 
 import ray
 
-from actors.errors import CoterieError
+from actors import CoterieError
 from actors.runtime import ray_words
 
 _MODE, _TOKEN, _TOKEN_PATH = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"

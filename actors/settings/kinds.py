@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from enum import IntEnum
 from typing import Any, Final
 
-from actors.errors import CoterieError
+from actors import CoterieError
 
 MAX_SHORT: Final = 2**15 - 1
 MAX_INT: Final = 2**31 - 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from actors.errors import CoterieError
+from actors import CoterieError
 
 
 class WireError(CoterieError, ValueError):

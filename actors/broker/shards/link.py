@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import Enum
 
+from actors import CoterieError
 from actors.broker.slots import Slot
-from actors.errors import CoterieError
 from actors.links.relay import Figures, RelayProtocol
 from actors.wire.messages import ApiMessage
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from actors.errors import CoterieError
+from actors import CoterieError
 
 
 class MemberState(Enum):

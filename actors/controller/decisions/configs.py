@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from actors.errors import CoterieError
+from actors import CoterieError
 from actors.links.operations import AlterConfigs, AlteredConfigs, ChangedResource, ResourceOutcome
 from actors.settings import (
     BrokerConfig,

@@ -14,7 +14,7 @@ import actors
 import coterie
 import placement
 import spark_bridge
-from actors.errors import CoterieError
+from actors import CoterieError
 
 
 @pytest.mark.parametrize("name", coterie.__all__)
