@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from actors import CoterieError
+from actors import OutsideError
 
 WANTED: Final = 17  # Spark 3.5 does not run on what came after, and RayDP's flags are for this one
 _TIMEOUT_S: Final = 20
@@ -19,7 +19,7 @@ _VERSION: Final = re.compile(r'version "([^"]+)"')
 _HOME: Final = re.compile(r"^\s*java\.home = (.+?)\s*$", re.MULTILINE)
 
 
-class JavaError(CoterieError, RuntimeError):
+class JavaError(OutsideError, RuntimeError):
     """There is no Java that Spark can run on. The message is one line and says what was found and what to do."""
 
 

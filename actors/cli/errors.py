@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import click
 
-from actors import CoterieError
+from actors import CoterieError, OutsideError
 
 INTERRUPTED: Final = 130  # 128 + SIGINT, as shells have it
 BROKEN_PIPE: Final = 141  # 128 + SIGPIPE
@@ -54,22 +54,10 @@ def one_line(text: object) -> str:
 def _fail_with(error: Exception) -> int:
     if os.environ.get(DEBUG_VARIABLE):
         traceback.print_exception(error)
-    if _is_expected(error):
+    if isinstance(error, (OutsideError, OSError)):
         return _fail(one_line(error) or type(error).__name__, 1)
     hint = f"; set {DEBUG_VARIABLE}=1 to see where"
     return _fail(f"this should not have happened: {type(error).__name__}: {one_line(error)}{hint}", 1)
-
-
-def _is_expected(error: Exception) -> bool:
-    """Whether the error has its cause outside of this program, so that its text is enough.
-
-    The errors of clients are known by the name of their base class, because most commands never import it.
-    """
-    if any(
-        base.__name__ in ("KafkaError", "SettingError", "JavaError", "ClusterError") for base in type(error).__mro__
-    ):
-        return True
-    return isinstance(error, OSError)
 
 
 def _fail(message: str, code: int) -> int:

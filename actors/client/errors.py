@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar
 
-from actors import CoterieError
+from actors import OutsideError
 from actors.client.records import TopicPartition
 from actors.wire.errors import ErrorCode
 
 
-class KafkaError(CoterieError):
+class KafkaError(OutsideError):
     """The base class of the clients' errors. `code` is Kafka's error code, or None where Kafka has none."""
 
     code: ClassVar[int | None] = None

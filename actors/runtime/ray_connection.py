@@ -20,7 +20,7 @@ from typing import Any
 
 import ray
 
-from actors import CoterieError
+from actors import OutsideError
 from actors.runtime import ray_words
 
 _MODE, _TOKEN, _TOKEN_PATH = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"
@@ -33,7 +33,7 @@ _FRAME_HEADER, _TYPE_AT, _SETTINGS = 9, 3, 4
 _before: dict[str, str | None] = {}  # environment variables set by use_token, and their values before
 
 
-class ClusterError(CoterieError, RuntimeError):
+class ClusterError(OutsideError, RuntimeError):
     """A cluster cannot be started, found or stopped; the text says why and what to do."""
 
 

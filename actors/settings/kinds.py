@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from enum import IntEnum
 from typing import Any, Final
 
-from actors import CoterieError
+from actors import OutsideError
 
 MAX_SHORT: Final = 2**15 - 1
 MAX_INT: Final = 2**31 - 1
@@ -19,7 +19,7 @@ PythonTypes = tuple[type, ...]
 Value = bool | int | float | str | tuple[str, ...] | None
 
 
-class SettingError(CoterieError, ValueError):
+class SettingError(OutsideError, ValueError):
     """A setting that does not exist or a value it cannot have; the message is one line and says what is allowed."""
 
     def __init__(self, key: str, message: str) -> None:

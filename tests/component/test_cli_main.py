@@ -18,7 +18,10 @@ from actors.cli import output
 from actors.cli.errors import CliError, run
 from actors.cli.main import LazyGroup, cli
 from actors.cli.options import key_values, names
-from actors.cluster import Cluster
+from actors.client.errors import KafkaError
+from actors.cluster import Cluster, ClusterError
+from actors.settings import SettingError
+from spark_bridge.java import JavaError
 
 
 def raising(error: BaseException) -> Callable[[], None]:
@@ -28,15 +31,14 @@ def raising(error: BaseException) -> Callable[[], None]:
     return body
 
 
-class KafkaError(Exception):
-    """Stands for the clients' root error, which is known by its name."""
-
-
 @pytest.mark.parametrize(
     ("error", "code", "said"),
     [
         (CliError("no such topic"), 1, "coterie: no such topic"),
         (KafkaError("two\nlines"), 1, "coterie: two lines"),
+        (SettingError("a", "a is wrong"), 1, "coterie: a is wrong"),
+        (JavaError("no Java"), 1, "coterie: no Java"),
+        (ClusterError("no cluster"), 1, "coterie: no cluster"),
         (ConnectionRefusedError("refused"), 1, "coterie: refused"),
         (click.UsageError("bad flag"), 2, "coterie: bad flag (see coterie --help)"),
         (KeyError("x"), 1, "coterie: this should not have happened: KeyError: 'x'; set COTERIE_DEBUG=1 to see where"),
