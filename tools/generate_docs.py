@@ -242,7 +242,7 @@ def _inherits(sources: Iterable[object]) -> str:
 
 def _default(setting: Setting) -> str:
     text = setting.format(setting.default)
-    return _code(_short(text)) if text else "unset"
+    return "unset" if text is None else _code(_short(text))
 
 
 def _allowed(setting: Setting) -> str:
