@@ -32,12 +32,13 @@ if TYPE_CHECKING:
         TopicPartition,
         errors,
     )
-    from actors.client.admin.types import ConfigResource, ConfigResourceType, NewTopic
+    from actors.client.admin.types import ConfigResource, NewTopic
     from actors.client.consumer.ranges import OffsetRange, RangeReader
     from actors.client.errors import KafkaError
     from actors.cluster import Cluster, ClusterError
     from actors.members.pool import ConsumerPool, MemberStatus, PoolError
     from actors.members.ray_data import GroupRead, read_group
+    from actors.wire.config_resources import ConfigResourceType
     from spark_bridge import (
         Batch,
         BatchRange,
@@ -109,12 +110,13 @@ _HOMES = {
         "RecordMetadata",
         "TopicPartition",
     ],
-    "actors.client.admin.types": ["ConfigResource", "ConfigResourceType", "NewTopic"],
+    "actors.client.admin.types": ["ConfigResource", "NewTopic"],
     "actors.client.consumer.ranges": ["OffsetRange", "RangeReader"],
     "actors.client.errors": ["KafkaError"],
     "actors.cluster": ["Cluster", "ClusterError"],
     "actors.members.pool": ["ConsumerPool", "MemberStatus", "PoolError"],
     "actors.members.ray_data": ["GroupRead", "read_group"],
+    "actors.wire.config_resources": ["ConfigResourceType"],
     "spark_bridge": [
         "Batch",
         "BatchRange",

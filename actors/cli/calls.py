@@ -85,7 +85,8 @@ def partitions(admin: Admin, texts: Iterable[str]) -> list[TopicPartition]:
 
 def own_configs(admin: Admin, topics: Sequence[str]) -> dict[str, dict[str, str]]:
     """The settings each topic has of its own."""
-    from actors.client.admin.types import ConfigResource, ConfigResourceType
+    from actors.client.admin.types import ConfigResource
+    from actors.wire.config_resources import ConfigResourceType
 
     if not topics:
         return {}

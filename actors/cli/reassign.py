@@ -160,7 +160,8 @@ def _broker_ids(text: str, there: Mapping[int, Any]) -> list[int]:
 
 
 def _check_min_insync(admin: Admin, chosen: set[str], factor: int) -> None:
-    from actors.client.admin.types import ConfigResource, ConfigResourceType
+    from actors.client.admin.types import ConfigResource
+    from actors.wire.config_resources import ConfigResourceType
 
     resources = [ConfigResource(ConfigResourceType.TOPIC, topic) for topic in sorted(chosen)]
     for resource, configs in admin.describe_configs(resources).items():

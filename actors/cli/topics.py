@@ -139,7 +139,8 @@ def alter(
     if_exists: bool,
 ) -> None:
     """Add partitions to topics, and change their settings."""
-    from actors.client.admin.types import ConfigResource, ConfigResourceType
+    from actors.client.admin.types import ConfigResource
+    from actors.wire.config_resources import ConfigResourceType
 
     names = options.names(topic_arguments, topic_options, "topic")
     settings = options.key_values(configs)

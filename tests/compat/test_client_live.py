@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from actors.client import Admin, Consumer, ConsumerRebalanceListener, OffsetAndMetadata, Producer, TopicPartition
-from actors.client.admin.types import ConfigResource, ConfigResourceType, NewTopic
+from actors.client.admin.types import ConfigResource, NewTopic
 from actors.client.errors import CommitFailedError, GroupIdNotFoundError, NonEmptyGroupError, TopicAlreadyExistsError
+from actors.wire.config_resources import ConfigResourceType
 from tests.compat.own_clients import (
     COUNT,
     Worker,

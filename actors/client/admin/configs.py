@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from actors.client.admin.brokers import Brokers, Outcomes, outcome
-from actors.client.admin.types import ConfigEntry, ConfigResource, ConfigResourceType
+from actors.client.admin.types import ConfigEntry, ConfigResource
 from actors.client.error_codes import error_for, is_retriable
 from actors.client.errors import KafkaError
 from actors.client.records import Node
+from actors.wire.config_resources import ConfigResourceType
 from actors.wire.messages import AlterConfigsRequest, DescribeConfigsRequest, IncrementalAlterConfigsRequest
 
 _SET, _DELETE = 0, 1

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import IntEnum
 
 from actors.client.records import Node, TopicPartition
+from actors.wire.config_resources import ConfigResourceType
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +49,6 @@ class PartitionReassignment:
     replicas: tuple[int, ...]
     adding_replicas: tuple[int, ...]
     removing_replicas: tuple[int, ...]
-
-
-class ConfigResourceType(IntEnum):
-    """What a setting belongs to, with Kafka's codes."""
-
-    TOPIC = 2
-    BROKER = 4
-    BROKER_LOGGER = 8
-    GROUP = 32
 
 
 @dataclass(frozen=True, slots=True)
