@@ -12,7 +12,8 @@ from actors.log.replication import FollowerReplica, LeaderReplica, Push
 from actors.wire.errors import ErrorCode
 from placement.metadata import PartitionInfo, changed
 from tests.support import replication_simulator
-from tests.support.replication_simulator import SimBroker, ViolationError, run
+from tests.support.replication_broker import SimBroker, ViolationError
+from tests.support.replication_simulator import World, run
 
 SEEDS = 60
 SEEDS_TO_FIND_A_BUG = 400
@@ -138,7 +139,7 @@ def produce_does_not_wait_for_the_watermark(patch: pytest.MonkeyPatch) -> None:
 
 
 def the_watermark_moves_with_too_few_in_sync(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(replication_simulator, "MIN_INSYNC", 1)
+    patch.setattr(World, "min_insync", 1)
 
 
 PLANTS: list[Plant] = [
