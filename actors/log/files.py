@@ -13,7 +13,7 @@ _IOV_MAX: Final = 512
 
 
 class FileWriter:
-    """How a log writes: all bytes or an OSError. Tests put a disk that is full in its place."""
+    """How a log writes: all bytes or an OSError. Tests replace it by a disk that is full."""
 
     def write(self, fd: int, buffers: Sequence[Buffer], position: int) -> int:
         """Write `buffers` one after the other at `position`; the number of bytes. An OSError may leave part of them."""
@@ -28,7 +28,7 @@ class FileWriter:
 
 
 class Hold:
-    """A log's hold on its folder. Once it has ended, the path may be that of another log, of a topic created anew."""
+    """A log's hold on its folder. Once it has ended, another log may have the path: the topic was created anew."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -41,7 +41,7 @@ class Hold:
 
     @contextlib.contextmanager
     def kept(self) -> Iterator[None]:
-        """While a job runs in another thread: keeps the folder for the log. Raises OSError if the hold has ended."""
+        """Keep the folder while a job in another thread changes its files. Raises OSError if the hold has ended."""
         with self._lock:
             if self.ended:
                 raise FileNotFoundError("the log is closed or deleted")

@@ -81,7 +81,7 @@ class Processes:
         return partition in self._waiting
 
     def want(self, partition: int, *, urgent: bool) -> None:
-        """A partition that has no process wants one; before all others if that is urgent."""
+        """Have a partition wait for a process, before all others if `urgent`."""
         if partition in self._waiting:
             if urgent and self._waiting[0] != partition:
                 self._waiting.remove(partition)
@@ -115,7 +115,10 @@ class Processes:
             self._kernel.kill(dead.pid)
 
     def end_surplus(self, now: float) -> None:
-        """End spares that are too many: those from another broker, or that resigned, are first kept for a while."""
+        """End the spares beyond the target, once there have been too many for 30 s.
+
+        They came from a broker that died, or have given up their partition, and may be needed again soon.
+        """
         surplus = len(self.spares) - self._spare_target
         if surplus <= 0 or self._waiting:
             self._surplus_since = now

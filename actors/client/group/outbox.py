@@ -12,12 +12,12 @@ from actors.client.records import Node
 from actors.wire.messages import ApiMessage
 
 _TO = {Kind.LOOKUP: To.ANY, Kind.ASIDE: To.ASIDE}
-# From these on a request can carry the instance id; a broker that cannot be told it would take us for a dynamic member.
+# The first versions that carry the instance id (KIP-345). Without it a broker would take us for a dynamic member.
 _STATIC_JOIN, _STATIC = 5, 3
 
 
 class Outbox:
-    """Requests on their way, each under the generation and to the coordinator that were known when it was made."""
+    """Requests on their way, each with the generation and the coordinator that were known when it was made."""
 
     def __init__(self, config: MembershipConfig, standing: Standing, lookup: CoordinatorLookup) -> None:
         self._config = config
@@ -47,7 +47,7 @@ class Outbox:
         return self._last_id
 
     def ended(self, request_id: int) -> Pending | None:
-        """The request with this id has its answer, or will have none; None if it was given up before."""
+        """Take out a request that has its answer or will get none. None if it was given up before."""
         return self._pending.pop(request_id, None)
 
     def pending(self) -> dict[int, Pending]:
@@ -58,7 +58,7 @@ class Outbox:
         return any(pending.kind in kinds for pending in self._pending.values())
 
     def abandon_join(self) -> None:
-        """Whatever a join in flight is answered, it is no longer ours."""
+        """Forget a JoinGroup or SyncGroup in flight: its answer does not count any more."""
         joining = (Kind.JOIN, Kind.SYNC)
         self._pending = {n: pending for n, pending in self._pending.items() if pending.kind not in joining}
 
@@ -70,7 +70,7 @@ class Outbox:
             self._lookup.in_flight = self.send(Kind.LOOKUP, self._lookup.request(), now_ms)
 
     def coordinator_lost(self, node: Node | None, now_ms: int, *, drop: bool = False) -> None:
-        """This coordinator is not it any more. News of one already replaced says nothing."""
+        """Forget the coordinator if it is `node`; if another has replaced it already, nothing changes."""
         if node is None or node != self._lookup.coordinator:
             return
         self._lookup.lost(now_ms)
