@@ -173,7 +173,8 @@ def offset_value(
 def plain_offset_values(offsets: Sequence[bytes], commit_timestamp_ms: int) -> Sequence[bytes]:
     """`offset_value` of each, with neither metadata nor an expiry."""
     end = b"\0\0" + _I64.pack(commit_timestamp_ms)
-    return [_V3 + offset + end for offset in offsets]
+    joined = _V3 + (end + _V3).join(offsets) + end
+    return unpack(f"{_PLAIN_OFFSET.size}s" * len(offsets), joined)  # faster than to put each together
 
 
 def group_value(group: GroupMetadata) -> bytes:
