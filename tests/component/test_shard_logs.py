@@ -14,7 +14,7 @@ from actors.links.relay import PAYLOADS, Figures, Kind
 from actors.log.batch import build_batch, iter_key_values, read_header
 from actors.offsets_partition.process import _compressed
 from actors.wire.errors import ErrorCode
-from tests.support.coordination import offsets_put
+from tests.support.offset_rows import offsets_put
 from tests.support.runtime_helpers import until
 from tests.support.shard_broker import TOPICS, Fetch, commit, process
 

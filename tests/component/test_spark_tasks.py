@@ -21,7 +21,7 @@ from spark_bridge.groups import _ReadOffsets
 from spark_bridge.source import RangeTask, Reading
 from spark_bridge.write import ColumnError, _WriteRows
 from tests.support.client_broker import SILENCE
-from tests.support.coordination import value_bytes
+from tests.support.offset_rows import value_bytes
 
 T = 1_700_000_000_000
 

@@ -21,7 +21,7 @@ from tests.sim.cluster import Cluster
 from tests.sim.engine import MS, Simulation
 from tests.sim.history import History
 from tests.sim.truth import CommittedLogs
-from tests.support.coordination import naive_replay, projection
+from tests.support.offset_rows import naive_replay, projection
 
 _LOOK_US = 1_500 * MS
 

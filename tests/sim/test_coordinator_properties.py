@@ -20,8 +20,9 @@ from actors.coordinator import (
     Request,
     SyncGroupRequest,
 )
-from tests.support.coordination import Driver, commit_request, subscription
+from tests.support.coordination import Driver, subscription
 from tests.support.coordination_invariants import Witness, assert_consistent
+from tests.support.offset_rows import commit_request
 
 CONFIG = CoordinatorConfig(
     group_initial_rebalance_delay_ms=500,

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
-from struct import pack, unpack
 from typing import Any
 
 from actors.coordinator import (
@@ -26,7 +25,6 @@ from actors.coordinator import (
     ListedGroup,
     ListGroupsRequest,
     Now,
-    OffsetCommitRequest,
     OffsetDeleteRequest,
     OffsetFetchRequest,
     Request,
@@ -35,20 +33,13 @@ from actors.coordinator import (
     ShardState,
     SyncGroupRequest,
     SyncGroupResponse,
-    TopicOffsets,
 )
 from actors.coordinator.durable import DurableState
 from actors.coordinator.group import Group
-from actors.coordinator.messages import TopicPartition
 from actors.coordinator.records import (
-    OffsetAndMetadata,
-    OffsetsPut,
     Record,
-    StoredOffsets,
-    decode,
-    decode_offset_value,
-    offset_value,
 )
+from tests.support.offset_rows import commit_request
 
 START_WALL_MS = 1_700_000_000_000
 NO_DELAY = CoordinatorConfig(group_initial_rebalance_delay_ms=0)
@@ -58,71 +49,6 @@ def subscription(*topics: str, userdata: bytes = b"") -> bytes:
     """A consumer's subscription, version 0."""
     names = b"".join(len(topic).to_bytes(2, "big") + topic.encode() for topic in topics)
     return b"\0\0" + len(topics).to_bytes(4, "big") + names + len(userdata).to_bytes(4, "big") + userdata
-
-
-CommitRow = tuple[str, int, int, int, str | None]
-"""One partition of an OffsetCommit: topic, partition, offset, leader epoch, metadata."""
-
-
-def commit_request(
-    group_id: str | None,
-    generation: int,
-    member_id: str,
-    instance: str | None,
-    rows: Iterable[CommitRow],
-    version: int = 9,
-    retention: int = -1,
-) -> OffsetCommitRequest:
-    """An OffsetCommit of these rows. Those of a topic that follow one another are one topic of the request."""
-    topics = []
-    for topic, same in itertools.groupby(rows, key=lambda row: row[0]):
-        _, partitions, offsets, epochs, texts = zip(*same, strict=True)
-        columns = (
-            [pack(">i", each) for each in partitions],
-            [pack(">qi", *each) for each in zip(offsets, epochs, strict=True)],
-        )
-        metadata = [(text or "").encode() for text in texts] if any(texts) else None
-        topics.append(TopicOffsets(topic, *columns, metadata))
-    return OffsetCommitRequest(group_id, generation, member_id, instance, topics, version, retention)
-
-
-def commit_rows(request: OffsetCommitRequest) -> list[CommitRow]:
-    """What `commit_request` was given, but that metadata cannot be null."""
-    rows: list[CommitRow] = []
-    for topic, partitions, offsets, metadata in request.topics:
-        for partition, offset, text in zip(partitions, offsets, metadata or [b""] * len(partitions), strict=True):
-            rows.append((topic, *unpack(">i", partition), *unpack(">qi", offset), text.decode()))
-    return rows
-
-
-def value_bytes(value: OffsetAndMetadata) -> bytes:
-    """The offset record's value that says so."""
-    offset, leader_epoch, metadata, *times = value
-    return offset_value(pack(">qi", offset, leader_epoch), metadata.encode(), *times)
-
-
-def offsets_put(group_id: str, *entries: tuple[TopicPartition, OffsetAndMetadata]) -> OffsetsPut:
-    """What the records say that store these offsets, one after the other."""
-    topics = [StoredOffsets(t, [pack(">i", p)], [value_bytes(value)]) for (t, p), value in entries]
-    return OffsetsPut(group_id, topics)
-
-
-def naive_replay(records: Iterable[tuple[bytes, bytes | None]]) -> DurableState:
-    """What a log says, one record after the other: the yardstick for everything faster."""
-    state = DurableState()
-    for key, value in records:
-        change = decode(key, value)
-        if change is not None:
-            state.replay(change)
-    return state
-
-
-def projection(state: DurableState) -> dict[str, Any]:
-    """Durable state in a form that compares."""
-    return {
-        group_id: (group.persisted, {at: decode_offset_value(value) for at, value in group.offsets.items()})
-        for group_id, group in state.items()
-    }
 
 
 class Driver:

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from actors.coordinator import CoordinatorConfig
 from actors.coordinator.records import GroupMetadata, MemberMetadata
-from tests.support.coordination import Client, Driver, stable_group, subscription
+from tests.support.coordination import (
+    Client,
+    Driver,
+    stable_group,
+    subscription,
+)
 
 MINUTE = 60_000
 HOUR = 60 * MINUTE

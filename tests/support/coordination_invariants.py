@@ -10,7 +10,8 @@ from collections import Counter
 from actors.coordinator import GroupState, OffsetCommitRequest, SyncGroupResponse
 from actors.coordinator.group import Group
 from actors.coordinator.records import GroupDeleted, decode, decode_offset_value, offset_key
-from tests.support.coordination import Driver, commit_rows, naive_replay, projection
+from tests.support.coordination import Driver
+from tests.support.offset_rows import commit_rows, naive_replay, projection
 
 
 def assert_consistent(driver: Driver) -> None:

@@ -14,7 +14,8 @@ from actors.group_api import Topics, decode, offset_commit
 from actors.wire.framing import RequestHeader, decode_request_header, encode_request
 from actors.wire.messages import OffsetCommitRequest, OffsetCommitResponse
 from actors.wire.offset_columns import OffsetCommitColumns
-from tests.support.coordination import Driver, commit_rows
+from tests.support.coordination import Driver
+from tests.support.offset_rows import commit_rows
 
 TOPICS = Topics([("orders", b"o" * 16, 100), ("payments-ü", b"p" * 16, 5)])
 NAMES = st.sampled_from(["orders", "payments-ü", "unknown", ""])

@@ -6,7 +6,13 @@ import pytest
 
 from actors.coordinator import CoordinatorConfig, DeleteGroupsRequest, DescribeGroupsRequest, OffsetDeleteRequest
 from actors.coordinator.records import GroupDeleted, OffsetsDeleted, decode
-from tests.support.coordination import Client, Driver, naive_replay, stable_group, subscription
+from tests.support.coordination import (
+    Client,
+    Driver,
+    stable_group,
+    subscription,
+)
+from tests.support.offset_rows import naive_replay
 
 
 @pytest.mark.conformance("B-100")

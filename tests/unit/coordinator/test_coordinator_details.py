@@ -24,7 +24,15 @@ from actors.coordinator.records import (
     decode_offset_value,
     encode,
 )
-from tests.support.coordination import NO_DELAY, START_WALL_MS, Client, Driver, form, offsets_put, stable_group
+from tests.support.coordination import (
+    NO_DELAY,
+    START_WALL_MS,
+    Client,
+    Driver,
+    form,
+    stable_group,
+)
+from tests.support.offset_rows import offsets_put
 
 HOUR = 3_600_000
 RETENTION_MS = CoordinatorConfig().offsets_retention_ms

@@ -22,8 +22,14 @@ from actors.coordinator.records import (
     group_key,
     offset_key,
 )
-from tests.support.coordination import Driver, naive_replay, offsets_put, projection, value_bytes
+from tests.support.coordination import Driver
 from tests.support.coordination_groups import GROUP, STAMP
+from tests.support.offset_rows import (
+    naive_replay,
+    offsets_put,
+    projection,
+    value_bytes,
+)
 
 
 @pytest.mark.conformance("D-03")

@@ -19,7 +19,13 @@ from actors.coordinator import (
     SyncGroupRequest,
 )
 from actors.coordinator.records import group_key
-from tests.support.coordination import Client, Driver, commit_request, projection, stable_group, subscription
+from tests.support.coordination import (
+    Client,
+    Driver,
+    stable_group,
+    subscription,
+)
+from tests.support.offset_rows import commit_request, projection
 
 
 @pytest.mark.conformance("D-04")

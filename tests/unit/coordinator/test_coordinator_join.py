@@ -11,7 +11,13 @@ import pytest
 
 from actors.coordinator import CoordinatorConfig, LeaveGroupRequest, LeavingMember
 from actors.coordinator.records import GroupPut, decode
-from tests.support.coordination import NO_DELAY, Client, Driver, form, stable_group
+from tests.support.coordination import (
+    NO_DELAY,
+    Client,
+    Driver,
+    form,
+    stable_group,
+)
 from tests.support.coordination_groups import DELAY, preparing, trio
 
 # -- coming into being

@@ -15,7 +15,12 @@ import pytest
 
 from actors.coordinator import CoordinatorConfig, GroupState, IllegalTransitionError, Now
 from actors.coordinator.group import TRANSITIONS, Group
-from tests.support.coordination import Client, Driver, stable_group, subscription
+from tests.support.coordination import (
+    Client,
+    Driver,
+    stable_group,
+    subscription,
+)
 
 EMPTY, PREPARING, COMPLETING, STABLE, DEAD = STATES = (
     "Empty",

@@ -6,8 +6,9 @@ import pytest
 
 from actors.coordinator import FetchedOffset, OffsetFetchRequest
 from actors.coordinator.records import decode_offset_value
-from tests.support.coordination import Client, Driver, commit_request, stable_group
+from tests.support.coordination import Client, Driver, stable_group
 from tests.support.coordination_groups import error_of
+from tests.support.offset_rows import commit_request
 
 # -- who may commit
 

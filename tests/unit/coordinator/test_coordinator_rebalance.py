@@ -9,7 +9,12 @@ import pytest
 
 from actors.coordinator.group import MAX_GENERATION
 from actors.coordinator.records import GroupPut, decode
-from tests.support.coordination import Client, Driver, form, stable_group
+from tests.support.coordination import (
+    Client,
+    Driver,
+    form,
+    stable_group,
+)
 from tests.support.coordination_groups import DELAY, OTHER, completing, preparing, trio
 
 

@@ -19,8 +19,9 @@ from actors.coordinator.records import (
     offset_key,
     subscribed_topics,
 )
-from tests.support.coordination import Client, Driver, commit_request, subscription, value_bytes
+from tests.support.coordination import Client, Driver, subscription
 from tests.support.coordination_groups import ASSIGNMENT, GROUP, STAMP, SUBSCRIPTION
+from tests.support.offset_rows import commit_request, value_bytes
 
 SUBSCRIPTION_V3 = bytes.fromhex(
     "00030000000100066f7264657273ffffffff0000000100066f72646572730000000200000000000000010000000700067261636b2d61"

@@ -8,7 +8,12 @@ from typing import Any
 import pytest
 
 from actors.coordinator.errors import Error
-from tests.support.coordination import Client, Driver, form, stable_group
+from tests.support.coordination import (
+    Client,
+    Driver,
+    form,
+    stable_group,
+)
 
 # Long sessions, so that only the deadline of the join phase ends anything.
 PATIENT_MS = 600_000

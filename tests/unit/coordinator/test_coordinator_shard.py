@@ -16,7 +16,8 @@ from actors.coordinator import (
 )
 from actors.coordinator.records import GroupMetadata, GroupPut, OffsetsDeleted, decode, encode
 from actors.coordinator.timers import Timer, Timers
-from tests.support.coordination import Client, Driver, commit_request, commit_rows, stable_group
+from tests.support.coordination import Client, Driver, stable_group
+from tests.support.offset_rows import commit_request, commit_rows
 
 MINUTE = 60_000
 

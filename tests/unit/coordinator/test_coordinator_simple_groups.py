@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from actors.coordinator import CoordinatorConfig, DeleteTopicOffsetsRequest, OffsetDeleteRequest
-from tests.support.coordination import Client, Driver, naive_replay, stable_group
+from tests.support.coordination import Client, Driver, stable_group
+from tests.support.offset_rows import naive_replay
 
 CHECK_MS = 20_000
 CONFIG = CoordinatorConfig(

@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 
 from actors.coordinator import CoordinatorConfig
-from tests.support.coordination import Client, Driver, stable_group, subscription
+from tests.support.coordination import (
+    Client,
+    Driver,
+    stable_group,
+    subscription,
+)
 
 
 def pair(driver: Driver) -> list[Client]:

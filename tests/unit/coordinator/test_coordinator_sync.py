@@ -6,7 +6,12 @@ import pytest
 
 from actors.coordinator import HeartbeatRequest, LeaveGroupRequest, LeavingMember, SyncGroupRequest
 from actors.coordinator.records import GroupPut, decode
-from tests.support.coordination import Client, Driver, form, stable_group
+from tests.support.coordination import (
+    Client,
+    Driver,
+    form,
+    stable_group,
+)
 from tests.support.coordination_groups import completing, trio
 
 

@@ -6,7 +6,13 @@ import pytest
 
 from actors.coordinator import CoordinatorConfig, DeleteTopicOffsetsRequest
 from actors.coordinator.records import OffsetsDeleted, decode, decode_offset_value
-from tests.support.coordination import Client, Driver, naive_replay, stable_group, subscription
+from tests.support.coordination import (
+    Client,
+    Driver,
+    stable_group,
+    subscription,
+)
+from tests.support.offset_rows import naive_replay
 
 
 @pytest.mark.conformance("C-23")

@@ -13,8 +13,9 @@ from actors.coordinator.records import (
     decode,
     encode,
 )
-from tests.support.coordination import START_WALL_MS, Driver, offsets_put
+from tests.support.coordination import START_WALL_MS, Driver
 from tests.support.coordination_groups import DAY, MINUTELY, wait
+from tests.support.offset_rows import offsets_put
 
 
 def with_transaction(*then: tuple[str, object]) -> Driver:
