@@ -27,7 +27,7 @@ from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from actors.log.files import fsync_directory, fsync_file
+from actors.log.files import REAL_WRITER
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -157,8 +157,8 @@ class OnceFiles:
                 return False
         finally:
             draft.unlink()
-        fsync_directory(self._path)
-        fsync_directory(self._log)
+        REAL_WRITER.fsync_directory(self._path)
+        REAL_WRITER.fsync_directory(self._log)
         return True
 
 
@@ -245,9 +245,9 @@ def _flush(folder: Path) -> None:
     """Flush what Spark has written to the disk, before an entry says that it is there. Spark does not flush it."""
     for name, _, files in os.walk(folder):
         for file in files:
-            fsync_file(Path(name, file))
-        fsync_directory(Path(name))
-    fsync_directory(folder.parent)
+            REAL_WRITER.fsync_file(Path(name, file))
+        REAL_WRITER.fsync_directory(Path(name))
+    REAL_WRITER.fsync_directory(folder.parent)
 
 
 def _condition(ranges: Iterable[tuple[str, int, int, int]]) -> Column:

@@ -32,7 +32,9 @@ from actors.broker.shards.hub import ShardHub
 from actors.broker.spec import BrokerSpec, StartError
 from actors.links.control import WantSpares
 from actors.log.data_dir import META_NAME, DataDir
-from actors.runtime.environment import REAL, Environment
+from actors.log.files import REAL_WRITER, FileWriter
+from actors.log.machine import Machine
+from actors.runtime.environment import REAL, Environment, new_uuid
 from actors.settings import BrokerConfig
 from placement.metadata import ClusterMetadata
 
@@ -83,17 +85,21 @@ class BrokerServer:
         spec: BrokerSpec,
         find_controller: Callable[[], tuple[str, int, bytes]],
         environment: Environment = REAL,
+        writer: FileWriter = REAL_WRITER,
         compact: Compact = compact_in_process,
     ) -> BrokerServer:
         """Join the cluster and recover the logs. Raises StartError or DataDirError with the fix in its text."""
         loop = asyncio.get_running_loop()
         now_ms = environment.clock.wall_ms
+        machine = Machine(writer, environment.kernel.boot, lambda: new_uuid(environment.chance).hex)
         contact = Contact(find_controller, loop, environment.chance)
         try:
             joined = await contact.join_first(spec.broker_id)
             metadata = joined.metadata
             config = with_dynamic(BrokerConfig.from_mapping(spec.config), metadata, spec.broker_id)
-            data_dir = await loop.run_in_executor(None, _open_logs, spec, config, joined.cluster_id, metadata, now_ms)
+            data_dir = await loop.run_in_executor(
+                None, _open_logs, spec, config, joined.cluster_id, metadata, machine, now_ms
+            )
         except BaseException:
             contact.link.close()
             raise
@@ -171,7 +177,12 @@ class BrokerServer:
 
 
 def _open_logs(
-    spec: BrokerSpec, config: BrokerConfig, cluster_id: str, metadata: ClusterMetadata, now_ms: Callable[[], int]
+    spec: BrokerSpec,
+    config: BrokerConfig,
+    cluster_id: str,
+    metadata: ClusterMetadata,
+    machine: Machine,
+    now_ms: Callable[[], int],
 ) -> DataDir:
     path = Path(spec.data_dir)
     if spec.broker_id in metadata.brokers and not (path / META_NAME).exists():
@@ -179,7 +190,7 @@ def _open_logs(
             f"data directory {path} of broker {spec.broker_id} is missing or has no {META_NAME}: bring it "
             "back, or start a new cluster with another --data-dir"
         )
-    data_dir = DataDir.open(path, cluster_id, spec.broker_id)
+    data_dir = DataDir.open(path, cluster_id, spec.broker_id, machine)
     topics = metadata.topics
 
     def config_of(topic: str) -> Any:

@@ -26,7 +26,7 @@ from actors.controller.metadata_log import MetadataLog
 from actors.controller.server import ControllerServer
 from actors.links.group_status import GroupStatus
 from actors.links.status import ClusterStatus
-from actors.log.files import write_atomically
+from actors.log.files import REAL_WRITER
 from actors.runtime.process import LoopThread, check_code_version, log_to
 from actors.settings import PLAINTEXT, BrokerConfig
 from placement.nodes import alive_nodes, place_brokers
@@ -183,7 +183,7 @@ class Controller:
                 node,
             )
         text = json.dumps({str(b): [node.address, spec.port] for b, node in nodes.items()})
-        write_atomically(spec.homes_file, text.encode())
+        REAL_WRITER.write_atomically(spec.homes_file, text.encode())
         return sorted(nodes)
 
     def _present_port(self, broker_id: int) -> int:

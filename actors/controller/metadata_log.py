@@ -12,7 +12,7 @@ import msgpack
 from crc32c import crc32c
 
 from actors import CoterieError
-from actors.log.files import FileWriter, fsync_directory
+from actors.log.files import REAL_WRITER, FileWriter
 from actors.log.folder_lock import LOCK_NAME, FolderInUseError, FolderLock
 from placement.metadata import ClusterMetadata
 
@@ -35,8 +35,15 @@ class MetadataLog:
     It is long after `snapshot_every` records.
     """
 
-    def __init__(self, path: Path, lock_timeout_s: float = 10.0, snapshot_every: int = 10_000) -> None:
+    def __init__(
+        self,
+        path: Path,
+        writer: FileWriter = REAL_WRITER,
+        lock_timeout_s: float = 10.0,
+        snapshot_every: int = 10_000,
+    ) -> None:
         self.path = path
+        self._writer = writer
         self._snapshot_every = snapshot_every
         self.metadata = ClusterMetadata()
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -48,7 +55,7 @@ class MetadataLog:
             raise
         self._file = open(path, "r+b" if path.exists() else "w+b", buffering=0)  # noqa: SIM115 - lives as long as we do
         self._file.truncate(whole)
-        fsync_directory(path.parent)
+        self._writer.fsync_directory(path.parent)
         self._size = whole
         self._named = True  # the name is on disk: after a loss of power it is still this file's
         if whole == 0:
@@ -102,12 +109,12 @@ class MetadataLog:
     def _write(self, record: list[Any]) -> None:
         data = _frame(record)
         if not self._named:
-            fsync_directory(self.path.parent)
+            self._writer.fsync_directory(self.path.parent)
             self._named = True
         try:
             self._file.truncate(self._size)  # a write that failed may have left something
-            FileWriter().write(self._file.fileno(), [data], self._size)
-            os.fsync(self._file.fileno())
+            self._writer.write(self._file.fileno(), [data], self._size)
+            self._writer.fsync(self._file.fileno())
         except OSError:
             self._file.truncate(self._size)
             raise
@@ -126,8 +133,8 @@ class MetadataLog:
         new = self.path.with_suffix(".new")
         file = open(new, "w+b", buffering=0)  # noqa: SIM115 - lives as long as we do
         try:
-            FileWriter().write(file.fileno(), [data], 0)
-            os.fsync(file.fileno())
+            self._writer.write(file.fileno(), [data], 0)
+            self._writer.fsync(file.fileno())
             os.replace(new, self.path)
         except OSError:
             file.close()

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from actors.log.files import write_atomically
+from actors.log.files import FileWriter
 
 FILE_NAME: Final = "log.checkpoint"
 _VERSION: Final = 1
@@ -39,7 +39,7 @@ def load_checkpoint(directory: Path) -> Checkpoint:
         return Checkpoint()
 
 
-def save_checkpoint(directory: Path, checkpoint: Checkpoint, *, durable: bool = False) -> None:
+def save_checkpoint(directory: Path, checkpoint: Checkpoint, writer: FileWriter, *, durable: bool = False) -> None:
     """Replace the folder's checkpoint. OSError when the disk refuses."""
     text = json.dumps({"version": _VERSION, **asdict(checkpoint)})
-    write_atomically(directory / FILE_NAME, text.encode(), durable=durable)
+    writer.write_atomically(directory / FILE_NAME, text.encode(), durable=durable)

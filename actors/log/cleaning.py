@@ -76,11 +76,11 @@ class Cleaning:
             remove_files(cleaned(path) for base in result.new_bases for path in Segment(state.directory, base).paths())
             return []
         try:
-            commit(state.directory, result.old_bases, result.new_bases)
+            commit(state.directory, result.old_bases, result.new_bases, state.writer)
         except OSError as error:
             raise StorageError(f"cannot swap segments in {state.directory}: {error}") from error
         try:
-            retired = install(state.directory)
+            retired = install(state.directory, state.writer)
             fresh = [self._installed(base) for base in result.new_bases]
         except OSError as error:
             reason = f"swap of compacted segments failed: {error}"

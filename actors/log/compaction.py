@@ -27,7 +27,7 @@ from actors.log.batch import (
     with_log_append_time,
     without_records,
 )
-from actors.log.files import fsync_directory, fsync_file, remove_files
+from actors.log.files import FileWriter, remove_files
 from actors.log.segment import MAX_RELATIVE_OFFSET, Segment
 
 CLEANED_SUFFIX: Final = ".cleaned"
@@ -78,13 +78,13 @@ class CompactionResult:
     bytes_written: int
 
 
-def compact(plan: CompactionPlan) -> CompactionResult:
+def compact(plan: CompactionPlan, writer: FileWriter) -> CompactionResult:
     """Write the compacted segments of `plan` as `*.cleaned`, durably. OSError when the disk refuses."""
     directory = Path(plan.directory)
     segments = [_loaded(directory, base, plan.index_interval_bytes) for base in plan.bases]
     latest, cleaned_to = _latest_offsets(plan, segments)
     used = [segment for segment in segments if segment.base_offset < cleaned_to]
-    output = _Output(plan, used[0].base_offset)
+    output = _Output(plan, used[0].base_offset, writer)
     try:
         keeper = _Keeper(plan, latest, output)
         for segment in used:
@@ -275,9 +275,10 @@ class _Pending:
 class _Output:
     """The `*.cleaned` segments being written."""
 
-    def __init__(self, plan: CompactionPlan, base_offset: int) -> None:
+    def __init__(self, plan: CompactionPlan, base_offset: int, writer: FileWriter) -> None:
         self.segments: list[Segment] = []
         self._plan = plan
+        self._writer = writer
         self._file: IO[bytes] | None = None
         self._begin(base_offset)
 
@@ -295,7 +296,7 @@ class _Output:
 
     def finish(self) -> None:
         self._end()
-        fsync_directory(Path(self._plan.directory))
+        self._writer.fsync_directory(Path(self._plan.directory))
 
     def discard(self) -> None:
         if self._file is not None:
@@ -316,4 +317,4 @@ class _Output:
         for index in (segment.offsets, segment.times):
             cleaned(index.path).write_bytes(index.packed())
         for path in segment.paths():
-            fsync_file(cleaned(path))
+            self._writer.fsync_file(cleaned(path))

@@ -12,13 +12,14 @@ import sys
 from dataclasses import replace
 
 from actors.log.compaction import compact
+from actors.log.files import REAL_WRITER
 
 
 def main() -> None:
     os.nice(10)
     plan = pickle.load(sys.stdin.buffer)
     os.fchdir(int(sys.argv[1]))
-    pickle.dump(compact(replace(plan, directory=".")), sys.stdout.buffer)
+    pickle.dump(compact(replace(plan, directory="."), REAL_WRITER), sys.stdout.buffer)
 
 
 if __name__ == "__main__":

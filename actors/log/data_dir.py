@@ -14,15 +14,15 @@ import contextlib
 import logging
 import re
 import shutil
-import uuid
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
 from actors.log.config import LogConfig
 from actors.log.errors import DataDirError, LogError
-from actors.log.files import FileWriter, fsync_directory, write_atomically
+from actors.log.files import FileWriter
 from actors.log.folder_lock import LOCK_NAME, FolderInUseError, FolderLock
+from actors.log.machine import Machine
 from actors.log.partition_log import PartitionLog
 
 logger = logging.getLogger(__name__)
@@ -37,7 +37,6 @@ META_VERSION: Final = 1
 PARTITION_META_VERSION: Final = 0
 NO_TOPIC_ID: Final = bytes(16)
 
-_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 _FOLDER: Final = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<partition>\d{1,10})")
 
 TopicPartition = tuple[str, int]
@@ -46,27 +45,31 @@ TopicPartition = tuple[str, int]
 class DataDir:
     """An open, locked data directory. `logs` holds what has been loaded or created."""
 
-    def __init__(self, path: Path, lock: FolderLock, was_clean: bool) -> None:
+    def __init__(self, path: Path, lock: FolderLock, was_clean: bool, machine: Machine) -> None:
         self.path = path
         self.was_clean = was_clean
         """Whether the last owner closed everything; if not, what was not flushed has to be checked."""
-        self.intact = was_clean or _same_boot(path)
+        self.intact = was_clean or _same_boot(path, machine)
         """Whether all that was written is here. If not, replicas come back outside the in-sync sets."""
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.topic_ids: dict[TopicPartition, bytes] = {}
         self.not_opened: set[TopicPartition] = set()
         """The logs that could not be opened when that was last tried."""
         self._lock = lock
+        self._machine = machine
+        self._writer = machine.writer
 
     def note_boot(self) -> None:
         """Note the machine's present boot. To be called when the controller knows what may have been lost before it."""
         try:
-            write_atomically(self.path / BOOT_NAME, _BOOT_ID.read_bytes())
+            self._writer.write_atomically(self.path / BOOT_NAME, self._machine.boot())
         except OSError as error:
             logger.warning("%s: cannot note the machine's boot: %s", self.path, error)
 
     @classmethod
-    def open(cls, path: Path | str, cluster_id: str, broker_id: int, lock_timeout_s: float = 10.0) -> "DataDir":
+    def open(
+        cls, path: Path | str, cluster_id: str, broker_id: int, machine: Machine, lock_timeout_s: float = 10.0
+    ) -> "DataDir":
         """Lock `path`, making it if it is missing, and check that it belongs to this cluster and broker.
 
         Waits up to `lock_timeout_s` for an owner that is ending. Raises DataDirError, whose text says what to do.
@@ -76,8 +79,8 @@ class DataDir:
             path.mkdir(parents=True, exist_ok=True)
             lock = _locked(path, lock_timeout_s)
             try:
-                _check_identity(path, cluster_id, broker_id)
-                return cls(path, lock, _take_clean_marker(path))
+                _check_identity(path, cluster_id, broker_id, machine.writer)
+                return cls(path, lock, _take_clean_marker(path, machine.writer), machine)
             except BaseException:
                 lock.release()
                 raise
@@ -102,22 +105,13 @@ class DataDir:
                 continue
             topic, partition = found["topic"], int(found["partition"])
             try:
-                self._open(folder, (topic, partition), config_of(topic), now_ms, None)
+                self._open(folder, (topic, partition), config_of(topic), now_ms)
             except LogError as error:
                 logger.error("%s", error)
                 odd.append(folder.name)
         return odd
 
-    def create(
-        self,
-        topic: str,
-        partition: int,
-        topic_id: bytes,
-        config: LogConfig,
-        now_ms: int,
-        *,
-        writer: FileWriter | None = None,
-    ) -> PartitionLog:
+    def create(self, topic: str, partition: int, topic_id: bytes, config: LogConfig, now_ms: int) -> PartitionLog:
         """The log of a partition, made if it does not exist. A folder of another topic id is set aside.
 
         Raises LogError (KAFKA_STORAGE_ERROR).
@@ -126,16 +120,16 @@ class DataDir:
         folder = self.folder(topic, partition)
         log = self.logs.get(key)
         if log is None:
-            log = self._open(folder, key, config, now_ms, writer)
+            log = self._open(folder, key, config, now_ms)
         elif topic_id in (self.topic_ids[key], NO_TOPIC_ID):
             return log
         if NO_TOPIC_ID not in (topic_id, self.topic_ids[key]) and topic_id != self.topic_ids[key]:
             self.set_aside(topic, partition)
-            log = self._open(folder, key, config, now_ms, writer)
+            log = self._open(folder, key, config, now_ms)
         if self.topic_ids[key] == NO_TOPIC_ID and topic_id != NO_TOPIC_ID:
-            _write_partition_meta(folder, topic_id)
+            _write_partition_meta(folder, topic_id, self._writer)
             self.topic_ids[key] = topic_id
-        fsync_directory(self.path)
+        self._writer.fsync_directory(self.path)
         return log
 
     def get(self, topic: str, partition: int) -> PartitionLog | None:
@@ -152,7 +146,7 @@ class DataDir:
     def set_aside(self, topic: str, partition: int) -> Path | None:
         """Drop a log that should not be here, but keep its files, in a folder whose name ends in .stray."""
         renamed = self._rename_away(topic, partition, STRAY_SUFFIX)
-        fsync_directory(self.path)
+        self._writer.fsync_directory(self.path)
         return renamed
 
     def strays(self, known: Mapping[TopicPartition, bytes]) -> list[TopicPartition]:
@@ -167,11 +161,9 @@ class DataDir:
         """The folder of a partition's log."""
         return self.path / f"{topic}-{partition}"
 
-    def _open(
-        self, folder: Path, key: TopicPartition, config: LogConfig, now_ms: int, writer: FileWriter | None
-    ) -> PartitionLog:
+    def _open(self, folder: Path, key: TopicPartition, config: LogConfig, now_ms: int) -> PartitionLog:
         self.not_opened.add(key)
-        log = PartitionLog.open(folder, config, clean_shutdown=self.was_clean, now_ms=now_ms, writer=writer)
+        log = PartitionLog.open(folder, config, self._writer, clean_shutdown=self.was_clean, now_ms=now_ms)
         self.not_opened.remove(key)
         self.logs[key] = log
         self.topic_ids[key] = _read_partition_meta(folder)
@@ -184,7 +176,7 @@ class DataDir:
             return None
         log.abandon()
         # A topic's name may fill what a file system allows for one: keep only its beginning.
-        name = f"{log.directory.name[:200]}.{uuid.uuid4().hex}{suffix}"
+        name = f"{log.directory.name[:200]}.{self._machine.new_name()}{suffix}"
         return log.directory.rename(self.path / name)
 
     # -- the end
@@ -207,7 +199,7 @@ class DataDir:
         self.topic_ids.clear()
         try:
             if clean:
-                write_atomically(self.path / CLEAN_NAME, b"")
+                self._writer.write_atomically(self.path / CLEAN_NAME, b"")
         except OSError as error:
             logger.error("the stop of %s cannot be marked as clean: %s", self.path, error)
         finally:
@@ -242,7 +234,7 @@ def _locked(path: Path, timeout_s: float) -> FolderLock:
         ) from None
 
 
-def _check_identity(path: Path, cluster_id: str, broker_id: int) -> None:
+def _check_identity(path: Path, cluster_id: str, broker_id: int, writer: FileWriter) -> None:
     expected = {"version": str(META_VERSION), "cluster.id": cluster_id, "node.id": str(broker_id)}
     meta = path / META_NAME
     if not meta.exists():
@@ -254,7 +246,7 @@ def _check_identity(path: Path, cluster_id: str, broker_id: int) -> None:
                 " it does not belong to a cluster. Use an empty directory."
             )
         lines = "".join(f"{key}={value}\n" for key, value in expected.items())
-        write_atomically(meta, lines.encode())
+        writer.write_atomically(meta, lines.encode())
         return
     _compare(path, read_properties(meta), expected)
 
@@ -282,28 +274,28 @@ def read_properties(path: Path) -> dict[str, str]:
     return {key.strip(): value.strip() for key, _, value in pairs}
 
 
-def _take_clean_marker(path: Path) -> bool:
+def _take_clean_marker(path: Path, writer: FileWriter) -> bool:
     """Whether the last stop was clean; from now on, until `close`, it is not."""
     with contextlib.suppress(FileNotFoundError):
         (path / CLEAN_NAME).unlink()
-        fsync_directory(path)
+        writer.fsync_directory(path)
         return True
     return False
 
 
-def _same_boot(path: Path) -> bool:
+def _same_boot(path: Path, machine: Machine) -> bool:
     """Whether the last owner ran since the machine's last boot: its death then lost nothing it had written."""
     try:
         mark = path / BOOT_NAME
-        return not mark.exists() or mark.read_text() == _BOOT_ID.read_text()
+        return not mark.exists() or mark.read_bytes() == machine.boot()
     except OSError:
         return False
 
 
-def _write_partition_meta(folder: Path, topic_id: bytes) -> None:
+def _write_partition_meta(folder: Path, topic_id: bytes, writer: FileWriter) -> None:
     text = base64.urlsafe_b64encode(topic_id).rstrip(b"=").decode()
     content = f"version: {PARTITION_META_VERSION}\ntopic_id: {text}\n"
-    write_atomically(folder / PARTITION_META_NAME, content.encode())
+    writer.write_atomically(folder / PARTITION_META_NAME, content.encode())
 
 
 def _read_partition_meta(folder: Path) -> bytes:

@@ -4,7 +4,7 @@ from bisect import bisect_left, bisect_right
 from pathlib import Path
 from typing import Final
 
-from actors.log.files import write_atomically
+from actors.log.files import FileWriter
 
 UNDEFINED: Final = (-1, -1)
 FILE_NAME: Final = "leader-epoch-checkpoint"
@@ -88,10 +88,10 @@ class LeaderEpochs:
             return False
         return True
 
-    def save(self) -> None:
+    def save(self, writer: FileWriter) -> None:
         """Write the file if anything changed. OSError when the disk refuses."""
         if self.dirty:
             lines = [f"{epoch} {start}\n" for epoch, start in self.entries()]
             text = f"0\n{len(lines)}\n{''.join(lines)}"
-            write_atomically(self._path, text.encode(), durable=False)
+            writer.write_atomically(self._path, text.encode(), durable=False)
             self.dirty = False

@@ -1,4 +1,4 @@
-"""Helpers for files: writes at a position, which tests can replace, atomic replacement, fsync of folders."""
+"""How logs write their files, which is handed to them, and helpers that have no state."""
 
 import contextlib
 import os
@@ -13,7 +13,7 @@ _IOV_MAX: Final = 512
 
 
 class FileWriter:
-    """How a log writes: all bytes or an OSError. Tests replace it by a disk that is full."""
+    """How files are written and made durable: all of it or an OSError. Tests hand in a disk that fails."""
 
     def write(self, fd: int, buffers: Sequence[Buffer], position: int) -> int:
         """Write `buffers` one after the other at `position`; the number of bytes. An OSError may leave part of them."""
@@ -22,9 +22,35 @@ class FileWriter:
             return written
         return _write_slowly(fd, buffers, position)
 
+    def write_atomically(self, path: Path, data: bytes, *, durable: bool = True) -> None:
+        """Replace `path` as a whole: a crash leaves the old or the new content, never a part."""
+        temporary = path.with_name(path.name + ".tmp")
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        try:
+            _write_slowly(fd, (data,), 0)
+            if durable:
+                os.fsync(fd)
+        finally:
+            os.close(fd)
+        os.replace(temporary, path)
+        if durable:
+            self.fsync_directory(path.parent)
+
     def fsync(self, fd: int) -> None:
-        """Make the file's data durable."""
+        """Make an open file's data durable."""
         os.fdatasync(fd)
+
+    def fsync_file(self, path: Path) -> None:
+        """Make the content of `path` durable."""
+        _fsync(path, os.O_RDONLY)
+
+    def fsync_directory(self, path: Path) -> None:
+        """Make creations, renames and removals in `path` durable."""
+        _fsync(path, os.O_RDONLY | os.O_DIRECTORY)
+
+
+REAL_WRITER: Final = FileWriter()
+"""The disk we have."""
 
 
 class Hold:
@@ -61,6 +87,14 @@ def _write_slowly(fd: int, buffers: Iterable[Buffer], position: int) -> int:
     return position - start
 
 
+def _fsync(path: Path, flags: int) -> None:
+    fd = os.open(path, flags)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
 def read_exactly(fd: int, size: int, position: int) -> bytes:
     """`size` bytes at `position`, fewer only at the end of the file."""
     data = os.pread(fd, size, position)
@@ -70,39 +104,6 @@ def read_exactly(fd: int, size: int, position: int) -> bytes:
             break
         data += more
     return data
-
-
-def write_atomically(path: Path, data: bytes, *, durable: bool = True) -> None:
-    """Replace `path` as a whole: a crash leaves the old or the new content, never a part."""
-    temporary = path.with_name(path.name + ".tmp")
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-    try:
-        _write_slowly(fd, (data,), 0)
-        if durable:
-            os.fsync(fd)
-    finally:
-        os.close(fd)
-    os.replace(temporary, path)
-    if durable:
-        fsync_directory(path.parent)
-
-
-def fsync_directory(path: Path) -> None:
-    """Make creations, renames and removals in `path` durable."""
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
-def fsync_file(path: Path) -> None:
-    """Make the content of `path` durable."""
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def remove_files(paths: Iterable[Path]) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from actors.log.errors import StorageError
-from actors.log.files import FileWriter, Hold, fsync_directory, fsync_file, remove_files, write_atomically
+from actors.log.files import FileWriter, Hold, remove_files
 from actors.log.segment import SNAPSHOT_SUFFIX, Segment, file_name
 from actors.log.state import LogState
 
@@ -68,23 +68,22 @@ class FlushJob:
     def _fsync(self) -> None:
         for segment in self.sealed:
             with contextlib.suppress(FileNotFoundError):  # retention or a truncation may have taken it
-                fsync_file(segment.path)
+                self.writer.fsync_file(segment.path)
         if self.active_fd >= 0:
             self.writer.fsync(self.active_fd)
 
     def _write(self) -> None:
         with self.hold.kept():
             for path, content in self.files:
-                write_atomically(path, content, durable=False)
-        fsync_directory(self.directory)
+                self.writer.write_atomically(path, content, durable=False)
+        self.writer.fsync_directory(self.directory)
 
 
 class Flushing:
     """Knows what of one log may not be durable yet, and makes the jobs that flush it."""
 
-    def __init__(self, state: LogState, writer: FileWriter) -> None:
+    def __init__(self, state: LogState) -> None:
         self._state = state
-        self._writer = writer
         self._syncing = Syncing()
         self._unflushed_records = 0
         self._unflushed_since_ms = None if state.end == state.checkpoint.recovery_point else 0
@@ -150,7 +149,7 @@ class Flushing:
         return job
 
     def _job(self) -> FlushJob:
-        state, shared = self._state, (self._writer, self._state.hold, self._syncing)
+        state, shared = self._state, (self._state.writer, self._state.hold, self._syncing)
         return FlushJob(state.directory, state.end, state.generation, *shared, self._last_append_ms)
 
     def finish(self, job: FlushJob) -> None:

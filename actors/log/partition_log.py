@@ -40,25 +40,25 @@ class PartitionLog:
     """
 
     def __init__(self, directory: Path, config: LogConfig, opened: OpenedLog, writer: FileWriter) -> None:
-        self._state = state = LogState(directory, config, opened)
-        self._flushing = flushing = Flushing(state, writer)
-        self._storage = storage = Storage(state, flushing, writer)
+        self._state = state = LogState(directory, config, opened, writer)
+        self._flushing = flushing = Flushing(state)
+        self._storage = storage = Storage(state, flushing)
         self._appender = Appender(state, storage, flushing)
         self._reader = Reader(state)
         self._retention = Retention(state, storage)
         self._truncation = Truncation(state, storage, flushing)
         self._cleaning = Cleaning(state, storage, flushing)
-        self._repairs = Repairs(state, flushing, writer)
+        self._repairs = Repairs(state, flushing)
 
     @classmethod
     def open(
         cls,
         directory: Path | str,
         config: LogConfig,
+        writer: FileWriter,
         *,
         clean_shutdown: bool,
         now_ms: int,
-        writer: FileWriter | None = None,
     ) -> "PartitionLog":
         """Open or create the log in `directory`. Raises StorageError.
 
@@ -66,8 +66,8 @@ class PartitionLog:
         bad batch.
         """
         directory = Path(directory)
-        opened = open_directory(directory, config, clean_shutdown=clean_shutdown, now_ms=now_ms)
-        return cls(directory, config, opened, writer or FileWriter())
+        opened = open_directory(directory, config, writer, clean_shutdown=clean_shutdown, now_ms=now_ms)
+        return cls(directory, config, opened, writer)
 
     # -- what it is
 

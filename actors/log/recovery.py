@@ -11,7 +11,7 @@ from actors.log.config import LogConfig
 from actors.log.epochs import FILE_NAME as EPOCHS_FILE
 from actors.log.epochs import LeaderEpochs
 from actors.log.errors import StorageError
-from actors.log.files import remove_files
+from actors.log.files import FileWriter, remove_files
 from actors.log.producer_state import ProducerStates
 from actors.log.segment import DELETED_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, SNAPSHOT_SUFFIX, TIME_INDEX_SUFFIX, Segment
 from actors.log.swap import recover
@@ -33,13 +33,13 @@ class OpenedLog:
 
 
 def open_directory(
-    directory: Path, config: LogConfig, *, clean_shutdown: bool, now_ms: int, create: bool = True
+    directory: Path, config: LogConfig, writer: FileWriter, *, clean_shutdown: bool, now_ms: int, create: bool = True
 ) -> OpenedLog:
     """Read a log's folder; with `create` it is made if it is missing. Raises StorageError."""
     try:
         if create:
             directory.mkdir(parents=True, exist_ok=True)
-        return _Opening(directory, config, clean_shutdown, now_ms).run()
+        return _Opening(directory, config, writer, clean_shutdown, now_ms).run()
     except OSError as error:
         raise StorageError(f"cannot open the log in {directory}: {error}") from error
 
@@ -74,9 +74,12 @@ def snapshots(directory: Path) -> list[tuple[int, Path]]:
 class _Opening:
     """One opening of a folder. Its fields are what the steps share."""
 
-    def __init__(self, directory: Path, config: LogConfig, clean_shutdown: bool, now_ms: int) -> None:
+    def __init__(
+        self, directory: Path, config: LogConfig, writer: FileWriter, clean_shutdown: bool, now_ms: int
+    ) -> None:
         self._directory = directory
         self._config = config
+        self._writer = writer
         self._clean = clean_shutdown
         self._now_ms = now_ms
         self._checkpoint = load_checkpoint(directory)
@@ -85,7 +88,7 @@ class _Opening:
 
     def run(self) -> OpenedLog:
         remove_files(path for path in self._directory.iterdir() if path.suffix in _LEFTOVERS)
-        recover(self._directory)
+        recover(self._directory, self._writer)
         segments = self._segments()
         self._remove_orphans(segments)
         segments = self._load(segments)

@@ -11,7 +11,7 @@ from typing import Final
 
 from actors.log.config import LogConfig
 from actors.log.errors import StorageError
-from actors.log.files import FileWriter, Hold, fsync_directory, read_exactly
+from actors.log.files import FileWriter, Hold, read_exactly
 from actors.log.flush import Flushing
 from actors.log.recovery import OpenedLog, open_directory
 from actors.log.segment import Segment
@@ -38,7 +38,7 @@ class RepairJob:
         try:
             with self.hold.kept():
                 self.opened = opened = open_directory(
-                    self.directory, self.config, clean_shutdown=False, now_ms=self.now_ms, create=False
+                    self.directory, self.config, self.writer, clean_shutdown=False, now_ms=self.now_ms, create=False
                 )
                 self._rewrite(opened)
         except Exception as error:  # whatever it is, the log stays as it was, and the next job tries again
@@ -57,7 +57,7 @@ class RepairJob:
         for segment, end in zip(opened.segments, ends, strict=True):
             if end > point or not segment.flushed:
                 self._rewrite_from(segment, point)
-        fsync_directory(self.directory)
+        self.writer.fsync_directory(self.directory)
 
     def _rewrite_from(self, segment: Segment, offset: int) -> None:
         found = segment.find(offset)
@@ -77,10 +77,9 @@ class RepairJob:
 class Repairs:
     """The repairs of one log. During one, reads go on, but segments are neither deleted nor cut."""
 
-    def __init__(self, state: LogState, flushing: Flushing, writer: FileWriter) -> None:
+    def __init__(self, state: LogState, flushing: Flushing) -> None:
         self._state = state
         self._flushing = flushing
-        self._writer = writer
 
     def begin(self, now_ms: int) -> RepairJob | None:
         """A job that may end the log's failure; None if the log has not failed. Run it, then call `finish`."""
@@ -88,7 +87,7 @@ class Repairs:
         if state.failure is None or state.in_repair or state.segments.active.fd < 0:
             return None
         state.begin_repair()
-        return RepairJob(state.directory, state.config, state.generation, now_ms, self._writer, state.hold)
+        return RepairJob(state.directory, state.config, state.generation, now_ms, state.writer, state.hold)
 
     def finish(self, job: RepairJob) -> int:
         """Take over the log as a job that has run left it. The number of records that were lost at its end.

@@ -10,7 +10,7 @@ from actors.log.batch import BatchHeader
 from actors.log.checkpoint import Checkpoint, save_checkpoint
 from actors.log.config import LogConfig
 from actors.log.errors import StorageError
-from actors.log.files import Hold
+from actors.log.files import FileWriter, Hold
 from actors.log.producer_state import ProducerStates
 from actors.log.recovery import OpenedLog
 from actors.log.segments import Segments
@@ -19,8 +19,9 @@ from actors.log.segments import Segments
 class LogState:
     """The state of one log. `start`, `end` and `watermark` are offsets; the next record gets `end`."""
 
-    def __init__(self, directory: Path, config: LogConfig, opened: OpenedLog) -> None:
+    def __init__(self, directory: Path, config: LogConfig, opened: OpenedLog, writer: FileWriter) -> None:
         self.directory = directory
+        self.writer = writer
         self.config = config
         """The topic's settings. The owner of the log may replace them at any time."""
         self.segments = Segments(opened.segments)
@@ -158,9 +159,9 @@ class LogState:
             raise StorageError(f"{self.directory} is no longer this log's")
         self.checkpoint = replace(self.checkpoint, log_start_offset=self.start, high_watermark=self.watermark)
         try:
-            self.epochs.save()  # first: recovery looks for epochs only behind the recovery point
+            self.epochs.save(self.writer)  # first: recovery looks for epochs only behind the recovery point
             if durable or self.checkpoint != self._saved:
-                save_checkpoint(self.directory, self.checkpoint, durable=durable)
+                save_checkpoint(self.directory, self.checkpoint, self.writer, durable=durable)
                 self._saved = self.checkpoint
         except OSError as error:
             raise StorageError(f"cannot write the checkpoint of {self.directory}: {error}") from error

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from actors.log.batch import Buffer
 from actors.log.errors import StorageError
-from actors.log.files import FileWriter, remove_files
+from actors.log.files import remove_files
 from actors.log.flush import Flushing
 from actors.log.segment import DELETED_SUFFIX, MAX_RELATIVE_OFFSET, SNAPSHOT_SUFFIX, Segment, file_name
 from actors.log.state import LogState
@@ -16,10 +16,9 @@ from actors.log.state import LogState
 class Storage:
     """The segment files of one log."""
 
-    def __init__(self, state: LogState, flushing: Flushing, writer: FileWriter) -> None:
+    def __init__(self, state: LogState, flushing: Flushing) -> None:
         self._state = state
         self._flushing = flushing
-        self._writer = writer
 
     # -- at the end
 
@@ -31,7 +30,7 @@ class Storage:
             self.begin_segment(base)
             segment = self._state.segments.active
         try:
-            self._writer.write(segment.fd, buffers, segment.size_bytes)
+            self._state.writer.write(segment.fd, buffers, segment.size_bytes)
         except OSError as error:
             # Bytes past `size_bytes` are never read, and the next append overwrites them.
             with contextlib.suppress(OSError):

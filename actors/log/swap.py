@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from actors.log.compaction import CLEANED_SUFFIX, cleaned
-from actors.log.files import fsync_directory, remove_files, write_atomically
+from actors.log.files import FileWriter, remove_files
 from actors.log.segment import DELETED_SUFFIX, Segment
 
 MANIFEST: Final = "compaction.swap"
@@ -22,15 +22,15 @@ MANIFEST: Final = "compaction.swap"
 Step = Callable[[str], None]
 
 
-def commit(directory: Path, old_bases: Sequence[int], new_bases: Sequence[int]) -> None:
+def commit(directory: Path, old_bases: Sequence[int], new_bases: Sequence[int], writer: FileWriter) -> None:
     """Step 2. OSError when the disk refuses or has lost a new one: nothing has changed then."""
     for base in new_bases:
         cleaned(Segment(directory, base).path).stat()  # `install` would take a missing one for installed already
     content = json.dumps({"version": 1, "old": list(old_bases), "new": list(new_bases)})
-    write_atomically(directory / MANIFEST, content.encode())
+    writer.write_atomically(directory / MANIFEST, content.encode())
 
 
-def install(directory: Path, step: Step = lambda _: None) -> list[Path]:
+def install(directory: Path, writer: FileWriter, step: Step = lambda _: None) -> list[Path]:
     """Steps 3 and 4, to be repeated until done; the renamed old files, for someone to remove.
 
     `step` is called before each change; tests stop there.
@@ -50,15 +50,15 @@ def install(directory: Path, step: Step = lambda _: None) -> list[Path]:
     for segment in new:
         if segment.base_offset in missing:
             _install(segment, step)
-    fsync_directory(directory)
+    writer.fsync_directory(directory)
     step("remove manifest")
     manifest.unlink()
     return retired
 
 
-def recover(directory: Path) -> None:
+def recover(directory: Path, writer: FileWriter) -> None:
     """Finish a swap that a crash interrupted, or drop what a compaction had written for one."""
-    remove_files(install(directory))
+    remove_files(install(directory, writer))
     remove_files(directory.glob(f"*{CLEANED_SUFFIX}"))
 
 

@@ -3,7 +3,7 @@
 After a crash at any step, opening the log finds a state that it understands.
 """
 
-from actors.log.files import fsync_directory, remove_files
+from actors.log.files import remove_files
 from actors.log.flush import Flushing
 from actors.log.recovery import rebuild_producers, snapshots
 from actors.log.segment import Segment
@@ -71,5 +71,5 @@ class Truncation:
         state.end_at(end)
         self._flushing.forget_snapshots()
         state.replace_producers(rebuild_producers(state.directory, list(state.segments), end, 0))
-        fsync_directory(state.directory)
+        state.writer.fsync_directory(state.directory)
         state.save()

@@ -227,21 +227,18 @@ def test_after_a_failed_fsync_nothing_is_appended_until_reopened(tmp_path):
     log.abandon()
 
 
-def test_a_disk_too_full_for_index_files_stops_no_log_for_good(tmp_path, monkeypatch):
-    log = open_log(tmp_path, segment_bytes=str(len(ONE)))
+def test_a_disk_too_full_for_index_files_stops_no_log_for_good(tmp_path):
+    disk = FullDisk()
+    log = open_log(tmp_path, writer=disk, segment_bytes=str(len(ONE)))
     for _ in range(3):
         append(log, ONE)
-
-    def full(*_, **__):
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr("actors.log.flush.write_atomically", full)
-        with pytest.raises(StorageError, match="No space"):
-            log.flush()
-        assert log.recovery_point == 0
-        assert append(log, ONE) == 3
+    disk.file_error = OSError(28, "No space left on device")
+    with pytest.raises(StorageError, match="No space"):
+        log.flush()
+    assert log.recovery_point == 0
+    assert append(log, ONE) == 3
     assert log.failure is None
+    disk.file_error = None
     log.flush()
     assert log.recovery_point == 4
     log.close()

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from actors.log.batch import build_batch, iter_batches, iter_key_values, read_records
 from actors.log.compaction import compact
-from actors.log.files import remove_files
+from actors.log.files import REAL_WRITER, remove_files
 from tests.support.log_helpers import (
     COMPACT,
     NOW_MS,
@@ -30,7 +30,7 @@ def clean(log, now_ms=NOW_MS, **options):
     plan = log.plan_compaction(now_ms, force=True, **options)
     if plan is None:
         return False
-    remove_files(log.swap(compact(plan), now_ms))
+    remove_files(log.swap(compact(plan, REAL_WRITER), now_ms))
     return True
 
 
@@ -83,7 +83,7 @@ def test_the_dirty_ratio_decides(tmp_path):
     log.flush()
     assert log.dirty_ratio(NOW_MS) == 1.0
     plan = log.plan_compaction(NOW_MS)
-    log.swap(compact(plan), NOW_MS)
+    log.swap(compact(plan, REAL_WRITER), NOW_MS)
     assert log.dirty_ratio(NOW_MS) == 0.0
     assert log.plan_compaction(NOW_MS) is None
     for number in range(5):
@@ -109,7 +109,7 @@ def test_what_is_young_uncommitted_or_active_is_left_alone(tmp_path):
     assert log.plan_compaction(NOW_MS + 999) is None, "too young"
     plan = log.plan_compaction(NOW_MS + 1000)
     assert plan.end <= 10
-    log.swap(compact(plan), NOW_MS)
+    log.swap(compact(plan, REAL_WRITER), NOW_MS)
     assert [offset for offset, _, _ in content(log)] == [plan.end - 1, *range(plan.end, 20)]
     log.abandon()
 

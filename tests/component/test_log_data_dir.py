@@ -14,13 +14,14 @@ from actors.log.compaction import compact
 from actors.log.config import LogConfig
 from actors.log.data_dir import DataDir, read_properties, remove_folder
 from actors.log.errors import DataDirError, StorageError
-from tests.support.log_helpers import NOW_MS, FullDisk, append, content, values
+from actors.log.files import REAL_WRITER
+from tests.support.log_helpers import NOW_MS, FullDisk, append, content, machine, values
 
 T1, T2 = bytes(range(16)), bytes(range(16, 32))
 
 
-def open_dir(path, cluster="c-1", broker=1, timeout=0.0):
-    return DataDir.open(path, cluster, broker, lock_timeout_s=timeout)
+def open_dir(path, cluster="c-1", broker=1, timeout=0.0, writer=REAL_WRITER):
+    return DataDir.open(path, cluster, broker, machine(writer), lock_timeout_s=timeout)
 
 
 def load(data_dir):
@@ -82,7 +83,8 @@ def test_a_path_that_is_no_directory(tmp_path):
 HOLDER = """
     import sys
     from actors.log.data_dir import DataDir
-    directory = DataDir.open(sys.argv[1], "c-1", 1, lock_timeout_s=0)
+    from tests.support.log_helpers import machine
+    directory = DataDir.open(sys.argv[1], "c-1", 1, machine(), lock_timeout_s=0)
     print("locked", flush=True)
     sys.stdin.readline()
 """
@@ -277,15 +279,10 @@ def test_a_mark_the_disk_refuses_makes_the_stop_unclean_and_gives_the_lock_back(
     directory.close()
 
 
-def test_what_was_not_closed_is_intact_unless_the_machine_has_booted_since(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    boot = tmp_path / "boot_id"
-    monkeypatch.setattr(data_dir, "_BOOT_ID", boot)
+def test_what_was_not_closed_is_intact_unless_the_machine_has_booted_since(tmp_path: Path) -> None:
     seen = []
-    for name, told in [("one", True), ("one", True), ("two", False), ("two", True), ("two", False)]:
-        boot.write_text(name)
-        opened = DataDir.open(tmp_path / "data", "c", 0)
+    for boot, told in [(b"one", True), (b"one", True), (b"two", False), (b"two", True), (b"two", False)]:
+        opened = DataDir.open(tmp_path, "c", 0, machine(boot=lambda boot=boot: boot))
         seen.append(opened.intact)
         if told:
             opened.note_boot()
@@ -303,22 +300,23 @@ def test_what_was_under_way_for_a_deleted_log_does_nothing_to_its_namesake(tmp_p
             "min.cleanable.dirty.ratio": "0",
         }
     )
-    directory = open_dir(tmp_path)
+    disk = FullDisk()
+    directory = open_dir(tmp_path, writer=disk)
     old = directory.create("t", 0, T1, limits, NOW_MS)
     for value in (b"1", b"2", b"3", b"4"):
         append(old, values(value))
     old.flush()
     append(old, values(b"5"))
-    written = compact(old.plan_compaction(NOW_MS))
+    written = compact(old.plan_compaction(NOW_MS), disk)
     done, later = old.begin_flush(), old.begin_flush()
     done.run()
     old.delete_records_before(3)
-    disk = FullDisk()
-    failing = directory.create("u", 0, T1, limits, NOW_MS, writer=disk)
+    failing = directory.create("u", 0, T1, limits, NOW_MS)
     append(failing, values(b"1"))
     disk.fsync_error = OSError(5, "Input/output error")
     with pytest.raises(StorageError):
         failing.flush()
+    disk.fsync_error = None
     repair = failing.begin_repair(NOW_MS)
 
     news = []

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from actors.log.batch import build_batch, iter_batches, read_records
 from actors.log.epochs import LeaderEpochs
 from actors.log.errors import FetchOffsetOutOfRange, StorageError
+from actors.log.files import REAL_WRITER
 from tests.support.log_helpers import NOW_MS, all_bytes, append, content, open_log, values
 
 
@@ -267,7 +268,7 @@ def test_an_epoch_that_wrote_nothing_gives_way(tmp_path):
     epochs.assign(3, 10)
     epochs.assign(2, 50)
     assert epochs.entries() == [(1, 0), (3, 10)]
-    epochs.save()
+    epochs.save(REAL_WRITER)
     again = LeaderEpochs(tmp_path / "epochs")
     assert again.load()
     assert again.entries() == epochs.entries()

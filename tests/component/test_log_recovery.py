@@ -5,6 +5,7 @@ import shutil
 import pytest
 
 from actors.log.errors import StorageError
+from actors.log.files import REAL_WRITER
 from actors.log.partition_log import PartitionLog
 from tests.support.log_helpers import NOW_MS, all_bytes, append, config, content, open_log, values
 
@@ -304,7 +305,7 @@ def test_leftovers_are_removed(tmp_path):
 def test_a_folder_that_cannot_be_is_a_storage_error(tmp_path):
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(StorageError, match="file"):
-        PartitionLog.open(tmp_path / "file", config(), clean_shutdown=True, now_ms=NOW_MS)
+        PartitionLog.open(tmp_path / "file", config(), REAL_WRITER, clean_shutdown=True, now_ms=NOW_MS)
 
 
 def test_closing_twice_is_nothing(tmp_path):

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from actors.log import cleaning
 from actors.log.compaction import cleaned, compact
 from actors.log.errors import LogError, StorageError
+from actors.log.files import REAL_WRITER
 from actors.log.segment import Segment
 from tests.support.log_helpers import NOW_MS, FullDisk, append, content, open_log, values
 
@@ -159,21 +159,18 @@ def test_a_log_that_is_well_or_closed_has_nothing_to_repair(tmp_path):
     assert log.begin_repair(NOW_MS) is None
 
 
-def test_a_swap_of_compacted_segments_that_failed_midway_is_finished_by_the_repair(tmp_path, monkeypatch):
+def test_a_swap_of_compacted_segments_that_failed_midway_is_finished_by_the_repair(tmp_path):
     log = open_log(tmp_path, cleanup_policy="compact", segment_bytes="70")
     for value in (b"1", b"2", b"3"):
         append(log, values(value))
     log.flush()
     plan = log.plan_compaction(NOW_MS, force=True)
-    result = compact(plan)
-
-    def refuse(directory):
-        raise ERROR
-
-    with monkeypatch.context() as patch:
-        patch.setattr(cleaning, "install", refuse)
-        with pytest.raises(StorageError):
-            log.swap(result, NOW_MS)
+    result = compact(plan, REAL_WRITER)
+    in_the_way = tmp_path / "00000000000000000001.log.deleted"
+    in_the_way.mkdir()
+    with pytest.raises(StorageError):
+        log.swap(result, NOW_MS)
+    in_the_way.rmdir()
     assert log.failure is not None
     assert repair(log) == 0
     assert content(log) == [(2, b"k", b"3")]
@@ -189,7 +186,7 @@ def test_a_compaction_that_a_failed_repair_has_swept_away_is_not_swapped_in(tmp_
     plan = log.plan_compaction(NOW_MS, force=True)
     append(log, values(b"v", key=b"last"))
     before = content(log)
-    result = compact(replace(plan, max_batch_bytes=0))
+    result = compact(replace(plan, max_batch_bytes=0), REAL_WRITER)
     assert len(result.new_bases) > 2
     last = [cleaned(path) for path in Segment(tmp_path, result.new_bases[-1]).paths()]
     late = [(path, path.read_bytes()) for path in last]

@@ -7,12 +7,12 @@ from multiprocessing import get_context
 
 import pytest
 
-from actors.log import cleaning, swap
+from actors.log import swap
 from actors.log.compaction import cleaned, compact
 from actors.log.errors import StorageError
-from actors.log.files import remove_files
+from actors.log.files import REAL_WRITER, remove_files
 from actors.log.segment import Segment
-from tests.support.log_helpers import COMPACT, NOW_MS, append, content, open_log, put, values
+from tests.support.log_helpers import COMPACT, NOW_MS, FullDisk, append, content, open_log, put, values
 
 # -- the swap
 
@@ -28,7 +28,7 @@ def ready_to_swap(path):
         put(log, (b"key%d" % (number % 7), b"%d" % number))
     before = content(log)
     plan = replace(log.plan_compaction(NOW_MS, force=True), segment_bytes=120, max_batch_bytes=0)
-    result = compact(plan)
+    result = compact(plan, REAL_WRITER)
     assert len(result.old_bases) > 3
     assert len(result.new_bases) > 1
     log.abandon()
@@ -51,9 +51,9 @@ def run_until(path, result, number):
             raise Crash(name)
         steps.append(name)
 
-    swap.commit(path, result.old_bases, result.new_bases)
+    swap.commit(path, result.old_bases, result.new_bases, REAL_WRITER)
     try:
-        swap.install(path, step)
+        swap.install(path, REAL_WRITER, step)
     except Crash:
         return True
     return False
@@ -71,7 +71,7 @@ def test_a_swap_is_finished_wherever_a_crash_interrupted_it(tmp_path):
         # The next opening may crash in the middle as well.
         if crashed:
             with pytest.raises(Crash):
-                swap.install(path, _crash)
+                swap.install(path, REAL_WRITER, _crash)
         log = open_log(path, **COMPACT)
         assert content(log) == after
         assert log.log_end_offset == 40
@@ -101,7 +101,7 @@ def test_before_the_commit_the_old_segments_count(tmp_path):
 @pytest.mark.parametrize("meanwhile", ["truncated", "deleted"])
 def test_a_result_the_log_has_moved_past_is_dropped(tmp_path, meanwhile):
     log = twenty_values_of_one_key(tmp_path, cleanup_policy="compact,delete")
-    result = compact(log.plan_compaction(NOW_MS, force=True))
+    result = compact(log.plan_compaction(NOW_MS, force=True), REAL_WRITER)
     if meanwhile == "truncated":
         log.truncate_to(15)
     else:
@@ -119,7 +119,7 @@ def test_appends_and_reads_go_on_during_a_compaction(tmp_path):
     plan = log.plan_compaction(NOW_MS, force=True)
     for number in range(20, 30):
         put(log, (b"a", b"%d" % number))
-    result = compact(plan)
+    result = compact(plan, REAL_WRITER)
     put(log, (b"b", b"1"))
     old = log.swap(result, NOW_MS)
     assert [offset for offset, _, _ in content(log)] == [19, *range(20, 31)]
@@ -134,41 +134,33 @@ def test_a_helper_process_can_compact(tmp_path):
     log = twenty_values_of_one_key(tmp_path)
     plan = log.plan_compaction(NOW_MS, force=True)
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        result = pool.submit(compact, plan).result(timeout=60)
+        result = pool.submit(compact, plan, REAL_WRITER).result(timeout=60)
     assert (result.records_read, result.records_kept) == (20, 1)
     log.swap(result, NOW_MS)
     assert content(log) == [(19, b"a", b"19")]
     log.abandon()
 
 
-def test_a_failed_compaction_leaves_no_files(tmp_path, monkeypatch):
-    from actors.log import compaction
-
+def test_a_failed_compaction_leaves_no_files(tmp_path):
     log = twenty_values_of_one_key(tmp_path)
     plan = log.plan_compaction(NOW_MS, force=True)
-
-    def full(path):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(compaction, "fsync_file", full)
+    disk = FullDisk()
+    disk.fsync_error = OSError(28, "No space left on device")
     with pytest.raises(OSError, match="No space"):
-        compact(plan)
+        compact(plan, disk)
     assert not list(tmp_path.glob("*.cleaned"))
     assert len(content(log)) == 20
     log.abandon()
 
 
-def test_a_swap_the_disk_refuses_changes_nothing(tmp_path, monkeypatch):
-    log = twenty_values_of_one_key(tmp_path)
-    result = compact(log.plan_compaction(NOW_MS, force=True))
-
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(cleaning, "commit", full)
-        with pytest.raises(StorageError):
-            log.swap(result, NOW_MS)
+def test_a_swap_the_disk_refuses_changes_nothing(tmp_path):
+    disk = FullDisk()
+    log = twenty_values_of_one_key(tmp_path, writer=disk)
+    result = compact(log.plan_compaction(NOW_MS, force=True), disk)
+    disk.file_error = OSError(28, "No space left on device")
+    with pytest.raises(StorageError):
+        log.swap(result, NOW_MS)
+    disk.file_error = None
     assert len(content(log)) == 20
     put(log, (b"a", b"more"))
     log.abandon()
@@ -178,7 +170,7 @@ def test_a_swap_with_a_new_segment_missing_changes_nothing(tmp_path):
     before, result = ready_to_swap(tmp_path)
     cleaned(Segment(tmp_path, result.new_bases[1]).path).unlink()
     with pytest.raises(FileNotFoundError):
-        swap.commit(tmp_path, result.old_bases, result.new_bases)
+        swap.commit(tmp_path, result.old_bases, result.new_bases, REAL_WRITER)
     log = open_log(tmp_path, **COMPACT)
     assert content(log) == before
     log.abandon()

@@ -2,11 +2,12 @@
 
 import pytest
 
-from actors.log import flush
 from actors.log.errors import LogError
-from actors.log.files import fsync_file, remove_files
+from actors.log.files import FileWriter, remove_files
+from actors.log.segment import Segment
 from tests.support.log_helpers import (
     NOW_MS,
+    FullDisk,
     all_bytes,
     append,
     config,
@@ -81,16 +82,14 @@ def test_nothing_above_the_watermark_is_deleted(tmp_path):
 
 
 def test_retention_frees_a_full_disk(tmp_path, monkeypatch):
-    from actors.log import checkpoint
-    from actors.log.segment import Segment
-
-    log = segmented(tmp_path, retention_ms=str(HOUR))
+    disk = FullDisk()
+    log = segmented(tmp_path, retention_ms=str(HOUR), writer=disk)
 
     def full(*_args, **_options):
         raise OSError(28, "No space left on device")
 
+    disk.file_error = OSError(28, "No space left on device")
     with monkeypatch.context() as patch:
-        patch.setattr(checkpoint, "write_atomically", full)
         patch.setattr(Segment, "open_for_append", full)
         remove_files(log.apply_retention(NOW_MS + 1000 * HOUR))
     assert log.log_start_offset == 8
@@ -255,15 +254,15 @@ def test_truncation_forgets_no_producer(tmp_path):
     log.abandon()
 
 
-def test_a_segment_deleted_while_a_flush_reaches_it_is_no_failed_flush(tmp_path, monkeypatch):
-    log = segmented(tmp_path, count=5, retention_ms=str(HOUR))
+def test_a_segment_deleted_while_a_flush_reaches_it_is_no_failed_flush(tmp_path):
     gone = []
 
-    def delete_first(path):
-        gone.extend(log.apply_retention(NOW_MS + 4 * HOUR))
-        fsync_file(path)
+    class DeletesFirst(FileWriter):
+        def fsync_file(self, path):
+            gone.extend(log.apply_retention(NOW_MS + 4 * HOUR))
+            super().fsync_file(path)
 
-    monkeypatch.setattr(flush, "fsync_file", delete_first)
+    log = segmented(tmp_path, count=5, retention_ms=str(HOUR), writer=DeletesFirst())
     log.flush()
     assert gone
     assert (log.failure, log.recovery_point) == (None, 5)

@@ -13,10 +13,12 @@ from typing import Any
 
 import pytest
 
-from actors.controller import metadata_log as module
 from actors.controller.metadata_log import FORMAT_VERSION, MetadataLog, MetadataLogError, _frame
+from actors.log.files import FileWriter
 from placement.metadata import BrokerInfo, PartitionInfo, TopicInfo, broker_record, partition_record, topic_record
+from tests.support.log_helpers import FullDisk
 
+FULL = OSError(28, "no space left on this disk")
 RECORDS: list[list[Any]] = [
     ["cluster", "the-cluster-id-of-tests"],
     ["controller_epoch", 4],
@@ -218,20 +220,24 @@ def test_a_log_in_use_is_rewritten_each_time_it_has_become_long(path: Path, monk
 def test_a_log_that_cannot_be_rewritten_is_used_on_and_nothing_is_refused(
     path: Path, monkeypatch: pytest.MonkeyPatch, refused: str
 ) -> None:
-    log = MetadataLog(path, snapshot_every=20)
-    for i in range(18):
-        log.append([["producer_ids", i]])
     asked = []
-    fsync = os.fsync
 
     def full(*arguments: Any) -> None:
-        if refused == "replace" or os.readlink(f"/proc/self/fd/{arguments[0]}").endswith(".new"):
-            asked.append(arguments)
-            raise OSError(28, "no space left on this disk")
-        fsync(*arguments)
+        asked.append(arguments)
+        raise OSError(28, "no space left on this disk")
 
+    class NoSnapshots(FileWriter):
+        def fsync(self, fd: int) -> None:
+            if refused == "fsync" and os.readlink(f"/proc/self/fd/{fd}").endswith(".new") and not asked:
+                full(fd)
+            super().fsync(fd)
+
+    log = MetadataLog(path, NoSnapshots(), snapshot_every=20)
+    for i in range(18):
+        log.append([["producer_ids", i]])
     with monkeypatch.context() as patch:
-        patch.setattr(os, refused, full)
+        if refused == "replace":
+            patch.setattr(os, refused, full)
         for i in range(18, 38):
             log.append([["producer_ids", i]])
     assert len(asked) == 1, "not at each record"
@@ -244,17 +250,24 @@ def test_a_log_that_cannot_be_rewritten_is_used_on_and_nothing_is_refused(
     assert reopened(path).metadata.next_producer_id == 41
 
 
-def test_a_snapshot_whose_name_may_not_survive_takes_no_records(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_snapshot_whose_name_may_not_survive_takes_no_records(path: Path) -> None:
     """After a loss of power the old file would be there again, without them."""
-    log = MetadataLog(path, snapshot_every=20)
-    with monkeypatch.context() as patch:
-        for i in range(19):
-            log.append([["producer_ids", i]])
-        patch.setattr(module, "fsync_directory", _disk_full)
-        for _ in range(2):
-            with pytest.raises(OSError, match="disk"):
-                log.append([["producer_ids", 99]])
-        assert log.metadata.next_producer_id == 18
+    refusals: list[OSError] = []
+
+    class RefusesNames(FileWriter):
+        def fsync_directory(self, path: Path) -> None:
+            if refusals:
+                raise refusals.pop()
+            super().fsync_directory(path)
+
+    log = MetadataLog(path, RefusesNames(), snapshot_every=20)
+    for i in range(19):
+        log.append([["producer_ids", i]])
+    refusals += [FULL, FULL]
+    for _ in range(2):
+        with pytest.raises(OSError, match="disk"):
+            log.append([["producer_ids", 99]])
+    assert log.metadata.next_producer_id == 18
     log.append([["producer_ids", 100]])
     log.close()
     assert reopened(path).metadata.next_producer_id == 100
@@ -274,16 +287,15 @@ def test_a_crash_before_the_snapshot_is_in_place_leaves_the_log(path: Path) -> N
     assert reopened(path).metadata.to_wire() == expected
 
 
-def test_a_write_the_disk_refuses_applies_nothing_and_leaves_no_trace(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_write_the_disk_refuses_applies_nothing_and_leaves_no_trace(path: Path) -> None:
     written(path)
     size = path.stat().st_size
-    log = MetadataLog(path)
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", _disk_full)
-        with pytest.raises(OSError, match="disk"):
-            log.append([["producer_ids", 1]])
+    disk = FullDisk()
+    log = MetadataLog(path, disk)
+    disk.fsync_error = FULL
+    with pytest.raises(OSError, match="disk"):
+        log.append([["producer_ids", 1]])
+    disk.fsync_error = None
     assert log.metadata.next_producer_id == 3000
     assert path.stat().st_size == size
     log.append([["producer_ids", 2]])
@@ -313,7 +325,8 @@ def test_a_write_the_disk_takes_in_part_applies_nothing_and_leaves_no_trace(path
 def test_what_a_refused_write_left_is_gone_before_the_next_one(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written(path)
     size = path.stat().st_size
-    log = MetadataLog(path)
+    disk = FullDisk()
+    log = MetadataLog(path, disk)
     file = log._file
 
     class CannotBeCut:
@@ -325,18 +338,15 @@ def test_what_a_refused_write_left_is_gone_before_the_next_one(path: Path, monke
 
     with monkeypatch.context() as patch:
         patch.setattr(log, "_file", CannotBeCut())
-        patch.setattr(os, "fsync", _disk_full)
+        disk.fsync_error = FULL
         for _ in range(2):
             with pytest.raises(OSError, match="cannot be cut"):
                 log.append([["producer_ids", 4000], ["producer_ids", 5000]])
+    disk.fsync_error = None
     assert path.stat().st_size > size
     log.append([["producer_ids", 6000]])
     log.close()
     assert reopened(path).metadata.next_producer_id == 6000
-
-
-def _disk_full(file: int | Path) -> None:
-    raise OSError(28, "no space left on this disk")
 
 
 def test_two_controllers_never_write_one_log(path: Path) -> None:

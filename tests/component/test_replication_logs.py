@@ -9,6 +9,7 @@ import pytest
 from actors.log.batch import build_batch
 from actors.log.config import LogConfig
 from actors.log.errors import StorageError
+from actors.log.files import REAL_WRITER
 from actors.log.partition_log import PartitionLog
 from actors.log.replication import FollowerReplica, Outcome, Push, trivially_matched
 from tests.support.replica_log import MemoryLog, exchange, joined, leading, led, proposed, written
@@ -236,7 +237,7 @@ def test_what_has_no_log_matches_a_leader_without_records() -> None:
 
 def partition_log(path: Path, **configs: str) -> PartitionLog:
     texts = {name.replace("_", "."): value for name, value in configs.items()}
-    return PartitionLog.open(path, LogConfig.from_configs(texts), clean_shutdown=True, now_ms=0)
+    return PartitionLog.open(path, LogConfig.from_configs(texts), REAL_WRITER, clean_shutdown=True, now_ms=0)
 
 
 def test_files_come_to_hold_the_same_bytes(tmp_path: Path) -> None:
@@ -250,7 +251,7 @@ def test_files_come_to_hold_the_same_bytes(tmp_path: Path) -> None:
     assert ours.high_watermark == theirs.log_end_offset == 40
     assert _bytes(ours) == _bytes(theirs)
     theirs.close()
-    again = PartitionLog.open(tmp_path / "b", LogConfig(), clean_shutdown=False, now_ms=0)
+    again = PartitionLog.open(tmp_path / "b", LogConfig(), REAL_WRITER, clean_shutdown=False, now_ms=0)
     assert again.log_end_offset == 40
     assert again.epoch_entries() == [(1, 0)]
     again.close()
@@ -276,6 +277,6 @@ def test_a_log_that_skips_ends_there_also_when_it_is_opened_again(tmp_path: Path
     assert log.append_as_leader(build_batch([(None, b"y", (), 1)]), 0, 1).base_offset == 10
     assert len(log.read_with_end(first, 100)[0]) > 0
     log.close()
-    again = PartitionLog.open(tmp_path / "a", LogConfig(), clean_shutdown=False, now_ms=0)
+    again = PartitionLog.open(tmp_path / "a", LogConfig(), REAL_WRITER, clean_shutdown=False, now_ms=0)
     assert again.log_end_offset == 11
     again.close()

@@ -14,7 +14,7 @@ from actors.links.relay import Kind
 from actors.log.batch import iter_key_values
 from actors.log.compaction import compact
 from actors.log.config import LogConfig
-from actors.log.files import remove_files
+from actors.log.files import REAL_WRITER, remove_files
 from actors.log.reading import Extent
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage
@@ -120,7 +120,7 @@ async def test_a_compaction_between_finding_a_piece_and_reading_it_loses_no_reco
         await until(located.is_set)
         plan = log.plan_compaction(0, force=True)
         assert plan is not None
-        remove_files(log.swap(compact(plan), 0))
+        remove_files(log.swap(compact(plan, REAL_WRITER), 0))
         go_on.set()
         loaded: dict[bytes | None, Any] = {}
         done = 0

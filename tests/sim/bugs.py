@@ -224,7 +224,7 @@ def move_ends_early() -> Changes:
 @bug
 def torn_broker_stays_in_sync() -> Changes:
     """A broker whose machine crashed says that it still has everything."""
-    return [(data_dir, "_same_boot", lambda path: True)]
+    return [(data_dir, "_same_boot", lambda path, machine: True)]
 
 
 @bug

@@ -17,9 +17,9 @@ from actors.offsets_partition.process import ShardProcess
 from actors.runtime.liveness import Sight
 from actors.settings import BrokerConfig
 from placement.metadata import ClusterMetadata, PartitionInfo
-from tests.sim.disks import Disk
+from tests.sim.disks import Disk, SimFileWriter
 from tests.sim.engine import MS, SECOND, Machine, Process, Simulation
-from tests.sim.environment import compact, environment_of
+from tests.sim.environment import compactor_of, environment_of
 from tests.sim.processes import look
 
 BROKERS = (0, 1, 2)
@@ -76,7 +76,10 @@ class SimBroker:
         )
         process.on_kill.append(lambda: self._closed(self.cluster.controller_process))
         try:
-            server = await BrokerServer.open(spec, self.cluster.find_controller, environment_of(process), compact)
+            writer = SimFileWriter(self.machine.disk)
+            server = await BrokerServer.open(
+                spec, self.cluster.find_controller, environment_of(process), writer, compactor_of(process, writer)
+            )
             process.on_kill.append(server.context.data_dir.abandon)
             await server.start()
         except Exception as error:
@@ -186,7 +189,9 @@ class Cluster:
         process.run(self._control(process))
 
     async def _control(self, process: Process) -> None:
-        log = MetadataLog(self.machine.disk.folder / "metadata.log", snapshot_every=10)
+        log = MetadataLog(
+            self.machine.disk.folder / "metadata.log", SimFileWriter(self.machine.disk), snapshot_every=_SNAPSHOT_EVERY
+        )
         process.on_kill.append(log.close)
         config = BrokerConfig.from_mapping(self.settings)
         server = ControllerServer(log, config, SECRET, self, process.loop, environment_of(process))

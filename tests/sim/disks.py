@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from actors.log import files
+from actors.log.files import FileWriter
 from tests.sim.engine import Simulation
 
 _SEGMENT = ".log"
@@ -87,18 +87,10 @@ class Disk:
         self._synced[status.st_ino] = status.st_size
 
 
-def disk_of_process() -> Disk | None:
-    """The disk under the process that runs now."""
-    sim = Simulation.current
-    return getattr(sim.process.machine, "disk", None) if sim is not None and sim.process is not None else None
+class SimFileWriter(FileWriter):
+    """How the processes of a machine write to its disk."""
 
-
-class SimFileWriter(files.FileWriter):
-    """How logs write, on the disk of the process that writes."""
-
-    def __init__(self) -> None:
-        disk = disk_of_process()
-        assert disk is not None
+    def __init__(self, disk: Disk) -> None:
         self._disk = disk
 
     def write(self, fd: int, buffers: Sequence[Any], position: int) -> int:
@@ -114,36 +106,23 @@ class SimFileWriter(files.FileWriter):
         disk.written(fd, position)
         return super().write(fd, buffers, position)
 
+    def write_atomically(self, path: Path, data: bytes, *, durable: bool = True) -> None:
+        self._disk.maybe_fail("a write")
+        if durable:
+            self._disk.replaced_durably(path)
+        else:
+            self._disk.replaced(path)
+        temporary = path.with_name(path.name + ".tmp")
+        temporary.write_bytes(data)
+        os.replace(temporary, path)
+
     def fsync(self, fd: int) -> None:
         self._disk.maybe_fail("a sync")
         self._disk.synced(fd)
 
+    def fsync_file(self, path: Path) -> None:
+        with path.open("rb") as file:
+            self.fsync(file.fileno())
 
-def fsync_file(path: Path) -> None:
-    """In the place of actors.log.files.fsync_file."""
-    disk = disk_of_process()
-    if disk is not None:
-        disk.maybe_fail("a sync")
-        fd = os.open(path, os.O_RDONLY)
-        try:
-            disk.synced(fd)
-        finally:
-            os.close(fd)
-
-
-def fsync_directory(path: Path) -> None:
-    """In the place of actors.log.files.fsync_directory: what folders hold is never lost here."""
-
-
-def write_atomically(path: Path, data: bytes, *, durable: bool = True) -> None:
-    """In the place of actors.log.files.write_atomically."""
-    disk = disk_of_process()
-    if disk is not None:
-        disk.maybe_fail("a write")
-        if durable:
-            disk.replaced_durably(path)
-        else:
-            disk.replaced(path)
-    temporary = path.with_name(path.name + ".tmp")
-    temporary.write_bytes(data)
-    os.replace(temporary, path)
+    def fsync_directory(self, path: Path) -> None:
+        """What folders hold is never lost here."""

@@ -7,7 +7,8 @@ import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,6 @@ from placement.metadata import OFFSETS_TOPIC
 from tests.sim.clients import PARTITIONS, TOPIC, Intruder, Member, Observer, Producer, Reader
 from tests.sim.cluster import BROKERS, Cluster
 from tests.sim.engine import MS, SECOND, Simulation, ViolationError
-from tests.sim.environment import exchanged
 from tests.sim.history import History
 from tests.sim.network import Network
 from tests.sim.scenario import Scenario, scenario_of
@@ -127,26 +127,25 @@ def run(
     thresholds = gc.get_threshold()
     gc.set_threshold(0)  # shards switch the collector on and off; here it runs after the run alone
     try:
-        with exchanged():
-            sim.network = Network(sim)
-            sim.begin()
-            world = World(sim, scenario, folder)
-            with exchanged(bug or []), exchanged(world.witness.hooks()):
-                try:
-                    world.run()
-                except ViolationError as violation:
-                    outcome.failure = str(violation)
-                    if trace and violation.__cause__ is not None:
-                        logging.root.error("the cause", exc_info=violation.__cause__)
-                outcome.digest, outcome.figures = sim.digest, world.history.figures() | world.faults.figures()
-                if inspect is not None:
-                    inspect(world)
-                sim.end()
-                del world
-                sim.discard()
-                gc.unfreeze()  # what shards had loaded
-                gc.collect()
-                gc.freeze()
+        sim.network = Network(sim)
+        sim.begin()
+        world = World(sim, scenario, folder)
+        with _exchanged(bug or []), _exchanged(world.witness.hooks()):
+            try:
+                world.run()
+            except ViolationError as violation:
+                outcome.failure = str(violation)
+                if trace and violation.__cause__ is not None:
+                    logging.root.error("the cause", exc_info=violation.__cause__)
+            outcome.digest, outcome.figures = sim.digest, world.history.figures() | world.faults.figures()
+            if inspect is not None:
+                inspect(world)
+            sim.end()
+            del world
+            sim.discard()
+            gc.unfreeze()  # what shards had loaded
+            gc.collect()
+            gc.freeze()
     finally:
         Simulation.current = None
         gc.set_threshold(*thresholds)
@@ -154,6 +153,24 @@ def run(
         logging.disable(level)
         shutil.rmtree(folder, ignore_errors=True)
     return outcome
+
+
+@contextmanager
+def _exchanged(changes: list[tuple[Any, str, Any]]) -> Iterator[None]:
+    """Have (owner, name, value) in force for a while: planted bugs, and what watches the product."""
+    missing = object()
+    kept = []
+    try:
+        for owner, name, value in changes:
+            kept.append((owner, name, vars(owner).get(name, missing)))
+            setattr(owner, name, value)
+        yield
+    finally:
+        for owner, name, value in reversed(kept):
+            if value is missing:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, value)
 
 
 def command(seed: int, bug: str = "") -> str:

@@ -33,6 +33,7 @@ from actors.wire.messages import response_class
 from placement.metadata import BrokerInfo, ClusterMetadata, PartitionInfo, TopicInfo, broker_record, topic_record
 from tests.support.calls import name_of
 from tests.support.left_open import LEFT_OPEN
+from tests.support.log_helpers import machine
 
 NOW_MS = 1_700_000_000_000
 
@@ -231,7 +232,7 @@ class Broker:
         self.metadata.apply(["cluster", "cluster-of-tests"])
         for i in range(brokers):
             self.metadata.apply(broker_record(BrokerInfo(i, f"host{i}", 9092 + i, None, 0)))
-        self.data_dir = DataDir.open(path / "data", "cluster-of-tests", 0)
+        self.data_dir = DataDir.open(path / "data", "cluster-of-tests", 0, machine())
         LEFT_OPEN.callback(self.data_dir.abandon)
         self.shards = Shards()
         self.now_ms = NOW_MS

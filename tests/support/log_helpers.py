@@ -1,7 +1,7 @@
 """What the tests of the log share: batches with known content, logs on temporary folders, a disk that fails."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -9,8 +9,10 @@ import pytest
 from actors.log.batch import Record, build_batch, iter_batches, read_records
 from actors.log.config import LogConfig
 from actors.log.errors import LogError
-from actors.log.files import FileWriter
+from actors.log.files import REAL_WRITER, FileWriter
+from actors.log.machine import Machine
 from actors.log.partition_log import PartitionLog
+from actors.runtime.environment import REAL, new_uuid
 
 NOW_MS = 1_700_000_000_000
 
@@ -20,8 +22,13 @@ def config(**settings: str) -> LogConfig:
     return LogConfig.from_configs({name.replace("_", "."): value for name, value in settings.items()})
 
 
-def open_log(path: Path, *, clean: bool = False, writer: FileWriter | None = None, **settings: str) -> PartitionLog:
-    return PartitionLog.open(path, config(**settings), clean_shutdown=clean, now_ms=NOW_MS, writer=writer)
+def open_log(path: Path, *, clean: bool = False, writer: FileWriter = REAL_WRITER, **settings: str) -> PartitionLog:
+    return PartitionLog.open(path, config(**settings), writer, clean_shutdown=clean, now_ms=NOW_MS)
+
+
+def machine(writer: FileWriter = REAL_WRITER, boot: Callable[[], bytes] = REAL.kernel.boot) -> Machine:
+    """The machine we run on, with another disk or another boot."""
+    return Machine(writer, boot, lambda: new_uuid(REAL.chance).hex)
 
 
 def values(*items: bytes | None, key: bytes | None = b"k", timestamp_ms: int = NOW_MS, **options: object) -> bytes:
@@ -57,11 +64,13 @@ def batch_bounds(log: PartitionLog) -> list[tuple[int, int]]:
 
 
 class FullDisk(FileWriter):
-    """Takes `room` more bytes, then part of a write and ENOSPC."""
+    """Takes `room` more bytes, then part of a write and ENOSPC; and refuses with the errors it is given."""
 
     def __init__(self, room: int | None = None) -> None:
         self.room = room
         self.fsync_error: OSError | None = None
+        self.file_error: OSError | None = None
+        """For files that are replaced as a whole."""
 
     def write(self, fd: int, buffers: Sequence[bytes | bytearray | memoryview], position: int) -> int:
         data = b"".join(buffers)
@@ -76,6 +85,16 @@ class FullDisk(FileWriter):
         if self.fsync_error is not None:
             raise self.fsync_error
         super().fsync(fd)
+
+    def fsync_file(self, path: Path) -> None:
+        if self.fsync_error is not None:
+            raise self.fsync_error
+        super().fsync_file(path)
+
+    def write_atomically(self, path: Path, data: bytes, *, durable: bool = True) -> None:
+        if self.file_error is not None:
+            raise self.file_error
+        super().write_atomically(path, data, durable=durable)
 
 
 COMPACT = {"cleanup_policy": "compact", "segment_bytes": "400", "index_interval_bytes": "100"}

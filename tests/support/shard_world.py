@@ -42,6 +42,7 @@ from placement.metadata import (
     topic_record,
 )
 from tests.support.handler_helpers import Replication, handler_context
+from tests.support.log_helpers import machine
 from tests.support.runtime_helpers import until
 
 PARTITIONS = 4
@@ -170,7 +171,7 @@ class World:
             metadata.apply(broker_record(BrokerInfo(i, "127.0.0.1", 9092 + i, None, 0)))
         partitions = tuple(PartitionInfo(int(i == 3), 5, (int(i == 3),), (int(i == 3),)) for i in range(PARTITIONS))
         metadata.apply(topic_record(TopicInfo(OFFSETS_TOPIC, b"o" * 16, partitions)))
-        self.data_dir = DataDir.open(path / "data", "the-cluster", 0)
+        self.data_dir = DataDir.open(path / "data", "the-cluster", 0, machine())
         controller: Any = None
         loop = asyncio.get_running_loop()
         self.killed: list[int] = []
