@@ -48,6 +48,8 @@ class BrokerInfo:
     """The pid of its process on its machine; 0: not known."""
     process_started: int = 0
     """When that process began, in clock ticks since boot, because another process may get its pid later."""
+    leaving: bool = False
+    """Whether it has handed over what it led and is about to stop: it does not come into an in-sync set again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,10 +109,10 @@ class ControllerLink:
         self._broker = broker
         await self._ask(hello)
 
-    def heartbeat(self, load: Load) -> None:
+    def heartbeat(self, load: Load, leaving: bool) -> None:
         """Send a heartbeat, which asks for the lease."""
         self.unanswered += 1
-        self.send(Heartbeat(self._loop.time(), load))
+        self.send(Heartbeat(self._loop.time(), load, leaving))
 
     def call(self, operation: Operation[R], done: Callable[[R | None, str | None], None]) -> None:
         """Ask the controller to do something. `done` gets (result, None) or (None, the error)."""

@@ -193,7 +193,7 @@ class Registration:
 
     def heartbeat(self) -> None:
         """Send a heartbeat."""
-        self.link.heartbeat(self._front_door.load())
+        self.link.heartbeat(self._front_door.load(), self._replicas.leaving)
 
     # --- leaving ---
 

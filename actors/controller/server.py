@@ -17,6 +17,7 @@ from actors.controller.decisions.elections import (
     all_stopped,
     broker_lost,
     broker_registered,
+    broker_staying,
     leadership_balanced,
     preferred_elected,
 )
@@ -151,9 +152,11 @@ class ControllerServer:
         session = self._sessions[protocol]
         session.last_heard, session.silence = self._loop.time(), None
         match message:
-            case Heartbeat(sent, load):
+            case Heartbeat(sent, load, leaving):
                 session.load, session.answered = load, True
                 protocol.send(Confirmed(sent))
+                if not leaving and self._brokers.get(session.broker_id) is session:
+                    self._record_stay(session.broker_id)
             case Call(number, operation):
                 self._call(session, number, operation)
             case Applied(version):
@@ -219,6 +222,12 @@ class ControllerServer:
             self._commit(broker_lost(self.metadata, broker_id, config=self.config))
         except OSError as error:
             log.error("broker %d still counts as alive, the metadata log cannot be written: %s", broker_id, error)
+
+    def _record_stay(self, broker_id: int) -> None:
+        try:
+            self._commit(broker_staying(self.metadata, broker_id))
+        except OSError as error:  # its next heartbeat says it again
+            log.error("broker %d still counts as leaving, the metadata log cannot be written: %s", broker_id, error)
 
     def _restart(self, broker_id: int, at_least_s: float = 0.0) -> None:
         """Start a broker again. If it keeps dying, the pauses grow."""

@@ -66,6 +66,8 @@ class Heartbeat:
 
     sent: float
     load: Load
+    leaving: bool = False
+    """Whether it has handed over what it led, or is about to, and follows nobody (Kafka's WantShutDown)."""
 
 
 @dataclass(frozen=True, slots=True)

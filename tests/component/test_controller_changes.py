@@ -13,6 +13,7 @@ from actors.controller.decisions import topics
 from actors.links.control import (
     Answer,
     Applied,
+    Confirmed,
     Heartbeat,
     Image,
     Load,
@@ -164,6 +165,24 @@ async def test_all_that_do_not_come_are_started_though_nothing_can_be_logged(
             await until(lambda: c.launcher.started == [0, 1])
             assert len(refused) >= 2
         await until(lambda: not c.metadata.alive())
+
+
+async def test_a_broker_counts_as_leaving_until_one_of_its_heartbeats_says_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with controller(tmp_path) as c:
+        one = await FakeBroker(0).register(c.port)
+        assert "error" not in await one.call("broker_leaving", broker_id=0)
+        one.send(Heartbeat(1.0, Load(), leaving=True))
+        await one.hear(Confirmed)
+        assert c.metadata.brokers[0].leaving
+        with monkeypatch.context() as patch:
+            refused = refuse(patch, c)
+            one.send(Heartbeat(2.0, Load()))
+            await until(lambda: len(refused) == 1)
+        assert c.metadata.brokers[0].leaving
+        one.send(Heartbeat(3.0, Load()))
+        await until(lambda: not c.metadata.brokers[0].leaving)
 
 
 async def test_brokers_are_looked_after_though_leadership_could_not_go_back(

@@ -60,6 +60,11 @@ class ReplicaManager:
         """Listen for pushes on any free port of `host`; the port."""
         return await self._listener.listen(host)
 
+    @property
+    def leaving(self) -> bool:
+        """Whether this broker follows nobody, because it is about to stop."""
+        return self._listener.paused
+
     def stop_following(self) -> None:
         """Take no more pushes, so that leaders do not count on this broker any longer."""
         self._listener.pause()

@@ -159,7 +159,11 @@ def all_stopped(metadata: ClusterMetadata) -> list[Record]:
 
 
 def broker_leaving(metadata: ClusterMetadata, broker_id: int, *, config: BrokerConfig | None = None) -> list[Record]:
-    """A broker is about to stop: others that are in sync lead what it leads, and it leaves the in-sync sets."""
+    """A broker is about to stop: others that are in sync lead what it leads, and it leaves the in-sync sets.
+
+    It is noted that it leaves. Its leaders may hear of all this before they read the end of its connection, and would
+    otherwise bring it back into the sets.
+    """
     others = _alive(metadata) - {broker_id}
 
     def change(topic: str, partition: PartitionInfo) -> PartitionInfo:
@@ -170,7 +174,19 @@ def broker_leaving(metadata: ClusterMetadata, broker_id: int, *, config: BrokerC
             return elect(partition, others, min_insync=needed)
         return _without(partition, broker_id, needed)
 
-    return _changes(metadata, change)
+    return _noted_leaving(metadata, broker_id, True) + _changes(metadata, change)
+
+
+def broker_staying(metadata: ClusterMetadata, broker_id: int) -> list[Record]:
+    """A broker follows again: it was not stopped after it had handed over, or did not hear that it had."""
+    return _noted_leaving(metadata, broker_id, False)
+
+
+def _noted_leaving(metadata: ClusterMetadata, broker_id: int, leaving: bool) -> list[Record]:
+    broker = metadata.brokers.get(broker_id)
+    if broker is None or broker.leaving == leaving:
+        return []
+    return [broker_record(replace(broker, leaving=leaving))]
 
 
 def preferred_elected(metadata: ClusterMetadata, *, config: BrokerConfig | None = None) -> list[Record]:
@@ -294,5 +310,7 @@ def _judge(metadata: ClusterMetadata, partition: PartitionInfo, broker_id: int, 
         if member in partition.isr and epoch < 0:
             continue  # the leader does not know its epoch; had it another process, we would have removed it
         if broker is None or not broker.alive or broker.epoch != epoch:
+            return ErrorCode.INELIGIBLE_REPLICA
+        if broker.leaving and member not in partition.isr:
             return ErrorCode.INELIGIBLE_REPLICA
     return ErrorCode.NONE

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from actors.controller.decisions.elections import broker_staying
 from actors.controller.decisions.topics import broker_lost, broker_registered
+from actors.wire.errors import ErrorCode
 from placement.metadata import NO_LEADER, PartitionInfo, TopicInfo, topic_record
 from tests.support.decisions import Cluster
 
@@ -78,3 +80,34 @@ def test_losing_a_broker_twice_or_an_unknown_one_changes_nothing() -> None:
     cluster.lose(1)
     assert broker_lost(cluster.metadata, 1) == []
     assert broker_lost(cluster.metadata, 9) == []
+
+
+def test_a_broker_that_leaves_is_not_taken_back_in_sync_until_it_stays() -> None:
+    """Its leader may hear that it leaves before it hears nothing from it any more."""
+    cluster = Cluster()
+    one(cluster, PartitionInfo(0, 4, (0, 1, 2), (0, 1, 2)))
+    cluster.do("broker_leaving", broker_id=2)
+    assert cluster.partitions("t")[0].isr == (0, 1)
+    everybody = [[0, 0], [1, 0], [2, 0]]
+    proposed = {"topic_id": b"t" * 16, "index": 0, "leader_epoch": 4, "partition_epoch": 1, "isr": everybody}
+
+    def answer() -> int:
+        (row,) = cluster.do("alter_partitions", broker_id=0, broker_epoch=0, partitions=[proposed])
+        return int(row["error_code"])
+
+    assert answer() == ErrorCode.INELIGIBLE_REPLICA
+    assert cluster.partitions("t")[0].isr == (0, 1)
+    for record in broker_staying(cluster.metadata, 2):
+        cluster.metadata.apply(record)
+    assert answer() == ErrorCode.NONE
+    assert cluster.partitions("t")[0].isr == (0, 1, 2)
+
+
+def test_a_broker_that_leaves_may_bring_others_in_sync_where_it_is_the_last_that_may_lead() -> None:
+    cluster = Cluster()
+    one(cluster, PartitionInfo(2, 4, (2, 1), (2,)))
+    cluster.do("broker_leaving", broker_id=2)
+    proposed = {"topic_id": b"t" * 16, "index": 0, "leader_epoch": 4, "partition_epoch": 0, "isr": [[2, 0], [1, 0]]}
+    (row,) = cluster.do("alter_partitions", broker_id=2, broker_epoch=0, partitions=[proposed])
+    assert row["error_code"] == ErrorCode.NONE
+    assert cluster.partitions("t")[0].isr == (2, 1)
