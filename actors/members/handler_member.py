@@ -123,7 +123,7 @@ class MemberLoop:
     ) -> None:
         self.spec = spec
         self.handler = Handler(handler, spec.handler_args)
-        self._make_producer = make_producer
+        self._make_producer = partial(make_producer, environment=environment)
         self._stop = threading.Event()
         self._sleep = sleep or self._stop.wait
         self._monotonic = environment.clock.monotonic
@@ -147,7 +147,11 @@ class MemberLoop:
         self._deserializes = any(value is not None for value in given.values())
         self._key_of, self._value_of = (by_topic(given[name], deserializer) for name in DESERIALIZERS)
         self.consumer = make_consumer(
-            bootstrap_servers=spec.bootstrap_servers, group_id=spec.group_id, enable_auto_commit=False, **options
+            environment=environment,
+            bootstrap_servers=spec.bootstrap_servers,
+            group_id=spec.group_id,
+            enable_auto_commit=False,
+            **options,
         )
 
     # --- the loop ---

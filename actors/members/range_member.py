@@ -74,7 +74,7 @@ class RangeMember:
         environment: Environment = REAL,
     ) -> None:
         self._spec = spec
-        self._consumer = make_consumer(**member_settings(spec))
+        self._consumer = make_consumer(environment=environment, **member_settings(spec))
         self._incarnation = new_uuid(environment.chance).hex[:12]
         self._monotonic = environment.clock.monotonic
         self._tenures = 0

@@ -112,6 +112,7 @@ def test_a_dead_letter_carries_the_record_and_where_it_came_from() -> None:
         ("coterie.error", b"RuntimeError: cannot do b'v2'"),
     ]
     assert member.producer_options["acks"] == "all"
+    assert member.producer_options["environment"] is member.environment
     assert (report.dead_letters, report.handled) == (1, 2)
     stored = member.log.index("dead letter stored")
     assert not any(entry[1].get(T0, 0) > 2 for entry in member.log[:stored] if isinstance(entry[1], dict))

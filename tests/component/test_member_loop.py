@@ -44,6 +44,7 @@ def test_the_consumer_is_told_never_to_commit_by_itself() -> None:
     assert options["auto_offset_reset"] == "earliest"
     assert options["partition_assignment_strategy"] == ["cooperative-sticky"]
     assert options["session_timeout_ms"] == 7000
+    assert options["environment"] is member.environment, "it has the member's clock and chance"
 
 
 def test_nothing_is_committed_before_the_handler_has_returned() -> None:

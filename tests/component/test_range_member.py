@@ -16,6 +16,7 @@ from actors.client.errors import CommitFailedError, KafkaTimeoutError, Rebalance
 from actors.client.records import ConsumerGroupMetadata
 from actors.members.range_group import Holding, RangeMemberSpec
 from actors.members.range_member import RangeMember
+from actors.runtime.environment import Environment
 from tests.compat.support import wait_until
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -102,7 +103,10 @@ class Pair:
     """A member and its consumer."""
 
     def __init__(self, **spec: Any) -> None:
-        self.member = RangeMember(RangeMemberSpec("g", "127.0.0.1:1", ("t",), **spec), make_consumer=self._make)
+        self.environment = Environment()
+        self.member = RangeMember(
+            RangeMemberSpec("g", "127.0.0.1:1", ("t",), **spec), make_consumer=self._make, environment=self.environment
+        )
 
     def _make(self, **settings: Any) -> ToldConsumer:
         self.consumer = ToldConsumer(**settings)
@@ -128,6 +132,11 @@ def start() -> Iterator[Callable[..., Pair]]:
 
 def all_to(holding: Holding, offset: int) -> dict[tuple[str, int], tuple[int, str]]:
     return {(held.topic, held.partition): (offset, held.tenure) for held in holding.partitions}
+
+
+def test_the_consumer_has_the_members_clock_and_chance(start: Callable[..., Pair]) -> None:
+    pair = start()
+    assert pair.consumer.settings["environment"] is pair.environment
 
 
 def test_partitions_stay_in_use_when_a_commit_was_refused_and_the_session_went_on(start: Callable[..., Pair]) -> None:

@@ -10,6 +10,7 @@ import pyarrow as pa
 from actors.client import ConsumerRecord, OffsetAndMetadata, TopicPartition
 from actors.client.errors import KafkaTimeoutError
 from actors.members.handler_member import MemberLoop, MemberSpec
+from actors.runtime.environment import Environment
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -151,6 +152,7 @@ class Member:
         self.consumer = FakeConsumer(polls, self.log)
         self.producer = FakeProducer(self.log)
         self.producer_options: dict[str, Any] = {}
+        self.environment = Environment()
 
         def make_consumer(**options: Any) -> FakeConsumer:
             self.consumer.options = options
@@ -166,6 +168,7 @@ class Member:
             make_consumer=make_consumer,
             make_producer=make_producer,
             sleep=self._sleep,
+            environment=self.environment,
         )
         self.consumer.loop = self.loop
         self.on_sleep: Callable[[], None] = lambda: None
