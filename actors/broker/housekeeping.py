@@ -12,6 +12,7 @@ import os
 import pickle
 import sys
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
@@ -25,35 +26,52 @@ from placement.metadata import OFFSETS_TOPIC
 
 log = logging.getLogger(__name__)
 
-_CHECKPOINT_SECONDS = 5.0
-_FLUSH_SECONDS = 2.0
-_REPAIR_SECONDS = 5.0
 _REPAIRS = 3  # when so many have failed in a row, another broker should lead
 
 Compact: TypeAlias = Callable[[CompactionPlan], Coroutine[Any, Any, CompactionResult]]
 Job: TypeAlias = Callable[[str, int, PartitionLog], Coroutine[Any, Any, None]]  # topic, partition
 
 
+@dataclass(frozen=True, slots=True)
+class Intervals:
+    """How often jobs run for which Kafka has no setting, in seconds. Flushes may be set to come oftener than here."""
+
+    checkpoint_s: float = 5.0
+    flush_s: float = 2.0
+    repair_s: float = 5.0
+
+
+_INTERVALS = Intervals()
+
+
 class Housekeeper:
     """Runs five jobs on the broker's loop, each of which goes through all logs again and again."""
 
-    def __init__(self, context: BrokerContext, replication: Replication, shards: Shards, compact: Compact) -> None:
+    def __init__(
+        self,
+        context: BrokerContext,
+        replication: Replication,
+        shards: Shards,
+        compact: Compact,
+        intervals: Intervals = _INTERVALS,
+    ) -> None:
         self._context = context
         self._replication = replication
         self._shards = shards
         self._compaction = compact
+        self._intervals = intervals
         self._tasks: list[asyncio.Task[None]] = []
         self.compactions = 0
         self._failed_repairs: WeakKeyDictionary[PartitionLog, int] = WeakKeyDictionary()
 
     def start(self) -> None:
         """Start the jobs, at the intervals that the settings give."""
-        config = self._context.config
+        config, intervals = self._context.config, self._intervals
         retention_seconds = config.integer("log.retention.check.interval.ms") / 1000
         jobs: list[tuple[float, Job]] = [
-            (_CHECKPOINT_SECONDS, self._checkpoint),
-            (min(_FLUSH_SECONDS, max(config.integer("log.flush.scheduler.interval.ms") / 1000, 0.05)), self._flush),
-            (_REPAIR_SECONDS, self._repair),
+            (intervals.checkpoint_s, self._checkpoint),
+            (min(intervals.flush_s, max(config.integer("log.flush.scheduler.interval.ms") / 1000, 0.05)), self._flush),
+            (intervals.repair_s, self._repair),
             (retention_seconds, self._retain),
         ]
         if config.boolean("log.cleaner.enable"):

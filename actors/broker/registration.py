@@ -27,7 +27,7 @@ _RECONNECT_SECONDS = 0.1
 _ANY_HOST = ("0.0.0.0", "::", "")
 _JOIN_SECONDS = 20.0
 _HAND_OVER_SECONDS = 10.0
-_LEFT_SECONDS = 30.0  # if a broker is not stopped within this time after it handed over, it follows again
+_LEFT_SECONDS = 30.0
 
 
 class Contact:
@@ -197,26 +197,27 @@ class Registration:
 
     # --- leaving ---
 
-    async def hand_over(self) -> None:
+    async def hand_over(self, answer_s: float = _HAND_OVER_SECONDS, stop_s: float = _LEFT_SECONDS) -> None:
         """Before a stop: have others lead what this broker leads, and leave the in-sync sets.
 
-        Raises OSError, TimeoutError. Then this broker goes on as before.
+        If it is not stopped within `stop_s`, it follows again. Raises OSError, and TimeoutError if the controller does
+        not answer within `answer_s`. Then this broker goes on as before.
         """
         self._replicas.stop_following()  # first, or a leader that hears from this broker proposes it again
         try:
-            await self._leave()
+            await self._leave(answer_s)
         except BaseException:
             self._replicas.follow_again()
             raise
-        self._context.loop.call_later(_LEFT_SECONDS, self._replicas.follow_again)
+        self._context.loop.call_later(stop_s, self._replicas.follow_again)
 
-    async def _leave(self) -> None:
+    async def _leave(self, answer_s: float) -> None:
         left: asyncio.Future[str | None] = self._context.loop.create_future()
         self.link.call(
             BrokerLeaving(self._spec.broker_id),
             lambda result, error: None if left.done() else left.set_result(error),
         )
-        error = await asyncio.wait_for(left, _HAND_OVER_SECONDS)
+        error = await asyncio.wait_for(left, answer_s)
         if error is not None:
             raise ConnectionError(f"broker {self._spec.broker_id} could not hand over what it leads: {error}")
 

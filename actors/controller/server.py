@@ -59,7 +59,7 @@ log = logging.getLogger(__name__)
 _RETRY_SECONDS = 0.5  # before a start that failed is tried again
 _LEASES_FOR_A_DISK = 2  # how many leases a silent broker may wait for its disk
 _ANSWERED_AT_ONCE = (AllocateProducerIds, AlterPartitions)  # answered without waiting until all brokers know
-_ACK_WAIT_SECONDS = 1.0  # a change is answered when all living brokers know it, or after this
+ACK_WAIT_SECONDS = 1.0
 
 
 @dataclass(eq=False, slots=True)
@@ -72,7 +72,10 @@ class _Unacked:
 
 
 class ControllerServer:
-    """The controller of one cluster. Everything runs on one loop."""
+    """The controller of one cluster. Everything runs on one loop.
+
+    A change is answered when all living brokers know it, or after `ack_wait_s`.
+    """
 
     def __init__(
         self,
@@ -82,8 +85,10 @@ class ControllerServer:
         launcher: Launcher,
         loop: asyncio.AbstractEventLoop,
         environment: Environment = REAL,
+        ack_wait_s: float = ACK_WAIT_SECONDS,
     ) -> None:
         self.log = metadata_log
+        self._ack_wait_s = ack_wait_s
         self.config = config
         self._secret = secret
         self._launcher = launcher
@@ -347,7 +352,7 @@ class ControllerServer:
             session.protocol.send(answer)
             return
         waiting = _Unacked(self.metadata.version, lambda: session.protocol.send(answer))
-        waiting.timer = self._loop.call_later(_ACK_WAIT_SECONDS, self._release, waiting)
+        waiting.timer = self._loop.call_later(self._ack_wait_s, self._release, waiting)
         self._unacked.append(waiting)
         self._release_acked()
 

@@ -63,6 +63,7 @@ class _Listener(ConsumerRebalanceListener):
 class RangeMember:
     """A range member, as the module's docstring says. It has a thread; its methods may be called from any other.
 
+    A commit that fails is tried again for `finish_s`, and for as long as the group rebalances.
     Raises ConfigurationError for options the client does not take.
     """
 
@@ -72,8 +73,10 @@ class RangeMember:
         *,
         make_consumer: Callable[..., Any] = Consumer,
         environment: Environment = REAL,
+        finish_s: float = _FINISH_SECONDS,
     ) -> None:
         self._spec = spec
+        self._finish_s = finish_s
         self._consumer = make_consumer(environment=environment, **member_settings(spec))
         self._incarnation = new_uuid(environment.chance).hex[:12]
         self._monotonic = environment.clock.monotonic
@@ -330,13 +333,13 @@ class RangeMember:
         self._batch_since = None
         self._due = {TopicPartition(*tp): what for tp, what in done.items()}
         self._counted = set()
-        deadline = self._monotonic() + _FINISH_SECONDS
+        deadline = self._monotonic() + self._finish_s
         while self._due and not self._stopping:
             failure = self._commit_due()
             if failure is None or self._in_callback:
                 break
             if isinstance(failure, RebalanceInProgressError):  # lasts as long as the slowest member's poll interval
-                deadline = self._monotonic() + _FINISH_SECONDS
+                deadline = self._monotonic() + self._finish_s
             elif self._monotonic() > deadline:
                 self._due = {}
                 raise failure

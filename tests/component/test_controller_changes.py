@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from actors.controller import server as controller_server
 from actors.controller.decisions import topics
+from actors.controller.server import ACK_WAIT_SECONDS
 from actors.links.control import (
     Answer,
     Applied,
@@ -40,11 +40,8 @@ async def waiting_for_a_slow_one(c: Controller) -> tuple[FakeBroker, FakeBroker]
     return one, slow
 
 
-async def test_a_change_is_answered_when_every_living_broker_has_the_image(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(controller_server, "_ACK_WAIT_SECONDS", 3600.0)
-    async with controller(tmp_path) as c:
+async def test_a_change_is_answered_when_every_living_broker_has_the_image(tmp_path: Path) -> None:
+    async with controller(tmp_path, ack_wait_s=3600.0) as c:
         one, slow = await waiting_for_a_slow_one(c)
         await until(lambda: any("t" in m.metadata.topics for m in slow.of(Image)))
         assert one.of(Answer) == []
@@ -59,14 +56,11 @@ async def test_a_broker_that_never_acknowledges_delays_a_change_but_does_not_sto
         loop = asyncio.get_running_loop()
         asked = loop.time()
         assert (await create(one, "t"))["error_code"] == 0
-        assert loop.time() - asked >= controller_server._ACK_WAIT_SECONDS * 0.9
+        assert loop.time() - asked >= ACK_WAIT_SECONDS * 0.9
 
 
-async def test_the_death_of_the_broker_that_was_waited_for_releases_the_answer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(controller_server, "_ACK_WAIT_SECONDS", 3600.0)
-    async with controller(tmp_path) as c:
+async def test_the_death_of_the_broker_that_was_waited_for_releases_the_answer(tmp_path: Path) -> None:
+    async with controller(tmp_path, ack_wait_s=3600.0) as c:
         one, slow = await waiting_for_a_slow_one(c)
         slow.hang_up()
         assert plain((await one.hear(Answer)).result)[0]["error_code"] == 0

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from actors.broker import housekeeping
-from actors.broker.housekeeping import Housekeeper, compact_in_process
+from actors.broker.housekeeping import Housekeeper, Intervals, compact_in_process
 from actors.log.errors import StorageError
 from tests.support.log_helpers import NOW_MS, FullDisk, append, open_log, values
 
+OFTEN = Intervals(0.001, 0.001, 0.001)
 NOBODY: Any = SimpleNamespace()  # replicas and shards that are not to be told of anything
 
 
@@ -41,9 +42,7 @@ class Log:
 
 
 @pytest.mark.parametrize("trouble", [OSError(5, "Input/output error"), KeyError("a bug")])
-async def test_a_log_in_trouble_keeps_no_other_from_its_upkeep(monkeypatch, trouble):
-    monkeypatch.setattr(housekeeping, "_CHECKPOINT_SECONDS", 0.001)
-
+async def test_a_log_in_trouble_keeps_no_other_from_its_upkeep(trouble):
     bad, good = Log("bad", broken=True, trouble=trouble), Log("good", broken=False)
     config = SimpleNamespace(integer=lambda _: 1, boolean=lambda _: False)
     logs = {("t", 0): bad, ("t", 1): good}
@@ -53,7 +52,7 @@ async def test_a_log_in_trouble_keeps_no_other_from_its_upkeep(monkeypatch, trou
         data_dir=SimpleNamespace(logs=logs),
         now_ms=lambda: 0,
     )
-    keeper = Housekeeper(context, NOBODY, NOBODY, compact_in_process)
+    keeper = Housekeeper(context, NOBODY, NOBODY, compact_in_process, OFTEN)
     keeper.start()
     async with asyncio.timeout(60):
         while good.checkpoints < 2 or good.retained < 2:  # noqa: ASYNC110
@@ -64,10 +63,7 @@ async def test_a_log_in_trouble_keeps_no_other_from_its_upkeep(monkeypatch, trou
 
 
 @pytest.mark.parametrize(("topic", "reloaded"), [("orders", []), ("__consumer_offsets", [3])])
-async def test_a_log_whose_fsync_failed_takes_appends_again_without_a_restart(tmp_path, monkeypatch, topic, reloaded):
-    for interval in ("_CHECKPOINT_SECONDS", "_FLUSH_SECONDS", "_REPAIR_SECONDS"):
-        monkeypatch.setattr(housekeeping, interval, 0.001)
-
+async def test_a_log_whose_fsync_failed_takes_appends_again_without_a_restart(tmp_path, topic, reloaded):
     disk = FullDisk()
     log = open_log(tmp_path / f"{topic}-3", writer=disk)
     append(log, values(b"a"))
@@ -83,7 +79,7 @@ async def test_a_log_whose_fsync_failed_takes_appends_again_without_a_restart(tm
     )
     shards: Any = SimpleNamespace(reload=told.append)
     replication: Any = SimpleNamespace(failed=lambda *key: None)
-    keeper = Housekeeper(context, replication, shards, compact_in_process)
+    keeper = Housekeeper(context, replication, shards, compact_in_process, OFTEN)
     keeper.start()
     refusals = 0
     async with asyncio.timeout(60):
@@ -102,7 +98,7 @@ async def test_a_log_whose_fsync_failed_takes_appends_again_without_a_restart(tm
 
 
 @pytest.mark.parametrize("made_anew", [False, True])
-async def test_a_log_that_cannot_be_repaired_is_given_up_unless_another_has_its_place(tmp_path, monkeypatch, made_anew):
+async def test_a_log_that_cannot_be_repaired_is_given_up_unless_another_has_its_place(tmp_path, made_anew):
     disk, given_up, logs = FullDisk(), [], {}
     log = logs["orders", 3] = open_log(tmp_path / "orders-3", writer=disk)
     append(log, values(b"a"))
@@ -116,7 +112,7 @@ async def test_a_log_that_cannot_be_repaired_is_given_up_unless_another_has_its_
         now_ms=lambda: clock.ms,
     )
     replication: Any = SimpleNamespace(failed=lambda *key: given_up.append(key))
-    keeper = Housekeeper(context, replication, NOBODY, compact_in_process)
+    keeper = Housekeeper(context, replication, NOBODY, compact_in_process, OFTEN)
     if made_anew:
         logs["orders", 3] = object()
     for _ in range(housekeeping._REPAIRS):
@@ -127,10 +123,8 @@ async def test_a_log_that_cannot_be_repaired_is_given_up_unless_another_has_its_
     log.abandon()
 
 
-def kept(tmp_path, monkeypatch, **settings: int) -> tuple[Any, Any]:
+def kept(tmp_path, **settings: int) -> tuple[Any, Any]:
     """A context whose clock the test moves, and a housekeeper whose jobs run all the time."""
-    for interval in ("_CHECKPOINT_SECONDS", "_FLUSH_SECONDS"):
-        monkeypatch.setattr(housekeeping, interval, 0.001)
     clock = SimpleNamespace(ms=NOW_MS)
     context = SimpleNamespace(
         config=SimpleNamespace(integer=lambda name: settings.get(name, 1), boolean=lambda _: False),
@@ -139,11 +133,11 @@ def kept(tmp_path, monkeypatch, **settings: int) -> tuple[Any, Any]:
         now_ms=lambda: clock.ms,
         clock=clock,
     )
-    return context, Housekeeper(context, NOBODY, NOBODY, compact_in_process)
+    return context, Housekeeper(context, NOBODY, NOBODY, compact_in_process, OFTEN)
 
 
-async def test_records_are_flushed_once_they_have_waited_for_flush_ms(tmp_path, monkeypatch):
-    context, keeper = kept(tmp_path, monkeypatch, **{"log.flush.scheduler.interval.ms": 2**63 - 1})
+async def test_records_are_flushed_once_they_have_waited_for_flush_ms(tmp_path):
+    context, keeper = kept(tmp_path, **{"log.flush.scheduler.interval.ms": 2**63 - 1})
     lazy, timed = open_log(tmp_path / "lazy-0"), open_log(tmp_path / "timed-0", flush_ms="5000")
     context.data_dir.logs = {("lazy", 0): lazy, ("timed", 0): timed}
     for each in (lazy, timed):
@@ -163,8 +157,8 @@ async def test_records_are_flushed_once_they_have_waited_for_flush_ms(tmp_path, 
 
 
 @pytest.mark.parametrize("delay_ms", [0, 60_000])
-async def test_the_files_of_deleted_segments_stay_for_file_delete_delay_ms(tmp_path, monkeypatch, delay_ms):
-    context, keeper = kept(tmp_path, monkeypatch, **{"log.flush.scheduler.interval.ms": 60_000})
+async def test_the_files_of_deleted_segments_stay_for_file_delete_delay_ms(tmp_path, delay_ms):
+    context, keeper = kept(tmp_path, **{"log.flush.scheduler.interval.ms": 60_000})
     limits = {"segment_bytes": "70", "retention_bytes": "1", "file_delete_delay_ms": str(delay_ms)}
     log = open_log(tmp_path / "t-0", **limits)
     for value in (b"a", b"b", b"c"):
@@ -179,8 +173,8 @@ async def test_the_files_of_deleted_segments_stay_for_file_delete_delay_ms(tmp_p
     log.abandon()
 
 
-async def test_a_log_deleted_in_the_middle_of_a_round_is_not_looked_after_any_more(tmp_path, monkeypatch):
-    context, keeper = kept(tmp_path, monkeypatch)
+async def test_a_log_deleted_in_the_middle_of_a_round_is_not_looked_after_any_more(tmp_path):
+    context, keeper = kept(tmp_path)
     first, old, new = (Log(name, broken=False) for name in ("first", "old", "new"))
     context.data_dir.logs = {("a", 0): first, ("t", 0): old}
     seen: list[str] = []

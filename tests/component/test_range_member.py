@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-import actors.members.range_member
 from actors.client import OffsetAndMetadata, TopicPartition
 from actors.client.errors import CommitFailedError, KafkaTimeoutError, RebalanceInProgressError, WakeupError
 from actors.client.records import ConsumerGroupMetadata
@@ -102,10 +101,13 @@ class ToldConsumer:
 class Pair:
     """A member and its consumer."""
 
-    def __init__(self, **spec: Any) -> None:
+    def __init__(self, finish_s: float = 60.0, **spec: Any) -> None:
         self.environment = Environment()
         self.member = RangeMember(
-            RangeMemberSpec("g", "127.0.0.1:1", ("t",), **spec), make_consumer=self._make, environment=self.environment
+            RangeMemberSpec("g", "127.0.0.1:1", ("t",), **spec),
+            make_consumer=self._make,
+            environment=self.environment,
+            finish_s=finish_s,
         )
 
     def _make(self, **settings: Any) -> ToldConsumer:
@@ -150,10 +152,9 @@ def test_partitions_stay_in_use_when_a_commit_was_refused_and_the_session_went_o
     assert {held.tenure for held in again.partitions}.isdisjoint(held.tenure for held in batch.partitions)
 
 
-def test_a_commit_waits_for_a_rebalance_however_long(start: Callable[..., Pair], monkeypatch: Any) -> None:
+def test_a_commit_waits_for_a_rebalance_however_long(start: Callable[..., Pair]) -> None:
     """Others in the group may take their max.poll.interval.ms to join again; that is no reason to end a query."""
-    monkeypatch.setattr(actors.members.range_member, "_FINISH_SECONDS", 0.0)
-    pair = start()
+    pair = start(finish_s=0.0)
     batch = pair.member.begin()
     pair.consumer.refusals = [RebalanceInProgressError()] * 5
     assert len(pair.member.finish(all_to(batch, 5))) == 2

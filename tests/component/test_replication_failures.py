@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from actors.broker import housekeeping
+from actors.broker.housekeeping import Housekeeper, Intervals, compact_in_process
 from actors.client import Consumer, TopicPartition
 from actors.client.errors import FencedInstanceIdError
 from actors.log.errors import StorageError
@@ -118,13 +118,16 @@ async def test_a_leader_whose_disk_lost_records_leads_no_more_and_gets_them_back
 async def test_a_leader_whose_disk_takes_nothing_more_is_replaced_and_not_elected_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(housekeeping, "_REPAIR_SECONDS", 0.02)
-
     async with world(tmp_path) as w:
         await w.create("t", min_insync_replicas="2")
         assert await w.produce("t", b"a") == 0
         first = w.partition("t").leader
-        log = w.servers[first].context.data_dir.logs[("t", 0)]
+        server = w.servers[first]
+        server.housekeeper.stop()
+        parts = (server.context, server.replicas, server.shards, compact_in_process)
+        server.housekeeper = Housekeeper(*parts, Intervals(repair_s=0.02))
+        server.housekeeper.start()
+        log = server.context.data_dir.logs[("t", 0)]
         finish, repairs = log.finish_repair, []
 
         def refuse(job: Any) -> int:

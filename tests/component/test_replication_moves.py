@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from actors.broker import registration
 from actors.wire import messages
 from actors.wire.errors import ErrorCode
 from placement.hashing import partition_for_group
@@ -133,10 +132,9 @@ async def test_a_broker_that_cannot_hand_over_stays_what_it_was(
             elif fault == "no connection":
                 patch.setattr(server.registration.link, "_protocol", None)
             else:
-                patch.setattr(registration, "_HAND_OVER_SECONDS", 0.01)
                 patch.setattr(server.registration.link, "send", lambda message: None)
             with pytest.raises(TimeoutError if fault == "no answer" else ConnectionError):
-                await server.hand_over()
+                await server.registration.hand_over(answer_s=0.01 if fault == "no answer" else 10.0)
         assert await w.produce("t", b"b") == 0, "it follows: all three are needed"
         assert w.records(follower, "t") == [b"a", b"b"]
         await server.hand_over()
@@ -161,15 +159,12 @@ async def test_nobody_counts_on_a_broker_that_has_handed_over(tmp_path: Path, mo
 
 
 @pytest.mark.parametrize("fault", ["the controller dies", "nobody comes"])
-async def test_a_broker_that_has_handed_over_and_is_not_stopped_follows_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
-) -> None:
+async def test_a_broker_that_has_handed_over_and_is_not_stopped_follows_again(tmp_path: Path, fault: str) -> None:
     async with world(tmp_path) as w:
         await w.create("t")
-        if fault == "nobody comes":
-            monkeypatch.setattr(registration, "_LEFT_SECONDS", 0.1)
         follower = next(broker for broker in w.servers if broker != w.partition("t").leader)
-        await w.servers[follower].hand_over()
+        stop_s = 0.1 if fault == "nobody comes" else 30.0
+        await w.servers[follower].registration.hand_over(stop_s=stop_s)
         if fault == "the controller dies":
             assert follower not in w.partition("t").isr
             w.controller.close()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from actors.controller.metadata_log import MetadataLog
-from actors.controller.server import ControllerServer
+from actors.controller.server import ACK_WAIT_SECONDS, ControllerServer
 from actors.runtime.liveness import Sight
 from actors.settings import BrokerConfig
 from placement.metadata import (
@@ -64,7 +64,11 @@ class Controller:
 
 @asynccontextmanager
 async def controller(
-    path: Path, lease_ms: int = 60_000, clock: Clock | None = None, **settings: str
+    path: Path,
+    lease_ms: int = 60_000,
+    clock: Clock | None = None,
+    ack_wait_s: float = ACK_WAIT_SECONDS,
+    **settings: str,
 ) -> AsyncIterator[Controller]:
     """A controller on the log in `path`; using the same path again is its restart."""
     clock = clock or Clock(asyncio.get_running_loop())
@@ -74,7 +78,7 @@ async def controller(
     )
     launcher = Launcher()
     loop: Any = clock
-    server = ControllerServer(MetadataLog(path / "metadata.log"), config, SECRET, launcher, loop)
+    server = ControllerServer(MetadataLog(path / "metadata.log"), config, SECRET, launcher, loop, ack_wait_s=ack_wait_s)
     port = await server.listen("127.0.0.1")
     try:
         yield Controller(server, launcher, port, clock)
