@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from actors.client import Admin, Consumer, Producer, TopicPartition
-from actors.client.consumer import ranges as ranges_module
 from actors.client.consumer.ranges import OffsetRange, RangeReader
 from actors.client.errors import KafkaTimeoutError
 from actors.runtime.environment import REAL, Clock, Environment
@@ -107,10 +106,7 @@ def test_asking_an_admin_for_offsets_makes_no_topic(kafka: ScriptedBroker) -> No
     assert not any(request.allow_auto_topic_creation for request in kafka.requests(m.MetadataRequest))
 
 
-def test_two_reads_of_one_range_reader_keep_each_others_topics(
-    kafka: ScriptedBroker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ranges_module, "_SETTLE_MS", 200)
+def test_two_reads_of_one_range_reader_keep_each_others_topics(kafka: ScriptedBroker) -> None:
     for n in range(5):
         kafka.append("t", 0, b"%d" % n)
         kafka.append("u", 0, b"%d" % n)
@@ -123,7 +119,8 @@ def test_two_reads_of_one_range_reader_keep_each_others_topics(
         data = m.FetchResponse.PartitionData(partition_index=0, error_code=NOT_LEADER)
         return m.FetchResponse(responses=[m.FetchResponse.FetchableTopicResponse(topic="t", partitions=[data])])
 
-    with RangeReader(kafka.bootstrap_servers, retry_backoff_ms=10, max_partition_fetch_bytes=1) as reader:
+    settings = {"retry_backoff_ms": 10, "settle_ms": 200, "max_partition_fetch_bytes": 1}
+    with RangeReader(kafka.bootstrap_servers, **settings) as reader:
         first, second = (reader.read([OffsetRange(topic, 0, 0, 5)]) for topic in ("t", "u"))
         assert next(first).num_rows == next(second).num_rows == 1
         kafka.script(m.FetchRequest, *[moved_once] * 20)

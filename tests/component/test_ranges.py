@@ -20,13 +20,8 @@ from tests.support.client_broker import DROP, ScriptedBroker
 T0 = TopicPartition("t", 0)
 
 
-@pytest.fixture(autouse=True)
-def settles_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_SETTLE_MS", 200)
-
-
-def reader(kafka: ScriptedBroker, **settings: Any) -> RangeReader:
-    return RangeReader(kafka.bootstrap_servers, retry_backoff_ms=10, **settings)
+def reader(kafka: ScriptedBroker, settle_ms: int = 200, **settings: Any) -> RangeReader:
+    return RangeReader(kafka.bootstrap_servers, retry_backoff_ms=10, settle_ms=settle_ms, **settings)
 
 
 def offsets(batches: Iterator[pa.RecordBatch]) -> list[int]:
@@ -112,12 +107,11 @@ def test_a_range_whose_end_is_a_gap_ends(kafka):
         assert offsets(some.read([OffsetRange("t", 0, 5, 30)])) == [5, 6, 7, 8, 9]
 
 
-def test_remote_storage_that_takes_its_time_is_waited_for(kafka, monkeypatch):
+def test_remote_storage_that_takes_its_time_is_waited_for(kafka):
     """A tiered broker whose storage is slow answers with nothing and expects to be asked again (KIP-1018)."""
-    monkeypatch.setattr(module, "_SETTLE_MS", 10_000)
     filled(kafka)
     kafka.script(m.FetchRequest, *[lambda request: answer(0, high_watermark=100)] * 4)
-    with reader(kafka) as some:
+    with reader(kafka, settle_ms=10_000) as some:
         assert offsets(some.read([OffsetRange("t", 0, 3, 9)])) == list(range(3, 9))
     waits = [request.max_wait_ms for request in kafka.requests(m.FetchRequest)]
     assert waits[:5] == [100, 10_000, 10_000, 10_000, 10_000], "once it has answered so, it is given more time"
@@ -156,10 +150,9 @@ def test_a_range_that_is_not_in_the_log_is_an_error_or_read_as_far_as_it_goes(ka
         assert offsets(some.read(wanted)) == list(there)
 
 
-def test_records_that_appear_while_the_end_settles_are_read(kafka, monkeypatch):
-    monkeypatch.setattr(module, "_SETTLE_MS", 10_000)
+def test_records_that_appear_while_the_end_settles_are_read(kafka):
     filled(kafka, 10)
-    with reader(kafka) as some:
+    with reader(kafka, settle_ms=10_000) as some:
         batches = some.read([OffsetRange("t", 0, 0, 20)])
         assert offsets(iter([next(batches)])) == list(range(10))
         kafka.append("t", 0, *[b"late"] * 10)
@@ -183,11 +176,11 @@ def test_a_partition_the_broker_does_not_know_any_more_is_lost_in_the_end(kafka)
         offsets(some.read([OffsetRange("t", 0, 3, 9)]))
 
 
-def test_a_timeout_while_an_end_settles_says_what_is_missing(kafka, monkeypatch):
-    monkeypatch.setattr(module, "_SETTLE_MS", 10_000)
+def test_a_timeout_while_an_end_settles_says_what_is_missing(kafka):
     filled(kafka, 10)
-    with reader(kafka, poll_timeout_ms=3_000) as some, pytest.raises(DataLossError, match="the log has 0 to 10"):
-        offsets(some.read([OffsetRange("t", 0, 10, 20)]))
+    with reader(kafka, settle_ms=10_000, poll_timeout_ms=3_000) as some:
+        with pytest.raises(DataLossError, match="the log has 0 to 10"):
+            offsets(some.read([OffsetRange("t", 0, 10, 20)]))
 
 
 def test_nothing_for_the_timeout_names_the_setting(kafka):

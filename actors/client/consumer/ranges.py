@@ -102,9 +102,10 @@ class RangeReader:
     """`RangeReader("localhost:9092")`; keeps its connections until `close`. Only one thread at a time may use it.
 
     With `fail_on_data_loss` a range that is not wholly in the log raises DataLossError; without, it is logged and
-    what is there is read. `poll_timeout_ms` is how long one fetch may fail or bring nothing. `settings` are those of
-    a Consumer without a group (isolation_level, check_crcs, max_partition_fetch_bytes, request_timeout_ms, …). Time
-    and chance are those of `environment`.
+    what is there is read. `poll_timeout_ms` is how long one fetch may fail or bring nothing, and `settle_ms` how long a
+    log may be shorter than its range, at most half of that. `settings` are those of a Consumer without a group
+    (isolation_level, check_crcs, max_partition_fetch_bytes, request_timeout_ms, …). Time and chance are those of
+    `environment`.
     """
 
     def __init__(
@@ -115,6 +116,7 @@ class RangeReader:
         fail_on_data_loss: bool = True,
         poll_timeout_ms: int = 120_000,
         environment: Environment = REAL,
+        settle_ms: int = _SETTLE_MS,
         **settings: Any,
     ) -> None:
         if grouped := [name for name in _ONLY_FOR_GROUPS if name in settings]:
@@ -128,6 +130,7 @@ class RangeReader:
         self._headers = headers
         self._fail = fail_on_data_loss
         self._timeout_ms = poll_timeout_ms
+        self._settle_ms = settle_ms
         self._committed = self.config["isolation_level"] == "read_committed"
         self._closed = False
         self._network = Network(network_settings(self.config), environment=environment)
@@ -234,7 +237,7 @@ class RangeReader:
     async def _next(self, tp: TopicPartition, offset: int, until: int) -> Chunk | _Missing | _Nothing:
         """Wait for the next batches from `offset` on. Raises KafkaTimeoutError after `poll_timeout_ms`."""
         deadline = self._network.now_ms() + self._timeout_ms
-        settle_ms = min(_SETTLE_MS, self._timeout_ms // 2, self.config["request_timeout_ms"] // 2)
+        settle_ms = min(self._settle_ms, self._timeout_ms // 2, self.config["request_timeout_ms"] // 2)
         look = _Look(self._network, self.config, settle_ms, tp, offset, until)
         failures = 0
         while True:
