@@ -316,16 +316,13 @@ def _why_not(name: str, left: list[str], error: Exception) -> str:
 
 
 def _end_actors(name: str) -> int:
-    """End all actors of a cluster; brokers close their logs first. Returns how many, not counting the controller."""
+    """End all actors of a cluster as they are. Returns how many, not counting the controller."""
     actors = {}
     for actor_name in _actors_of(name):
         with contextlib.suppress(ValueError):  # it has died meanwhile
             actors[actor_name] = ray.get_actor(actor_name, namespace=_namespace(name))
     if "controller" in actors:  # the first to go: it would start what dies again
         ray.kill(actors.pop("controller"))
-    brokers = [actor.stop.remote() for actor_name, actor in actors.items() if actor_name.startswith("broker-")]
-    if brokers:
-        ray.wait(brokers, num_returns=len(brokers), timeout=_STOP_SECONDS)
     for actor in actors.values():
         ray.kill(actor)
     return len(actors)

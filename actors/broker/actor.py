@@ -1,7 +1,7 @@
 """Broker: the Ray actor around a BrokerServer.
 
 Its data directory survives it, and is locked while it lives. Only the controller starts brokers (max_restarts=0), each
-time with a new epoch. `start` and `stop` may be called more than once.
+time with a new epoch; it asks them over its link to them (`links/control`), and has them stop by it.
 """
 
 from __future__ import annotations
@@ -12,43 +12,34 @@ import ray
 
 from actors.broker.server import BrokerServer
 from actors.broker.spec import BrokerSpec
-from actors.links.group_status import GroupStatus
-from actors.links.status import BrokerReport, ShardStatus
-from actors.runtime.process import LoopThread, check_code_version, log_to, settle_memory
-
-_DESCRIBE_SECONDS = 2.0
-_STOP_SECONDS = 30.0  # a slow disk may need long to flush every log
+from actors.runtime.process import check_code_version, log_to, run_in_main_thread, settle_memory
 
 
-async def _start(spec: BrokerSpec, find_controller: Callable[[], tuple[str, int, bytes]]) -> BrokerServer:
+async def _serve(spec: BrokerSpec, find_controller: Callable[[], tuple[str, int, bytes]]) -> None:
     server = await BrokerServer.open(spec, find_controller)
     await server.start()
-    return server
-
-
-async def _shards(server: BrokerServer) -> tuple[ShardStatus, ...]:
-    return tuple(server.shards.status())  # on the loop, where nothing changes meanwhile
+    await server.serve()
 
 
 # No method of an actor class may be a coroutine: Ray would then run all of them on one loop, one at a time.
-@ray.remote(num_cpus=0, max_restarts=0, max_concurrency=4)
+@ray.remote(num_cpus=0, max_restarts=0)
 class Broker:
     """One broker process."""
 
     def __init__(self, spec: BrokerSpec, namespace: str, log_dir: str, version: str) -> None:
         check_code_version(version)
         log_to(log_dir, f"broker-{spec.broker_id}")
+        settle_memory()
         self._spec = spec
         self._namespace = namespace
-        settle_memory()
-        self._thread = LoopThread("coterie-broker")
-        self._server: BrokerServer | None = None
 
-    def start(self) -> int:
-        """Recover, listen and register; the port. Raises StartError or DataDirError with the fix in its text."""
-        if self._server is None:
-            self._server = self._thread.call(_start(self._spec, self._find_controller))
-        return self._server.port
+    def serve(self) -> None:
+        """Recover, register and serve until the controller has it stop; then the process ends.
+
+        Raises StartError or DataDirError with the fix in its text. Ray calls no other method meanwhile.
+        """
+        run_in_main_thread(_serve(self._spec, self._find_controller))
+        ray.actor.exit_actor()
 
     def _find_controller(self) -> tuple[str, int, bytes]:
         try:
@@ -57,25 +48,3 @@ class Broker:
         except (ValueError, ray.exceptions.RayError) as error:
             raise ConnectionError(str(error)) from error
         return host, port, secret
-
-    def status(self) -> BrokerReport:
-        """This broker and its shards. Raises TimeoutError if its loop is busy for 5 s."""
-        shards = () if self._server is None else self._thread.call(_shards(self._server), 5)
-        return BrokerReport(self._spec.broker_id, ray.get_runtime_context().get_node_id(), shards)
-
-    def group_status(self, group_id: str) -> GroupStatus | None:
-        """What the group's shard knows of it; None if nothing, or if it is not this broker's. Raises TimeoutError."""
-        if self._server is None:
-            return None
-        return self._thread.call(self._server.shards.group_status(group_id, _DESCRIBE_SECONDS))
-
-    def hand_over(self) -> None:
-        """Have other brokers lead what this one leads, if they can. Raises OSError, TimeoutError."""
-        if self._server is not None:
-            self._thread.call(self._server.hand_over(), _STOP_SECONDS)
-
-    def stop(self) -> None:
-        """Close the logs cleanly."""
-        if self._server is not None:
-            server, self._server = self._server, None
-            self._thread.call(server.stop(), _STOP_SECONDS)

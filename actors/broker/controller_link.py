@@ -1,12 +1,13 @@
-"""A broker's connection to the controller. Images of the metadata come in, heartbeats and calls go out."""
+"""A broker's connection to the controller. Images of the metadata come in, heartbeats go out, calls go both ways."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from actors.broker.replication import LOST
+from actors.links.calls import Calls
 from actors.links.connection import ControlProtocol, Message
 from actors.links.control import (
     Answer,
@@ -20,10 +21,11 @@ from actors.links.control import (
     Image,
     Join,
     Joined,
-    Load,
+    Stop,
     Welcome,
 )
 from actors.links.operations import Operation, Result
+from actors.links.status import Load
 from actors.runtime.environment import Chance
 from placement.metadata import ClusterMetadata
 
@@ -42,6 +44,12 @@ class Broker(Protocol):
     def on_controller_lost(self, link: ControllerLink) -> None:
         """The connection has ended."""
 
+    async def on_call(self, operation: Operation[Result]) -> Result:
+        """Carry out what the controller asks. What it raises is the answer, too."""
+
+    def on_stop(self) -> None:
+        """Close the logs and end."""
+
 
 class ControllerLink:
     """One connection to a controller. Calls fail at once if it is not connected."""
@@ -53,8 +61,8 @@ class ControllerLink:
         self._protocol: ControlProtocol | None = None
         self._broker: Broker | None = None  # who has registered by it: who has only joined hears of no image
         self._answer: asyncio.Future[Joined | Welcome] | None = None  # to a join or a hello
-        self._calls: dict[int, Callable[[Any, str | None], None]] = {}  # who waits for the result of which call
-        self._next_call = 0
+        self._calls = Calls(self.send)
+        self._called: set[asyncio.Task[None]] = set()  # what the controller has asked and was not told yet
         self.epoch = -1
         self.last_confirmed = 0.0
         self.unanswered = 0
@@ -93,9 +101,9 @@ class ControllerLink:
         if self._protocol is not None:
             self._protocol.send(message)
 
-    async def join(self) -> Joined:
+    async def join(self, broker_id: int) -> Joined:
         """Join: the cluster's id and metadata. Raises OSError, TimeoutError."""
-        joined = await self._ask(Join())
+        joined = await self._ask(Join(broker_id))
         assert isinstance(joined, Joined)
         return joined
 
@@ -119,19 +127,15 @@ class ControllerLink:
         if self._protocol is None:
             done(None, "the controller cannot be reached")
             return
-        self._next_call += 1
-        self._calls[self._next_call] = done
-        self.send(Call(self._next_call, operation))
+        self._calls.call(operation, done)
 
     def _on_message(self, protocol: ControlProtocol, message: Message) -> None:
         self.unanswered = 0
         match message:
             case Image(metadata) if self._broker is not None:
                 self.send(Applied(self._broker.on_image(metadata)))
-            case Answer(number, result):
-                self._answered(number, result, None)
-            case Failed(number, error):
-                self._answered(number, None, error)
+            case Answer() | Failed():
+                self._calls.answered(message)
             case Confirmed(sent):
                 self.last_confirmed = sent
             case Joined():
@@ -139,11 +143,18 @@ class ControllerLink:
             case Welcome(epoch):
                 self.epoch = epoch
                 self._settle(message)
+            case Call(number, operation) if self._broker is not None:
+                answering = self._loop.create_task(self._carry_out(self._broker, number, operation))
+                self._called.add(answering)
+                answering.add_done_callback(self._called.discard)
+            case Stop() if self._broker is not None:
+                self._broker.on_stop()
 
-    def _answered(self, number: int, result: Result | None, error: str | None) -> None:
-        done = self._calls.pop(number, None)
-        if done is not None:
-            done(result, error)
+    async def _carry_out(self, broker: Broker, number: int, operation: Operation[Result]) -> None:
+        try:
+            self.send(Answer(number, await broker.on_call(operation)))
+        except Exception as error:
+            self.send(Failed(number, str(error) or type(error).__name__))
 
     def _settle(self, answer: Joined | Welcome) -> None:
         if self._answer is not None and not self._answer.done():
@@ -153,9 +164,7 @@ class ControllerLink:
         if protocol is not self._protocol:
             return
         self._protocol = None
-        calls, self._calls = self._calls, {}
-        for done in calls.values():
-            done(None, LOST)
+        self._calls.lose(LOST)
         if self._answer is not None and not self._answer.done():
             self._answer.set_exception(ConnectionError("the controller hung up"))
         if self._broker is not None:

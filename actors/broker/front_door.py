@@ -17,7 +17,7 @@ from actors.broker.listening import PortTakenError, listen
 from actors.broker.shards.hub import ShardHub
 from actors.broker.slots import Slot
 from actors.broker.spec import BrokerSpec, StartError
-from actors.links.control import Load
+from actors.links.status import Load
 from actors.wire.api_keys import ApiKey
 from actors.wire.errors import ErrorCode, WireError
 from actors.wire.framing import decode_request_header, encode_response

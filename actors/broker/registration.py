@@ -1,4 +1,7 @@
-"""A broker's place in the cluster: it joins, registers, keeps its lease, finds a controller again, and leaves."""
+"""A broker's place in the cluster: it joins, registers, keeps its lease, finds a controller again, and leaves.
+
+Here is also what the controller asks of a broker: its shards, a group, to hand over, to stop.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,22 @@ from actors.broker.controller_link import ControllerLink
 from actors.broker.front_door import FrontDoor
 from actors.broker.images import Images
 from actors.broker.replication import ReplicaManager
+from actors.broker.shards.hub import ShardHub
 from actors.broker.spec import BrokerSpec, StartError
 from actors.links.connection import ControlProtocol
 from actors.links.control import Hello, Joined
-from actors.links.operations import BrokerLeaving, Operation, Result
+from actors.links.operations import (
+    BrokerLeaving,
+    Done,
+    GroupSeen,
+    HandOver,
+    ListShards,
+    LookAtGroup,
+    Operation,
+    Result,
+    Shards,
+)
+from actors.links.status import Load
 from actors.runtime.environment import Chance
 from placement.metadata import ClusterMetadata
 
@@ -24,6 +39,8 @@ R = TypeVar("R", bound=Result)
 log = logging.getLogger(__name__)
 
 _RECONNECT_SECONDS = 0.1
+_RECOVERING_SECONDS = 1.0  # between two signs of life
+_LOOK_SECONDS = 2.0  # within which a shard has to say what it knows of a group
 _ANY_HOST = ("0.0.0.0", "::", "")
 _JOIN_SECONDS = 20.0
 _HAND_OVER_SECONDS = 10.0
@@ -37,8 +54,13 @@ class Contact:
     """
 
     def __init__(
-        self, find_controller: Callable[[], tuple[str, int, bytes]], loop: asyncio.AbstractEventLoop, chance: Chance
+        self,
+        broker_id: int,
+        find_controller: Callable[[], tuple[str, int, bytes]],
+        loop: asyncio.AbstractEventLoop,
+        chance: Chance,
     ) -> None:
+        self._broker_id = broker_id
         self._find_controller = find_controller
         self._loop = loop
         self._chance = chance
@@ -54,7 +76,7 @@ class Contact:
         """Ask the controller to do something. `done` gets (result, None) or (None, the error)."""
         self._joined.call(operation, done)
 
-    async def join_first(self, broker_id: int) -> Joined:
+    async def join_first(self) -> Joined:
         """Join at a broker's start; waits for a controller that is still starting. Raises StartError."""
         deadline = self._loop.time() + _JOIN_SECONDS
         while True:
@@ -62,7 +84,7 @@ class Contact:
                 return await self.join()
             except (TimeoutError, OSError) as error:
                 if self._loop.time() > deadline:
-                    raise StartError(f"broker {broker_id} cannot reach the controller: {error}") from error
+                    raise StartError(f"broker {self._broker_id} cannot reach the controller: {error}") from error
                 await asyncio.sleep(_RECONNECT_SECONDS)
 
     async def join(self) -> Joined:
@@ -74,9 +96,15 @@ class Contact:
         older.close()
         self.link = link
         await link.connect(host, port)
-        joined = await link.join()
+        joined = await link.join(self._broker_id)
         self._joined = link
         return joined
+
+    async def show_recovery(self) -> None:
+        """Tell the controller again and again that this broker lives, until cancelled. It has not registered yet."""
+        while True:
+            await asyncio.sleep(_RECOVERING_SECONDS)
+            self.link.heartbeat(Load())
 
 
 class Registration:
@@ -89,6 +117,7 @@ class Registration:
         context: BrokerContext,
         images: Images,
         replicas: ReplicaManager,
+        shards: ShardHub,
         front_door: FrontDoor,
         tick_seconds: float,
     ) -> None:
@@ -97,12 +126,15 @@ class Registration:
         self._context = context
         self._images = images
         self._replicas = replicas
+        self._shards = shards
         self._front_door = front_door
         self._tick_seconds = tick_seconds
         self._lease_seconds = context.config.integer("broker.session.timeout.ms") / 1000
         self._replica_port = 0  # nobody can push to us before we listen
         self._registered = False
         self._stopping = False
+        self.stop_wanted = asyncio.Event()
+        """Set when the controller has this broker stop."""
         self._rejoining: asyncio.Task[None] | None = None
         self._silent: ControlProtocol | None = None  # to a controller that says nothing any more
 
@@ -140,6 +172,7 @@ class Registration:
             replica_host=self._replica_host(),
             replica_port=self._replica_port,
             intact=self._registered or self._context.data_dir.intact,  # a process does not lose what it wrote
+            bound_port=self._front_door.port,
         )
         await self.link.register(hello, self)
         self._registered = True
@@ -163,6 +196,23 @@ class Registration:
         if link is self.link and self._registered and not self.rejoining and not self._stopping:
             log.warning("the connection to the controller was lost")
             self._rejoining = self._context.loop.create_task(self._rejoin())
+
+    async def on_call(self, operation: Operation[Result]) -> Result:
+        """Carry out what the controller asks. Raises OSError, TimeoutError; TypeError for what only it can do."""
+        match operation:
+            case HandOver():
+                await self.hand_over()
+                return Done()
+            case ListShards():
+                return Shards(tuple(self._shards.status()))
+            case LookAtGroup(group_id):
+                return GroupSeen(await self._shards.group_status(group_id, _LOOK_SECONDS))
+            case _:
+                raise TypeError(f"{type(operation).__name__} is nothing that a broker does")
+
+    def on_stop(self) -> None:
+        """Have whoever runs this broker stop it."""
+        self.stop_wanted.set()
 
     async def _rejoin(self) -> None:
         while not self._stopping:

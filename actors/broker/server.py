@@ -72,7 +72,7 @@ class BrokerServer:
         )
         self.front_door = FrontDoor(spec, handlers, self.clients, self.shards, _TICK_SECONDS)
         self.registration = Registration(
-            spec, contact, context, self.images, self.replicas, self.front_door, _TICK_SECONDS
+            spec, contact, context, self.images, self.replicas, self.shards, self.front_door, _TICK_SECONDS
         )
         self.housekeeper = Housekeeper(context, self.replicas, self.shards, compact)
         self._loop = context.loop
@@ -92,14 +92,18 @@ class BrokerServer:
         loop = asyncio.get_running_loop()
         now_ms = environment.clock.wall_ms
         machine = Machine(writer, environment.kernel.boot, lambda: new_uuid(environment.chance).hex)
-        contact = Contact(find_controller, loop, environment.chance)
+        contact = Contact(spec.broker_id, find_controller, loop, environment.chance)
         try:
-            joined = await contact.join_first(spec.broker_id)
+            joined = await contact.join_first()
             metadata = joined.metadata
             config = with_dynamic(BrokerConfig.from_mapping(spec.config), metadata, spec.broker_id)
-            data_dir = await loop.run_in_executor(
-                None, _open_logs, spec, config, joined.cluster_id, metadata, machine, now_ms
-            )
+            recovers = loop.create_task(contact.show_recovery())
+            try:
+                data_dir = await loop.run_in_executor(
+                    None, _open_logs, spec, config, joined.cluster_id, metadata, machine, now_ms
+                )
+            finally:
+                recovers.cancel()
         except BaseException:
             contact.link.close()
             raise
@@ -150,6 +154,11 @@ class BrokerServer:
         self.replicas.tick()
         self.front_door.close_idle()
         self._loop.call_later(_TICK_SECONDS, self._tick)
+
+    async def serve(self) -> None:
+        """Serve until the controller has this broker stop; then stop."""
+        await self.registration.stop_wanted.wait()
+        await self.stop()
 
     async def hand_over(self) -> None:
         """Before a stop: have others lead what this broker leads. Raises OSError, TimeoutError."""

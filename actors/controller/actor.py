@@ -13,6 +13,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -24,10 +25,13 @@ from actors.broker.spec import BrokerSpec
 from actors.controller.launcher import START_SECONDS, RayLauncher
 from actors.controller.metadata_log import MetadataLog
 from actors.controller.server import ControllerServer
+from actors.controller.sessions import shards_of, stop_all
+from actors.links.control import Stop
 from actors.links.group_status import GroupStatus
-from actors.links.status import ClusterStatus
+from actors.links.operations import HandOver, LookAtGroup
+from actors.links.status import ClusterStatus, ShardStatus
 from actors.log.files import REAL_WRITER
-from actors.runtime.process import LoopThread, check_code_version, log_to
+from actors.runtime.process import LoopThread, check_code_version, last_line, log_to
 from actors.settings import PLAINTEXT, BrokerConfig
 from placement.nodes import alive_nodes, place_brokers
 
@@ -36,6 +40,10 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 _FAILED_RESTART_SECONDS = 2.0
+_HAND_OVER_SECONDS = 30.0
+_SHARDS_SECONDS = 2.0
+_LOOK_SECONDS = 5.0
+_STOP_SECONDS = 3.0
 _ANY_HOST = ("0.0.0.0", "::")  # addresses to listen at, to which nobody can connect
 
 
@@ -97,6 +105,26 @@ class Listeners:
 def port_setting(port: int, listeners: Listeners) -> str:
     """The setting or option that chose the first broker's port, as a user writes it; for error messages."""
     return "listeners" if listeners.bind_port == port else f"--port {port}"
+
+
+async def _close_broker(server: ControllerServer, broker_id: int) -> None:
+    session = server.brokers.get(broker_id)
+    if session is None:
+        raise ConnectionError("it does not run")
+    await session.calls.ask(HandOver(), _HAND_OVER_SECONDS)
+    session.protocol.send(Stop())
+
+
+async def _look(server: ControllerServer) -> tuple[ClusterStatus, dict[int, tuple[ShardStatus, ...]]]:
+    return server.status(), await shards_of(server.brokers.values(), _SHARDS_SECONDS)
+
+
+async def _look_at_group(server: ControllerServer, broker_id: int, group_id: str) -> GroupStatus | None:
+    session = server.brokers.get(broker_id)
+    if session is not None:
+        with suppress(OSError, TimeoutError):
+            return (await session.calls.ask(LookAtGroup(group_id), _LOOK_SECONDS)).status
+    return None
 
 
 # No method of an actor class may be a coroutine: Ray would then run all of them on one loop, one at a time.
@@ -215,7 +243,10 @@ class Controller:
         known = self._server.metadata.brokers.get(broker_id)
         if known is None:
             raise RuntimeError(f"there is no broker {broker_id}")
-        self._launcher.close_broker(broker_id)
+        try:
+            self._thread.call(_close_broker(self._server, broker_id))
+        except (OSError, TimeoutError) as error:
+            raise RuntimeError(f"broker {broker_id} could not be closed: {last_line(error)}") from error
         came_back = partial(self._ask, self._is_back, broker_id, known.epoch)
         self._wait(came_back, timeout_s, f"broker {broker_id} did not come back")
 
@@ -262,14 +293,11 @@ class Controller:
 
     def status(self) -> ClusterStatus:
         """The cluster as `coterie status` shows it."""
-        found = self._ask(self._server.status)
-        reports = {report.broker_id: report for report in self._launcher.statuses()}
+        found, shards = self._thread.call(_look(self._server))
         return replace(
             found,
             brokers=tuple(
-                replace(broker, node_id=report.node_id, shards=report.shards)
-                if (report := reports.get(broker.id))
-                else broker
+                replace(broker, node_id=self._launcher.node_of(broker.id), shards=shards.get(broker.id, ()))
                 for broker in found.brokers
             ),
             name=self._spec.name,
@@ -280,10 +308,13 @@ class Controller:
 
     def group_status(self, broker_id: int, group_id: str) -> GroupStatus | None:
         """What a broker knows of a group that it coordinates; None if it does not coordinate it."""
-        return self._launcher.group_status(broker_id, group_id)
+        return self._thread.call(_look_at_group(self._server, broker_id, group_id))
 
     def stop(self) -> None:
-        """End the brokers and shards; the caller ends this actor."""
+        """Have the brokers close their logs, then end all processes but this actor's, which the caller ends."""
         self._server.stopping = True
-        self._launcher.stop(3.0)
+        self._launcher.start_no_more()
+        with suppress(TimeoutError):
+            self._thread.call(stop_all(self._server.brokers.values(), _STOP_SECONDS))
+        self._launcher.end()
         shutil.rmtree(self._spec.socket_dir, ignore_errors=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -17,8 +18,6 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from actors.broker.actor import Broker
 from actors.broker.spec import BrokerSpec
-from actors.links.group_status import GroupStatus
-from actors.links.status import BrokerReport
 from actors.offsets_partition.actor import OffsetsPartition
 from actors.runtime.liveness import Sight, look
 from actors.runtime.process import last_line
@@ -27,9 +26,8 @@ from placement.nodes import Node, alive_nodes, successor
 log = logging.getLogger(__name__)
 
 START_SECONDS = 60.0
-"""The time within which a process that is started has to give a sign of life."""
+"""A broker that is started and gives no sign of life for this time is ended, and started again."""
 _FAILED_SHARD_SECONDS = 1.0
-_HAND_OVER_SECONDS = 30.0
 _SILENT = "Ray has not started its process, or this does not answer, for {:.0f} s; see `ray status`, and memory"
 _SHARDS_AT_ONCE = 4  # processes started at a time; more would only slow one another
 
@@ -57,6 +55,7 @@ class RayLauncher:
         self._starting: dict[int, int] = {}
         self._owed: dict[int, int] = {}
         self._shard_number = 0
+        self._heard: dict[int, float] = {}  # when a broker that is started gave the last sign of life
         self.start_failed: Callable[[int], None] = lambda broker_id: None
         self.errors: dict[int, str] = {}
         self.start_timeout_s = START_SECONDS
@@ -121,59 +120,54 @@ class RayLauncher:
         ).remote(_in_rack_of(present, spec), self._namespace, self._log_dir, self._version)
         self._brokers[broker_id] = actor
         self.starts_under_way.add(actor)
-        threading.Thread(target=self._await_broker, args=(broker_id, actor), daemon=True).start()
+        self._heard[broker_id] = time.monotonic()
+        self._watch(broker_id, actor)
+        actor.serve.remote().future().add_done_callback(
+            lambda future: self._work.put(partial(self._ended, broker_id, actor, future.exception()))
+        )
 
     def _not_started(self, broker_id: int, reason: str) -> None:
         self.errors[broker_id] = reason
         log.error("broker %d did not start: %s", broker_id, reason)
         self.start_failed(broker_id)
 
-    def _await_broker(self, broker_id: int, actor: Any) -> None:
-        try:
-            port = self._started(actor)
-        except Exception as error:
-            if self._brokers.get(broker_id) is not actor:
-                return  # it was ended on purpose
-            cause = getattr(error, "cause", None)
-            reason = last_line(cause if cause is not None else error)
-            if isinstance(error, ray.exceptions.GetTimeoutError):
-                self._work.put(partial(ray.kill, actor))
-                reason = f"broker {broker_id}: {_SILENT.format(self.start_timeout_s)}"
-            self._not_started(broker_id, reason)
+    def _watch(self, broker_id: int, actor: Any) -> None:
+        """Give a start up of which nothing has been heard for too long. Recovery may take as long as it takes."""
+        if actor not in self.starts_under_way:
             return
-        finally:
-            self.starts_under_way.discard(actor)
-        if self._brokers.get(broker_id) is actor:
-            self.errors.pop(broker_id, None)
-            spec, node = self._specs[broker_id]
-            self._specs[broker_id] = (replace(spec, port=port), node)
+        left = self._heard[broker_id] + self.start_timeout_s - time.monotonic()
+        if left > 0:
+            self._later(left, partial(self._watch, broker_id, actor))
+        elif self._over(broker_id, actor):
+            ray.kill(actor)
+            self._not_started(broker_id, f"broker {broker_id}: {_SILENT.format(self.start_timeout_s)}")
 
-    def _started(self, actor: Any) -> int:
-        """The port of a broker, once it has started. It may recover for as long as it takes, while its process answers.
+    def _ended(self, broker_id: int, actor: Any, error: BaseException | None) -> None:
+        """A broker's process has ended. Once it has registered, the end of its connection says so first."""
+        if actor in self.starts_under_way and self._over(broker_id, actor):
+            cause = getattr(error, "cause", None)
+            self._not_started(broker_id, last_line(cause or error or RuntimeError("it stopped before it served")))
 
-        Raises GetTimeoutError if Ray does not start the process, or the process does not answer.
-        """
-        ref = actor.start.remote()
-        while True:
-            with suppress(ray.exceptions.RayTaskError):  # that is an answer, too
-                ray.get(actor.status.remote(), timeout=self.start_timeout_s)
-            done, _ = ray.wait([ref], timeout=self.start_timeout_s / 2)
-            if done:
-                port: int = ray.get(ref)
-                return port
+    def _over(self, broker_id: int, actor: Any) -> bool:
+        """Take a start for ended. Returns whether that was unexpected, and not done on purpose."""
+        self.starts_under_way.discard(actor)
+        return self._brokers.get(broker_id) is actor
 
-    def close_broker(self, broker_id: int) -> None:
-        """Have a broker hand over what it leads, and close it. It blocks. Raises RuntimeError."""
-        actor = self._brokers.get(broker_id)
-        if actor is None:
-            raise RuntimeError(f"broker {broker_id} does not run")
-        try:
-            ray.get(actor.hand_over.remote(), timeout=_HAND_OVER_SECONDS)
-            # A broker hangs up when its logs are closed. Then its process is ended, perhaps before it has answered.
-            with suppress(ray.exceptions.ActorDiedError):
-                ray.get(actor.stop.remote(), timeout=_HAND_OVER_SECONDS)
-        except ray.exceptions.RayError as error:
-            raise RuntimeError(f"broker {broker_id} could not be closed: {last_line(error)}") from error
+    def _later(self, delay_s: float, work: Callable[[], None]) -> None:
+        timer = threading.Timer(delay_s, self._work.put, (work,))
+        timer.daemon = True
+        timer.start()
+
+    def heard(self, broker_id: int) -> None:
+        """A broker that was started lives; it has not registered yet."""
+        self._heard[broker_id] = time.monotonic()
+
+    def registered(self, broker_id: int, port: int) -> None:
+        """A broker has registered; it listens at `port`, and the next process of this broker is to do so, too."""
+        self.starts_under_way.discard(self._brokers.get(broker_id))
+        self.errors.pop(broker_id, None)
+        spec, node = self._specs[broker_id]
+        self._specs[broker_id] = (replace(spec, port=port), node)
 
     def kill_broker(self, broker_id: int) -> None:
         """End a broker's process at once."""
@@ -222,43 +216,26 @@ class RayLauncher:
             return
         log.error("a shard process of broker %d did not start: %s", broker_id, future.exception())
         # The broker asks again. A machine that cannot start processes should not be busy with that all the time.
-        retry = threading.Timer(_FAILED_SHARD_SECONDS, self._work.put, (partial(self._shard_done, broker_id),))
-        retry.daemon = True
-        retry.start()
+        self._later(_FAILED_SHARD_SECONDS, partial(self._shard_done, broker_id))
 
     def _shard_done(self, broker_id: int) -> None:
         self._starting[broker_id] -= 1
         self._start_more()
 
-    def stop(self, timeout_s: float) -> None:
-        """Close all brokers, then end all processes."""
+    def node_of(self, broker_id: int) -> str:
+        """The id of the Ray node that a broker runs on; empty if no such broker was ever placed."""
+        placed = self._specs.get(broker_id)
+        return "" if placed is None else placed[1].node_id
+
+    def start_no_more(self) -> None:
+        """Start no process any more."""
         self.stopping = True
         idle = threading.Event()
         self._work.put(idle.set)  # after that, all that is being started is in the tables
         idle.wait(1.0)
+
+    def end(self) -> None:
+        """End all processes."""
         brokers, self._brokers = list(self._brokers.values()), {}
-        if brokers:
-            ray.wait([actor.stop.remote() for actor in brokers], num_returns=len(brokers), timeout=timeout_s)
-        for actor in brokers:
+        for actor in (*brokers, *(actor for _, actor in self._running("shard"))):
             ray.kill(actor)
-        for _, actor in self._running("shard"):
-            ray.kill(actor)
-
-    def group_status(self, broker_id: int, group_id: str) -> GroupStatus | None:
-        """What a broker's shards know of a group; None if they know nothing, or the broker does not answer in 5 s."""
-        actor = self._brokers.get(broker_id)
-        found: GroupStatus | None = None
-        if actor is not None:
-            with suppress(ray.exceptions.RayError):
-                found = ray.get(actor.group_status.remote(group_id), timeout=5)
-        return found
-
-    def statuses(self) -> list[BrokerReport]:
-        """What the brokers say of themselves; those that do not answer in 2 s are left out."""
-        asked = [actor.status.remote() for actor in list(self._brokers.values())]
-        found, _ = ray.wait(asked, num_returns=len(asked), timeout=2) if asked else ([], [])
-        answers = []
-        for ref in found:
-            with suppress(ray.exceptions.RayError):  # it has died since
-                answers.append(ray.get(ref))
-        return answers

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,7 @@ from actors.controller.decisions.elections import (
 )
 from actors.controller.metadata_log import MetadataLog
 from actors.controller.sessions import Launcher, Session, described
+from actors.links.calls import Calls
 from actors.links.connection import ControlProtocol, Message
 from actors.links.control import (
     CODEC,
@@ -114,6 +115,11 @@ class ControllerServer:
     def metadata(self) -> Any:
         return self.log.metadata
 
+    @property
+    def brokers(self) -> Mapping[int, Session]:
+        """The brokers that are registered, by their ids."""
+        return self._brokers
+
     async def listen(self, host: str) -> int:
         """Accept brokers on any free port of `host`; returns the port."""
         self._server = await self._loop.create_server(self._accept, host, 0)
@@ -151,12 +157,14 @@ class ControllerServer:
     # --- sessions ---
 
     def _on_ready(self, protocol: ControlProtocol) -> None:
-        self._sessions[protocol] = Session(protocol, last_heard=self._loop.time())
+        self._sessions[protocol] = Session(protocol, Calls(protocol.send), last_heard=self._loop.time())
 
     def _on_message(self, protocol: ControlProtocol, message: Message) -> None:
         session = self._sessions[protocol]
         session.last_heard, session.silence = self._loop.time(), None
         match message:
+            case Heartbeat() if session.broker_id < 0:
+                self._launcher.heard(session.joins)
             case Heartbeat(sent, load, leaving):
                 session.load, session.answered = load, True
                 protocol.send(Confirmed(sent))
@@ -169,7 +177,11 @@ class ControllerServer:
                 self._release_acked()
             case WantSpares(count) if session.broker_id >= 0:
                 self._launcher.start_shards(session.broker_id, count)
-            case Join():
+            case Answer() | Failed():
+                session.calls.answered(message)
+            case Join(broker_id):
+                session.joins = broker_id
+                self._launcher.heard(broker_id)
                 protocol.send(Joined(self.metadata.cluster_id, self.metadata))
             case Hello():
                 self._register(session, message)
@@ -197,11 +209,16 @@ class ControllerServer:
             self._commit(elected, tell=False)
         session.protocol.send(Welcome(session.epoch, metadata.cluster_id))
         self._tell()
+        self._launcher.registered(broker_id, hello.bound_port)
         log.info("broker %d (pid %d) registered at epoch %d", broker_id, session.pid, session.epoch)
 
     def _on_lost(self, protocol: ControlProtocol) -> None:
         session = self._sessions.pop(protocol, None)
-        if session is None or self._brokers.get(session.broker_id) is not session:
+        if session is None:
+            return
+        session.ended.set()
+        session.calls.lose("the broker has hung up")
+        if self._brokers.get(session.broker_id) is not session:
             return
         if self.stopping:
             del self._brokers[session.broker_id]

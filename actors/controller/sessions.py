@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Protocol
 
+from actors.links.calls import Calls
 from actors.links.connection import ControlProtocol
-from actors.links.control import Hello, Load
+from actors.links.control import Hello, Stop
+from actors.links.operations import ListShards
+from actors.links.status import Load, ShardStatus
 from actors.runtime.liveness import Sight, Silence
 from placement.metadata import BrokerInfo
 
@@ -17,6 +22,12 @@ class Launcher(Protocol):
     def start_broker(self, broker_id: int) -> None: ...
 
     def kill_broker(self, broker_id: int) -> None: ...
+
+    def heard(self, broker_id: int) -> None:
+        """A broker that was started lives; it has not registered yet."""
+
+    def registered(self, broker_id: int, port: int) -> None:
+        """A broker has registered; it listens at `port`."""
 
     def start_shards(self, broker_id: int, count: int) -> None:
         """Have `count` more shard processes under way to a broker, those being started included."""
@@ -33,7 +44,11 @@ class Session:
     """A connected broker."""
 
     protocol: ControlProtocol
+    calls: Calls
+    joins: int = -1
+    """The broker that has joined by this connection."""
     broker_id: int = -1
+    """The broker that has registered by it."""
     epoch: int = -1
     pid: int = 0
     process_started: int = 0
@@ -44,6 +59,7 @@ class Session:
     silence: Silence | None = None
     caught_up: float | None = None  # when it last had all of the metadata
     load: Load | None = None
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 def described(hello: Hello, epoch: int) -> BrokerInfo:
@@ -59,3 +75,27 @@ def described(hello: Hello, epoch: int) -> BrokerInfo:
         pid=hello.pid,
         process_started=hello.process_started,
     )
+
+
+async def shards_of(sessions: Iterable[Session], timeout_s: float) -> dict[int, tuple[ShardStatus, ...]]:
+    """The shards of each broker, by its id; brokers that do not answer within `timeout_s` are left out."""
+
+    async def shards(session: Session) -> tuple[ShardStatus, ...] | None:
+        try:
+            return (await session.calls.ask(ListShards(), timeout_s)).shards
+        except (OSError, TimeoutError):
+            return None
+
+    asked = list(sessions)
+    found = await asyncio.gather(*map(shards, asked))
+    return {session.broker_id: rows for session, rows in zip(asked, found, strict=True) if rows is not None}
+
+
+async def stop_all(sessions: Iterable[Session], timeout_s: float) -> None:
+    """Have brokers close their logs and end, and wait for it. Raises TimeoutError."""
+    asked = list(sessions)
+    for session in asked:
+        session.protocol.send(Stop())
+    async with asyncio.timeout(timeout_s):
+        for session in asked:
+            await session.ended.wait()

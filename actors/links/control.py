@@ -8,12 +8,15 @@ from typing import TypeAlias
 from actors.links import operations
 from actors.links.codec import Codec
 from actors.links.operations import Operation, Result
+from actors.links.status import Load
 from placement.metadata import ClusterMetadata
 
 
 @dataclass(frozen=True, slots=True)
 class Join:
     """Broker -> controller: the first message of a broker that starts. It asks for the cluster's id and metadata."""
+
+    broker_id: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,8 @@ class Hello:
     replica_port: int = 0
     intact: bool = True
     """Whether its logs have everything that it ever acknowledged."""
+    bound_port: int = 0
+    """The port at which it listens for clients; `port` is the one that they are told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,18 +56,11 @@ class Welcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
-    """How busy a broker is. Requests, and its longest turn of the loop, are counted since its start."""
-
-    connections: int = 0
-    requests: int = 0
-    longest_turn_ms: float = 0.0
-    logs: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """Broker -> controller: a sign of life that asks for a lease. `sent` is the broker's own clock (seconds)."""
+    """Broker -> controller: a sign of life that asks for a lease. `sent` is the broker's own clock (seconds).
+
+    From a broker that has joined and not registered yet it says that recovery goes on.
+    """
 
     sent: float
     load: Load
@@ -99,8 +97,13 @@ class WantSpares:
 
 
 @dataclass(frozen=True, slots=True)
+class Stop:
+    """Controller -> broker: close the logs and end. The end of the connection is the answer."""
+
+
+@dataclass(frozen=True, slots=True)
 class Call:
-    """Broker -> controller: carry out `operation`. The answer repeats `number`."""
+    """Either end -> the other: carry out `operation`. The answer repeats `number`."""
 
     number: int
     operation: Operation[Result]
@@ -108,7 +111,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Controller -> broker: the result of a call."""
+    """The result of a call."""
 
     number: int
     result: Result
@@ -116,7 +119,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """Controller -> broker: a call could not be done, and nothing has changed."""
+    """A call could not be done, and nothing has changed."""
 
     number: int
     error: str
@@ -132,6 +135,7 @@ ControlMessage: TypeAlias = (
     | Image
     | Applied
     | WantSpares
+    | Stop
     | Call
     | Answer
     | Failed
@@ -154,6 +158,7 @@ CODEC: Codec[ControlMessage] = Codec(
         10: Call,
         11: Answer,
         12: Failed,
+        13: Stop,
         **operations.CLASSES,
     },
     packed={ClusterMetadata: (ClusterMetadata.to_wire, ClusterMetadata.from_wire)},

@@ -1,7 +1,7 @@
-"""What brokers ask of the controller, and the results: the contents of calls over the control link.
+"""What brokers ask of the controller, and it of them, and the results: the contents of calls over the control link.
 
-The controller's rules for each stand in `actors.controller.decisions`. An `error_code` is Kafka's, 0 if there was no
-error; an `error_message` is for people.
+The controller's rules for what it is asked stand in `actors.controller.decisions`. An `error_code` is Kafka's, 0 if
+there was no error; an `error_message` is for people.
 """
 
 from __future__ import annotations
@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
+
+from actors.links.group_status import GroupStatus
+from actors.links.status import ShardStatus
 
 R_co = TypeVar("R_co", bound="Result", covariant=True)
 
@@ -20,7 +23,7 @@ class Result:
 
 
 class Operation(Generic[R_co]):
-    """What a broker asks of the controller. R_co is the class of its result."""
+    """What one end asks of the other. R_co is the class of its result."""
 
     __slots__ = ()
 
@@ -339,6 +342,40 @@ class DescribeQuorum(Operation[Quorum]):
     """Ask how far each broker has the metadata log."""
 
 
+# --- what the controller asks of a broker -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class HandOver(Operation[Done]):
+    """Before a stop: have others lead what the broker leads, and leave the in-sync sets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shards(Result):
+    """The shards of a broker, spares last."""
+
+    shards: tuple[ShardStatus, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ListShards(Operation[Shards]):
+    """Ask which shards the broker has."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSeen(Result):
+    """What a shard knows of a group; None if there is no such group, or it is not served there."""
+
+    status: GroupStatus | None
+
+
+@dataclass(frozen=True, slots=True)
+class LookAtGroup(Operation[GroupSeen]):
+    """Ask what the broker's shard knows of a group."""
+
+    group_id: str
+
+
 CLASSES: dict[int, type[Operation[Result]] | type[Result]] = {
     100: CreateTopics,
     101: CreateOffsetsTopic,
@@ -352,6 +389,9 @@ CLASSES: dict[int, type[Operation[Result]] | type[Result]] = {
     109: BrokerLeaving,
     110: AllocateProducerIds,
     111: DescribeQuorum,
+    112: HandOver,
+    113: ListShards,
+    114: LookAtGroup,
     200: CreatedTopics,
     201: OffsetsTopicCreated,
     202: DeletedTopics,
@@ -363,5 +403,7 @@ CLASSES: dict[int, type[Operation[Result]] | type[Result]] = {
     208: Done,
     209: ProducerIds,
     210: Quorum,
+    211: Shards,
+    212: GroupSeen,
 }
 """Tags on the control link: operations from 100 on, results from 200 on."""

@@ -16,6 +16,7 @@ from typing import TypeAlias, cast
 
 from actors.coordinator.config import CoordinatorConfig
 from actors.links.codec import Codec
+from actors.links.group_status import GroupStatus
 from actors.wire.gathering import Gathering
 
 HEAD = struct.Struct(">IBIQ")
@@ -90,8 +91,15 @@ class Figures:
     """The counters of `coordinator/metrics.py`, by name."""
 
 
-PAYLOADS: Codec[Greeting | Assignment | KnownTopics | Figures] = Codec(
-    "relay", {Kind.HELLO: Greeting, Kind.BECOME: Assignment, Kind.TOPICS: KnownTopics, Kind.PONG: Figures}
+PAYLOADS: Codec[Greeting | Assignment | KnownTopics | Figures | GroupStatus] = Codec(
+    "relay",
+    {
+        Kind.HELLO: Greeting,
+        Kind.BECOME: Assignment,
+        Kind.TOPICS: KnownTopics,
+        Kind.PONG: Figures,
+        Kind.DESCRIBED: GroupStatus,
+    },
 )
 
 

@@ -1,14 +1,24 @@
-"""What the processes of a cluster say of themselves to who asks by Ray: `coterie status`, `Cluster.status`.
+"""What the processes of a cluster say of themselves: `coterie status`, `Cluster.status`.
 
-Ray pickles it. `Cluster.status` hands it out as plain values; `coterie status --output json` prints the same.
+Brokers tell the controller over the control link; a driver asks the controller by Ray, which pickles it.
+`Cluster.status` hands it out as plain values; `coterie status --output json` prints the same.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from actors.links.control import Load
 from actors.links.relay import Figures
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """How busy a broker is. Requests, and its longest turn of the loop, are counted since its start."""
+
+    connections: int = 0
+    requests: int = 0
+    longest_turn_ms: float = 0.0
+    logs: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,18 +33,8 @@ class ShardStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class BrokerReport:
-    """What a broker says of itself."""
-
-    broker_id: int
-    node_id: str
-    """Of its Ray node."""
-    shards: tuple[ShardStatus, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class BrokerStatus:
-    """A broker as the controller knows it, and what the broker says of itself, if it answered."""
+    """A broker as the controller knows it, and its shards, if it said which it has."""
 
     id: int
     host: str
@@ -45,6 +45,7 @@ class BrokerStatus:
     pid: int | None
     load: Load | None
     node_id: str = ""
+    """Of its Ray node."""
     shards: tuple[ShardStatus, ...] = ()
 
 

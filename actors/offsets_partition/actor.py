@@ -9,10 +9,9 @@ from __future__ import annotations
 import os
 
 import ray
-import uvloop
 
 from actors.offsets_partition.process import ShardProcess
-from actors.runtime.process import check_code_version, log_to, settle_memory
+from actors.runtime.process import check_code_version, log_to, run_in_main_thread, settle_memory
 
 
 async def _serve(socket_path: str, version: str) -> None:
@@ -38,9 +37,5 @@ class OffsetsPartition:
         """Answered once the process runs."""
 
     def serve(self) -> None:
-        """Serve until no broker is left. Then the process ends, so this never returns.
-
-        It keeps the main thread, which Ray would otherwise wake a hundred times a second to look for signals. That is
-        most of what an idle process costs. Methods that are called after this one never run.
-        """
-        uvloop.run(_serve(self._socket_path, self._version))
+        """Serve until no broker is left. Then the process ends, so this never returns."""
+        run_in_main_thread(_serve(self._socket_path, self._version))

@@ -263,9 +263,9 @@ class ShardProcess:
         found = self._shard.group_status(group_id, self._now()) if self._shard is not None else None
         payload = b""
         if found is not None:
-            rebalances = [Rebalance(*event) for event in found.rebalances]
-            status = GroupStatus(found.generation_id, found.awaited_members, found.phase_ends_in_ms, rebalances)
-            payload = status.encode()
+            rebalances = tuple(Rebalance(*event) for event in found.rebalances)
+            status = GroupStatus(found.generation_id, tuple(found.awaited_members), found.phase_ends_in_ms, rebalances)
+            payload = PAYLOADS.encode(status)
         self._send(Kind.DESCRIBED, 0, question, payload)
 
     # --- requests ---

@@ -1,4 +1,4 @@
-"""What every actor process has: a uvloop in a thread of its own, a log file, and a check of its code's version."""
+"""What every actor process has: a uvloop loop, a log file, and a check of its code's version."""
 
 from __future__ import annotations
 
@@ -24,8 +24,18 @@ _CLASS_NAME = re.compile(r"^(?:\w+\.)+\w+: ")
 _FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
+def run_in_main_thread(work: Coroutine[Any, Any, None]) -> None:
+    """Run `work` on a loop in the thread of the actor's method that calls this, until it ends.
+
+    An actor that serves over sockets has one method that never returns, and keeps the main thread by it. Ray would
+    otherwise wake that a hundred times a second to look for signals, which is most of what an idle process costs. The
+    price: Ray calls no other method meanwhile.
+    """
+    uvloop.run(work)
+
+
 class LoopThread:
-    """An event loop that runs in a thread of its own, for the methods of an actor, which Ray calls in another."""
+    """An event loop in a thread of its own, for an actor whose methods Ray calls."""
 
     def __init__(self, name: str) -> None:
         self.loop = uvloop.new_event_loop()

@@ -12,7 +12,8 @@ import pytest
 from actors.broker.controller_link import ControllerLink
 from actors.controller.server import ControllerServer
 from actors.links.connection import ControlProtocol, Message
-from actors.links.control import Heartbeat, Load
+from actors.links.control import Heartbeat
+from actors.links.status import Load
 from actors.log.batch import build_batch
 from actors.runtime.environment import REAL
 from actors.wire import messages

@@ -10,6 +10,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from ray.exceptions import ActorUnavailableError, GetTimeoutError, RayError
@@ -221,15 +222,14 @@ def test_a_broker_takes_the_rack_of_the_node_it_comes_back_on_and_else_the_setti
             return StartedBroker
 
         @staticmethod
-        def remote(spec: BrokerSpec, *rest: str) -> object:
+        def remote(spec: BrokerSpec, *rest: str) -> Mock:
             told.append(BrokerConfig.from_mapping(spec.config))
-            return object()
+            return Mock()
 
     alive: list[Node] = []
     monkeypatch.setattr("actors.controller.launcher.Broker", StartedBroker)
     monkeypatch.setattr("ray.kill", lambda actor: None)
     monkeypatch.setattr("actors.controller.launcher.alive_nodes", lambda: alive)
-    monkeypatch.setattr(RayLauncher, "_await_broker", lambda launcher, broker_id, actor: None)
     config = {"broker.rack": "of all", "message.max.bytes": "1000"}
     launcher = RayLauncher("coterie-c", str(tmp_path), "1", "node")
     first, second, third = (Node(f"{i:056x}", "10.0.0.1", 1.0, rack) for i, rack in enumerate(("a", "b", None), 1))

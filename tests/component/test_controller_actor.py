@@ -6,6 +6,7 @@ import inspect
 import json
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -29,6 +30,9 @@ class Actor:
 
     def __init__(self, name: str = "") -> None:
         self.name = name
+        self.served: Future[None] = Future()
+        reference = SimpleNamespace(future=lambda: self.served)
+        self.serve = SimpleNamespace(remote=lambda: reference)
 
 
 class Started:
@@ -114,23 +118,51 @@ def test_a_start_that_ray_refuses_has_failed(tmp_path: Path, ray: FakeRay) -> No
     assert (failed, launcher.errors) == ([0], {0: "the GCS is busy"})
 
 
-def test_a_start_of_which_nothing_can_be_learned_has_failed(
-    tmp_path: Path, ray: FakeRay, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def lost(launcher: RayLauncher, actor: Actor) -> None:
-        raise ConnectionError("no way to Ray")
-
-    monkeypatch.setattr(RayLauncher, "_started", lost)
+def test_a_broker_that_ends_before_it_has_registered_has_not_started(tmp_path: Path, ray: FakeRay) -> None:
     launcher, failed = launcher_in(tmp_path)
-    actor = launcher._brokers[0] = Actor()
-    launcher._await_broker(0, actor)
-    assert (failed, launcher.errors) == ([0], {0: "no way to Ray"})
+    launcher._start_broker(0)
+    ray.made[0].served.set_exception(ConnectionError("its port is in use"))
+    launcher.start_no_more()  # waits until all that was asked for is done
+    assert (failed, launcher.errors) == ([0], {0: "its port is in use"})
+    assert launcher.starts_under_way == set()
 
 
-def test_of_two_processes_for_one_broker_the_former_is_ended(
-    tmp_path: Path, ray: FakeRay, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(RayLauncher, "_await_broker", lambda launcher, broker_id, actor: None)
+def test_the_end_of_a_broker_that_has_registered_is_no_failed_start(tmp_path: Path, ray: FakeRay) -> None:
+    launcher, failed = launcher_in(tmp_path)
+    launcher._start_broker(0)
+    launcher.registered(0, 9092)
+    assert launcher.starts_under_way == set()
+    ray.made[0].served.set_exception(ConnectionError("killed"))
+    launcher.start_no_more()
+    assert (failed, launcher.errors) == ([], {})
+    assert launcher._specs[0][0].port == 9092, "the next one listens there, too"
+
+
+def test_a_start_ended_on_purpose_has_not_failed(tmp_path: Path, ray: FakeRay) -> None:
+    launcher, failed = launcher_in(tmp_path)
+    launcher._start_broker(0)
+    launcher.kill_broker(0)
+    ray.made[0].served.set_exception(ConnectionError("killed"))
+    launcher.start_no_more()
+    assert (failed, launcher.errors) == ([], {})
+
+
+def test_a_start_is_given_up_once_it_shows_no_sign_of_life(tmp_path: Path, ray: FakeRay) -> None:
+    launcher, failed = launcher_in(tmp_path)
+    launcher._start_broker(0)
+    launcher._heard[0] -= 2 * launcher.start_timeout_s
+    launcher.heard(0)  # it recovers, for as long as that takes
+    launcher._watch(0, ray.made[0])
+    assert (failed, ray.killed) == ([], [])
+    launcher._heard[0] -= 2 * launcher.start_timeout_s
+    launcher._watch(0, ray.made[0])
+    assert (failed, ray.killed) == ([0], ray.made)
+    assert "does not answer, for 60 s" in launcher.errors[0]
+    launcher._ended(0, ray.made[0], ConnectionError("killed"))
+    assert failed == [0], "once"
+
+
+def test_of_two_processes_for_one_broker_the_former_is_ended(tmp_path: Path, ray: FakeRay) -> None:
     launcher, failed = launcher_in(tmp_path)
     for _ in range(2):
         launcher._start_broker(0)
@@ -143,7 +175,7 @@ def test_of_two_processes_for_one_broker_the_former_is_ended(
 def test_a_stop_ends_the_shards_that_ray_knows(tmp_path: Path, ray: FakeRay) -> None:
     launcher, _ = launcher_in(tmp_path)
     ray.named = ["broker-0-7-1", "shard-0-7-1", "shard-1-7-2", "controller"]
-    launcher.stop(1.0)
+    launcher.end()
     assert [actor.name for actor in ray.killed] == ["shard-0-7-1", "shard-1-7-2"]
 
 
@@ -264,7 +296,11 @@ def test_what_the_loop_changes_is_read_on_the_loop(
     registered(0)
     assert controller.status().brokers[0].id == 0
     controller._wait_for_brokers(1.0, [0])
-    monkeypatch.setattr(RayLauncher, "close_broker", lambda launcher, broker_id: registered(1))
+
+    async def closed(server: ControllerServer, broker_id: int) -> None:
+        registered(1)
+
+    exchange(monkeypatch, "_close_broker", closed)
     controller.restart_broker(0, 1.0)
     assert readers == [(name, "coterie-controller") for name in ("status", "ready", "in_sync_everywhere")]
     end(controller)

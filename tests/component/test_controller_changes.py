@@ -16,9 +16,9 @@ from actors.links.control import (
     Confirmed,
     Heartbeat,
     Image,
-    Load,
 )
 from actors.links.operations import CreatePartitions
+from actors.links.status import Load
 from placement.metadata import (
     OFFSETS_TOPIC,
     changed,

@@ -13,8 +13,8 @@ from actors.links.control import (
     Confirmed,
     Heartbeat,
     Image,
-    Load,
 )
+from actors.links.status import Load
 from actors.runtime.liveness import Doing, Sight
 from placement.metadata import (
     NO_LEADER,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from actors.links.control import Confirmed, Heartbeat, Load
+from actors.links.control import Confirmed, Heartbeat
+from actors.links.status import Load
 from actors.log.replication import FollowerReplica
 from tests.support.controller_world import controller, create
 from tests.support.replica_log import MemoryLog, leading

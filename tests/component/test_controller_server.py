@@ -38,7 +38,7 @@ async def test_a_new_cluster_gets_an_id_that_it_keeps(tmp_path: Path) -> None:
 async def test_a_joining_broker_is_given_the_cluster_and_its_image(tmp_path: Path) -> None:
     async with controller(tmp_path) as c:
         broker = await FakeBroker(0).connect(c.port)
-        broker.send(Join())
+        broker.send(Join(0))
         joined = await broker.hear(Joined)
         assert joined.cluster_id == c.metadata.cluster_id
         assert joined.metadata.controller_epoch == 1

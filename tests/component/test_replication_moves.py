@@ -132,7 +132,7 @@ async def test_a_broker_that_cannot_hand_over_stays_what_it_was(
             elif fault == "no connection":
                 patch.setattr(server.registration.link, "_protocol", None)
             else:
-                patch.setattr(server.registration.link, "send", lambda message: None)
+                patch.setattr(server.registration.link._calls, "_send", lambda message: None)
             with pytest.raises(TimeoutError if fault == "no answer" else ConnectionError):
                 await server.registration.hand_over(answer_s=0.01 if fault == "no answer" else 10.0)
         assert await w.produce("t", b"b") == 0, "it follows: all three are needed"

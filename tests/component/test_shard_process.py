@@ -90,7 +90,7 @@ async def test_a_broker_may_ask_what_a_group_waits_for(tmp_path: Path) -> None:
             await broker.hear(Kind.DESCRIBED, number)
         (_, first, payload), (_, second, nothing) = broker.of(Kind.DESCRIBED)
         assert (first, second, nothing) == (71, 72, b"")
-        status = GroupStatus.decode(payload)
+        status = PAYLOADS.read(GroupStatus, payload)
         assert (status.generation_id, status.awaited_members) == (1, (answer.member_id,))
         assert [(each.generation_id, each.member_id) for each in status.rebalances] == [(0, answer.member_id)]
 

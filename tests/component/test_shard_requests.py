@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from actors.links.group_status import GroupStatus, Rebalance
-from actors.links.relay import Kind
+from actors.links.relay import PAYLOADS, Kind
 from actors.log.errors import StorageError
 from actors.wire import messages
 from actors.wire.errors import ErrorCode
@@ -126,7 +126,7 @@ async def test_a_shard_is_asked_what_it_knows_of_a_group(tmp_path: Path) -> None
             _, question, group = await shard.hear(Kind.DESCRIBE, number)
             assert group.decode() == GROUP
             shard.protocol.send(Kind.DESCRIBED, 0, question + 1, b"an answer to somebody else")
-            shard.protocol.send(Kind.DESCRIBED, 0, question, b"" if said is None else said.encode())
+            shard.protocol.send(Kind.DESCRIBED, 0, question, b"" if said is None else PAYLOADS.encode(said))
             assert await asked == said
 
 

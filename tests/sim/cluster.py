@@ -236,6 +236,10 @@ class Cluster:
             broker.ended_on_purpose = True
             self._kill(process)
 
+    def heard(self, broker_id: int) -> None: ...
+
+    def registered(self, broker_id: int, port: int) -> None: ...
+
     def _kill(self, process: Process) -> None:
         """Ray's own connections are no faster than ours, and cross the same partitions."""
         if self.sim.network.blocked_until_hosts(self.machine.host, process.machine.host):

@@ -26,6 +26,8 @@ class Launcher:
         self.started: list[int] = []
         self.killed: list[int] = []
         self.shards: list[tuple[int, int]] = []
+        self.alive: list[int] = []
+        self.ports: dict[int, int] = {}
         self.times: list[float] = []
         self.sights: dict[int, Sight] = {}
 
@@ -35,6 +37,12 @@ class Launcher:
 
     def kill_broker(self, broker_id: int) -> None:
         self.killed.append(broker_id)
+
+    def heard(self, broker_id: int) -> None:
+        self.alive.append(broker_id)
+
+    def registered(self, broker_id: int, port: int) -> None:
+        self.ports[broker_id] = port
 
     def start_shards(self, broker_id: int, count: int) -> None:
         self.shards.append((broker_id, count))

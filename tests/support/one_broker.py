@@ -24,11 +24,17 @@ class NoProcesses:
 
     def __init__(self) -> None:
         self.started: list[int] = []
+        self.ports: dict[int, int] = {}
 
     def start_broker(self, broker_id: int) -> None:
         self.started.append(broker_id)
 
     def kill_broker(self, broker_id: int) -> None: ...
+
+    def heard(self, broker_id: int) -> None: ...
+
+    def registered(self, broker_id: int, port: int) -> None:
+        self.ports[broker_id] = port
 
     def start_shards(self, broker_id: int, count: int) -> None: ...
 

@@ -20,9 +20,9 @@ from actors.links.control import (
     Heartbeat,
     Hello,
     Image,
-    Load,
     Welcome,
 )
+from actors.links.status import Load
 from actors.runtime.environment import REAL
 from tests.support.calls import operation, plain
 

@@ -42,6 +42,10 @@ class Launcher:
 
     def kill_broker(self, broker_id: int) -> None: ...
 
+    def heard(self, broker_id: int) -> None: ...
+
+    def registered(self, broker_id: int, port: int) -> None: ...
+
     def start_shards(self, broker_id: int, count: int) -> None:
         for _ in range(count - self.world.starting.get(broker_id, 0)):
             self.world.start_shard(broker_id)

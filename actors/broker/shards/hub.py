@@ -231,7 +231,7 @@ class ShardHub:
     def _on_described(self, link: ShardLink, _a: int, number: int, payload: bytes) -> None:
         asked = self._describing.get(number)
         if asked is not None and not asked.done():
-            asked.set_result(GroupStatus.decode(payload) if payload else None)
+            asked.set_result(PAYLOADS.read(GroupStatus, payload) if payload else None)
 
     def _on_turn(self, protocol: RelayProtocol) -> None:
         self.processes.heard(protocol)

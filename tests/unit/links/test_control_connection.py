@@ -110,7 +110,7 @@ def test_two_ends_that_know_the_secret_hear_one_another() -> None:
 
 def test_an_end_with_another_secret_is_hung_up_on_and_never_heard() -> None:
     controller, stranger = End("controller"), End("broker", b"t" * 32)
-    stranger.protocol.send(Join())
+    stranger.protocol.send(Join(3))
     talk(controller, stranger)
     assert controller.transport.aborted
     assert (controller.ready, controller.messages) == (0, [])
@@ -156,7 +156,7 @@ def test_nor_to_answer_it_on_another_connection() -> None:
     helper.protocol.data_received(framed(challenge))
     (proof,) = helper.said()
     helper_challenge = [CHALLENGE, b"anything"]
-    victim.protocol.data_received(framed(helper_challenge) + framed(proof) + framed_message(Join()))
+    victim.protocol.data_received(framed(helper_challenge) + framed(proof) + framed_message(Join(3)))
     assert victim.transport.aborted
     assert (victim.ready, victim.messages) == (0, [])
 
@@ -232,9 +232,9 @@ def test_messages_are_found_wherever_the_bytes_are_cut() -> None:
 def test_a_malformed_message_ends_its_connection_and_the_log_names_the_field(caplog: pytest.LogCaptureFixture) -> None:
     controller, broker = met()
     wrong = [*msgpack.unpackb(CODEC.encode(WantSpares(1)))[:1], "many"]
-    controller.protocol.data_received(framed_message(Join()) + framed(wrong) + framed_message(Join()))
+    controller.protocol.data_received(framed_message(Join(3)) + framed(wrong) + framed_message(Join(3)))
     assert controller.transport.aborted
-    assert controller.messages == [Join()], "what came before it was heard, what came after it was not"
+    assert controller.messages == [Join(3)], "what came before it was heard, what came after it was not"
     assert "WantSpares.count: 'many' is no int" in caplog.text
     assert not broker.transport.aborted
 
