@@ -23,7 +23,7 @@ from actors.client.consumer.decode import Deserializer, deserializer
 from actors.client.consumer.drain import by_topic
 from actors.client.errors import CommitFailedError, KafkaTimeoutError, RebalanceInProgressError, RetriableError
 from actors.client.records import OffsetAndMetadata
-from actors.links.member_report import MemberReport
+from actors.links.member import MemberReport
 from actors.runtime.environment import REAL, Environment
 
 log = logging.getLogger(__name__)

@@ -6,7 +6,7 @@
     with ConsumerPool(["orders"], "billing", handle, size=3, bootstrap_servers=servers) as pool:
         pool.wait()
 
-Each actor is one member. The pool has a socket to each of them. When a socket ends, the actor is dead, and a new one
+Each actor is one member. The pool has a connection to each of them. When one ends, the actor is dead, and a new one
 takes its place under the same `group.instance.id`, so that the other members notice nothing. Only what was committed
 survives a death; records that were handled after the last commit come again.
 """
@@ -17,9 +17,7 @@ import contextlib
 import itertools
 import logging
 import os
-import socket
 import threading
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from types import TracebackType
@@ -30,19 +28,19 @@ import ray
 from actors import CoterieError
 from actors.client import Admin
 from actors.client.errors import KafkaError
-from actors.links.member_report import MemberAddress, MemberReport, ReportError
+from actors.links.member import MemberAddress, MemberReport
 from actors.members.handler_member import DESERIALIZERS, MAX_BATCH_RECORDS, BatchFormat, MemberLoop, MemberSpec
+from actors.members.member_link import MemberClient, MemberEndedError, MemberServer
 from actors.runtime.environment import REAL, Environment, new_uuid
 from actors.runtime.process import check_code_version, code_version, last_line
 
 log = logging.getLogger(__name__)
 
-_REPORT_SECONDS = 0.2
-_SILENCE_SECONDS = 30.0
 _START_SECONDS = 60.0
 _SLOW_RESTART_SECONDS = 30.0
 _PREFIX_MAX = 230  # of the 249 characters an instance id may have
 _FAILED = ("Failing", "Failed")
+_ENDED = ("Stopped", "Failed")
 _STARTS_MAX = 4  # in a row that fail, until the slot is given up
 
 
@@ -50,9 +48,9 @@ class PoolError(CoterieError, RuntimeError):
     """A pool cannot be made, or cannot go on; the text says what is wrong, or which member failed and why."""
 
 
-@ray.remote(num_cpus=0, max_restarts=0, max_concurrency=4)
+@ray.remote(num_cpus=0, max_restarts=0)
 class ConsumerActor:
-    """The actor of one member. Ray calls start and stop it; it reports over a socket, which also shows that it lives.
+    """The actor of one member. Its pool stops it, calls it and hears that it lives over a connection (`member_link`).
 
     Only what it has committed survives its death.
     """
@@ -61,36 +59,23 @@ class ConsumerActor:
         check_code_version(version)
         logging.basicConfig(level=logging.WARNING)
         self._member = MemberLoop(spec, handler)
-        self._thread = threading.Thread(target=self._member.run, name="coterie-member", daemon=True)
 
-    def start(self) -> MemberAddress:
-        """Begin to consume; where the reports are to be had."""
-        host = ray.util.get_node_ip_address()
-        listener = socket.create_server((host, 0))
-        threading.Thread(target=self._serve_reports, args=(listener,), name="coterie-report", daemon=True).start()
-        self._thread.start()
-        return MemberAddress(host, listener.getsockname()[1], os.getpid(), ray.get_runtime_context().get_node_id())
+    def listen(self) -> MemberAddress:
+        """Listen for the pool; where."""
+        host, secret = ray.util.get_node_ip_address(), os.urandom(16)
+        member = self._member
+        self._link = MemberServer(host, secret, member.handler.instance, member.report, member.stop)
+        return MemberAddress(host, self._link.port, os.getpid(), ray.get_runtime_context().get_node_id(), secret)
 
-    def _serve_reports(self, listener: socket.socket) -> None:
-        while True:
-            connection, _ = listener.accept()
-            threading.Thread(target=self._report_to, args=(connection,), daemon=True).start()
+    def serve(self) -> None:
+        """Consume until the pool has the member stop, or a record cannot be handled.
 
-    def _report_to(self, connection: socket.socket) -> None:
-        with contextlib.suppress(OSError), connection:
-            while True:
-                connection.sendall(self._member.report().encode())
-                time.sleep(_REPORT_SECONDS)
-
-    def call(self, method: str, *arguments: Any) -> Any:
-        """Call a method of the handler in a thread of its own."""
-        return getattr(self._member.handler.instance, method)(*arguments)
-
-    def stop(self, timeout_s: float) -> bool:
-        """Finish the record that is being handled, commit and close. Returns whether that was done in time."""
-        self._member.stop()
-        self._thread.join(timeout_s)
-        return not self._thread.is_alive()
+        The main thread waits for the member's own, and not for Ray (`run_in_main_thread` says why).
+        """
+        thread = threading.Thread(target=self._member.run, name="coterie-member", daemon=True)
+        thread.start()
+        thread.join()
+        self._link.ended()
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +102,7 @@ class _Slot:
     number: int
     instance_id: str
     actor: Any = None
+    link: MemberClient | None = None
     pid: int = 0
     node_id: str = ""
     report: MemberReport = field(default_factory=MemberReport)
@@ -265,10 +251,14 @@ class ConsumerPool:
 
     def call(self, method: str, *arguments: Any) -> list[Any]:
         """Call a method of every member's handler. Returns the results by slot."""
-        with self._lock:
-            actors = [slot.actor for slot in self._slots.values() if slot.actor is not None]
-        results: list[Any] = ray.get([actor.call.remote(method, *arguments) for actor in actors])
-        return results
+        with self._changed:
+            slots = [slot for slot in self._slots.values() if slot.actor is not None]
+            self._changed.wait_for(lambda: all(map(_linked_or_over, slots)))
+            answers = [slot.link.call(method, *arguments) for slot in slots if slot.link is not None]
+        try:
+            return [answer.result() for answer in answers]
+        except MemberEndedError as error:
+            raise PoolError(f"{method}: a member has ended before it answered; its successor begins anew") from error
 
     def stop(self, timeout_s: float = 30.0) -> None:
         """Have every member finish its record, commit and leave. Stopping twice is harmless."""
@@ -294,7 +284,7 @@ class ConsumerPool:
         while not slot.retiring.is_set():
             slot.retiring.wait(pause)
             try:
-                connection = self._start(slot)
+                link = self._start(slot)
             except Exception as error:  # whatever it is, the slot must say so: nobody looks at this thread
                 _kill(slot.actor)  # it may well live, and would be the same static member as the next one
                 log.warning("slot %d of group %s could not be started: %s", slot.number, self.group_id, error)
@@ -310,20 +300,16 @@ class ConsumerPool:
                     return
                 continue
             failed_starts = 0
-            with contextlib.suppress(OSError, ReportError), connection:  # a last report may be cut short
-                self._read(slot, connection)
-            if slot.report.state == "Failed":
-                # Nobody comes back under this name: the others would wait for it as long as its session lasts.
-                self._remove_members([slot.instance_id])
-                return
-            if slot.retiring.is_set():
+            with contextlib.closing(link):
+                self._read(slot, link)
+            if slot.report.state == "Failed" or slot.retiring.is_set():
                 return
             log.warning("slot %d of group %s: actor with pid %d has died", slot.number, self.group_id, slot.pid)
             _kill(slot.actor)
             lived = self._monotonic() - slot.started_at
             pause = 0.0 if lived > 5 else min(max(2 * pause, 0.1), _SLOW_RESTART_SECONDS)
 
-    def _start(self, slot: _Slot) -> socket.socket:
+    def _start(self, slot: _Slot) -> MemberClient:
         spec = self._spec
         # The group's place is the slot's: a replacement is the same static member, so nothing is rebalanced.
         options = {"group_instance_id": slot.instance_id, "client_id": f"coterie-{slot.number}", **spec.options}
@@ -334,22 +320,32 @@ class ConsumerPool:
             slot.handled_before += slot.report.handled
             slot.dead_letters_before += slot.report.dead_letters
             slot.report = MemberReport()
+            slot.link = None
             actor = slot.actor = self._actor_class.remote(member, self._handler, code_version())
             slot.restarts += 1
             slot.started_at = self._monotonic()
-        where: MemberAddress = ray.get(actor.start.remote(), timeout=_START_SECONDS)
-        with self._lock:
-            slot.pid, slot.node_id = where.pid, where.node_id
-        return socket.create_connection((where.host, where.port), timeout=10)
+        listening = actor.listen.remote()
+        actor.serve.remote()
+        where: MemberAddress = ray.get(listening, timeout=_START_SECONDS)
+        link = MemberClient.connect(where.host, where.port, where.secret)
+        with self._changed:
+            slot.pid, slot.node_id, slot.link = where.pid, where.node_id, link
+            self._changed.notify_all()
+            if slot.retiring.is_set():
+                link.stop()
+        return link
 
-    def _read(self, slot: _Slot, connection: socket.socket) -> None:
-        connection.settimeout(_SILENCE_SECONDS)  # a machine that vanishes sends no end of its connections
-        for line in connection.makefile("rb"):
-            report = MemberReport.decode(line)
+    def _read(self, slot: _Slot, link: MemberClient) -> None:
+        removed = False
+        for report in link.reports():
             with self._changed:
                 slot.report = report
                 self._changed.notify_all()
-            if report.state == "Failed":
+            if report.state == "Failed" and not removed:
+                # Nobody comes back under this name: the others would wait for it as long as its session lasts.
+                self._remove_members([slot.instance_id])
+                removed = True
+            if report.state in _ENDED and slot.retiring.is_set():
                 return
             if report.handling_ms > self._max_poll_interval_ms:
                 log.warning(
@@ -365,11 +361,15 @@ class ConsumerPool:
         with self._lock:  # so that no actor is started that nobody would end
             for slot in slots:
                 slot.retiring.set()
-            actors = [slot.actor for slot in slots if slot.actor is not None]
-        if actors:
-            ray.wait([a.stop.remote(timeout_s) for a in actors], num_returns=len(actors), timeout=timeout_s)
-        for actor in actors:
-            ray.kill(actor)
+                if slot.link is not None:
+                    slot.link.stop()
+        deadline = self._monotonic() + timeout_s
+        for slot in slots:
+            if slot.thread is not None:
+                slot.thread.join(max(0.0, deadline - self._monotonic()))
+        for slot in slots:
+            if slot.actor is not None:
+                ray.kill(slot.actor)
         if slots:
             self._remove_members([slot.instance_id for slot in slots])
         with self._changed:
@@ -391,6 +391,10 @@ def _kill(actor: Any) -> None:
     if actor is not None:
         with contextlib.suppress(Exception):
             ray.kill(actor)
+
+
+def _linked_or_over(slot: _Slot) -> bool:
+    return slot.link is not None or slot.retiring.is_set() or slot.report.state in _FAILED
 
 
 def _check_pickles(name: str, value: Any) -> None:

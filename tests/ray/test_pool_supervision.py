@@ -5,8 +5,9 @@ from __future__ import annotations
 import socket
 import threading
 
-from actors.links.member_report import MemberReport
+from actors.links.member import MemberConnection, MemberReport
 from actors.members.handler_member import MemberSpec
+from actors.members.member_link import MemberClient
 from actors.members.pool import ConsumerPool, _Slot
 
 
@@ -21,12 +22,15 @@ class Pool(ConsumerPool):
         self.removed: list[str] = []
         self._reports = reports
 
-    def _start(self, slot: _Slot) -> socket.socket:
+    def _start(self, slot: _Slot) -> MemberClient:
         ours, theirs = socket.socketpair()
-        with theirs:
-            for report in self._reports:
-                theirs.sendall(report.encode())
-        return ours
+        client = MemberClient(ours, b"secret")
+        member = MemberConnection(theirs)
+        assert member.introduced(b"secret")
+        for report in self._reports:
+            member.send(report)
+        member.close()
+        return client
 
     def _remove_members(self, instance_ids: list[str]) -> None:
         self.removed += instance_ids

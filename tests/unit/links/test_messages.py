@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.links import control, relay, replication
+from actors.links import control, member, relay, replication
 from actors.links.codec import Codec, LinkError
 from placement.metadata import (
     BrokerInfo,
@@ -29,6 +29,7 @@ CODECS: dict[str, Codec[Any]] = {
     "control": control.CODEC,
     "replication": replication.CODEC,
     "relay": relay.PAYLOADS,
+    "member": member.CODEC,
 }
 MESSAGES = [(link, cls) for link, codec in CODECS.items() for cls in codec.classes.values()]
 NAMES = [cls.__name__ for _, cls in MESSAGES]
