@@ -104,7 +104,7 @@ class Contact:
         """Tell the controller again and again that this broker lives, until cancelled. It has not registered yet."""
         while True:
             await asyncio.sleep(_RECOVERING_SECONDS)
-            self.link.heartbeat(Load())
+            self.link.heartbeat(Load(), leaving=False)
 
 
 class Registration:
