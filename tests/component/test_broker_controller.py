@@ -86,7 +86,7 @@ async def test_nothing_is_said_to_the_controller_among_the_proofs(tmp_path: Path
         joining = asyncio.ensure_future(link.connect("127.0.0.1", server.sockets[0].getsockname()[1]))
         await until(lambda: held)
         for _ in range(20):
-            link.heartbeat(Load())
+            link.heartbeat(Load(), leaving=False)
             await asyncio.sleep(0)
         assert not link.connected
         Slow.hears = True
