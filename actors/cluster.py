@@ -235,7 +235,7 @@ class Cluster:
     def shard_pids(self) -> dict[int, int]:
         """Process id by offsets partition, of the partitions that have a process."""
         shards = (shard for broker in self._status().brokers for shard in broker.shards)
-        return {shard.partition: shard.pid for shard in shards if shard.partition >= 0}
+        return {shard.partition: shard.pid for shard in shards if shard.partition >= 0 and shard.pid is not None}
 
     def check(self) -> None:
         """Raise ClusterError if the controller is gone for good. Takes at most a second."""

@@ -12,6 +12,7 @@ from typing import Protocol, TypeVar
 
 from actors.broker.commits import Commits
 from actors.broker.fetches import ParkedFetches
+from actors.coordinator.messages import ListedGroup
 from actors.links.operations import Operation, Result
 from actors.log.config import LogConfig, config_docs
 from actors.log.data_dir import DataDir
@@ -46,7 +47,10 @@ class Shards(Protocol):
         """Start the shard; `done` is called with NONE when it serves, or with the reason why it does not."""
 
     def led(self) -> list[int]:
-        """The offsets partitions led here that have a shard, or records for which they need one."""
+        """The offsets partitions led here that have a shard, or records for which they need one. Sleepers have not."""
+
+    def asleep(self) -> list[ListedGroup]:
+        """The groups of the offsets partitions led here that sleep: their shards have given their processes back."""
 
     def reload(self, partition: int) -> None:
         """Have the partition's shard, if there is one, forget everything and read its log again."""

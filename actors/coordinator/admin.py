@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from actors.coordinator.errors import Error
 from actors.coordinator.group import Group, GroupState
 from actors.coordinator.member import Member
@@ -34,14 +36,10 @@ class Admin:
 
     def list_groups(self, token: Token, request: ListGroupsRequest, now: Now) -> None:
         """Lists the groups that exist by records that have committed."""
-        states = {state.strip().lower() for state in request.states_filter}
-        types = {kind.strip().lower() for kind in request.types_filter}
-        listed = tuple(
-            ListedGroup(group.group_id, group.protocol_type or "", group.state.value)
-            for group in self._committed()
-            if (not states or group.state.lower() in states) and (not types or "classic" in types)
-        )
-        self._runtime.replies.append((token, ListGroupsResponse(Error.NONE, listed)))
+        listed = [
+            ListedGroup(group.group_id, group.protocol_type or "", group.state.value) for group in self._committed()
+        ]
+        self._runtime.replies.append((token, list_response(request, listed)))
 
     def _committed(self) -> list[Group]:
         groups = self._runtime.groups
@@ -105,6 +103,18 @@ class Admin:
         parts: list[list[Change]] = [[piece] for piece in pieces] or [[]]
         parts[-1].append(GroupDeleted(group.group_id))
         self._runtime.write(DeleteGroupWrite(deletion, group, parts), now)
+
+
+def list_response(request: ListGroupsRequest, groups: Iterable[ListedGroup]) -> ListGroupsResponse:
+    """Those of the groups that the request asks for."""
+    states = {state.strip().lower() for state in request.states_filter}
+    types = {kind.strip().lower() for kind in request.types_filter}
+    listed = tuple(
+        group
+        for group in groups
+        if (not states or group.group_state.lower() in states) and (not types or group.group_type in types)
+    )
+    return ListGroupsResponse(Error.NONE, listed)
 
 
 def _described(member: Member, protocol_name: str | None, stable: bool) -> DescribedMember:

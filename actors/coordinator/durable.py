@@ -59,6 +59,11 @@ class DurableGroup:
         """
         return self.persisted is not None or len(self.offsets) > len(self.orphaned or ()) or bool(self.pending)
 
+    def topics(self) -> frozenset[str]:
+        """The topics of its offsets, those of open transactions included."""
+        pending = {topic for offsets in self.pending.values() for topic, _ in offsets}
+        return self.offsets.topics() | pending
+
     def adopt(self, at: TopicPartition) -> None:
         """An offset has been written anew or deleted: no tombstone has left it behind any more."""
         if self.orphaned is not None:

@@ -22,6 +22,9 @@ from actors.coordinator.sweep import PAUSE_MS, share, tombstones_a_write
 from actors.coordinator.timers import Timer
 from actors.coordinator.writer import Write
 
+Done = Callable[[int | None, Now], None]
+"""Told when the next offset or group expires (wall ms; in the past: now), or None if none ever does."""
+
 Base = Callable[[str, OffsetAndMetadata], int | None]
 """(topic, offset) -> the time from which retention counts, or None for an offset that is in use."""
 
@@ -34,12 +37,22 @@ class Expiry:
         self._timer = Timer(self.run)
         self._left: deque[str] = deque()
         """Groups this run has not looked at yet."""
+        self._next_ms: int | None = None
+        """When the first of what this run has looked at expires."""
+        self._done: list[Done] = []
 
     def schedule(self, now: Now) -> None:
         """Begin a run when `offsets.retention.check.interval.ms` is over. A run that is under way is given up."""
         self._left.clear()
+        self._done.clear()
         interval_ms = self._runtime.config.offsets_retention_check_interval_ms
         self._runtime.timers.arm(self._timer, now.monotonic_ms + interval_ms)
+
+    def run_at_once(self, done: Done, now: Now) -> None:
+        """Begin a run now. `done` is told at its end what expires next, from what the run saw."""
+        self._left.clear()
+        self._done.append(done)
+        self.run(now)
 
     def run(self, now: Now) -> None:
         """Write tombstones for what has expired, a write for each group.
@@ -49,27 +62,39 @@ class Expiry:
         runtime, left = self._runtime, self._left
         if not left:
             left.extend(runtime.groups)
+            self._next_ms = None
         busy = runtime.writer.pending_groups()
         for group, durable in share(left, runtime):
-            if group.group_id not in busy:
+            if group.group_id in busy:
+                self._expires(now.wall_ms)
+            else:
                 self._expire(group, durable, now)
         if left:
             runtime.timers.arm(self._timer, now.monotonic_ms + PAUSE_MS)
-        else:
-            self.schedule(now)
+            return
+        for done in self._done:
+            done(self._next_ms, now)
+        self.schedule(now)
+
+    def _expires(self, at_ms: int) -> None:
+        if self._next_ms is None or at_ms < self._next_ms:
+            self._next_ms = at_ms
 
     def _expire(self, group: Group, durable: DurableGroup, now: Now) -> None:
         base = self._base(group)
         if base is None:
             return
         retention_ms = self._runtime.config.offsets_retention_ms
-        expired = [
-            at
+        dues = [
+            (at, due_ms)
             for at, value in map(_read, durable.offsets.items())
-            if _is_over(value, base(at[0], value), retention_ms, now.wall_ms)
+            if (due_ms := _due_ms(value, base(at[0], value), retention_ms)) is not None
         ]
         if durable.pending:
-            expired = [at for at in expired if not durable.is_unstable(at)]
+            dues = [(at, due_ms) for at, due_ms in dues if not durable.is_unstable(at)]
+        if dues:
+            self._expires(min(due_ms for _, due_ms in dues))
+        expired = [at for at, due_ms in dues if due_ms <= now.wall_ms]
         # A larger append is refused as a whole; the rest goes at the next run.
         expired = expired[: tombstones_a_write(group.group_id, self._runtime.config)]
         changes: list[Change] = [OffsetsDeleted(group.group_id, expired)] if expired else []
@@ -78,6 +103,7 @@ class Expiry:
         if ends:
             changes.append(GroupDeleted(group.group_id))
             group.begin_deletion()
+            self._expires(now.wall_ms)
         if changes:
             self._runtime.write(ExpiryWrite(self._runtime, group if ends else None, changes), now)
 
@@ -101,12 +127,13 @@ def _read(stored: tuple[TopicPartition, bytes]) -> tuple[TopicPartition, OffsetA
     return stored[0], decode_offset_value(stored[1])
 
 
-def _is_over(value: OffsetAndMetadata, base_ms: int | None, retention_ms: int, wall_ms: int) -> bool:
+def _due_ms(value: OffsetAndMetadata, base_ms: int | None, retention_ms: int) -> int | None:
+    """When an offset is over; None while it is in use."""
     if base_ms is None:
-        return False
+        return None
     if value.expire_timestamp_ms != NO_TIMESTAMP:
-        return wall_ms >= value.expire_timestamp_ms
-    return wall_ms - base_ms >= retention_ms
+        return value.expire_timestamp_ms
+    return base_ms + retention_ms
 
 
 class ExpiryWrite(Write):

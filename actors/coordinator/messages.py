@@ -286,6 +286,27 @@ class DeleteGroupsResponse:
     """(group id, error code)"""
 
 
+# -- whether the shard's process may be given back
+
+
+@dataclass(frozen=True, slots=True)
+class MaySleepRequest:
+    """Delete what has expired, then say whether the groups need a process now."""
+
+
+@dataclass(frozen=True, slots=True)
+class MaySleepResponse:
+    """What keeps the shard busy; or, if nothing does, what has to be known of it without a process."""
+
+    busy: str = ""
+    """What it is busy with, for people; empty if it may sleep."""
+    due_ms: int | None = None
+    """When the next offset or group expires (wall clock); None if none ever does."""
+    topics: tuple[str, ...] = ()
+    """The topics that offsets are stored for."""
+    groups: tuple[ListedGroup, ...] = ()
+
+
 Request = (
     JoinGroupRequest
     | SyncGroupRequest
@@ -295,6 +316,7 @@ Request = (
     | OffsetFetchRequest
     | OffsetDeleteRequest
     | DeleteTopicOffsetsRequest
+    | MaySleepRequest
     | ListGroupsRequest
     | DescribeGroupsRequest
     | DeleteGroupsRequest
@@ -308,6 +330,7 @@ Response = (
     | OffsetFetchResponse
     | OffsetDeleteResponse
     | DeleteTopicOffsetsResponse
+    | MaySleepResponse
     | ListGroupsResponse
     | DescribeGroupsResponse
     | DeleteGroupsResponse
@@ -353,6 +376,8 @@ def error_response(request: Request, error: int) -> Response:
             return OffsetDeleteResponse(error)
         case DeleteTopicOffsetsRequest():
             return DeleteTopicOffsetsResponse(error)
+        case MaySleepRequest():
+            return MaySleepResponse("it does not serve")
         case ListGroupsRequest():
             return ListGroupsResponse(error)
         case DescribeGroupsRequest():

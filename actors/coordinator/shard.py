@@ -15,7 +15,7 @@ The driver reports the outcome of each append, in their order, by `appended` or 
 high watermark by `high_watermark`. If an outcome is unknown it calls `forget`. If `needs_reload` is set after any call,
 it has the shard load its log again. Every token is answered exactly once, unless it is dropped.
 
-What each request does is in join.py, sync.py, membership.py, offsets.py, topic_deletion.py and admin.py.
+What each request does is in join.py, sync.py, membership.py, offsets.py, topic_deletion.py, sleep.py and admin.py.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ from actors.coordinator.messages import (
     JoinGroupRequest,
     LeaveGroupRequest,
     ListGroupsRequest,
+    MaySleepRequest,
     Now,
     OffsetCommitRequest,
     OffsetDeleteRequest,
@@ -57,6 +58,7 @@ from actors.coordinator.offsets import Offsets
 from actors.coordinator.rebalance import Rebalancer
 from actors.coordinator.records import CorruptRecordError
 from actors.coordinator.runtime import Runtime
+from actors.coordinator.sleep import Sleep
 from actors.coordinator.sync import Sync
 from actors.coordinator.topic_deletion import TopicDeletions
 from actors.coordinator.writer import Append, UnexpectedLogEndError
@@ -105,7 +107,7 @@ class Shard:
         self._deletions = deletions = TopicDeletions(runtime)
         offsets = Offsets(runtime, deletions)
         admin = Admin(runtime, offsets)
-        self._expiry = Expiry(runtime)
+        self._expiry = expiry = Expiry(runtime)
         self._loader = Loader()
         self._loading_since_ms: int | None = None
         self._high_watermark = 0
@@ -120,6 +122,7 @@ class Shard:
             OffsetFetchRequest: offsets.fetch,
             OffsetDeleteRequest: offsets.delete,
             DeleteTopicOffsetsRequest: deletions.handle,
+            MaySleepRequest: Sleep(runtime, expiry).may_sleep,
             ListGroupsRequest: admin.list_groups,
             DescribeGroupsRequest: admin.describe_groups,
             DeleteGroupsRequest: admin.delete_groups,
@@ -363,7 +366,7 @@ class Shard:
 
     def topics(self) -> frozenset[str]:
         """The topics that offsets are stored for."""
-        return frozenset().union(*(group.offsets.topics() for _, group in self._runtime.durable.items()))
+        return frozenset().union(*(group.topics() for _, group in self._runtime.durable.items()))
 
     def group_status(self, group_id: str, now: Now) -> GroupStatus | None:
         group = self._runtime.groups.get(group_id)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from actors.coordinator import messages as core
+from actors.coordinator.admin import list_response
 from actors.group_api.topics import Topics
 from actors.wire.framing import RequestHeader
 from actors.wire.messages import ListGroupsRequest, ListGroupsResponse
@@ -12,10 +15,23 @@ VERSIONS = (0, 5)
 
 
 def parse(header: RequestHeader, m: ListGroupsRequest, host: str, topics: Topics) -> core.ListGroupsRequest:
+    return _request(m)
+
+
+def _request(m: ListGroupsRequest) -> core.ListGroupsRequest:
     return core.ListGroupsRequest(tuple(m.states_filter), tuple(m.types_filter))
 
 
+def listed(m: ListGroupsRequest, groups: Iterable[core.ListedGroup]) -> ListGroupsResponse:
+    """The answer when these are all groups there are."""
+    return _response(list_response(_request(m), groups))
+
+
 def answer(m: ListGroupsRequest, r: core.ListGroupsResponse, version: int, topics: Topics) -> ListGroupsResponse:
+    return _response(r)
+
+
+def _response(r: core.ListGroupsResponse) -> ListGroupsResponse:
     return ListGroupsResponse(
         error_code=r.error_code,
         groups=[

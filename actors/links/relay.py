@@ -15,6 +15,7 @@ from enum import IntEnum
 from typing import TypeAlias, cast
 
 from actors.coordinator.config import CoordinatorConfig
+from actors.coordinator.messages import MaySleepResponse
 from actors.links.codec import Codec
 from actors.links.group_status import GroupStatus
 from actors.wire.gathering import Gathering
@@ -48,6 +49,11 @@ class Kind(IntEnum):
     END = 19  # broker -> shard: this process is not needed; payload: none
     DESCRIBE = 20  # broker -> shard: question b; payload: a group's id
     DESCRIBED = 21  # shard -> broker: answer to question b; payload: its GroupStatus, or nothing if there is no group
+    MAY_SLEEP = 22  # broker -> shard: question b: does partition a need a process now?
+    RESTS = 23  # shard -> broker: answer to question b about partition a; payload: MaySleepResponse
+    TOPICS_DELETED = (
+        24  # broker -> shard, after BECOME: deleted since partition a had a process; payload: DeletedTopics
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +73,13 @@ class KnownTopics:
     """All topics of the cluster."""
 
     topics: tuple[TopicRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeletedTopics:
+    """Topics that were deleted. There may be new ones of the same names."""
+
+    names: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +104,16 @@ class Figures:
     """The counters of `coordinator/metrics.py`, by name."""
 
 
-PAYLOADS: Codec[Greeting | Assignment | KnownTopics | Figures | GroupStatus] = Codec(
+PAYLOADS: Codec[
+    Greeting | Assignment | KnownTopics | DeletedTopics | MaySleepResponse | Figures | GroupStatus
+] = Codec(
     "relay",
     {
         Kind.HELLO: Greeting,
         Kind.BECOME: Assignment,
         Kind.TOPICS: KnownTopics,
+        Kind.TOPICS_DELETED: DeletedTopics,
+        Kind.RESTS: MaySleepResponse,
         Kind.PONG: Figures,
         Kind.DESCRIBED: GroupStatus,
     },

@@ -7,8 +7,12 @@ Brokers tell the controller over the control link; a driver asks the controller 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from actors.links.relay import Figures
+
+ASLEEP: Final = "Asleep"
+"""The state of an offsets partition that has given its process back; those of processes are `LinkState`'s."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +27,16 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class ShardStatus:
-    """A process that has an offsets partition, or waits for one (partition -1)."""
+    """An offsets partition and its process, or a process that waits for one (partition -1).
+
+    `pid` is None while the partition sleeps. `why` says for people what keeps it awake, or what will wake it.
+    """
 
     partition: int
-    pid: int
+    pid: int | None
     state: str
     epoch: int
+    why: str = ""
     figures: Figures | None = None
 
 

@@ -15,11 +15,27 @@ from pathlib import Path
 from typing import Any
 
 from actors.coordinator.config import CoordinatorConfig
-from actors.coordinator.messages import DeleteTopicOffsetsRequest, Now, OffsetCommitRequest, Response
+from actors.coordinator.messages import (
+    DeleteTopicOffsetsRequest,
+    MaySleepRequest,
+    MaySleepResponse,
+    Now,
+    OffsetCommitRequest,
+    Response,
+)
 from actors.coordinator.shard import Shard, ShardState
 from actors.group_api import MODULES, Topics, decode, heartbeat
 from actors.links.group_status import GroupStatus, Rebalance
-from actors.links.relay import PAYLOADS, Assignment, Figures, Greeting, Kind, KnownTopics, RelayProtocol
+from actors.links.relay import (
+    PAYLOADS,
+    Assignment,
+    DeletedTopics,
+    Figures,
+    Greeting,
+    Kind,
+    KnownTopics,
+    RelayProtocol,
+)
 from actors.log.batch import build_keyed_batch, read_header, recompress
 from actors.offsets_partition.replaying import replay
 from actors.runtime.environment import REAL, Environment, new_uuid
@@ -60,6 +76,15 @@ class _TopicsGone:
     __slots__ = ()
 
 
+class _MaySleep:
+    """The token of the broker's question whether the process is needed."""
+
+    __slots__ = ("question",)
+
+    def __init__(self, question: int) -> None:
+        self.question = question
+
+
 class ShardProcess:
     """One connection to a broker and, when the process hosts a partition, one shard."""
 
@@ -76,7 +101,7 @@ class ShardProcess:
         self._partition = -1
         self._epoch = -1
         self._topics = Topics()
-        self._gone: frozenset[str] = frozenset()  # topics deleted while the shard was loading
+        self._gone: frozenset[str] = frozenset()  # topics deleted before the shard has loaded
         self._hosts: dict[int, str] = {}
         self._commits: dict[int, int] = {}  # by connection: commits not answered yet
         self._after_commits: dict[int, list[tuple[int, bytes]]] = {}  # offset fetches (slot, frame) that wait for them
@@ -180,6 +205,10 @@ class ShardProcess:
             self._with_shard(lambda shard: shard.append_refused(b, a, self._now()))
         elif kind == Kind.TOPICS:
             self._note_topics(Topics(PAYLOADS.read(KnownTopics, payload).topics))
+        elif kind == Kind.TOPICS_DELETED:
+            self._gone |= frozenset(PAYLOADS.read(DeletedTopics, payload).names)
+        elif kind == Kind.MAY_SLEEP:
+            self._with_shard(lambda shard: shard.handle(_MaySleep(b), MaySleepRequest(), self._now()))
         elif kind == Kind.LOAD:
             self._load(payload)
         elif kind == Kind.LOADED:
@@ -332,6 +361,8 @@ class ShardProcess:
             for token, response in replies:
                 if isinstance(token, _Asked):
                     self._answer(token, response)
+                elif isinstance(token, _MaySleep) and isinstance(response, MaySleepResponse):
+                    self._send(Kind.RESTS, self._partition, token.question, PAYLOADS.encode(response))
         while (append := shard.take_records()) is not None:
             batch = build_keyed_batch(append.keys, append.values, self._wall_ms())
             if codec := self._config.offsets_topic_compression_codec:

@@ -361,6 +361,13 @@ _OWN: Final = (
         "A coordinator process that does not answer for this long is killed and replaced; ten times this long while "
         "it loads or waits for a disk. One that gets no CPU is waited for.",
     ),
+    _int(
+        "coterie.shard.idle.ms",
+        120_000,
+        0,
+        "A coordinator process whose groups have no members is given back when nobody has asked for it for this long. "
+        "The next request, expiry or deletion of one of its topics wakes the partition. With 0 none is given back.",
+    ),
 )
 
 _TABLES: Final = (_GROUPS, _NEW_GROUPS, _OFFSETS, _CONNECTIONS, _TOPICS, _LOG, _CLUSTER, _OWN)

@@ -11,6 +11,7 @@ from typing import Any
 from actors.broker.context import BrokerContext
 from actors.broker.handlers.context import HandlerContext, Request
 from actors.group_api import offset_fetch
+from actors.group_api.list_groups import listed
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import (
     ApiMessage,
@@ -94,14 +95,18 @@ def delete_groups(context: HandlerContext, request: Request) -> None:
 
 
 def list_groups(context: HandlerContext, request: Request) -> None:
-    """ListGroups: sent to all shards led here. One that has moved away is left out; any other error is answered."""
+    """ListGroups: sent to all shards led here. One that has moved away is left out; any other error is answered.
+
+    The groups of shards that sleep are known, so these sleep on.
+    """
+    asleep = listed(request.message, context.shards.asleep())
     parts: list[tuple[int, ApiMessage]] = [(partition, request.message) for partition in context.shards.led()]
 
     def merge(answers: list[ListGroupsResponse]) -> ListGroupsResponse:
         errors = [a.error_code for a in answers if a.error_code not in (0, ErrorCode.NOT_COORDINATOR)]
         if errors:
             return ListGroupsResponse(error_code=errors[0])
-        return ListGroupsResponse(groups=[g for a in answers for g in a.groups])
+        return ListGroupsResponse(groups=[g for a in answers for g in a.groups] + asleep.groups)
 
     _gather(context, request.version, parts, merge, request.reply)
 

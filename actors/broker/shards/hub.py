@@ -2,7 +2,8 @@
 
 A process that connects to the broker's Unix socket is a spare until it is told to BECOME a partition. The broker reads
 the log for it, appends for it, and passes requests and answers on. If a shard dies, or is silent for too long, the
-broker answers NOT_COORDINATOR to its open requests and gives the partition to another spare.
+broker answers NOT_COORDINATOR to its open requests and gives the partition to another spare. A shard that nobody needs
+for a while gives its process back, and its partition sleeps until it is needed again.
 """
 
 from __future__ import annotations
@@ -17,17 +18,21 @@ from actors.broker.connection import Connection
 from actors.broker.context import BrokerContext
 from actors.broker.led import LedPartitions
 from actors.broker.shards.appending import Appending
+from actors.broker.shards.describing import Describing
+from actors.broker.shards.idling import Idling
 from actors.broker.shards.link import LinkState, Question, ShardLink
 from actors.broker.shards.loading import Loading
 from actors.broker.shards.partitions import Groups, Partitions
 from actors.broker.shards.processes import Processes
 from actors.broker.shards.readiness import Readiness
 from actors.broker.shards.relaying import Handle, Relaying
+from actors.broker.shards.sleeping import Sleeper, Sleeping
 from actors.broker.shards.topics import TopicNews
 from actors.broker.slots import Slot
+from actors.coordinator.messages import ListedGroup, MaySleepResponse
 from actors.links.group_status import GroupStatus
 from actors.links.relay import PAYLOADS, Figures, Greeting, Kind, RelayProtocol
-from actors.links.status import ShardStatus
+from actors.links.status import ASLEEP, ShardStatus
 from actors.wire.api_keys import ApiKey
 from actors.wire.errors import ErrorCode
 from actors.wire.framing import encode_request
@@ -41,33 +46,38 @@ _NEVER_PARKED = (ApiKey.HEARTBEAT, ApiKey.SYNC_GROUP)
 
 
 class ShardHub:
-    """All shards of one broker. Everything runs on the broker's loop. Only the hub moves links between states."""
+    """All shards of one broker. Everything runs on the broker's loop. Only the hub and `Idling` move links."""
 
     def __init__(self, context: BrokerContext, led: LedPartitions, want_spares: Callable[[int], None]) -> None:
         self._context = context
         self.groups = Groups(context)
         self.partitions = Partitions(context, led)
-        self.processes = Processes(context.config, context.environment.kernel, want_spares, self._assign)
+        self.sleeping = Sleeping()
         self.loading = Loading(context, self._load_failed)
-        self._appending = Appending(context, led, self.partitions)
+        self.processes = Processes(
+            context.config, context.environment.kernel, want_spares, self._assign, lambda: self.loading.under_way
+        )
+        self._number = count(1).__next__  # of a slot, or of what has none but may be parked or pending like one
+        self._describing = Describing(context.loop, self._number)
+        self._idling = Idling(context.config.integer("coterie.shard.idle.ms") / 1000, self._number, self._sleeps)
+        appending = Appending(context, led, self.partitions)
         handlers: dict[int, Handle] = {
-            Kind.APPEND: self._appending.append,
+            Kind.APPEND: appending.append,
             Kind.LOAD_MORE: self.loading.send_more,
             Kind.ACTIVE: self._on_active,
             Kind.PONG: self._on_pong,
             Kind.HELLO: self._on_hello,
-            Kind.DESCRIBED: self._on_described,
+            Kind.DESCRIBED: self._describing.described,
+            Kind.RESTS: self._idling.answered,
         }
         self._relaying = Relaying(self.processes.links, handlers)
         self._readiness = Readiness(context, self.partitions, self.processes, self._relaying.flush)
         self._topics = TopicNews()
-        context.commits.subscribe(OFFSETS_TOPIC, self._appending.watermark)
+        context.commits.subscribe(OFFSETS_TOPIC, appending.watermark)
         # What is called for every frame is called directly.
         self.partition_of = self.groups.partition_of
         self._serving = self.partitions.serving
         self._send = self._relaying.send
-        self._describing: dict[int, asyncio.Future[GroupStatus | None]] = {}  # questions about groups, by number
-        self._number = count(1).__next__  # of a slot, or of what has none but may be parked or pending like one
 
     # --- what the listener calls ---
 
@@ -129,10 +139,13 @@ class ShardHub:
         link = self.partitions.links.get(partition)
         if link is not None:
             self._resign(link)
-            self._readiness.start(partition, urgent=True)
+        elif partition not in self.sleeping:
+            return
+        self.sleeping.drop(partition)
+        self._readiness.start(partition, urgent=True)
 
     def led(self) -> list[int]:
-        """The offsets partitions led here that have a shard, or records for which they need one."""
+        """The offsets partitions led here that have a shard, or records for which they need one. Sleepers have not."""
         topic = self._context.metadata.topics.get(OFFSETS_TOPIC)
         if topic is None:
             return []
@@ -141,12 +154,31 @@ class ShardHub:
 
     def _has_state(self, partition: int) -> bool:
         known = partition in self.partitions.links or self.processes.is_wanted(partition)
-        return known or self.partitions.has_records(partition)
+        return known or (self.partitions.has_records(partition) and partition not in self.sleeping)
+
+    def asleep(self) -> list[ListedGroup]:
+        """The groups of the partitions that sleep and are not being woken."""
+        return [group for _, sleeper in self._asleep() for group in sleeper.rest.groups]
+
+    def _asleep(self) -> list[tuple[int, Sleeper]]:
+        links, is_wanted, led = self.partitions.links, self.processes.is_wanted, self.partitions.led
+        return [
+            (partition, sleeper)
+            for partition, sleeper in self.sleeping.items()
+            if partition not in links and not is_wanted(partition) and led(partition)
+        ]
 
     def note_topics(self) -> None:
         """The image changed: tell the shards of topics, give up partitions led elsewhere, start those led here now."""
         metadata = self._context.metadata
-        self._topics.tell(metadata, self.partitions.links.values())
+        gone = self._topics.tell(metadata, self.partitions.links.values())
+        if gone is not None:
+            self.sleeping.topics_deleted(gone)
+            self._idling.topics_changed(self.partitions.links.values())
+        for partition, sleeper in self.sleeping.items():
+            info = metadata.partition(OFFSETS_TOPIC, partition)
+            if info is None or info.leader != self._context.broker_id or info.leader_epoch != sleeper.epoch:
+                self.sleeping.drop(partition)
         for partition, link in list(self.partitions.links.items()):
             info = metadata.partition(OFFSETS_TOPIC, partition)
             if not self.partitions.led(partition) or info is None or info.leader_epoch != link.epoch:
@@ -181,12 +213,13 @@ class ShardHub:
             return False
         link.assign(partition, info.leader_epoch)
         self.partitions.links[partition] = link
-        self.loading.begin(link)
+        self.loading.begin(link, self.sleeping.gone_from(partition))
         return True
 
     def _load_failed(self, link: ShardLink) -> None:
         """The log cannot be read now. It is tried again at a client's next request, not in an endless circle."""
         partition = link.partition
+        self.sleeping.drop(partition)
         self._resign(link)
         self._readiness.settle(partition, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
@@ -195,8 +228,16 @@ class ShardHub:
             return  # it has been told to resign
         if not link.active:
             link.activate()
+            self.sleeping.drop(partition)
             log.info("offsets partition %d: shard pid %d serves", partition, link.pid)
         self._readiness.settle(partition, ErrorCode.NONE)
+        self.processes.match()  # the next may load
+
+    def _sleeps(self, link: ShardLink, rest: MaySleepResponse) -> None:
+        """A shard is not needed now: its process is a spare again, or ends."""
+        log.info("offsets partition %d: nobody needs shard pid %d, the partition sleeps", link.partition, link.pid)
+        self.sleeping.add(link.partition, Sleeper(link.epoch, self._context.now_ms(), rest))
+        self._resign(link)
 
     def _resign(self, link: ShardLink) -> None:
         """Take a process's partition away, and answer its open requests. After its next HELLO it is a spare again.
@@ -228,11 +269,6 @@ class ShardHub:
     def _on_pong(self, link: ShardLink, _a: int, _b: int, payload: bytes) -> None:
         link.figures = PAYLOADS.read(Figures, payload)
 
-    def _on_described(self, link: ShardLink, _a: int, number: int, payload: bytes) -> None:
-        asked = self._describing.get(number)
-        if asked is not None and not asked.done():
-            asked.set_result(PAYLOADS.read(GroupStatus, payload) if payload else None)
-
     def _on_turn(self, protocol: RelayProtocol) -> None:
         self.processes.heard(protocol)
         self._relaying.flush()
@@ -240,20 +276,25 @@ class ShardHub:
     # --- what the broker's clock and its stop call ---
 
     def tick(self) -> None:
-        """To be called once in a while: ping the shards, and end one that has been silent for too long."""
+        """To be called once in a while: ping the shards, end one that has been silent for too long, and so on."""
         now = self._context.loop.time()
         self.processes.ping(now)
+        self._idling.tick(self.partitions.links.values(), now)
+        for partition in self.sleeping.due(self._context.now_ms()):
+            self._readiness.start(partition, urgent=False)
         self._readiness.look_after_waiting()
         self.processes.match()  # also asks again for spares, should the controller not have heard
         self.processes.end_surplus(now)
 
     def status(self) -> list[ShardStatus]:
-        """The shards of this broker, spares last."""
-        rows = []
-        for partition, link in sorted(self.partitions.links.items()):
-            info = self._context.metadata.partition(OFFSETS_TOPIC, partition)
-            epoch = info.leader_epoch if info else -1
-            rows.append(ShardStatus(partition, link.pid, link.state.value, epoch, link.figures))
+        """The partitions of this broker that have a shard or sleep, spares last."""
+        now = self._context.loop.time()
+        rows = [
+            ShardStatus(i, link.pid, link.state.value, link.epoch, self._idling.why_awake(link, now), link.figures)
+            for i, link in self.partitions.links.items()
+        ]
+        rows += [ShardStatus(i, None, ASLEEP, sleeper.epoch, sleeper.why) for i, sleeper in self._asleep()]
+        rows.sort(key=lambda row: row.partition)
         return rows + [ShardStatus(-1, link.pid, link.state.value, -1) for link in self.processes.spares]
 
     async def group_status(self, group_id: str, timeout_s: float) -> GroupStatus | None:
@@ -261,18 +302,18 @@ class ShardHub:
 
         Raises TimeoutError if the shard does not answer, or dies before it has.
         """
-        link = self._serving(self.partition_of(group_id.encode()))
-        if link is None:
-            return None
-        number = self._number()
-        asked: asyncio.Future[GroupStatus | None] = self._context.loop.create_future()
-        self._describing[number] = asked
-        link.protocol.send(Kind.DESCRIBE, 0, number, group_id.encode())
-        try:
-            async with asyncio.timeout(timeout_s):
-                return await asked
-        finally:
-            del self._describing[number]
+        partition = self.partition_of(group_id.encode())
+        async with asyncio.timeout(timeout_s):
+            if partition in self.sleeping:
+                await self._awake(partition)
+            link = self._serving(partition)
+            return None if link is None else await self._describing.ask(link, group_id)
+
+    async def _awake(self, partition: int) -> None:
+        """Wake a partition, and wait until it serves or cannot."""
+        settled = asyncio.Event()
+        self.await_serving(partition, lambda _: settled.set())
+        await settled.wait()
 
     def close(self) -> None:
         """Close the connections to all shards."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import Enum
 
 from actors import CoterieError
@@ -20,8 +21,12 @@ class LinkState(Enum):
     CONNECTED   its HELLO                                              the hub: SPARE
     SPARE       a partition wants a process                            the hub: LOADING
     LOADING     its ACTIVE                                             the hub: ACTIVE
+    ACTIVE      nobody asks for a while: may it sleep?                 `Idling`: DROWSY
+    DROWSY      its answer; or the topics change before that           `Idling`: ACTIVE
+    (serves)
     LOADING,    the partition moves, has a new epoch, or has to be     the hub: RESIGNED
-    ACTIVE      loaded again; the log cannot be read
+    ACTIVE,     loaded again; the log cannot be read; it may sleep,
+    DROWSY      and has been sent nothing since it was asked
     RESIGNED    its HELLO: what it sent before was for the partition   the hub: SPARE
     any         the end of the connection                              the hub: GONE, for good
     ==========  =====================================================  ==========================================
@@ -31,6 +36,7 @@ class LinkState(Enum):
     SPARE = "Spare"
     LOADING = "Loading"
     ACTIVE = "Active"
+    DROWSY = "Drowsy"
     RESIGNED = "Resigned"
     GONE = "Gone"
 
@@ -38,8 +44,9 @@ class LinkState(Enum):
 _FROM = {
     LinkState.SPARE: {LinkState.CONNECTED, LinkState.RESIGNED},
     LinkState.LOADING: {LinkState.SPARE},
-    LinkState.ACTIVE: {LinkState.LOADING},
-    LinkState.RESIGNED: {LinkState.LOADING, LinkState.ACTIVE},
+    LinkState.ACTIVE: {LinkState.LOADING, LinkState.DROWSY},
+    LinkState.DROWSY: {LinkState.ACTIVE},
+    LinkState.RESIGNED: {LinkState.LOADING, LinkState.ACTIVE, LinkState.DROWSY},
     LinkState.GONE: set(LinkState) - {LinkState.GONE},
 }
 """The states from which each may be reached."""
@@ -60,10 +67,26 @@ class Question:
         self.done = done
 
 
+@dataclass(slots=True)
+class Idle:
+    """How long a shard that serves has been idle."""
+
+    since: float = 0.0
+    """When it was last seen to have been sent a request (the loop's time); 0 before it was first looked at."""
+    ask_at: float = 0.0
+    """When it is asked whether it may sleep."""
+    sent: int = -1
+    """`ShardLink.sent` when it was last looked at, or asked."""
+    question: int = 0
+    """The number of the last question."""
+    busy: str = ""
+    """What it was busy with when it was last asked."""
+
+
 class ShardLink:
     """One shard process. `partition` is the one it hosts while it loads or is active, else -1."""
 
-    __slots__ = ("epoch", "figures", "opened", "partition", "pending", "pid", "protocol", "state")
+    __slots__ = ("epoch", "figures", "idle", "opened", "partition", "pending", "pid", "protocol", "sent", "state")
 
     def __init__(self, protocol: RelayProtocol) -> None:
         self.protocol = protocol
@@ -74,11 +97,13 @@ class ShardLink:
         self.figures: Figures | None = None
         self.opened: set[int] = set()  # client connections the shard has been told of
         self.pending: dict[int, tuple[Slot | Question, bytes]] = {}  # what it owes us, with the request's frame
+        self.sent = 0  # requests, ever: that there were none tells an idle shard
+        self.idle = Idle()
 
     @property
     def active(self) -> bool:
         """Whether it serves its partition."""
-        return self.state is LinkState.ACTIVE
+        return self.state is LinkState.ACTIVE or self.state is LinkState.DROWSY
 
     def greet(self, pid: int) -> None:
         """The process has said HELLO."""
@@ -92,6 +117,16 @@ class ShardLink:
 
     def activate(self) -> None:
         """The process has loaded its partition and serves."""
+        self._move(LinkState.ACTIVE)
+        self.idle = Idle()
+
+    def doze(self, question: int) -> None:
+        """The process has been asked whether it may sleep. It serves on."""
+        self._move(LinkState.DROWSY)
+        self.idle.question, self.idle.sent = question, self.sent
+
+    def rouse(self) -> None:
+        """The process is not to sleep now."""
         self._move(LinkState.ACTIVE)
 
     def leave(self, state: LinkState) -> dict[int, tuple[Slot | Question, bytes]]:

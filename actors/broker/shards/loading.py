@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, fields
 from functools import partial
 
@@ -12,7 +12,7 @@ from actors.broker.context import BrokerContext
 from actors.broker.shards.link import ShardLink
 from actors.broker.shards.topics import topics_of
 from actors.coordinator.config import CoordinatorConfig
-from actors.links.relay import PAYLOADS, Assignment, Kind
+from actors.links.relay import PAYLOADS, Assignment, DeletedTopics, Kind
 from actors.log.errors import LogError
 from actors.settings import BrokerConfig
 from placement.metadata import OFFSETS_TOPIC
@@ -43,17 +43,29 @@ class Loading:
         self._loads: dict[ShardLink, _Load] = {}
         self._closed = False
 
+    @property
+    def under_way(self) -> bool:
+        """Whether a log is being sent."""
+        return bool(self._loads)
+
     def is_sending(self, link: ShardLink) -> bool:
         """Whether a shard has not been sent all of its log yet."""
         return link in self._loads
 
-    def begin(self, link: ShardLink) -> None:
-        """Tell a shard which partition it has, and send the partition's log."""
+    def begin(self, link: ShardLink, gone: Collection[str] = ()) -> None:
+        """Tell a shard which partition it has, and send the partition's log.
+
+        `gone` are topics that were deleted since the partition had a shard: there may be new ones of the same names.
+        """
         try:
             partition_log = self._context.log(OFFSETS_TOPIC, link.partition)
             load = _Load(partition_log.log_start_offset, partition_log.log_end_offset)
             told = Assignment(_group_settings(self._context.config), topics_of(self._context.metadata))
             link.protocol.send(Kind.BECOME, link.partition, link.epoch, PAYLOADS.encode(told))
+            if gone:
+                link.protocol.send(
+                    Kind.TOPICS_DELETED, link.partition, 0, PAYLOADS.encode(DeletedTopics(tuple(sorted(gone))))
+                )
             self._loads[link] = load
             self._read_piece(link, load)
         except _LOAD_ERRORS:

@@ -8,7 +8,7 @@ from actors.broker.shards.link import LinkState, ShardLink
 from placement.hashing import partition_for_group
 from placement.metadata import OFFSETS_TOPIC
 
-_ACTIVE = LinkState.ACTIVE
+_ACTIVE, _DROWSY = LinkState.ACTIVE, LinkState.DROWSY
 _KNOWN_GROUPS_MAX = 100_000
 _KNOWN_GROUP_BYTES = 256  # longer ids are hashed each time: a cache of them would be anyone's way to our memory
 
@@ -54,7 +54,9 @@ class Partitions:
     def serving(self, partition: int) -> ShardLink | None:
         """The shard that can be asked about the partition's groups now; None if there is none."""
         link = self.links.get(partition)
-        return link if link is not None and link.state is _ACTIVE and self.led(partition) else None
+        if link is None or (link.state is not _ACTIVE and link.state is not _DROWSY):
+            return None
+        return link if self.led(partition) else None
 
     def has_records(self, partition: int) -> bool:
         """Whether the partition's log has records, which a shard would have to load."""

@@ -24,7 +24,8 @@ _SURPLUS_SECONDS = 30.0
 class Processes:
     """The connected processes, and the partitions that wait for one.
 
-    `assign` gives a partition to a spare. It returns False if the partition needs none any more.
+    `assign` gives a partition to a spare. It returns False if the partition needs none any more. `is_loading` says
+    whether a log is being sent.
     """
 
     def __init__(
@@ -33,15 +34,18 @@ class Processes:
         kernel: Kernel,
         want_spares: Callable[[int], None],
         assign: Callable[[ShardLink, int], bool],
+        is_loading: Callable[[], bool],
     ) -> None:
         self._kernel = kernel
         self._want_spares = want_spares
         self._assign = assign
+        self._is_loading = is_loading
         self._spare_target = config.integer("coterie.spare.shards")
         self._pings: Pings[ShardLink] = Pings(config.integer("coterie.shard.silence.ms") / 1000, kernel.look)
         self.links: dict[RelayProtocol, ShardLink] = {}
         self.spares: list[ShardLink] = []
-        self._waiting: deque[int] = deque()
+        self._asked_for: deque[int] = deque()  # clients wait for them
+        self._others: deque[int] = deque()
         self._surplus_since = 0.0
         self.closed = False
 
@@ -78,29 +82,31 @@ class Processes:
 
     def is_wanted(self, partition: int) -> bool:
         """Whether a partition waits for a process."""
-        return partition in self._waiting
+        return partition in self._asked_for or partition in self._others
 
     def want(self, partition: int, *, urgent: bool) -> None:
-        """Have a partition wait for a process, before all others if `urgent`."""
-        if partition in self._waiting:
-            if urgent and self._waiting[0] != partition:
-                self._waiting.remove(partition)
-                self._waiting.appendleft(partition)
-        elif urgent:
-            self._waiting.appendleft(partition)
-        else:
-            self._waiting.append(partition)
+        """A partition that has no process wants one: `urgent`, in its turn; else when nothing else loads."""
+        if urgent and partition not in self._asked_for:
+            if partition in self._others:
+                self._others.remove(partition)
+            self._asked_for.append(partition)
+        elif not self.is_wanted(partition):
+            self._others.append(partition)
         self.match()
 
     def match(self) -> None:
         """Give spares to the partitions that wait, and ask for as many as are missing."""
-        while self._waiting and self.spares:
+        while self.spares and (waiting := self._next_waiting()):
             link = self.spares.pop(0)
-            if not self._assign(link, self._waiting.popleft()):
+            if not self._assign(link, waiting.popleft()):
                 self.spares.append(link)
-        missing = len(self._waiting) + self._spare_target - len(self.spares)
+        missing = len(self._asked_for) + bool(self._others) + self._spare_target - len(self.spares)
         if missing > 0 and not self.closed:
             self._want_spares(missing)
+
+    def _next_waiting(self) -> deque[int]:
+        """The queue whose first partition gets the next process. Clients do not share the CPU with what can wait."""
+        return self._others if not self._asked_for and not self._is_loading() else self._asked_for
 
     # --- once in a while ---
 
@@ -120,7 +126,7 @@ class Processes:
         They came from a broker that died, or have given up their partition, and may be needed again soon.
         """
         surplus = len(self.spares) - self._spare_target
-        if surplus <= 0 or self._waiting:
+        if surplus <= 0 or self._asked_for or self._others:
             self._surplus_since = now
         elif now - self._surplus_since > _SURPLUS_SECONDS:
             for link in self.spares[-surplus:]:

@@ -29,7 +29,7 @@ class Readiness:
         )
 
     def start(self, partition: int, *, urgent: bool) -> None:
-        """Have a process load the partition if none has it; `urgent`: before all others."""
+        """Have a process load the partition if none has it. `urgent`: somebody waits for it."""
         if partition not in self._partitions.links:
             self._processes.want(partition, urgent=urgent)
 
@@ -67,7 +67,7 @@ class Readiness:
     def look_after_waiting(self) -> None:
         """Answer requests whose partition is led elsewhere by now, and those that have waited for too long."""
         now = self._context.loop.time()
-        for partition in reversed(self._parking.partitions()):  # what is wanted last gets the next process
+        for partition in self._parking.partitions():
             code = self.unavailable(partition)  # which starts what was given up meanwhile
             if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
                 self._parking.expire(partition, now, self._not_yet(partition))

@@ -42,6 +42,7 @@ class Relaying:
         if connection.id not in link.opened:
             link.opened.add(connection.id)
             protocol.send(Kind.OPEN, connection.id, 0, connection.peer.encode())
+        link.sent += 1
         link.pending[slot.id] = (slot, frame)
         protocol.send(_REQUEST, connection.id, slot.id, frame)
         held = self._holding.get(link)
@@ -51,6 +52,7 @@ class Relaying:
 
     def ask(self, link: ShardLink, number: int, question: Question, frame: bytes) -> None:
         """Send a request of the broker's own, by a number as a slot has."""
+        link.sent += 1
         link.pending[number] = (question, frame)
         link.protocol.send(_REQUEST, 0, number, frame)
 

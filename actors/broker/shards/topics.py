@@ -20,12 +20,14 @@ class TopicNews:
     def __init__(self) -> None:
         self._told: dict[str, tuple[bytes, int]] = {}
 
-    def tell(self, metadata: ClusterMetadata, links: Iterable[ShardLink]) -> None:
-        """The image may have changed."""
+    def tell(self, metadata: ClusterMetadata, links: Iterable[ShardLink]) -> frozenset[str] | None:
+        """The image may have changed. Returns the topics that have gone, or None if there is nothing to tell."""
         now = {t.name: (t.id, len(t.partitions)) for t in metadata.topics.values()}
         if now == self._told:
-            return
+            return None
+        gone = frozenset(name for name, (id_, _) in self._told.items() if name not in now or now[name][0] != id_)
         self._told = now
         payload = PAYLOADS.encode(KnownTopics(topics_of(metadata)))
         for link in links:
             link.protocol.send(Kind.TOPICS, 0, 0, payload)
+        return gone

@@ -1,0 +1,60 @@
+"""Asks shards that nobody has asked anything for `coterie.shard.idle.ms` whether they may sleep.
+
+A shard says what it is busy with, or what has to be known of it while it sleeps. That holds as long as it has been sent
+neither a request nor news of the topics since it was asked: until then both may be on their way to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from actors.broker.shards.link import LinkState, ShardLink
+from actors.coordinator.messages import MaySleepResponse
+from actors.links.relay import PAYLOADS, Kind
+
+
+class Idling:
+    """`sleeps` is called for a shard that may sleep, with what it has said."""
+
+    def __init__(self, idle_s: float, number: Callable[[], int], sleeps: Callable[[ShardLink, MaySleepResponse], None]):
+        self._idle_s = idle_s
+        self._number = number
+        self._sleeps = sleeps
+
+    def tick(self, links: Iterable[ShardLink], now: float) -> None:
+        """To be called once in a while with the shards that have partitions: ask those that are idle."""
+        for link in links:
+            if link.state is not LinkState.ACTIVE:
+                continue
+            idle = link.idle
+            if link.sent != idle.sent or link.pending:
+                idle.sent, idle.since, idle.ask_at, idle.busy = link.sent, now, now + self._idle_s, ""
+            elif self._idle_s > 0 and now >= idle.ask_at:
+                link.doze(self._number())
+                link.protocol.send(Kind.MAY_SLEEP, link.partition, idle.question)
+
+    def topics_changed(self, links: Iterable[ShardLink]) -> None:
+        """Shards have been told of other topics: answers from before do not count."""
+        for link in links:
+            if link.state is LinkState.DROWSY:
+                link.rouse()
+
+    def answered(self, link: ShardLink, partition: int, question: int, payload: bytes) -> None:
+        """A shard has answered."""
+        if link.state is not LinkState.DROWSY or (partition, question) != (link.partition, link.idle.question):
+            return
+        answer = PAYLOADS.read(MaySleepResponse, payload)
+        link.rouse()
+        if answer.busy:
+            link.idle.busy = answer.busy
+            link.idle.ask_at += self._idle_s
+        elif not link.pending and link.sent == link.idle.sent:
+            self._sleeps(link, answer)
+
+    def why_awake(self, link: ShardLink, now: float) -> str:
+        """For people: what keeps a shard that serves awake."""
+        if self._idle_s <= 0:
+            return "coterie.shard.idle.ms is 0"
+        if link.idle.busy:
+            return f"busy with {link.idle.busy}"
+        return f"asked {max(now - link.idle.since, 0):.0f} s ago" if link.idle.since else ""

@@ -1,0 +1,78 @@
+"""The offsets partitions led here whose shard has given its process back, and what wakes each.
+
+A partition sleeps until a client asks for it, until something of it expires, or until one of its topics is deleted;
+then a process loads it, as after a failover. Nothing of a sleeper is in memory but what is here, and its log cannot
+change: an election, or a repair of the log, ends the sleep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from actors.coordinator.messages import MaySleepResponse
+
+_LAST_DATE_MS = 253_402_214_400_000
+
+
+@dataclass(slots=True)
+class Sleeper:
+    """A partition that sleeps, at the leader epoch at which it fell asleep. `rest` is what its shard said last."""
+
+    epoch: int
+    since_ms: int
+    rest: MaySleepResponse
+    gone: frozenset[str] = frozenset()
+    """Its topics that have been deleted meanwhile. There may be new ones of the same names."""
+
+    def is_due(self, now_ms: int) -> bool:
+        """Whether there is something to do that nobody asks for (wall clock)."""
+        return bool(self.gone) or (self.rest.due_ms is not None and self.rest.due_ms <= now_ms)
+
+    @property
+    def why(self) -> str:
+        """For people: since when it sleeps, and until when if nobody asks."""
+        due_ms = self.rest.due_ms
+        expires = f", or when offsets expire, {_date(due_ms)}" if due_ms is not None else ""
+        return f"since {_date(self.since_ms)}, until asked{expires}"
+
+
+def _date(wall_ms: int) -> str:
+    return datetime.fromtimestamp(min(wall_ms, _LAST_DATE_MS) / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+
+
+class Sleeping:
+    """The sleepers of one broker. A record stays until the partition is served again, should its process die first."""
+
+    def __init__(self) -> None:
+        self._sleepers: dict[int, Sleeper] = {}
+
+    def __contains__(self, partition: int) -> bool:
+        return partition in self._sleepers
+
+    def add(self, partition: int, sleeper: Sleeper) -> None:
+        """A partition has fallen asleep."""
+        self._sleepers[partition] = sleeper
+
+    def drop(self, partition: int) -> None:
+        """A partition does not sleep any more, or what is known of it counts no more."""
+        self._sleepers.pop(partition, None)
+
+    def topics_deleted(self, names: Collection[str]) -> None:
+        """Note which sleepers have offsets of these topics."""
+        for sleeper in self._sleepers.values():
+            sleeper.gone |= frozenset(names).intersection(sleeper.rest.topics)
+
+    def gone_from(self, partition: int) -> frozenset[str]:
+        """The topics of a partition that were deleted while it slept."""
+        sleeper = self._sleepers.get(partition)
+        return sleeper.gone if sleeper is not None else frozenset()
+
+    def due(self, now_ms: int) -> list[int]:
+        """The partitions that have to be woken though nobody asks for them (wall clock)."""
+        return [partition for partition, sleeper in self._sleepers.items() if sleeper.is_due(now_ms)]
+
+    def items(self) -> list[tuple[int, Sleeper]]:
+        """All of them, by partition."""
+        return sorted(self._sleepers.items())

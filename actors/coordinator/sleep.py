@@ -1,0 +1,63 @@
+"""Whether a shard's process may be given back: nothing is under way, and no group has a member.
+
+What is over expires first. Then the answer holds for as long as nobody asks the shard anything: only time can change
+what it holds, and the answer says when.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+from actors.coordinator.expiry import Expiry
+from actors.coordinator.group import GroupState
+from actors.coordinator.messages import ListedGroup, MaySleepRequest, MaySleepResponse, Now, Token
+from actors.coordinator.runtime import Runtime
+
+GROUPS_MAX: Final = 1_000
+"""A shard with more groups stays awake: the broker lists those of a shard that sleeps."""
+
+
+class Sleep:
+    """Answers `MaySleepRequest`."""
+
+    def __init__(self, runtime: Runtime, expiry: Expiry) -> None:
+        self._runtime = runtime
+        self._expiry = expiry
+
+    def may_sleep(self, token: Token, request: MaySleepRequest, now: Now) -> None:
+        """Answered at once if the shard is busy, else when all groups have been looked at for what has expired."""
+        self._runtime.park(token, request)
+        if busy := self._busy_with():
+            self._runtime.answer(token, MaySleepResponse(busy))
+        else:
+            self._expiry.run_at_once(partial(self._answer, token), now)
+
+    def _answer(self, token: Token, due_ms: int | None, now: Now) -> None:
+        busy = self._busy_with()
+        if not busy and due_ms is not None and due_ms <= now.wall_ms:
+            busy = "offsets that have expired"
+        self._runtime.answer(token, MaySleepResponse(busy) if busy else self._rest(due_ms))
+
+    def _rest(self, due_ms: int | None) -> MaySleepResponse:
+        groups = self._runtime.groups
+        found = list(self._runtime.durable.items())
+        topics = frozenset().union(*(durable.topics() for _, durable in found))
+        listed = [
+            ListedGroup(group_id, groups[group_id].protocol_type or "", groups[group_id].state.value)
+            for group_id, _ in found
+        ]
+        return MaySleepResponse("", due_ms, tuple(sorted(topics)), tuple(listed))
+
+    def _busy_with(self) -> str:
+        runtime = self._runtime
+        if len(runtime.groups) > GROUPS_MAX:
+            return f"more than {GROUPS_MAX} groups"
+        for group in runtime.groups.values():
+            if group.state is not GroupState.EMPTY or not group.is_vacant:
+                return f"group {group.group_id}, which is {group.state}"
+        if runtime.writer.pending_groups():
+            return "a write"
+        if any(not isinstance(request, MaySleepRequest) for request in runtime.unanswered.values()):
+            return "a request"
+        return ""
