@@ -19,6 +19,10 @@ from actors.broker.replication.followers import Followers
 from actors.broker.replication.leaders import Leaders
 from actors.broker.replication.manager import ReplicaManager
 from actors.broker.shards.hub import ShardHub
+from actors.broker.shards.idling import Idling
+from actors.broker.shards.link import LinkState, ShardLink
+from actors.broker.shards.readiness import Readiness
+from actors.broker.shards.sleeping import Sleeping
 from actors.controller.metadata_log import MetadataLog
 from actors.coordinator import FetchedOffset, OffsetFetchRequest, OffsetFetchResponse
 from actors.coordinator.durable import Loader
@@ -26,14 +30,17 @@ from actors.coordinator.errors import Error
 from actors.coordinator.group import Group
 from actors.coordinator.member import Member
 from actors.coordinator.membership import Membership
+from actors.coordinator.messages import MaySleepResponse
 from actors.coordinator.offsets import Offsets
 from actors.coordinator.rebalance import Rebalancer
 from actors.coordinator.shard import Shard
 from actors.coordinator.writer import Writer
+from actors.links.relay import PAYLOADS
 from actors.log import data_dir
 from actors.log.flush import Flushing
 from actors.log.replication import Ack, FollowerReplica, LeaderReplica, Outcome
 from actors.runtime.liveness import Silence
+from actors.wire.errors import ErrorCode
 from placement.metadata import NO_LEADER, PartitionInfo, changed
 
 Changes = list[tuple[Any, str, Any]]
@@ -369,6 +376,51 @@ def parked_sync_forgotten() -> Changes:
     return [(Rebalancer, "_answer_syncs", forgets)]
 
 
+# --- sleep --------------------------------------------------------------------------------------------------------
+
+
+@bug
+def expiry_lost_by_sleep() -> Changes:
+    """A partition that sleeps is not woken when something of it expires."""
+    return [(Sleeping, "due", lambda self, now_ms: [])]
+
+
+@bug
+def commit_lost_by_sleep() -> Changes:
+    """A shard goes to sleep with requests on their way to it, which are answered as if they had been done."""
+    sleeps = ShardHub._sleeps
+
+    def answered(self: Idling, link: ShardLink, partition: int, question: int, payload: bytes) -> None:
+        answer = PAYLOADS.read(MaySleepResponse, payload)
+        if link.state is LinkState.DROWSY:
+            link.rouse()
+            if answer.busy:
+                link.idle.ask_at += self._idle_s
+            else:
+                self._sleeps(link, answer)
+
+    def done(self: ShardHub, link: ShardLink, rest: MaySleepResponse) -> None:
+        owed, link.pending = link.pending, {}
+        for waiter, frame in owed.values():
+            self._relaying.answer(waiter, frame, ErrorCode.NONE)
+        sleeps(self, link, rest)
+
+    return [(Idling, "answered", answered), (ShardHub, "_sleeps", done)]
+
+
+@bug
+def woken_twice() -> Changes:
+    """A partition that is being woken is given to another process when a request comes meanwhile."""
+    start = Readiness.start
+
+    def again(self: Readiness, partition: int, *, urgent: bool) -> None:
+        if urgent and partition in self._partitions.links:
+            self._processes.want(partition, urgent=True)
+        start(self, partition, urgent=urgent)
+
+    return [(Readiness, "start", again)]
+
+
 KNOWN = {
     "no-epoch-check": 12,
     "no-truncation": 12,
@@ -394,5 +446,8 @@ KNOWN = {
     "heartbeats-not-heard": 59,
     "parked-sync-forgotten": 102,
     "flush-per-message-skipped": 387,
+    "expiry-lost-by-sleep": 0,
+    "commit-lost-by-sleep": 48,
+    "woken-twice": 0,
 }
 """A seed that finds each. A change of the product makes it another run: then one of the next ones does."""

@@ -118,6 +118,7 @@ class Member(Client):
         self.group = group
         self.assignor: str = options.get("assignor", "range")
         self.instance: str | None = options.get("instance")
+        self.subscribes: bool = options.get("subscribes", True)
         self.member: Membership
         self.driver: Driver
         self.positions: dict[TopicPartition, int] = {}
@@ -140,7 +141,7 @@ class Member(Client):
         self.member = Watched(config, self.network.jitter)
         self.driver = Driver(self.member, self.network, Changes(self.network.now_ms))
         self.network.on_metadata = self.driver.on_metadata
-        if not isinstance(self, Observer):
+        if self.subscribes:
             self.member.subscribe({TOPIC})
         self.driver.pump()
 
@@ -252,6 +253,9 @@ class Member(Client):
 
 class Observer(Member):
     """No member: asks for a group's offsets over and over, as tools that show its lag do."""
+
+    def __init__(self, cluster: Cluster, history: History, name: str, group: str) -> None:
+        super().__init__(cluster, history, name, group, subscribes=False)
 
     async def live(self) -> None:
         while True:

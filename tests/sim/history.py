@@ -45,6 +45,10 @@ class History:
     probes: int = 0
     assignments: int = 0
     last_position: int = 0
+    fleeting: set[str] = field(default_factory=set)
+    """Groups that commit offsets which expire soon."""
+    sleeps: int = 0
+    """How often a shard has gone to sleep."""
 
     # -- committed offsets
 
@@ -131,4 +135,5 @@ class History:
             "reads": self.reads,
             "probes": self.probes,
             "assignments": self.assignments,
+            "sleeps": self.sleeps,
         }

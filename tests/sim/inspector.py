@@ -1,17 +1,22 @@
 """Looks at the whole cluster now and then, and when it should be at rest. Its invariants:
 
 replay              an active shard's state is what its log says
+one-shard           a broker gives a partition to one process at a time
 answered-once       whoever is parked is known to somebody who will answer
-progress            long after the last fault every partition has its leader and replicas, every group is Stable
+progress            long after the last fault every partition has its leader and replicas, every group is Stable, and
+                    what has expired is gone
 records-survive     in the end what was acknowledged is on every replica
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
+from actors.broker.shards.hub import ShardHub
 from actors.coordinator import GroupState, JoinGroupRequest, ShardState, SyncGroupRequest
 from actors.coordinator.join import ReplacementWrite
+from actors.coordinator.records import decode_offset_value
 from actors.coordinator.shard import Shard
 from actors.log.partition_log import PartitionLog
 from placement.hashing import partition_for_group
@@ -64,6 +69,22 @@ class Inspector:
             why = self._group_missing(group, of_group)
             if why:
                 return why
+        return self._overdue()
+
+    def _overdue(self) -> str:
+        """What is still there though it has expired by the clock of the broker that leads its partition."""
+        for group_id in sorted(self.history.fleeting):
+            index = partition_for_group(group_id, len(self.cluster.truth.topics[OFFSETS_TOPIC].partitions))
+            partition = self.cluster.partition(OFFSETS_TOPIC, index)
+            assert partition is not None
+            broker = self.cluster.brokers[partition.leader]
+            log = broker.log(OFFSETS_TOPIC, index)
+            if log is None:
+                continue
+            group = naive_replay(self.logs.keys_and_values(log, log.high_watermark)).get(group_id)
+            stored = [decode_offset_value(value) for _, value in group.offsets.items()] if group is not None else []
+            if any(value.expire_timestamp_ms <= broker.machine.wall_us // MS for value in stored):
+                return f"an offset of {group_id} has expired and is still there"
         return ""
 
     def _group_missing(self, group_id: str, members: list[Member]) -> str:
@@ -104,6 +125,8 @@ class Inspector:
     def judge_shards(self) -> None:
         """Every active shard holds what its log says, and forgets nobody who waits."""
         for broker in self.cluster.brokers:
+            if broker.server is not None:
+                self.judge_links(broker.server.shards)
             for process, shard in list(broker.shards.items()):
                 log = broker.log(OFFSETS_TOPIC, shard._partition) if shard is not None else None
                 # While one is stopped, its broker's log may be compacted beyond what it knows: nothing to compare.
@@ -134,6 +157,13 @@ class Inspector:
         for token, request in runtime.unanswered.items():
             if isinstance(request, JoinGroupRequest | SyncGroupRequest) and id(token) not in known:
                 self.sim.fail("answered-once", f"nobody will answer a {type(request).__name__} that {name} holds")
+
+    def judge_links(self, hub: ShardHub) -> None:
+        """No two processes were given the same partition by a broker that has not taken it back from one."""
+        given = Counter(link.partition for link in hub.processes.links.values() if link.partition >= 0)
+        for partition, count in given.items():
+            if count > 1:
+                self.sim.fail("one-shard", f"{count} processes were given offsets partition {partition}")
 
     def judge_logs(self) -> None:
         """At rest: what was acknowledged is on every replica."""

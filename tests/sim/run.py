@@ -21,6 +21,7 @@ from tests.sim.history import History
 from tests.sim.network import Network
 from tests.sim.scenario import Scenario, scenario_of
 from tests.sim.starvation import Starvation
+from tests.sim.visitor import Visitor
 from tests.sim.witness import Witness
 
 _READY_US = 20 * SECOND
@@ -57,6 +58,9 @@ class World:
             Observer(self.cluster, self.history, "observer", scenario.groups[0][0]),
             Intruder(self.cluster, self.history, "intruder", self.members),
         ]
+        self.visitor = Visitor(self.cluster, self.history) if scenario.sleeps else None
+        if self.visitor is not None:
+            self.others.append(self.visitor)
         self.faults = Faults(self)
 
     def _members(self) -> list[Member]:
@@ -81,6 +85,8 @@ class World:
         sim.run_until(sim.now + self.scenario.faults_us)
         self.faults.heal()
         sim.say("-- healed")
+        if self.visitor is not None:
+            self.visitor.stays_away = True
         at_rest = self.witness.at_rest(self.members)
         sim.run_until(sim.now + SECOND)  # the last effects of faults
         if not sim.run_until(sim.now + _HEALED_US, at_rest):
@@ -93,15 +99,15 @@ class World:
     def _judge(self) -> None:
         """What must hold in the end, at rest: every offset and record there is, read once more."""
         self.witness.judge_logs()
-        for group, _, _ in self.scenario.groups:
-            reader = next(m for m in self.members if m.group == group and m.running)
-            assert reader.process is not None
-            from actors.client.records import TopicPartition
+        from actors.client.records import TopicPartition
 
+        readers = [next(m for m in self.members if m.group == g and m.running) for g, _, _ in self.scenario.groups]
+        for reader in [*readers, *filter(None, [self.visitor])]:
+            assert reader.process is not None
             wanted = [TopicPartition(TOPIC, index) for index in range(PARTITIONS)]
             task = reader.process.run(reader.read(wanted, 5_000))
             if not self.sim.run_until(self.sim.now + 10 * SECOND, task.done) or not task.result():
-                self.sim.fail("progress", f"the offsets of {group} cannot be read")
+                self.sim.fail("progress", f"the offsets of {reader.group} cannot be read")
         self.witness.judge_unanswered()
 
 

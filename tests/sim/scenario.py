@@ -29,6 +29,8 @@ class Scenario:
     moves: bool = False
     starved: bool = False
     """Before the faults, all processes get hardly any CPU for a while."""
+    sleeps: bool = False
+    """Shards that nobody asks for a moment go to sleep; there are groups without members for that."""
     faults_us: int = 10 * SECOND
     groups: tuple[Group, ...] = field(default_factory=tuple)
 
@@ -60,6 +62,9 @@ class Scenario:
                 "message.max.bytes": 800,
                 "offsets.load.buffer.size": 100,
             }
+        made["coterie.shard.idle.ms"] = 300 if self.sleeps else 0
+        if self.sleeps:
+            made["offsets.topic.num.partitions"] = 3  # so that one has no group with members
         made["offsets.topic.segment.bytes"] = 1_000 if self.compact else 60_000
         if self.flush_messages is not None:
             made["log.flush.interval.messages"] = self.flush_messages
@@ -81,7 +86,8 @@ def scenario_of(seed: int) -> Scenario:
         groups += (("h", "sticky", (None, None)),)
     compact = chance.random() < 0.2
     kind, moves = chance.random(), chance.random() < 0.4
-    common: dict[str, Any] = {"groups": groups, "moves": moves, "starved": seed % 8 in (2, 6)}
+    sleeps = chance.random() < 0.3
+    common: dict[str, Any] = {"groups": groups, "moves": moves, "starved": seed % 8 in (2, 6), "sleeps": sleeps}
     if kind < 0.60:
         return Scenario("replicated", compact=compact, **common)
     if kind < 0.75:

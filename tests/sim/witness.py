@@ -17,11 +17,14 @@ from typing import Any
 
 from actors.broker.replication.links import FollowerLink, FollowerListener
 from actors.broker.replication.manager import ReplicaManager
+from actors.broker.shards.hub import ShardHub
+from actors.broker.shards.link import ShardLink
 from actors.broker.slots import Slot
 from actors.client.net.connection import Connection
 from actors.controller.server import ControllerServer
 from actors.coordinator.group import Group
 from actors.coordinator.member import Member
+from actors.coordinator.messages import MaySleepResponse
 from actors.coordinator.rebalance import Rebalancer
 from actors.coordinator.shard import Shard
 from actors.links.connection import Message
@@ -71,6 +74,8 @@ class Witness(Inspector):
             (PartitionLog, "truncate_to", self._watch_truncation(PartitionLog.truncate_to)),
             (Rebalancer, "_session_expired", self._watch_expiry(Rebalancer._session_expired)),
             (Shard, "_resume", self._watch_resume(Shard._resume)),
+            (ShardHub, "_assign", self._watch_assign(ShardHub._assign)),
+            (ShardHub, "_sleeps", self._watch_sleeps(ShardHub._sleeps)),
             (ShardProcess, "_answer", self._watch_answer(ShardProcess._answer)),
             (Slot, "finish", self._watch_slot(Slot.finish)),
             (Connection, "_timed_out", self._watch_timeout(Connection._timed_out)),
@@ -106,6 +111,21 @@ class Witness(Inspector):
             return ack
 
         return on_push
+
+    def _watch_assign(self, product: Any) -> Any:
+        def _assign(hub: ShardHub, link: ShardLink, partition: int) -> bool:
+            assigned: bool = product(hub, link, partition)
+            self.judge_links(hub)
+            return assigned
+
+        return _assign
+
+    def _watch_sleeps(self, product: Any) -> Any:
+        def _sleeps(hub: ShardHub, link: ShardLink, rest: MaySleepResponse) -> None:
+            self.history.sleeps += 1
+            product(hub, link, rest)
+
+        return _sleeps
 
     def _watch_commit(self, product: Any) -> Any:
         def advance(leader: LeaderReplica) -> bool:
