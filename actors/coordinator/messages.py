@@ -299,7 +299,7 @@ class MaySleepResponse:
     """What keeps the shard busy; or, if nothing does, what has to be known of it without a process."""
 
     busy: str = ""
-    """What it is busy with, for people; empty if it may sleep."""
+    """Why it may not sleep, for people; empty if it may."""
     due_ms: int | None = None
     """When the next offset or group expires (wall clock); None if none ever does."""
     topics: tuple[str, ...] = ()

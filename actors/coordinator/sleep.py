@@ -28,15 +28,15 @@ class Sleep:
     def may_sleep(self, token: Token, request: MaySleepRequest, now: Now) -> None:
         """Answered at once if the shard is busy, else when all groups have been looked at for what has expired."""
         self._runtime.park(token, request)
-        if busy := self._busy_with():
+        if busy := self._busy_because():
             self._runtime.answer(token, MaySleepResponse(busy))
         else:
             self._expiry.run_at_once(partial(self._answer, token), now)
 
     def _answer(self, token: Token, due_ms: int | None, now: Now) -> None:
-        busy = self._busy_with()
+        busy = self._busy_because()
         if not busy and due_ms is not None and due_ms <= now.wall_ms:
-            busy = "offsets that have expired"
+            busy = "offsets have expired"
         self._runtime.answer(token, MaySleepResponse(busy) if busy else self._rest(due_ms))
 
     def _rest(self, due_ms: int | None) -> MaySleepResponse:
@@ -49,15 +49,17 @@ class Sleep:
         ]
         return MaySleepResponse("", due_ms, tuple(sorted(topics)), tuple(listed))
 
-    def _busy_with(self) -> str:
+    def _busy_because(self) -> str:
         runtime = self._runtime
-        if len(runtime.groups) > GROUPS_MAX:
-            return f"more than {GROUPS_MAX} groups"
-        for group in runtime.groups.values():
-            if group.state is not GroupState.EMPTY or not group.is_vacant:
-                return f"group {group.group_id}, which is {group.state}"
         if runtime.writer.pending_groups():
-            return "a write"
+            return "a write is under way"
+        if len(runtime.groups) > GROUPS_MAX:
+            return f"it has more than {GROUPS_MAX} groups"
+        for group in runtime.groups.values():
+            if group.state is not GroupState.EMPTY:
+                return f"group {group.group_id} is {group.state}"
+            if not group.is_vacant:
+                return f"a member is about to join group {group.group_id}"
         if any(not isinstance(request, MaySleepRequest) for request in runtime.unanswered.values()):
-            return "a request"
+            return "a request is under way"
         return ""

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from actors.coordinator import ListedGroup, MaySleepResponse
 from actors.coordinator.metrics import Metrics
 from actors.links.group_status import GroupStatus
-from actors.links.relay import PAYLOADS, Figures, Greeting, Kind
+from actors.links.relay import PAYLOADS, DeletedTopics, Figures, Greeting, Kind
 from actors.log.batch import iter_key_values
 from actors.offsets_partition.process import ShardProcess
 from actors.wire import messages
@@ -265,3 +267,49 @@ async def test_an_orphan_is_adopted_by_the_next_broker_at_the_same_socket(tmp_pa
 
 async def test_a_process_no_broker_wants_ends_by_itself(tmp_path: Path) -> None:
     await asyncio.wait_for(ShardProcess(str(tmp_path / "nobody"), "tests").run(orphan_seconds=0.2), 10)
+
+
+async def test_a_process_says_whether_it_may_sleep(tmp_path: Path) -> None:
+    async with process(tmp_path) as broker:
+        await broker.serving()
+        broker.ask(join(), 3)
+        broker.link.send(Kind.MAY_SLEEP, 3, 41)
+        partition, number, payload = await broker.hear(Kind.RESTS)
+        assert (partition, number) == (3, 41)
+        assert PAYLOADS.read(MaySleepResponse, payload).busy
+
+
+async def test_an_idle_process_says_what_it_holds_and_forgets_it_when_it_resigns(tmp_path: Path) -> None:
+    async with process(tmp_path) as broker:
+        await broker.serving(offsets_retention_minutes=1)
+        before_ms = time.time_ns() // 10**6
+        await broker.commit(7)
+        broker.link.send(Kind.MAY_SLEEP, 3, 41)
+        rest = PAYLOADS.read(MaySleepResponse, (await broker.hear(Kind.RESTS))[2])
+        assert (rest.busy, rest.topics, rest.groups) == ("", ("t",), (ListedGroup("g", "", "Empty"),))
+        assert rest.due_ms is not None
+        assert before_ms + 60_000 <= rest.due_ms <= time.time_ns() // 10**6 + 60_000
+        broker.link.send(Kind.RESIGN)
+        await broker.hear(Kind.HELLO, 2)
+        broker.link.send(Kind.MAY_SLEEP, 3, 42)
+        broker.link.send(Kind.PING)
+        figures = PAYLOADS.read(Figures, (await broker.hear(Kind.PONG))[2])
+        assert figures.state is None
+        assert len(broker.of(Kind.RESTS)) == 1
+
+
+async def test_offsets_of_topics_that_were_deleted_while_nobody_served_go_though_there_are_new_ones(
+    tmp_path: Path,
+) -> None:
+    async with process(tmp_path) as broker:
+        await broker.serving()
+        await broker.commit(7)
+        broker.link.send(Kind.RESIGN)
+        await broker.hear(Kind.HELLO, 2)
+        broker.become()
+        broker.link.send(Kind.TOPICS_DELETED, 3, 0, PAYLOADS.encode(DeletedTopics(("t",))))
+        broker.loaded()
+        await broker.hear(Kind.ACTIVE, 2)
+        assert await broker.committed() == {}
+        await broker.commit(8)
+        assert await broker.committed() == {0: 8}

@@ -63,8 +63,31 @@ async def test_a_partition_a_client_waits_for_comes_before_those_loaded_in_the_b
         order = []
         for _ in range(3):
             shard = await w.shard()
-            order.append((await shard.hear(Kind.BECOME))[0])
-        assert order == [2, 1, 0]
+            order.append(await shard.serve())
+        assert order == [1, 2, 0]
+
+
+async def test_partitions_nobody_asks_for_are_loaded_one_at_a_time(tmp_path: Path) -> None:
+    async with world(tmp_path) as w:
+        for partition in (0, 1, 2):
+            w.write(partition, 20)  # more pieces than are on their way at once
+        w.hub.note_topics()
+        assert w.asked[-1] == 2, "one to load, one spare"
+        first, second = await w.shard(), await w.shard()
+        assert (await first.hear(Kind.BECOME))[0] == 0
+        await until(lambda: len(w.states("Spare")) == 1)
+        assert second.of(Kind.BECOME) == []
+        w.ensure(2)
+        assert (await second.hear(Kind.BECOME))[0] == 2, "a client waits for it"
+        third = await w.spare()
+        for shard, partition in ((first, 0), (second, 2)):
+            assert third.of(Kind.BECOME) == []
+            while not shard.of(Kind.LOADED):
+                pieces = len(shard.of(Kind.LOAD))
+                shard.protocol.send(Kind.LOAD_MORE, partition)
+                await until(lambda shard=shard, n=pieces: len(shard.of(Kind.LOAD)) > n or shard.of(Kind.LOADED))  # type: ignore[misc]
+            await shard.serve()
+        assert await third.serve() == 1
 
 
 async def test_an_empty_partition_gets_no_process_before_it_is_asked_for(tmp_path: Path) -> None:

@@ -56,5 +56,5 @@ class Idling:
         if self._idle_s <= 0:
             return "coterie.shard.idle.ms is 0"
         if link.idle.busy:
-            return f"busy with {link.idle.busy}"
+            return link.idle.busy
         return f"asked {max(now - link.idle.since, 0):.0f} s ago" if link.idle.since else ""

@@ -80,7 +80,7 @@ class Idle:
     question: int = 0
     """The number of the last question."""
     busy: str = ""
-    """What it was busy with when it was last asked."""
+    """Why it could not sleep when it was last asked."""
 
 
 class ShardLink:

@@ -13,7 +13,8 @@ from actors.wire.messages import HeartbeatResponse
 MOVES: dict[LinkState, Callable[[ShardLink], Any]] = {
     LinkState.SPARE: lambda link: link.greet(7),
     LinkState.LOADING: lambda link: link.assign(1, 5),
-    LinkState.ACTIVE: lambda link: link.activate(),
+    LinkState.ACTIVE: lambda link: link.rouse() if link.active else link.activate(),
+    LinkState.DROWSY: lambda link: link.doze(3),
     LinkState.RESIGNED: lambda link: link.leave(LinkState.RESIGNED),
     LinkState.GONE: lambda link: link.leave(LinkState.GONE),
 }
@@ -21,7 +22,8 @@ ALLOWED = {
     LinkState.CONNECTED: {LinkState.SPARE, LinkState.GONE},
     LinkState.SPARE: {LinkState.LOADING, LinkState.GONE},
     LinkState.LOADING: {LinkState.ACTIVE, LinkState.RESIGNED, LinkState.GONE},
-    LinkState.ACTIVE: {LinkState.RESIGNED, LinkState.GONE},
+    LinkState.ACTIVE: {LinkState.DROWSY, LinkState.RESIGNED, LinkState.GONE},
+    LinkState.DROWSY: {LinkState.ACTIVE, LinkState.RESIGNED, LinkState.GONE},
     LinkState.RESIGNED: {LinkState.SPARE, LinkState.GONE},
     LinkState.GONE: set(),
 }
@@ -30,6 +32,7 @@ WAYS: dict[LinkState, tuple[LinkState, ...]] = {
     LinkState.SPARE: (LinkState.SPARE,),
     LinkState.LOADING: (LinkState.SPARE, LinkState.LOADING),
     LinkState.ACTIVE: (LinkState.SPARE, LinkState.LOADING, LinkState.ACTIVE),
+    LinkState.DROWSY: (LinkState.SPARE, LinkState.LOADING, LinkState.ACTIVE, LinkState.DROWSY),
     LinkState.RESIGNED: (LinkState.SPARE, LinkState.LOADING, LinkState.RESIGNED),
     LinkState.GONE: (LinkState.GONE,),
 }
