@@ -138,7 +138,10 @@ def down(name: str, ray_address: str | None, data_dir: str) -> None:
 @data_dir_option("Data directory of an embedded cluster on this machine.")
 @output_format
 def status(ray_address: str | None, name: str, data_dir: str, output_format: str) -> None:
-    """Show brokers and partition actors: their Ray node, pid, role, epoch and load."""
+    """Show brokers and partition actors: their Ray node, pid, role, epoch and load.
+
+    WHY says what keeps a partition's process, or what will wake a partition that sleeps.
+    """
     from actors.cluster import Cluster
 
     # Ray writes warnings to standard output, where they would stand in the table or the JSON.
@@ -154,7 +157,7 @@ def status(ray_address: str | None, name: str, data_dir: str, output_format: str
     for broker in found["brokers"]:
         rows.append(_broker_row(broker))
         rows += [_shard_row(broker, shard) for shard in broker["shards"]]
-    emit(rows, ["role", "id", "state", "pid", "epoch", "address", "ray_node", "load"], output_format)
+    emit(rows, ["role", "id", "state", "pid", "epoch", "address", "ray_node", "load", "why"], output_format)
     if not any(broker["alive"] for broker in found["brokers"]):
         raise CliError(f"no broker of cluster {name} is alive; see {found['data_dir']}/logs")
 
@@ -201,4 +204,5 @@ def _shard_row(broker: dict[str, Any], shard: dict[str, Any]) -> dict[str, Any]:
         "load": f"{groups} groups, {figures['counters']['offset_commits']} commits"
         if figures.get("counters")
         else None,
+        "why": shard["why"],
     }

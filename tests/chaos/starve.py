@@ -130,7 +130,11 @@ def _serving(cluster: Coterie) -> dict[psutil.Process, str]:
         for broker in status["brokers"]:
             found[broker["pid"]] = f"broker {broker['id']}"
             shards = broker.get("shards", ())  # left out where a broker was too slow to answer
-            found |= {shard["pid"]: f"shard {shard['partition']}" for shard in shards if shard["state"] != "Spare"}
+            found |= {
+                shard["pid"]: f"shard {shard['partition']}"
+                for shard in shards
+                if shard["state"] not in ("Spare", "Asleep")
+            }
         if all("shards" in broker for broker in status["brokers"]):
             return {psutil.Process(pid): name for pid, name in found.items()}
 

@@ -41,7 +41,7 @@ def processes(cluster: Cluster) -> list[psutil.Process]:
     found = full_status(cluster)
     pids = [found["controller_pid"]]
     for broker in found["brokers"]:
-        pids += [broker["pid"], *(shard["pid"] for shard in broker["shards"])]
+        pids += [broker["pid"], *(shard["pid"] for shard in broker["shards"] if shard["pid"])]
     return [psutil.Process(pid) for pid in pids]
 
 
@@ -95,7 +95,7 @@ def test_status_names_every_process_and_its_ray_node(shared: Cluster, name: str)
     assert [broker["id"] for broker in found["brokers"]] == [0, 1, 2]
     assert all(broker["alive"] and broker["node_id"] == node for broker in found["brokers"])
     assert {title(broker["pid"]) for broker in found["brokers"]} == {"ray::Broker"}
-    shards = [s["pid"] for broker in found["brokers"] for s in broker["shards"] if s["partition"] >= 0]
+    shards = [s["pid"] for broker in found["brokers"] for s in broker["shards"] if s["partition"] >= 0 and s["pid"]]
     assert {title(pid) for pid in shards} == {"ray::OffsetsPartition"}
 
 
