@@ -154,6 +154,10 @@ class Process:
         self.cpu_us += cpu_us
         self._thaw()
 
+    def is_fed(self) -> None:
+        """It has done what has come while it starved, and waits again."""
+        self.starved_since_us = None
+
     def _thaw(self) -> None:
         if not self.stopped and not self.starved:
             frozen, self.frozen = self.frozen, []

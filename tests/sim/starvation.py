@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _LENGTH_US = 15 * SECOND
 _ZOMBIE_GOES_US = 20 * SECOND
+_CATCHES_UP_US = SECOND
+"""For so long the kernel sees a process run that has the CPU again: it does what has come meanwhile."""
 _LONGEST_WAITS_MS = (300, 1_500, 4_000)
 """Some processes are starved worse than others: above all those that judge, less than those that are judged."""
 
@@ -45,8 +47,8 @@ class Starvation:
         sim.run_until(sim.now + _LENGTH_US)
         self._on = False
         for process in self._hungry:
-            process.starved_since_us = None
             process.feed(0)
+            sim.after(_CATCHES_UP_US, process.is_fed)
         zombie = self._zombie
         if zombie is not None and not sim.run_until(sim.now + _ZOMBIE_GOES_US, lambda: not zombie.alive):
             sim.fail("progress", f"{zombie.name} is stopped, and nobody has ended it")

@@ -16,7 +16,9 @@ from actors.links.relay import PAYLOADS, Kind
 class Idling:
     """`sleeps` is called for a shard that may sleep, with what it has said."""
 
-    def __init__(self, idle_s: float, number: Callable[[], int], sleeps: Callable[[ShardLink, MaySleepResponse], None]):
+    def __init__(
+        self, idle_s: float, number: Callable[[], int], sleeps: Callable[[ShardLink, MaySleepResponse], None]
+    ) -> None:
         self._idle_s = idle_s
         self._number = number
         self._sleeps = sleeps
@@ -52,7 +54,9 @@ class Idling:
             self._sleeps(link, answer)
 
     def why_awake(self, link: ShardLink, now: float) -> str:
-        """For people: what keeps a shard that serves awake."""
+        """For people: what keeps a shard awake; empty while it loads."""
+        if not link.active:
+            return ""
         if self._idle_s <= 0:
             return "coterie.shard.idle.ms is 0"
         if link.idle.busy:

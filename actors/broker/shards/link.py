@@ -114,11 +114,11 @@ class ShardLink:
         """Note that the process is to host a partition at this leader epoch."""
         self._move(LinkState.LOADING)
         self.partition, self.epoch = partition, epoch
+        self.idle = Idle()
 
     def activate(self) -> None:
         """The process has loaded its partition and serves."""
         self._move(LinkState.ACTIVE)
-        self.idle = Idle()
 
     def doze(self, question: int) -> None:
         """The process has been asked whether it may sleep. It serves on."""
