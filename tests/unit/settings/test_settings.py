@@ -83,6 +83,7 @@ BROKER_DEFAULTS = {
     "coterie.spare.shards": 2,
     "coterie.group.request.max.bytes": 8_388_608,
     "coterie.relay.queue.max.bytes": 8_388_608,
+    "coterie.shard.idle.ms": 120_000,
     "coterie.shard.silence.ms": 1000,
 }
 OUT_OF_RANGE = [
