@@ -1,0 +1,48 @@
+"""What is kept of offsets partitions that sleep, and which of them have to be woken though nobody asks."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.broker.shards.sleeping import Sleeper, Sleeping
+from actors.coordinator import MaySleepResponse
+
+NOON = 1_700_000_000_000
+
+
+def sleeping(**rests: MaySleepResponse) -> Sleeping:
+    """Partitions p1, p2, ... that fell asleep at noon."""
+    made = Sleeping()
+    for name, rest in rests.items():
+        made.add(int(name[1:]), Sleeper(5, NOON, rest))
+    return made
+
+
+def test_a_partition_is_due_when_something_expires() -> None:
+    made = sleeping(p1=MaySleepResponse(due_ms=NOON + 10), p2=MaySleepResponse())
+    assert made.due(NOON + 9) == []
+    assert made.due(NOON + 10) == [1]
+    made.drop(1)
+    assert made.due(NOON + 10) == []
+
+
+def test_a_partition_is_due_when_one_of_its_topics_goes() -> None:
+    made = sleeping(p1=MaySleepResponse(topics=("a", "b")), p2=MaySleepResponse(topics=("c",)))
+    made.topics_deleted(["d"])
+    assert made.due(NOON) == []
+    made.topics_deleted(["a", "d"])
+    made.topics_deleted(["b"])
+    assert made.due(NOON) == [1]
+    assert (made.gone_from(1), made.gone_from(2), made.gone_from(3)) == ({"a", "b"}, set(), set())
+
+
+@pytest.mark.parametrize(
+    ("due_ms", "text"),
+    [
+        (None, "since 2023-11-14 22:13:20Z, until asked"),
+        (NOON + 60_000, "since 2023-11-14 22:13:20Z, until asked, or when offsets expire, 2023-11-14 22:14:20Z"),
+        (2**63 - 1, "since 2023-11-14 22:13:20Z, until asked, or when offsets expire, 9999-12-31 00:00:00Z"),
+    ],
+)
+def test_why_a_partition_sleeps_can_be_read(due_ms: int | None, text: str) -> None:
+    assert Sleeper(5, NOON, MaySleepResponse(due_ms=due_ms)).why == text

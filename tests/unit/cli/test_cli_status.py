@@ -1,0 +1,52 @@
+"""`coterie status`: what it prints of the processes of a cluster, and of partitions that have none."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import asdict
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from actors.cli.main import cli
+from actors.cluster import Cluster
+from actors.links.status import ASLEEP, BrokerStatus, ClusterStatus, ShardStatus
+
+SHARDS = (
+    ShardStatus(3, 41, "Active", 5, "group g is Stable"),
+    ShardStatus(4, None, ASLEEP, 6, "since 2026-11-23 12:00:00Z, until asked"),
+    ShardStatus(-1, 42, "Spare", -1),
+)
+FOUND = ClusterStatus("an-id", 1, (BrokerStatus(0, "127.0.0.1", 9092, None, 2, True, 40, None, "n0", SHARDS),), "here")
+
+
+@pytest.fixture
+def cells(monkeypatch: pytest.MonkeyPatch) -> dict[str, dict[str, str]]:
+    """The cells of the table by their heading, for each partition and for the spare ("-")."""
+
+    class Running:
+        def status(self) -> dict[str, Any]:
+            return asdict(FOUND)
+
+    monkeypatch.setattr(Cluster, "connect", lambda *args, **options: nullcontext(Running()))
+    done = CliRunner().invoke(cli, ["status"])
+    assert done.exit_code == 0, done.output
+    head, *lines = [[cell for cell in line.split("  ") if cell] for line in done.stdout.splitlines()]
+    rows = [{name.strip(): cell.strip() for name, cell in zip(head, line, strict=True)} for line in lines]
+    return {row["ID"]: row for row in rows if row["ROLE"] == "partition"}
+
+
+def test_a_partition_that_sleeps_has_no_pid_and_says_until_when(cells: dict[str, dict[str, str]]) -> None:
+    row = cells["__consumer_offsets-4"]
+    assert (row["STATE"], row["PID"], row["EPOCH"]) == ("Asleep", "-", "6")
+    assert row["WHY"] == "since 2026-11-23 12:00:00Z, until asked"
+
+
+def test_a_partition_that_is_awake_says_what_keeps_it(cells: dict[str, dict[str, str]]) -> None:
+    row = cells["__consumer_offsets-3"]
+    assert (row["STATE"], row["PID"], row["WHY"]) == ("Active", "41", "group g is Stable")
+
+
+def test_a_spare_says_nothing(cells: dict[str, dict[str, str]]) -> None:
+    assert (cells["-"]["STATE"], cells["-"]["WHY"]) == ("Spare", "-")
