@@ -1,6 +1,6 @@
 """Looks at the whole cluster now and then, and when it should be at rest. Its invariants:
 
-replay              an active shard's state is what its log says
+replay              an active shard's state is what its log says, and so is what is kept of one that sleeps
 one-shard           a broker gives a partition to one process at a time
 answered-once       whoever is parked is known to somebody who will answer
 progress            long after the last fault every partition has its leader and replicas, every group is Stable, and
@@ -22,7 +22,7 @@ from actors.log.partition_log import PartitionLog
 from placement.hashing import partition_for_group
 from placement.metadata import OFFSETS_TOPIC
 from tests.sim.clients import PARTITIONS, Member
-from tests.sim.cluster import Cluster
+from tests.sim.cluster import Cluster, SimBroker
 from tests.sim.engine import MS, Simulation
 from tests.sim.history import History
 from tests.sim.truth import CommittedLogs
@@ -129,6 +129,7 @@ class Inspector:
         for broker in self.cluster.brokers:
             if broker.server is not None:
                 self.judge_links(broker.server.shards)
+                self._judge_sleepers(broker, broker.server.shards)
             for process, shard in list(broker.shards.items()):
                 log = broker.log(OFFSETS_TOPIC, shard._partition) if shard is not None else None
                 # While one is stopped, its broker's log may be compacted beyond what it knows: nothing to compare.
@@ -146,6 +147,28 @@ class Inspector:
         replayed = projection(naive_replay(self.logs.keys_and_values(log, watermark)))
         if state != replayed:
             self.sim.fail("replay", f"{name} holds {state}, its log says {replayed}")
+
+    def _judge_sleepers(self, broker: SimBroker, hub: ShardHub) -> None:
+        """What a broker keeps of a partition that sleeps is what its log says, while it leads it."""
+        for index, sleeper in hub.sleeping.items():
+            partition, log = self.cluster.partition(OFFSETS_TOPIC, index), broker.log(OFFSETS_TOPIC, index)
+            if (
+                partition is None
+                or log is None
+                or (partition.leader, partition.leader_epoch)
+                != (
+                    broker.id,
+                    sleeper.epoch,
+                )
+            ):
+                continue
+            if index in hub.partitions.links or log.checkpoint.cleaned_to > log.high_watermark:
+                continue
+            state = naive_replay(self.logs.keys_and_values(log, log.high_watermark))
+            held = {group_id: group.topics() for group_id, group in state.items()}
+            kept = {group.group_id for group in sleeper.rest.groups}
+            if set(held) != kept or frozenset().union(*held.values()) != frozenset(sleeper.rest.topics):
+                self.sim.fail("replay", f"{broker.host} keeps {sleeper.rest} of {index}, its log says {held}")
 
     def _judge_parked(self, shard: Shard, name: str) -> None:
         """Whoever waits in a join or a sync is known to somebody who will answer."""
