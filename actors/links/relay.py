@@ -104,9 +104,7 @@ class Figures:
     """The counters of `coordinator/metrics.py`, by name."""
 
 
-PAYLOADS: Codec[
-    Greeting | Assignment | KnownTopics | DeletedTopics | MaySleepResponse | Figures | GroupStatus
-] = Codec(
+PAYLOADS: Codec[Greeting | Assignment | KnownTopics | DeletedTopics | MaySleepResponse | Figures | GroupStatus] = Codec(
     "relay",
     {
         Kind.HELLO: Greeting,

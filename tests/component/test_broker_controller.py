@@ -93,7 +93,7 @@ async def test_nothing_is_said_to_the_controller_among_the_proofs(tmp_path: Path
         for protocol, data in held:
             protocol.data_received(data)
         await joining
-        link.heartbeat(Load(connections=1))
+        link.heartbeat(Load(connections=1), leaving=False)
         await until(lambda: heard)
         assert [message.load for message in heard if isinstance(message, Heartbeat)] == [Load(connections=1)]
         assert len(heard) == 1
