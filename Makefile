@@ -70,7 +70,7 @@ mutation: setup
 	CI=1 PYTHONWARNINGS=ignore nice -n 19 $(BIN)/python -m tools.mutation --share $(SHARE) --seed $(SEED)
 
 bench: setup
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks --write
 
 COMPILE := $(BIN)/uv pip compile pyproject.toml --extra demo --extra dev --generate-hashes --no-header \
   --no-emit-index-url --no-emit-find-links --python-version 3.11 --quiet

@@ -1,17 +1,41 @@
-"""`python -m benchmarks [NAME...] [--json]`: run them all, or those named, and print one table of ratios."""
+"""`python -m benchmarks [NAME...] [--write] [--quick]`: run all parts, or those named, and print their tables.
+
+With `--write` the results go to `benchmarks/results.json`, each part in the place of its former figures, and the page
+docs/benchmarks.md is made anew. `--quick` runs everything once and shortly, to see that it works.
+"""
 
 from __future__ import annotations
 
+import argparse
 import importlib
+import os
 import platform
 import signal
 import sys
 import time
+from collections.abc import Sequence
+from pathlib import Path
 from types import FrameType
+from typing import Protocol
 
-from benchmarks.common import Row, note, print_rows
+from benchmarks import page
+from benchmarks.common import note
+from benchmarks.figures import QUICK, Figures, Pace, Spec
+from benchmarks.model import Part, Report
+from tests.compat.peers import KAFKA_VERSION
 
-ALL = ["startup", "commit_core", "formation", "groups", "records", "stalls", "failover", "spark"]
+ALL = ("commit_core", "requests", "replicated", "formation", "startup", "fifty", "partitions", "records", "stalls")
+ALL += ("failover", "loading", "pool", "spark")
+
+
+class Benchmark(Protocol):
+    """A module of this package that measures something."""
+
+    __doc__: str
+    SPECS: Sequence[Spec]
+
+    def run(self, figures: Figures, pace: Pace) -> None:
+        """Fill the figures; what was measured before an exception is kept."""
 
 
 def _stop(number: int, _: FrameType | None) -> None:
@@ -19,27 +43,56 @@ def _stop(number: int, _: FrameType | None) -> None:
     sys.exit(128 + number)
 
 
+def measure(name: str, pace: Pace) -> Part:
+    """Run one part. Its exception becomes a failure of the part."""
+    module: Benchmark = importlib.import_module(f"benchmarks.{name}")  # type: ignore[assignment]
+    figures, began = Figures(module.SPECS), time.monotonic()
+    try:
+        module.run(figures, pace)
+    except Exception as error:
+        figures.fail("the rest", error)
+    took = time.monotonic() - began
+    note(f"{name}: {took:.0f} s")
+    ended = time.strftime("%Y-%m-%d %H:%M")
+    return Part(name, module.__doc__.strip(), ended, took, tuple(figures.rows()), tuple(figures.failures))
+
+
+def machine() -> str:
+    """What all figures depend on, in a line."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    cores = len(os.sched_getaffinity(0))
+    return (
+        f"{platform.machine()}, {cores} cores, {memory:.0f} GiB, Linux {platform.release()}, "
+        f"Python {platform.python_version()}, Apache Kafka {KAFKA_VERSION} with 512 MiB of heap a node"
+    )
+
+
+def _former(path: Path, quick: bool) -> Report:
+    """The report that is there, unless it is of another machine or another pace."""
+    fresh = Report(machine(), quick, ())
+    if not path.exists():
+        return fresh
+    found = Report.decode(path.read_text())
+    return found if (found.machine, found.quick) == (fresh.machine, fresh.quick) else fresh
+
+
 def main() -> int:
+    """The command."""
     signal.signal(signal.SIGTERM, _stop)
-    chosen = [a for a in sys.argv[1:] if not a.startswith("-")] or ALL
-    unknown = set(chosen) - set(ALL)
-    if unknown:
-        print(f"no benchmark is called {', '.join(sorted(unknown))}; there are {', '.join(ALL)}", file=sys.stderr)
-        return 2
-    rows: list[Row] = []
-    for name in chosen:
-        started = time.monotonic()
-        try:
-            rows += importlib.import_module(f"benchmarks.{name}").run()
-        except Exception as error:
-            note(f"{name} failed: {type(error).__name__}: {error}")
-            rows.append(Row(f"{name} could not be measured", str(error)[:120], met=False))
-        note(f"{name}: {time.monotonic() - started:.0f} s")
-    print(f"{platform.machine()}, Python {platform.python_version()}, {time.strftime('%Y-%m-%d')}\n")
-    print_rows(rows)
-    missed = [row.what for row in rows if row.met is False]
-    if missed:
-        print("\nMissed: " + "; ".join(missed) + ".")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(ALL)}")
+    parser.add_argument("--write", action="store_true", help="write the results and the page")
+    parser.add_argument("--quick", action="store_true", help="only see that it works")
+    given = parser.parse_args()
+    if unknown := set(given.names) - set(ALL):
+        parser.error(f"no benchmark is called {', '.join(sorted(unknown))}; there are {', '.join(ALL)}")
+    for name in given.names or ALL:
+        part = measure(name, QUICK if given.quick else Pace())
+        print(page.section(part), flush=True)
+        if given.write:  # after each part: what follows may not end
+            report = _former(page.RESULTS, given.quick).with_part(part)
+            page.RESULTS.write_text(report.encode())
+            page.write(report)
     return 0
 
 

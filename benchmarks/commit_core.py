@@ -13,31 +13,30 @@ from actors.group_api import Topics, decode, offset_commit
 from actors.log.batch import build_keyed_batch
 from actors.wire.framing import decode_request_header, encode_request, frame_response
 from actors.wire.messages import OffsetCommitRequest
-from benchmarks.common import Row
+from benchmarks.figures import Figures, Pace, Spec
+from benchmarks.model import Better, Budget
 
-BUDGET_US = 15
 VERSION = 8
 REQUESTS_A_TURN = 16
 TURNS_A_ROUND = 20
-ROUNDS = 60
+ROUNDS = 30
 NOW = Now(1_000, 1_700_000_000_000)
 
 
-def run() -> list[Row]:
-    ten = _row(10)
-    least_us = float(ten.ours.split()[0])
-    return [
-        Row(ten.what, ten.ours, "", least_us / BUDGET_US, f"at most {BUDGET_US} µs", least_us <= BUDGET_US),
-        _row(1),
-        _row(100),
-        _row(10, metadata="ten letters"),
-    ]
+CASES = {
+    "one partition": (1, ""),
+    "ten partitions": (10, ""),
+    "a hundred partitions": (100, ""),
+    "ten partitions, with metadata": (10, "ten letters"),
+}
+SPECS = [Spec(what, "µs", Better.LESS, Budget(limit=15) if what == "ten partitions" else None) for what in CASES]
 
 
-def _row(partitions: int, metadata: str = "") -> Row:
-    number = "one partition" if partitions == 1 else f"{partitions} partitions"
-    said = f"commit of {number}{', with metadata' if metadata else ''}: CPU time of the core alone"
-    return Row(said, f"{_least_us(_frame(partitions, metadata)):.1f} µs")
+def run(figures: Figures, pace: Pace) -> None:
+    """Each case in turn."""
+    for _ in range(pace.turns):
+        for what, (partitions, metadata) in CASES.items():
+            figures.only_ours(what, _least_us(_frame(partitions, metadata)))
 
 
 def _frame(partitions: int, metadata: str) -> bytes:

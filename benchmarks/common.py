@@ -1,36 +1,22 @@
-"""What the benchmarks share: the load generator, peers in temporary folders, and figures as rows of one table."""
+"""What the benchmarks share: the load generator, temporary folders, and notes on progress."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import shutil
-import statistics
 import struct
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from tests.compat import peers
 from tests.compat.peers import UnavailableError
 
 SOURCE = Path(__file__).with_name("load.c")
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One figure: what was measured, ours, the peer's, and whether the budget is met (None: no budget)."""
-
-    what: str
-    ours: str
-    peer: str = ""
-    ratio: float | None = None
-    budget: str = ""
-    met: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,38 +79,12 @@ def run_load(
     return load
 
 
-def median(values: Iterable[float]) -> float:
-    return statistics.median(values)
-
-
 @contextlib.contextmanager
 def temporary_folder() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="coterie-bench-") as name:
         yield Path(name)
 
 
-def print_rows(rows: Sequence[Row]) -> None:
-    """As a markdown table on stdout, or as JSON lines with `--json`."""
-    if "--json" in sys.argv:
-        for row in rows:
-            print(json.dumps(asdict(row)))
-        return
-    print(markdown(rows))
-
-
-def markdown(rows: Sequence[Row]) -> str:
-    lines = ["| what | coterie | peer | ratio | budget | met |", "|---|---:|---:|---:|---|---|"]
-    for row in rows:
-        ratio = "" if row.ratio is None else f"{row.ratio:.2f}"
-        met = {True: "yes", False: "**no**", None: ""}[row.met]
-        lines.append(f"| {row.what} | {row.ours} | {row.peer} | {ratio} | {row.budget} | {met} |")
-    return "\n".join(lines)
-
-
-def thousands(value: float) -> str:
-    return f"{value:,.0f}"
-
-
-def note(*words: Any) -> None:
+def note(*words: object) -> None:
     """Progress, for people, on stderr."""
     print("·", *words, file=sys.stderr, flush=True)

@@ -1,13 +1,11 @@
-"""Heartbeats and ten-partition commits of real members of Stable groups, against librdkafka's mock cluster.
+"""Stable groups of raw members on any cluster: formed, their requests as frames, their commits read back.
 
-Ten groups of ten members, a hundred connections, in one shard (all groups in one offsets partition) and in eight.
-Each member commits ten partitions of its own, with offsets that grow with every request; at the end each member's
-last acknowledged offset is read back by another client, and again after kill -9 and a restart.
+Ten groups of ten members, a hundred connections, unless asked for others. Each member commits ten partitions of its
+own, with offsets that grow with every request.
 """
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,18 +13,16 @@ from dataclasses import dataclass
 
 from actors.wire.framing import encode_request
 from actors.wire.messages import HeartbeatRequest, OffsetCommitRequest, OffsetFetchRequest
-from benchmarks.common import Entry, Load, Row, note, print_rows, run_load, temporary_folder, thousands
+from benchmarks.common import Entry, Load, note
 from placement.hashing import partition_for_group
-from tests.compat import peers
 from tests.compat.raw import Raw, RawMember, create_topics, find_coordinator, form_group, highest
 
 GROUPS = 10
 MEMBERS_PER_GROUP = 10
-PARTITIONS_PER_TOPIC = 4  # as many as librdkafka's mock cluster gives an auto-created topic
+PARTITIONS_PER_TOPIC = 4
 COMMITTED_PARTITIONS = 10
 OFFSETS_PARTITIONS = 50
 SENTINEL = 0x5A5B5C5D5E5F6061
-SECONDS = 4.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +48,11 @@ class Formed:
             _entry(member, _commit(member, index % MEMBERS_PER_GROUP), self.commit_version)
             for index, member in enumerate(self.members)
         ]
+
+    def close(self) -> None:
+        """Leave the members to their sessions' end."""
+        for member in self.members:
+            member.raw.close()
 
 
 def _entry(member: RawMember, request: HeartbeatRequest | OffsetCommitRequest, version: int) -> Entry:
@@ -112,7 +113,7 @@ def form(servers: str, shards: int, groups: int = GROUPS, size: int = MEMBERS_PE
     """Form the groups and their topics on any cluster; another `tag` makes other groups."""
     create_topics(servers, {f"load-{n}": PARTITIONS_PER_TOPIC for n in range(3 * size)})
     names = group_names(shards, groups, f"s{shards}x{groups}x{size}{tag}")
-    with ThreadPoolExecutor(groups) as pool:  # the mock cluster's initial delay is 3 s for each
+    with ThreadPoolExecutor(groups) as pool:  # each waits for its initial delay
         formed = pool.map(lambda name: form_group(servers, name, size, timeout_s=60), names)
         members = [member for group in formed for member in group]
     heartbeat, commit = highest(servers.split(",")[0], HeartbeatRequest, OffsetCommitRequest, at_most=8)
@@ -151,83 +152,3 @@ def check_commits(servers: str, formed: Formed, load: Load, when: str) -> None:
         found = read(servers, member, index)
         assert found == {last}, f"{when}: {member.group} member {index} has {found}, acknowledged {last}"
     note(f"last commits of {len(formed.members)} members read back {when}")
-
-
-def _measure(entries: list[Entry], depth: int) -> Load:
-    return run_load(entries, depth, SECONDS)
-
-
-def _figures(load: Load) -> str:
-    return f"{thousands(load.requests_per_s)}/s, p50 {load.p50_us} µs, p99 {load.p99_us} µs"
-
-
-def _compare(what: str, ours: Load, peer: Load, at_least: float) -> Row:
-    ratio = ours.requests_per_s / peer.requests_per_s
-    return Row(what, _figures(ours), _figures(peer), ratio, f"at least {at_least}", ratio >= at_least)
-
-
-def measure_shards(cluster: peers.Coterie, mock_servers: str, shards: int) -> Iterator[Row]:
-    """Heartbeats and commits at depth 1 on a hundred connections and on one, a kill, and then at depth 16."""
-    note(f"forming {GROUPS} groups in {shards} shard(s)")
-    ours, peer = form(cluster.bootstrap_servers, shards), form(mock_servers, shards)
-    label = "one shard" if shards == 1 else f"{shards} shards"
-    yield _heartbeats(ours, peer, 1, label)
-    row, last = _commits(cluster, ours, peer, 1, label)
-    yield row
-    one, one_peer = _measure(ours.commits()[:1], 1), _measure(peer.commits()[:1], 1)
-    what = f"commits of ten partitions, one connection, {label}"
-    yield Row(what, _figures(one), _figures(one_peer), None, "p50 < 300 µs", one.p50_us < 300)
-    last.last[0] = one.last[0]
-    yield _heartbeats(ours, peer, 16, label)
-    cluster.restart_after_kill()
-    check_commits(cluster.bootstrap_servers, ours, last, "after kill -9 and a restart")
-    for member in ours.members + peer.members:
-        member.raw.close()
-    again = "again"  # the members of before hold their groups until their sessions end
-    ours, peer = form(cluster.bootstrap_servers, shards, tag=again), form(mock_servers, shards, tag=again)
-    yield _commits(cluster, ours, peer, 16, label)[0]
-
-
-def _heartbeats(ours: Formed, peer: Formed, depth: int, label: str) -> Row:
-    what = f"heartbeats, 100 connections, depth {depth}, {label}"
-    note(what)
-    pair = _measure(ours.heartbeats(), depth), _measure(peer.heartbeats(), depth)
-    return _compare(what, *pair, 1.0) if depth == 1 else _without_budget(what, *pair)
-
-
-def _commits(cluster: peers.Coterie, ours: Formed, peer: Formed, depth: int, label: str) -> tuple[Row, Load]:
-    what = f"commits of ten partitions, 100 connections, depth {depth}, {label}"
-    note(what)
-    pair = _measure(ours.commits(), depth), _measure(peer.commits(), depth)
-    check_commits(cluster.bootstrap_servers, ours, pair[0], "after the run")
-    row = _compare(what, *pair, 0.5) if depth == 1 else _without_budget(what, *pair)
-    return row, pair[0]
-
-
-def _without_budget(what: str, ours: Load, peer: Load) -> Row:
-    return Row(what, _figures(ours), _figures(peer), ours.requests_per_s / peer.requests_per_s)
-
-
-ONE_REPLICA = {"offsets.topic.replication.factor": "1"}
-"""The peer keeps one copy, too; what three cost is a row of failover.py."""
-
-
-def run() -> list[Row]:
-    """A measurement that fails is a row of its own, and does not take the others with it."""
-    rows: list[Row] = []
-    for shards in (1, 8):
-        with contextlib.ExitStack() as stack:
-            folder = stack.enter_context(temporary_folder())
-            cluster = stack.enter_context(peers.coterie(folder, config=ONE_REPLICA))
-            mock = stack.enter_context(peers.mock_cluster(folder))
-            try:
-                for row in measure_shards(cluster, mock.bootstrap_servers, shards):
-                    rows.append(row)  # noqa: PERF402 - what was measured before a failure is kept
-            except (RuntimeError, AssertionError, OSError) as error:
-                note(f"stopped: {error}")
-                rows.append(Row(f"what follows, {shards} shard(s), failed", str(error)[:100], met=False))
-    return rows
-
-
-if __name__ == "__main__":
-    print_rows(run())

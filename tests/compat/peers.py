@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -139,30 +140,41 @@ _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
 <modelVersion>4.0.0</modelVersion>
 <groupId>coterie.tests</groupId><artifactId>kafka-peer</artifactId><version>1</version><packaging>pom</packaging>
 <dependencies><dependency>
-<groupId>org.apache.kafka</groupId><artifactId>{artifact}</artifactId><version>{version}</version>
+<groupId>{group}</groupId><artifactId>{artifact}</artifactId><version>{version}</version>
 </dependency></dependencies></project>
 """
 
 
 def kafka_jars() -> Path:
     """The folder of Apache Kafka's jars, fetched once through Maven."""
-    return _jars("kafka_2.13", "kafka")
+    return _jars(f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}", f"kafka-{KAFKA_VERSION}")
 
 
 def kafka_tools_jars() -> Path:
     """The folder of the jar with Kafka's command line tools; what it needs besides is in `kafka_jars`."""
-    return _jars("kafka-tools", "kafka-tools", "-DexcludeTransitive=true")
+    tools = f"org.apache.kafka:kafka-tools:{KAFKA_VERSION}"
+    return _jars(tools, f"kafka-tools-{KAFKA_VERSION}", "-DexcludeTransitive=true")
 
 
-def _jars(artifact: str, name: str, *options: str) -> Path:
+def spark_connector_jars() -> Path:
+    """The folder of the jars of Spark's own connector to Kafka, for the Spark that is installed."""
+    needed = "spark-sql-kafka-0-10_2.12,spark-token-provider-kafka-0-10_2.12,kafka-clients,commons-pool2"
+    spark = version("pyspark")
+    connector = f"org.apache.spark:spark-sql-kafka-0-10_2.12:{spark}"
+    return _jars(connector, f"spark-sql-kafka-{spark}", f"-DincludeArtifactIds={needed}")
+
+
+def _jars(coordinates: str, name: str, *options: str) -> Path:
+    """The folder of an artifact, "group:artifact:version", and what it needs, fetched once and kept as `name`."""
     if shutil.which("java") is None:
         raise UnavailableError("java is not installed")
-    libs = cache_dir() / f"{name}-{KAFKA_VERSION}"
+    libs = cache_dir() / name
     if not libs.exists():
-        work = cache_dir() / f"{name}-{KAFKA_VERSION}.{os.getpid()}"
+        work = cache_dir() / f"{name}.{os.getpid()}"
+        group, artifact, release = coordinates.split(":")
         work.mkdir(exist_ok=True)
         try:
-            (work / "pom.xml").write_text(_POM.format(artifact=artifact, version=KAFKA_VERSION))
+            (work / "pom.xml").write_text(_POM.format(group=group, artifact=artifact, version=release))
             _build(["mvn", "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=libs", *options], work)
             with contextlib.suppress(OSError):  # another run was faster
                 (work / "libs").rename(libs)
@@ -171,42 +183,112 @@ def _jars(artifact: str, name: str, *options: str) -> Path:
     return libs
 
 
-def _kafka_properties(folder: Path, port: int, controller_port: int, config: Mapping[str, str]) -> str:
-    settings = {
-        "process.roles": "broker,controller",
-        "node.id": "1",
-        "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
-        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
-        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
-        "controller.listener.names": "CONTROLLER",
-        "log.dirs": str(folder / "kafka-data"),
-        "offsets.topic.replication.factor": "1",
-        "log.retention.ms": "-1",
-        "transaction.state.log.replication.factor": "1",
-        "transaction.state.log.min.isr": "1",
-        "group.initial.rebalance.delay.ms": INITIAL_DELAY_MS,
-        **config,
-    }
-    return "".join(f"{key}={value}\n" for key, value in settings.items())
+class ApacheKafka:
+    """Apache Kafka of so many nodes, each broker and controller in one, which may be killed and started again.
+
+    Ports and data stay the same from start to start.
+    """
+
+    def __init__(self, folder: Path, nodes: int = 1, config: Mapping[str, str] | None = None) -> None:
+        self.data_dir = folder / "kafka-data"
+        self._folder = folder
+        self._config = config or {}
+        ports = free_ports(2 * nodes)
+        self._ports, self._controllers = ports[:nodes], ports[nodes:]
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        self.bootstrap_servers = ",".join(f"127.0.0.1:{port}" for port in self._ports)
+
+    @property
+    def pid(self) -> int:
+        """The process id of the first node."""
+        return self._processes[0].pid
+
+    def start(self) -> None:
+        """Start the nodes that do not run, and wait until all listen. Raises RuntimeError with the log of one."""
+        missing = [node for node in range(len(self._ports)) if node not in self._processes]
+        for node in missing:
+            self._start(node)
+        for node in missing:
+            _wait_for_port(self._ports[node], self._processes[node], self._log(node))
+
+    def family(self) -> list[psutil.Process]:
+        """The processes of the nodes."""
+        return [psutil.Process(process.pid) for process in self._processes.values()]
+
+    def kill(self) -> list[psutil.Process]:
+        """SIGKILL to all nodes; nothing is left behind."""
+        for node in list(self._processes):
+            self.kill_node(node)
+        return []
+
+    def kill_node(self, node: int) -> None:
+        """SIGKILL to the node of this number, counted from 0."""
+        process = self._processes.pop(node)
+        process.kill()
+        end_process(process)
+
+    def stop(self) -> None:
+        """Stop all nodes in good order; kill what does not go."""
+        while self._processes:
+            end_process(self._processes.popitem()[1])
+
+    def format(self) -> None:
+        """Prepare the nodes' data directories. Raises UnavailableError where Java does not run."""
+        for node in range(len(self._ports)):
+            properties = self._properties(node)
+            properties.write_text(self._settings(node))
+            storage = ["format", "-t", "MkU3OEVBNTcwNTJENDM2Qk", "-c", str(properties), "--ignore-formatted"]
+            _build(["java", "-cp", f"{kafka_jars()}/*", "kafka.tools.StorageTool", *storage], self._folder)
+
+    def _start(self, node: int) -> None:
+        command = ["java", "-Xmx512m", "-cp", f"{kafka_jars()}/*", "kafka.Kafka", str(self._properties(node))]
+        with self._log(node).open("ab") as log:
+            self._processes[node] = spawn(command, log, self._folder)
+
+    def _properties(self, node: int) -> Path:
+        return self._folder / f"server-{node}.properties"
+
+    def _log(self, node: int) -> Path:
+        return self._folder / f"kafka-{node}.log"
+
+    def _settings(self, node: int) -> str:
+        voters = [f"{number + 1}@127.0.0.1:{port}" for number, port in enumerate(self._controllers)]
+        port, controller = self._ports[node], self._controllers[node]
+        settings = {
+            "process.roles": "broker,controller",
+            "node.id": str(node + 1),
+            "controller.quorum.voters": ",".join(voters),
+            "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+            "controller.listener.names": "CONTROLLER",
+            "log.dirs": str(self.data_dir if len(self._ports) == 1 else self.data_dir / str(node)),
+            "offsets.topic.replication.factor": "1",
+            "log.retention.ms": "-1",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            "group.initial.rebalance.delay.ms": INITIAL_DELAY_MS,
+            **self._config,
+        }
+        return "".join(f"{key}={value}\n" for key, value in settings.items())
+
+
+@contextlib.contextmanager
+def kafka_cluster(folder: Path, nodes: int = 1, config: Mapping[str, str] | None = None) -> Iterator[ApacheKafka]:
+    """Run Apache Kafka with its log dirs in `folder`; ended on exit."""
+    kafka = ApacheKafka(folder, nodes, config)
+    kafka.format()
+    try:
+        kafka.start()
+        yield kafka
+    finally:
+        kafka.stop()
 
 
 @contextlib.contextmanager
 def apache_kafka(folder: Path, config: Mapping[str, str] | None = None) -> Iterator[Peer]:
     """Run one Apache Kafka node, broker and controller in one, with its log dir in `folder`."""
-    classpath = f"{kafka_jars()}/*"
-    port, controller_port = free_ports(2)
-    properties = folder / "server.properties"
-    properties.write_text(_kafka_properties(folder, port, controller_port, config or {}))
-    format_storage = ["format", "-t", "MkU3OEVBNTcwNTJENDM2Qk", "-c", str(properties), "--ignore-formatted"]
-    _build(["java", "-cp", classpath, "kafka.tools.StorageTool", *format_storage], folder)
-    log_path = folder / "kafka.log"
-    with log_path.open("wb") as log:
-        process = spawn(["java", "-Xmx512m", "-cp", classpath, "kafka.Kafka", str(properties)], log, folder)
-        try:
-            _wait_for_port(port, process, log_path)
-            yield Peer("kafka", f"127.0.0.1:{port}", process.pid, folder / "kafka-data")
-        finally:
-            end_process(process)
+    with kafka_cluster(folder, config=config) as kafka:
+        yield Peer("kafka", kafka.bootstrap_servers, kafka.pid, kafka.data_dir)
 
 
 def _wait_for_port(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
