@@ -1,90 +1,111 @@
-"""How soon groups commit again after a kill -9 of a broker or a shard, and what three replicas cost.
+"""How soon fifty groups commit again after a kill -9: from the kill to the first commit of each group.
 
-Three brokers, three replicas, `min.insync.replicas=2`, fifty groups that commit all the time in fifty shards, and
-100,000 commits in the log. Twenty kills; the time counts for every group, also those that lost nothing, from the kill
-to the group's first acknowledged commit.
+Three brokers, beside three nodes of Apache Kafka, with three replicas and `min.insync.replicas=2`. Each group has one
+member, which beats and commits ten times a second; its time counts whether the kill has touched it or not. What each
+kill gives is a sample: the median of the groups, and the slowest. Apache Kafka's nodes are started again by hand.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
+import contextlib
+import os
+import signal
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import psutil
 
 from benchmarks import groups
-from benchmarks.common import Row, note, print_rows, run_load, temporary_folder, thousands
-from tests.chaos.history import percentile
-from tests.chaos.run import SAFE, Plan
-from tests.chaos.run import run as torment
-from tests.compat import peers
-from tests.compat.peers import Coterie
+from benchmarks.figures import OURS, SIDES, Figures, Pace, Spec
+from benchmarks.model import Better, Budget
+from benchmarks.servers import THREE_REPLICAS, Cluster, Plan
+from tests.chaos.light import Members
+from tests.chaos.run import free_base_port
+from tests.compat.peers import ApacheKafka, Coterie
+from tests.compat.raw import create_topics
 
-KILLS = 20
-BEFORE = 100_000
-P50_S, P99_S = 1.0, 3.0
-REPLICATED_SHARE = 0.5
-DEPTH, SECONDS = 16, 4.0
-
-
-def fill(cluster: Coterie) -> None:
-    """Have so many commits in the log that a new leader has something to load."""
-    formed = groups.form(cluster.bootstrap_servers, 8)
-    written = 0
-    while written < BEFORE:
-        written += run_load(formed.commits(), DEPTH, 1, 0.0).answers * groups.COMMITTED_PARTITIONS
-    for member in formed.members:
-        member.raw.close()
-    note(f"{written:,} commits written before the kills")
-
-
-def failover(folder: Path) -> list[Row]:
-    """The rows of the kills."""
-    faults = ("of a broker", "of a shard") * (KILLS // 2)
-    outcome = torment(Plan(0.0, pause_s=(3.0, 5.0), faults=faults), folder, note, fill)
-    rows = []
-    for kind in sorted(outcome.faults):
-        back = [seconds for each, seconds in outcome.back_after_s if each == kind]
-        p50, p99 = percentile(back, 0.5), percentile(back, 0.99)
-        figures = f"p50 {p50:.2f}, p99 {p99:.2f}, max {max(back):.2f} s"
-        what = f"{kind}, {outcome.faults[kind]} times: first commit of each group"
-        rows.append(Row(what, figures, "", None, f"p50 {P50_S:.0f} s, p99 {P99_S:.0f} s", p50 < P50_S and p99 < P99_S))
-    lost = outcome.commits_lost + outcome.records_lost
-    acked = f"{lost} of {thousands(outcome.commits_acked)} commits and {thousands(outcome.records_acked)} records"
-    return [*rows, Row("lost of what was acknowledged", acked, "", None, "0", not outcome.violations)]
+GROUPS = 50
+PAUSE_S = 0.1
+FORM_LIMIT_S, BACK_LIMIT_S = 120.0, 60.0
+CALM_S = 5.0
+BROKER = "kill -9 of a broker: a group's next commit, {}"
+SHARD = "kill -9 of a shard: a group's next commit, {}"
+MEDIAN, SLOWEST = "median", "slowest"
+PEER_NAME = "three nodes"
+SPECS = [
+    Spec(BROKER.format(MEDIAN), "s", Better.LESS, Budget(limit=1.0), PEER_NAME),
+    Spec(BROKER.format(SLOWEST), "s", Better.LESS, Budget(limit=3.0), PEER_NAME),
+    Spec(SHARD.format(MEDIAN), "s", Better.LESS, Budget(limit=1.0)),
+    Spec(SHARD.format(SLOWEST), "s", Better.LESS, Budget(limit=3.0)),
+]
 
 
-def commit_rate(folder: Path, config: dict[str, str]) -> float:
-    """Ten-partition commits a second over eight shards."""
-    with peers.coterie(folder, config=config) as cluster:
-        formed = groups.form(cluster.bootstrap_servers, 8)
-        rate = run_load(formed.commits(), DEPTH, SECONDS).requests_per_s
-        for member in formed.members:
-            member.raw.close()
-    return rate
+def run(figures: Figures, pace: Pace) -> None:
+    """Each cluster lives alone, in turns."""
+    for turn in range(pace.fewer(2, 1)):
+        for side in SIDES:
+            plan = Plan(nodes=3, config=THREE_REPLICAS, port=free_base_port())
+            with figures.attempt(side, f"turn {turn + 1}"), plan.side(side) as cluster, _members(cluster) as members:
+                for number in range(pace.fewer(3, 1)):
+                    _strike(figures, side, members, BROKER, partial(_kill_broker, cluster, number))
+                    if side == OURS:
+                        _strike(figures, side, members, SHARD, partial(_kill_shard, cluster))
 
 
-def replication(folder: Path) -> Row:
-    """Three replicas against one, in the same run."""
-    rates = {}
-    for factor, config in ((1, {"offsets.topic.replication.factor": "1"}), (3, SAFE)):
-        place = folder / f"factor-{factor}"
-        place.mkdir()
-        rates[factor] = commit_rate(place, dict(config))
-    ratio = rates[3] / rates[1]
-    return Row(
-        "ten-partition commits a second, three replicas against one, eight shards, depth 16",
-        thousands(rates[3]),
-        f"{thousands(rates[1])} (one replica)",
-        ratio,
-        f"{REPLICATED_SHARE} x",
-        ratio >= REPLICATED_SHARE,
-    )
+@contextlib.contextmanager
+def _members(cluster: Cluster) -> Iterator[Members]:
+    """A member in each of fifty groups, in fifty partitions, once all have committed."""
+    create_topics(cluster.bootstrap_servers, {"failover": 1})
+    names = groups.group_names(GROUPS, GROUPS, "failover")
+    members = Members(cluster.bootstrap_servers, names, 1, PAUSE_S, "failover")
+    try:
+        _await_commits(members, 0.0, FORM_LIMIT_S)
+        yield members
+    finally:
+        members.stop()
 
 
-def run() -> list[Row]:
-    with temporary_folder() as folder:
-        chaos = folder / "chaos"
-        chaos.mkdir()
-        return [*failover(chaos), replication(folder)]
+def _await_commits(members: Members, since: float, limit_s: float) -> list[float]:
+    """When each group was answered the first of its commits that it asked for since then; ends when all have been."""
+    deadline = time.monotonic() + limit_s
+    while True:
+        first: dict[str, float] = {}
+        for answer in list(members.told.answers):
+            if answer.kind == "commit" and not answer.code and answer.asked >= since:
+                first.setdefault(answer.group, answer.answered)
+        if len(first) == GROUPS:
+            return list(first.values())
+        assert time.monotonic() < deadline, f"{GROUPS - len(first)} groups do not commit"
+        time.sleep(0.2)
 
 
-if __name__ == "__main__":
-    print_rows(run())
+def _strike(figures: Figures, side: str, members: Members, what: str, kill: Callable[[], Callable[[], None]]) -> None:
+    """Let everything be calm, kill, and measure; then bring back what does not come back by itself."""
+    time.sleep(CALM_S)
+    _await_commits(members, time.monotonic(), BACK_LIMIT_S)
+    struck = time.monotonic()
+    restore = kill()
+    took = [answered - struck for answered in _await_commits(members, struck, BACK_LIMIT_S)]
+    figures.add(side, what.format(MEDIAN), statistics.median(took))
+    figures.add(side, what.format(SLOWEST), max(took))
+    restore()
+
+
+def _kill_broker(cluster: Cluster, number: int) -> Callable[[], None]:
+    if isinstance(cluster, ApacheKafka):
+        cluster.kill_node(number % 3)
+        return cluster.start
+    assert isinstance(cluster, Coterie)
+    brokers = sorted(cluster.peer().broker_pids())
+    os.kill(brokers[number % len(brokers)], signal.SIGKILL)
+    return lambda: None
+
+
+def _kill_shard(cluster: Cluster) -> Callable[[], None]:
+    """Of a shard that has had something to do, spares having had nothing."""
+    assert isinstance(cluster, Coterie)
+    busiest = max(cluster.peer().shard_pids(), key=lambda pid: sum(psutil.Process(pid).cpu_times()[:2]))
+    os.kill(busiest, signal.SIGKILL)
+    return lambda: None

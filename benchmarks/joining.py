@@ -38,17 +38,19 @@ class Member:
         self.name = f"member-{number}"
         self.id = ""
         self.generation = -1
+        self.port = 0
         self.holds = -1  # the generation whose assignment it has
         self._next_id = 0
 
     async def connect(self, address: str) -> None:
         """Connect to the coordinator, "host:port"."""
         host, _, port = address.rpartition(":")
-        self._reader, self._writer = await asyncio.open_connection(host, int(port))
+        self.port = int(port)
+        self._reader, self._writer = await asyncio.open_connection(host, self.port)
 
-    async def run(self, servers: str, beat_s: float) -> None:
-        """Join and beat until cancelled."""
-        while True:
+    async def run(self, servers: str, beat_s: float, done: asyncio.Event) -> None:
+        """Join and beat until told that it is done; no request is left unanswered."""
+        while not done.is_set():
             if self.holds != -1:
                 await asyncio.sleep(beat_s)
                 await self._beat()
@@ -118,7 +120,8 @@ async def form(servers: str, names: Sequence[str], size: int, limit_s: float = 1
     addresses = await asyncio.gather(*(asyncio.to_thread(find_coordinator, servers, name, limit_s) for name in names))
     at = dict(zip(names, addresses, strict=True))
     await asyncio.gather(*(member.connect(at[member.group]) for member in members))
-    tasks = [asyncio.create_task(member.run(servers, len(members) / BEATS_PER_S)) for member in members]
+    done, beat_s = asyncio.Event(), len(members) / BEATS_PER_S
+    tasks = [asyncio.create_task(member.run(servers, beat_s, done)) for member in members]
     try:
         while not _formed(members):
             for task in tasks:
@@ -126,7 +129,10 @@ async def form(servers: str, names: Sequence[str], size: int, limit_s: float = 1
                     task.result()
             assert time.monotonic() - began < limit_s, "the groups do not form"
             await asyncio.sleep(0.005)
-        return time.monotonic() - began, members
+        took = time.monotonic() - began
+        done.set()
+        await asyncio.gather(*tasks)
+        return took, members
     finally:
         for task in tasks:
             task.cancel()

@@ -1,6 +1,7 @@
-"""Records of 100 bytes over twelve partitions, in one run against every broker.
+"""Records of 100 bytes and of 1 KiB over twelve partitions, produced and consumed by librdkafka (confluent-kafka).
 
-librdkafka (confluent-kafka) produces and consumes, and our own consumer reads, record by record and as Arrow.
+Each measurement has a client process of its own, and each turn topics of its own. Our own consumer reads the records
+of 100 bytes too, one by one and as Arrow.
 """
 
 from __future__ import annotations
@@ -9,20 +10,35 @@ import contextlib
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterator
 
-from benchmarks.common import Row, note, print_rows, temporary_folder, thousands
-from tests.compat import peers
-from tests.compat.peers import ROOT, UnavailableError
-from tests.compat.raw import create_topics
+from actors.client import Consumer, TopicPartition
+from actors.wire.messages import DeleteTopicsRequest
+from benchmarks.figures import OURS, Figures, Pace, Spec
+from benchmarks.model import Better, Budget
+from benchmarks.servers import ONE_REPLICA, Cluster, Plan, cpu_s
+from tests.compat.peers import ROOT
+from tests.compat.raw import Raw, controller, create_topics
 
-RECORDS = 1_500_000
 PARTITIONS = 12
-SIZE_BYTES = 100
+RECORDS = {100: 1_500_000, 1024: 300_000}
+"""How many there are of each size in bytes."""
+SIZES = {100: "100 B", 1024: "1 KiB"}
+OWN = {"poll": Budget(limit=300_000), "poll_arrow": Budget(limit=2_000_000)}
 
 
-def produce(servers: str, topic: str, acks: str, count: int = RECORDS) -> float:
+def _specs(size: str) -> list[Spec]:
+    whats = [f"produce, acks=1, {size}", f"produce, acks=all, {size}", f"consume, {size}"]
+    return [Spec(what, "/s", Better.MORE, Budget(1.0)) for what in whats]
+
+
+SPECS = [
+    *(spec for size in SIZES.values() for spec in _specs(size)),
+    *(Spec(f"our own {name}, 100 B", "/s", Better.MORE, budget) for name, budget in OWN.items()),
+]
+
+
+def produce(servers: str, topic: str, acks: str, count: int, size_bytes: int) -> float:
     """Records/s until the last is acknowledged."""
     import confluent_kafka
 
@@ -40,7 +56,7 @@ def produce(servers: str, topic: str, acks: str, count: int = RECORDS) -> float:
             "on_delivery": lambda error, _: failures.append(error),
         }
     )
-    value = bytes(SIZE_BYTES)
+    value = bytes(size_bytes)
     started = time.perf_counter()
     for number in range(count):
         while True:
@@ -56,7 +72,7 @@ def produce(servers: str, topic: str, acks: str, count: int = RECORDS) -> float:
     return count / took
 
 
-def consume(servers: str, topic: str, count: int = RECORDS) -> float:
+def consume(servers: str, topic: str, count: int) -> float:
     """Records/s from the first record to the last."""
     import confluent_kafka
 
@@ -78,22 +94,20 @@ def consume(servers: str, topic: str, count: int = RECORDS) -> float:
         consumer.close()
 
 
-def poll(servers: str, topic: str, count: int = RECORDS) -> float:
+def poll(servers: str, topic: str, count: int) -> float:
     """Records/s of our own Consumer.poll."""
     with _own_consumer(servers, topic) as consumer:
         return _rate(lambda: sum(map(len, consumer.poll(1000, max_records=10_000).values())), count)
 
 
-def poll_arrow(servers: str, topic: str, count: int = RECORDS) -> float:
+def poll_arrow(servers: str, topic: str, count: int) -> float:
     """Records/s of our own Consumer.poll_arrow."""
     with _own_consumer(servers, topic) as consumer:
         return _rate(lambda: consumer.poll_arrow(1000).num_rows, count)
 
 
 @contextlib.contextmanager
-def _own_consumer(servers: str, topic: str):  # type: ignore[no-untyped-def]
-    from actors.client import Consumer, TopicPartition
-
+def _own_consumer(servers: str, topic: str) -> Iterator[Consumer]:
     with Consumer(bootstrap_servers=servers, group_id=None, auto_offset_reset="earliest") as consumer:
         places = [TopicPartition(topic, p) for p in range(PARTITIONS)]
         consumer.assign(places)
@@ -117,7 +131,7 @@ def _rate(receive: Callable[[], int], count: int) -> float:
     return seen / (time.perf_counter() - started)
 
 
-def _apart(function: str, *arguments: str) -> float:
+def _apart(function: str, *arguments: str | int) -> float:
     """Run one measurement in a process of its own: no interpreter is warm or full from the one before."""
     call = f"from benchmarks import records; print(records.{function}(*{arguments!r}))"
     done = subprocess.run([sys.executable, "-c", call], cwd=ROOT, capture_output=True, text=True, timeout=300)
@@ -126,54 +140,42 @@ def _apart(function: str, *arguments: str) -> float:
     return float(done.stdout.splitlines()[-1])
 
 
-def measure(servers: str, kind: str) -> dict[str, float]:
-    """All rates of one broker."""
-    rates = {}
+def run(figures: Figures, pace: Pace) -> None:
+    """Both clusters live; one is used at a time."""
+    with Plan(config=ONE_REPLICA).both() as sides:
+        for turn in range(pace.turns):
+            for size in RECORDS:
+                count = RECORDS[size] // pace.fewer(1, 30)
+                _turn(figures, sides, f"records-{size}-{turn}", size, count)
+
+
+def _turn(figures: Figures, sides: dict[str, Cluster], topic: str, size: int, count: int) -> None:
     for acks in ("1", "all"):
-        topic = f"records-{acks}"
-        create_topics(servers, {topic: PARTITIONS})
-        note(f"{kind}: produce, acks={acks}")
-        rates[f"produce, acks={acks}"] = _apart("produce", servers, topic, acks)
-        note(f"{kind}: {thousands(rates[f'produce, acks={acks}'])} records/s")
-    rates["consume"] = _apart("consume", servers, "records-all")
-    note(f"{kind}: consume {thousands(rates['consume'])} records/s")
-    if kind == "coterie":
-        rates["own poll"] = _apart("poll", servers, "records-all")
-        rates["own poll_arrow"] = _apart("poll_arrow", servers, "records-all")
-    return rates
+        for side, cluster in sides.items():
+            create_topics(cluster.bootstrap_servers, {f"{topic}-{acks}": PARTITIONS})
+            what = f"produce, acks={acks}, {SIZES[size]}"
+            _measure(figures, side, cluster, what, "produce", f"{topic}-{acks}", acks, count, size)
+    read = f"{topic}-all"
+    for side, cluster in sides.items():
+        _measure(figures, side, cluster, f"consume, {SIZES[size]}", "consume", read, count)
+    for name in OWN if size == 100 else ():
+        _measure(figures, OURS, sides[OURS], f"our own {name}, 100 B", name, read, count)
+    for cluster in sides.values():
+        _delete(cluster.bootstrap_servers, [f"{topic}-1", read])
 
 
-def _peer(folder: Path, kind: str) -> dict[str, float]:
-    with contextlib.suppress(UnavailableError), peers.start(kind, folder) as peer:
-        return measure(peer.bootstrap_servers, kind)
-    return {}
+def _measure(
+    figures: Figures, side: str, cluster: Cluster, what: str, function: str, topic: str, *arguments: str | int
+) -> None:
+    """A rate, and the CPU time of the servers for a record; the count is the first number of the arguments."""
+    with figures.attempt(side, what):
+        before = cpu_s(cluster)
+        rate = _apart(function, cluster.bootstrap_servers, topic, *arguments)
+        count = next(each for each in arguments if isinstance(each, int))
+        figures.add(side, what, rate, (cpu_s(cluster) - before) / count * 1e6)
 
 
-BUDGETS = {
-    "produce, acks=1": (300_000, 0.5),
-    "produce, acks=all": (300_000, 0.5),
-    "consume": (500_000, 0.5),
-    "own poll": (300_000, 0.0),
-    "own poll_arrow": (2_000_000, 0.0),
-}
-
-
-def run() -> list[Row]:
-    with temporary_folder() as folder:
-        with peers.coterie(folder) as cluster:
-            ours = measure(cluster.bootstrap_servers, "coterie")
-        others = {kind: _peer(folder, kind) for kind in ("kafka", "kfake")}
-    rows = []
-    for what, rate in ours.items():
-        floor, share = BUDGETS[what]
-        ratios = {kind: rate / rates[what] for kind, rates in others.items() if what in rates}
-        best = max(ratios.values(), default=None)
-        budget = f"{thousands(floor)}/s" + (f" and {share} of kfake's or Kafka's" if share else "")
-        met = rate >= floor and (not share or best is None or best >= share)
-        peer = ", ".join(f"{kind} {thousands(rates[what])}/s" for kind, rates in others.items() if what in rates)
-        rows.append(Row(f"{what}, 100-byte records", f"{thousands(rate)}/s", peer, best, budget, met))
-    return rows
-
-
-if __name__ == "__main__":
-    print_rows(run())
+def _delete(servers: str, topics: list[str]) -> None:
+    """Give the disk back."""
+    with Raw(controller(servers.split(",")[0])) as raw:
+        raw.call(DeleteTopicsRequest(topic_names=topics, timeout_ms=20_000), 1)

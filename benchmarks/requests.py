@@ -50,8 +50,8 @@ def run(figures: Figures, pace: Pace) -> None:
         with Plan(config=ONE_REPLICA).both() as sides:
             note(f"forming {groups.GROUPS} groups in {label}")
             formed = {side: groups.form(cluster.bootstrap_servers, shards) for side, cluster in sides.items()}
-            for side, cluster in sides.items():  # a Java program is slow until it is warm
-                run_load(formed[side].commits(), 16, pace.seconds)
+            for each in formed.values():  # a Java program is slow until it is warm
+                run_load(each.commits(), 16, pace.seconds)
             for _ in range(pace.turns):
                 _turn(figures, pace, sides, formed, label)
             for side, cluster in sides.items():

@@ -43,6 +43,9 @@ class Cluster(Protocol):
     def start(self) -> None:
         """Start what does not run; returns when clients can connect."""
 
+    def stop(self) -> None:
+        """Stop in good order, if it runs."""
+
     def family(self) -> list[psutil.Process]:
         """Its processes, the first perhaps left out."""
 
@@ -59,18 +62,34 @@ class Plan:
     config: Mapping[str, str] | None = None
     our_config: Mapping[str, str] | None = None
     """Settings that only Coterie has."""
+    port: int = 0
+    """The first port of our brokers; 0 lets them choose, at each start anew."""
+
+    @contextlib.contextmanager
+    def made(self, name: str) -> Iterator[Cluster]:
+        """One side in a folder of its own, not started yet. Raises UnavailableError if it cannot be had here."""
+        with temporary_folder() as folder:
+            cluster = self._ours(folder) if name == OURS else self._kafka(folder)
+            try:
+                yield cluster
+            finally:
+                cluster.stop()
 
     @contextlib.contextmanager
     def side(self, name: str) -> Iterator[Cluster]:
-        """Run one side in a folder of its own. Raises UnavailableError if it cannot be had here."""
-        with temporary_folder() as folder:
-            if name == OURS:
-                config = {**(self.config or {}), **(self.our_config or {})}
-                with peers.coterie(folder, self.brokers, config=config) as ours:
-                    yield ours
-            else:
-                with peers.kafka_cluster(folder, self.nodes, self.config) as kafka:
-                    yield kafka
+        """The same, started."""
+        with self.made(name) as cluster:
+            cluster.start()
+            yield cluster
+
+    def _ours(self, folder: Path) -> Cluster:
+        config = {**(self.config or {}), **(self.our_config or {})}
+        return peers.Coterie(folder / "coterie-data", self.brokers, self.port, config)
+
+    def _kafka(self, folder: Path) -> Cluster:
+        kafka = peers.ApacheKafka(folder, self.nodes, self.config)
+        kafka.format()
+        return kafka
 
     @contextlib.contextmanager
     def both(self) -> Iterator[dict[str, Cluster]]:

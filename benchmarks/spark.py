@@ -1,32 +1,46 @@
-"""Spark on RayDP: `read_topic` against the floor (batches made in the task), `write_topic`, an empty micro-batch.
+"""Spark on RayDP, two executors of one core: jobs that read what is there, bulk reads and writes, a micro-batch.
 
-One million records of 100 bytes in eight partitions, two executors of one core, every column materialised. The floor
-has as many tasks and batches of the same size as the read, so that what is compared is where the records come from.
+An available-now `GroupStream` over 20,000 records and Spark's own connector doing the same, on the same brokers in the
+same session. A million records of 100 bytes in eight partitions, every column materialised: `read_topic` beside a floor
+that makes batches of the same size in as many tasks, and `write_topic` beside only making the rows.
 """
 
 from __future__ import annotations
 
 import contextlib
-import itertools
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.common import Row, median, note, print_rows, temporary_folder, thousands
+from benchmarks.common import note, temporary_folder
+from benchmarks.figures import OURS, PEER, Figures, Pace, Spec
+from benchmarks.model import Better, Budget
+from tests.compat.peers import UnavailableError, spark_connector_jars
+from tests.compat.raw import create_topics
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 RECORDS = 1_000_000
 PARTITIONS = 8
-ROUNDS = 5
+FEW_RECORDS = 20_000
 MICRO_BATCHES = 15
 SIZE_BYTES = 100
 WRITE_ROWS = 10_000  # of an Arrow batch, Spark's own default
-READ_AT_MOST = 1.5
-WRITE_AT_LEAST = 500_000
-EMPTY_WITHIN_S = 0.5
+JOB_LIMIT_S = 120.0
+AVAILABLE_NOW = "available-now job over 20,000 records, {} run"
+READ = "read_topic, a million records"
+WRITE = "write_topic, a million records"
+MICRO_BATCH = "a micro-batch of one record"
+SPECS = [
+    Spec(AVAILABLE_NOW.format("first"), "s", Better.LESS, Budget(1.2), "Spark's connector"),
+    Spec(AVAILABLE_NOW.format("second"), "s", Better.LESS, Budget(1.2), "Spark's connector"),
+    Spec(READ, "s", Better.LESS, Budget(1.5), "the floor"),
+    Spec(WRITE, "/s", Better.MORE, Budget(limit=500_000), "only making the rows"),
+    Spec(MICRO_BATCH, "s", Better.LESS, Budget(limit=0.5)),
+]
 
 
 @contextlib.contextmanager
@@ -36,12 +50,22 @@ def running() -> Iterator[tuple[SparkSession, str]]:
     from actors.cluster import Cluster
     from actors.runtime import ray_runtime
 
-    quiet = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+    quiet = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", **_connector()}
     with temporary_folder() as folder, contextlib.ExitStack() as stack:
         ray_runtime.start_embedded(folder / "ray-token", num_cpus=6, object_store_memory=200 << 20)
         stack.callback(ray_runtime.end)
         cluster = stack.enter_context(Cluster.start(3, name="bench-spark", data_dir=folder / "data"))
         yield stack.enter_context(spark_bridge.session("bench", 2, 1, "1g", quiet)), cluster.bootstrap_servers
+
+
+def _connector() -> dict[str, str]:
+    """The settings that give a session Spark's own connector, if it can be had."""
+    try:
+        jars = [str(jar) for jar in sorted(spark_connector_jars().glob("*.jar"))]
+    except UnavailableError as error:
+        note(f"without Spark's own connector: {error}")
+        return {}
+    return {"spark.jars": ",".join(jars)}
 
 
 def made(spark: SparkSession, tasks: int) -> DataFrame:
@@ -98,48 +122,44 @@ def materialise(df: DataFrame) -> float:
     return time.perf_counter() - started
 
 
-def measure_write(spark: SparkSession, servers: str) -> tuple[float, float]:
-    """Seconds of a write, and of only making what is written; medians. The last topic is the one to read."""
-    from actors.client import Admin
-    from actors.client.admin.types import NewTopic
+def measure_write(figures: Figures, spark: SparkSession, servers: str, pace: Pace) -> None:
+    """Writes, and only making what is written."""
     from spark_bridge.write import write_topic
 
-    rows, writes, makes = to_write(spark), [], []
-    for number in range(ROUNDS):
-        with Admin(bootstrap_servers=servers) as admin:
-            admin.create_topics([NewTopic(f"records-{number}", PARTITIONS, 1)])
-        makes.append(materialise(rows))
+    rows = to_write(spark)
+    for number in range(pace.turns + 1):
+        create_topics(servers, {f"records-{number}": PARTITIONS})
+        made_s = materialise(rows)
         started = time.perf_counter()
         written = write_topic(rows, servers, f"records-{number}")
-        writes.append(time.perf_counter() - started)
+        took = time.perf_counter() - started
         if written.records != RECORDS:
             raise RuntimeError(f"{written.records} records were written, not {RECORDS}")
-        note(f"write: {thousands(RECORDS / writes[-1])}/s; only making the rows: {makes[-1]:.2f} s")
-    # The first of each starts Python workers and compiles: it is another measurement.
-    return median(writes[1:]), median(makes[1:])
+        if number:  # the first of each starts Python workers and compiles: it is another measurement
+            figures.add(OURS, WRITE, RECORDS / took)
+            figures.add(PEER, WRITE, RECORDS / made_s)
 
 
-def measure_read(spark: SparkSession, servers: str) -> tuple[float, float]:
-    """Seconds of a read and of the floor; medians of rounds in which one follows the other."""
+def measure_read(figures: Figures, spark: SparkSession, servers: str, pace: Pace) -> None:
+    """Reads and the floor, one after the other."""
     from spark_bridge.read import read_topic
 
-    df, floor = read_topic(spark, f"records-{ROUNDS - 1}", servers), made(spark, PARTITIONS)
+    df, floor = read_topic(spark, "records-0", servers), made(spark, PARTITIONS)
     if df.count() != RECORDS:
         raise RuntimeError("not every record was read")
-    rounds = [(materialise(df), materialise(floor)) for _ in range(ROUNDS + 1)][1:]
-    for read, made_s in rounds:
-        note(f"read {read:.2f} s, floor {made_s:.2f} s: {read / made_s:.2f}")
-    return median(read for read, _ in rounds), median(made_s for _, made_s in rounds)
+    for number in range(pace.turns + 1):
+        read_s, floor_s = materialise(df), materialise(floor)
+        if number:
+            figures.add(OURS, READ, read_s)
+            figures.add(PEER, READ, floor_s)
 
 
-def measure_empty(spark: SparkSession, servers: str) -> float:
-    """Median seconds of a micro-batch that holds one record and whose function only counts it."""
-    from actors.client import Admin, Producer
-    from actors.client.admin.types import NewTopic
+def measure_empty(figures: Figures, spark: SparkSession, servers: str, batches: int) -> None:
+    """Micro-batches that hold one record and whose function only counts it."""
+    from actors.client import Producer
     from spark_bridge.stream import GroupStream
 
-    with Admin(bootstrap_servers=servers) as admin:
-        admin.create_topics([NewTopic("few", 2, 1)])
+    create_topics(servers, {"few": 2})
     done = threading.Semaphore(0)
 
     def count(df: DataFrame, batch: int) -> None:
@@ -150,56 +170,100 @@ def measure_empty(spark: SparkSession, servers: str) -> float:
     query = GroupStream(spark, ["few"], "bench", servers, options).foreach_batch(count).start()
     try:
         with Producer(bootstrap_servers=servers) as producer:
-            for _ in range(MICRO_BATCHES):
+            for _ in range(batches):
                 producer.send("few", b"one").get(10)
                 if not done.acquire(timeout=60):
                     raise RuntimeError(f"no micro-batch within 60 s: {query.status}, {query.exception}")
         # The last one's progress is there once its offsets are committed.
         deadline = time.monotonic() + 30
-        while len(query.recent_progress) < MICRO_BATCHES and time.monotonic() < deadline:
+        while len(query.recent_progress) < batches and time.monotonic() < deadline:
             time.sleep(0.05)
         took = [each["durationMs"]["triggerExecution"] / 1000 for each in query.recent_progress]
     finally:
         query.stop()
-    return median(itertools.islice(took, MICRO_BATCHES // 3, None))
+    for each in took[len(took) // 3 :]:
+        figures.only_ours(MICRO_BATCH, each)
 
 
-def _note_and(what: str, measure: Callable[[], Any]) -> Any:
-    note(f"spark: {what}")
-    return measure()
+def measure_available_now(figures: Figures, spark: SparkSession, servers: str, run: str) -> None:
+    """The same job through a GroupStream and through Spark's own connector, on the same brokers."""
+    what = AVAILABLE_NOW.format(run)
+    with figures.attempt(OURS, what):
+        figures.add(OURS, what, _group_stream_s(spark, servers, f"available-now-{run}"))
+    with figures.attempt(PEER, what), temporary_folder() as folder:
+        figures.add(PEER, what, _connector_s(spark, servers, folder))
 
 
-def run() -> list[Row]:
+def _summed(found: list[tuple[int, int]]) -> Callable[[DataFrame, int], None]:
+    """A batch function that reads every value: how many there are, and their bytes."""
+
+    def add(df: DataFrame, _: int) -> None:
+        (row,) = df.selectExpr("count(*)", "coalesce(sum(length(value)), 0)").collect()
+        found.append((row[0], row[1]))
+
+    return add
+
+
+def _check(found: list[tuple[int, int]]) -> None:
+    counted = sum(count for count, _ in found), sum(size for _, size in found)
+    if counted != (FEW_RECORDS, FEW_RECORDS * SIZE_BYTES):
+        raise RuntimeError(f"{counted} records and bytes were read")
+
+
+def _group_stream_s(spark: SparkSession, servers: str, group: str) -> float:
+    from spark_bridge.stream import GroupStream
+
+    found: list[tuple[int, int]] = []
+    began = time.perf_counter()
+    stream = GroupStream(spark, ["available"], group, servers, {"startingOffsets": "earliest"})
+    query = stream.foreach_batch(_summed(found)).trigger(available_now=True).start()
+    try:
+        query.await_termination(JOB_LIMIT_S)
+        took = time.perf_counter() - began
+    finally:
+        query.stop()
+    _check(found)
+    return took
+
+
+def _connector_s(spark: SparkSession, servers: str, folder: Path) -> float:
+    found: list[tuple[int, int]] = []
+    began = time.perf_counter()
+    source = spark.readStream.format("kafka").option("kafka.bootstrap.servers", servers)
+    rows = source.option("subscribe", "available").option("startingOffsets", "earliest").load()
+    writer = rows.writeStream.foreachBatch(_summed(found)).option("checkpointLocation", str(folder))
+    query = writer.trigger(availableNow=True).start()
+    try:
+        query.awaitTermination(int(JOB_LIMIT_S))
+        took = time.perf_counter() - began
+    finally:
+        query.stop()
+    _check(found)
+    return took
+
+
+def _fill(servers: str) -> None:
+    """The topic that the available-now jobs read."""
+    from actors.client import Producer
+
+    create_topics(servers, {"available": PARTITIONS})
+    with Producer(bootstrap_servers=servers, linger_ms=5) as producer:
+        sent = [producer.send("available", bytes(SIZE_BYTES), partition=n % PARTITIONS) for n in range(FEW_RECORDS)]
+        producer.flush(60)
+        for future in sent:
+            future.get(0)
+
+
+def run(figures: Figures, pace: Pace) -> None:
+    """One session; the available-now jobs come first, while nothing else has warmed them up."""
     with running() as (spark, servers):
-        write_s, make_s = _note_and("write", lambda: measure_write(spark, servers))
-        read_s, floor_s = _note_and("read", lambda: measure_read(spark, servers))
-        empty_s = _note_and("micro-batches", lambda: measure_empty(spark, servers))
-    rate, ratio = RECORDS / write_s, read_s / floor_s
-    return [
-        Row(
-            "Spark: read_topic, a million records of 100 bytes, 8 partitions",
-            f"{read_s:.2f} s, {thousands(RECORDS / read_s)}/s",
-            f"the floor {floor_s:.2f} s",
-            ratio,
-            f"at most {READ_AT_MOST}",
-            ratio <= READ_AT_MOST,
-        ),
-        Row(
-            "Spark: write_topic, the same",
-            f"{write_s:.2f} s, {thousands(rate)}/s",
-            f"only making the rows {make_s:.2f} s",
-            write_s / make_s,
-            f"{thousands(WRITE_AT_LEAST)}/s",
-            rate >= WRITE_AT_LEAST,
-        ),
-        Row(
-            "Spark: a micro-batch of one record",
-            f"{empty_s:.2f} s",
-            budget=f"< {EMPTY_WITHIN_S} s",
-            met=empty_s < EMPTY_WITHIN_S,
-        ),
-    ]
-
-
-if __name__ == "__main__":
-    print_rows(run())
+        _fill(servers)
+        spark.range(1).count()  # what any first job costs is nobody's
+        for number in ("first", "second"):
+            measure_available_now(figures, spark, servers, number)
+        with figures.attempt(OURS, WRITE):
+            measure_write(figures, spark, servers, pace)
+        with figures.attempt(OURS, READ):
+            measure_read(figures, spark, servers, pace)
+        with figures.attempt(OURS, MICRO_BATCH):
+            measure_empty(figures, spark, servers, pace.fewer(MICRO_BATCHES, 3))

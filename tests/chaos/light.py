@@ -119,6 +119,7 @@ class _Member:
         self._name = f"{group}-{number}"
         self._id = ""
         self._generation = -1
+        self._asked = number
         self._offset = 0
         self._connection: Connection | None = None
 
@@ -150,7 +151,8 @@ class _Member:
 
     async def _find(self) -> None:
         self._close()
-        broker = await self._open(*self._members.servers[self._number % len(self._members.servers)])
+        self._asked += 1  # another broker each time: one may be dead
+        broker = await self._open(*self._members.servers[self._asked % len(self._members.servers)])
         try:
             request = FindCoordinatorRequest(key=self._group, key_type=0)
             found = await broker.call(request, _PATIENCE_MS, max_version=2)

@@ -30,7 +30,7 @@ from tests.chaos.load import (
     OwnMember,
     OwnSender,
 )
-from tests.compat.peers import Coterie, coterie
+from tests.compat.peers import coterie
 
 TOPIC = "chaos"
 PARTITIONS = 6
@@ -61,17 +61,12 @@ def run(
     plan: Plan,
     folder: Path,
     say: Callable[[str], object] = lambda text: None,
-    prepare: Callable[[Coterie], object] = lambda cluster: None,
 ) -> Outcome:
-    """Torment a cluster in `folder`; its history stands there afterwards. Raises if a client fails or nothing heals.
-
-    `prepare` is called with the cluster before the load begins.
-    """
+    """Torment a cluster in `folder`; its history stands there afterwards. Raises if a client fails or nothing heals."""
     history = History(folder / "history.jsonl")
-    with contextlib.closing(history), coterie(folder, port=_free_base_port(), config=SAFE) as cluster:
+    with contextlib.closing(history), coterie(folder, port=free_base_port(), config=SAFE) as cluster:
         servers = cluster.bootstrap_servers
         say(f"three brokers at {servers}; history in {history.path}")
-        prepare(cluster)
         with Admin(bootstrap_servers=servers) as writer, Admin(bootstrap_servers=servers) as reader:
             _make_topic(writer)
             loads, committers = _loads(plan, history, servers, writer, reader)
@@ -85,7 +80,7 @@ def run(
     return judge(history.read())
 
 
-def _free_base_port() -> int:
+def free_base_port() -> int:
     """A port with two free neighbours: brokers come back where their clients know them."""
     while True:
         base = random.randrange(20_000, 32_000)

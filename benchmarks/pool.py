@@ -1,0 +1,74 @@
+"""A pool of three consumer actors over 20,000 records in twelve partitions: from the moment it is made.
+
+Three brokers on an embedded Ray, with the settings a cluster has by itself. Each turn is a group of its own. There is
+no peer: a pool is processes that are started, and a Kafka consumer is one that runs already.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from actors.client import Producer
+from actors.cluster import Cluster
+from actors.members.pool import ConsumerPool
+from actors.runtime import ray_runtime
+from benchmarks.common import temporary_folder
+from benchmarks.figures import Figures, Pace, Spec
+from benchmarks.model import Better, Budget
+from tests.compat.raw import create_topics
+
+RECORDS, PARTITIONS, SIZE_BYTES = 20_000, 12, 100
+LIMIT_S = 90.0
+FIRST = "first record of a pool of three"
+ALL = "20,000 records handled"
+SPECS = [Spec(FIRST, "s", Better.LESS, Budget(limit=2.0)), Spec(ALL, "s", Better.LESS)]
+
+
+class FirstSeen:
+    """A handler that leaves a file with the time of its first record, on the clock that all processes share."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = Path(folder)
+        self._begun = False
+
+    def __call__(self, record: object) -> None:
+        """Handle a record."""
+        if not self._begun:
+            self._begun = True
+            now = time.monotonic()
+            (self._folder / f"{id(self)}-{now}").write_text(str(now))
+
+
+def run(figures: Figures, pace: Pace) -> None:
+    """One cluster; a pool a turn."""
+    with temporary_folder() as folder:
+        ray_runtime.start_embedded(folder / "ray-token", num_cpus=6, object_store_memory=200 << 20)
+        try:
+            with Cluster.start(3, name="bench-pool", data_dir=folder / "data") as cluster:
+                _fill(cluster.bootstrap_servers)
+                for turn in range(pace.turns):
+                    _turn(figures, cluster.bootstrap_servers, folder / f"turn-{turn}")
+        finally:
+            ray_runtime.end()
+
+
+def _fill(servers: str) -> None:
+    create_topics(servers, {"pool": PARTITIONS})
+    with Producer(bootstrap_servers=servers, linger_ms=5) as producer:
+        sent = [producer.send("pool", bytes(SIZE_BYTES), partition=n % PARTITIONS) for n in range(RECORDS)]
+        producer.flush(60)
+        for future in sent:
+            future.get(0)
+
+
+def _turn(figures: Figures, servers: str, folder: Path) -> None:
+    folder.mkdir()
+    began = time.monotonic()
+    options = {"bootstrap_servers": servers, "handler_args": (str(folder),), "auto_offset_reset": "earliest"}
+    with ConsumerPool("pool", folder.name, FirstSeen, 3, **options) as pool:
+        if not pool.wait(lambda: pool.handled() >= RECORDS, LIMIT_S):
+            raise RuntimeError(f"{pool.handled()} of {RECORDS} records were handled in {LIMIT_S:.0f} s")
+        all_s = time.monotonic() - began
+    figures.only_ours(FIRST, min(float(each.read_text()) for each in folder.iterdir()) - began)
+    figures.only_ours(ALL, all_s)
