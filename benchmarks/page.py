@@ -23,7 +23,7 @@ the most in brackets. The ratio is our median divided by the peer's. CPU is the 
 request. In the plots a dot is the ratio and a bar how far the turns of both allow it to be; the upright mark is the
 budget, green if it is met and red if not; an arrow says which side is better.
 """
-_QUICK = "**A quick run: it shows that each part works, and its figures mean nothing.**\n"
+QUICK = "**A quick run: it shows that each part works, and its figures mean nothing.**\n"
 
 
 def figure(value: float) -> str:
@@ -79,7 +79,7 @@ def _budget(budget: Budget | None, row: Row) -> str:
 def page(report: Report, words: str = "") -> str:
     """The whole page. `words` say what is known of the misses."""
     sections = [f"# Benchmarks\n\n{_HOW}\n{report.machine}.\n"]
-    sections += [_QUICK] if report.quick else []
+    sections += [QUICK] if report.quick else []
     sections.append(_missed(report, words))
     sections += [section(part) for part in report.parts]
     return "\n".join(sections)
