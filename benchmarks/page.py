@@ -21,7 +21,7 @@ Made by `make bench`; [how it measures](../benchmarks/README.md). Coterie and th
 same run, in turns, and share its cores with the clients. Each figure is the median of the turns, with the least and
 the most in brackets. The ratio is our median divided by the peer's. CPU is the time that all servers took for one
 request. In the plots a dot is the ratio and a bar how far the turns of both allow it to be; the upright mark is the
-budget, green if it is met and red if not; an arrow says which side is better.
+budget of the ratio, and an arrow says which side is better. Green rows meet their whole budget, red ones do not.
 """
 QUICK = "**A quick run: it shows that each part works, and its figures mean nothing.**\n"
 

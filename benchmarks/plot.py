@@ -9,7 +9,7 @@ from html import escape
 
 from benchmarks.model import Better, Row
 
-WIDTH, LABEL, LINE, TOP, BOTTOM = 860, 430, 26, 34, 24
+WIDTH, LABEL, LINE, TOP, BOTTOM = 920, 480, 26, 34, 24
 TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)
 MET, MISSED, UNJUDGED = "#1a7f37", "#cf222e", "#57606a"
 
