@@ -16,7 +16,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Protocol
+from typing import Protocol, cast
 
 from benchmarks import page
 from benchmarks.common import note
@@ -24,8 +24,21 @@ from benchmarks.figures import QUICK, Figures, Pace, Spec
 from benchmarks.model import Part, Report
 from tests.compat.peers import KAFKA_VERSION
 
-ALL = ("commit_core", "requests", "replicated", "formation", "startup", "fifty", "partitions", "records", "stalls")
-ALL += ("failover", "loading", "pool", "spark")
+ALL = (
+    "commit_core",
+    "requests",
+    "replicated",
+    "formation",
+    "startup",
+    "fifty",
+    "partitions",
+    "records",
+    "stalls",
+    "failover",
+    "loading",
+    "pool",
+    "spark",
+)
 
 
 class Benchmark(Protocol):
@@ -45,7 +58,7 @@ def _stop(number: int, _: FrameType | None) -> None:
 
 def measure(name: str, pace: Pace) -> Part:
     """Run one part. Its exception becomes a failure of the part."""
-    module: Benchmark = importlib.import_module(f"benchmarks.{name}")  # type: ignore[assignment]
+    module = cast(Benchmark, importlib.import_module(f"benchmarks.{name}"))
     figures, began = Figures(module.SPECS), time.monotonic()
     try:
         module.run(figures, pace)

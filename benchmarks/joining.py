@@ -9,6 +9,7 @@ import asyncio
 import struct
 import time
 from collections.abc import Sequence
+from typing import Any
 
 from actors.wire.errors import ErrorCode
 from actors.wire.framing import decode_response, encode_request
@@ -68,7 +69,7 @@ class Member:
         """Close the connection."""
         self._writer.close()
 
-    async def _call(self, request: ApiMessage, version: int) -> ApiMessage:
+    async def _call(self, request: ApiMessage, version: int) -> Any:
         self._next_id += 1
         self._writer.write(encode_request(request, version, self._next_id, self.name))
         (size,) = struct.unpack(">i", await self._reader.readexactly(4))

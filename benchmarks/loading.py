@@ -18,6 +18,7 @@ from benchmarks.figures import OURS, Figures, Pace, Spec
 from benchmarks.groups import Formed
 from benchmarks.model import Better, Budget
 from benchmarks.servers import ONE_REPLICA, Plan
+from placement.hashing import partition_for_group
 from tests.compat.peers import Coterie
 from tests.compat.raw import serving_coordinator
 
@@ -67,7 +68,7 @@ def _fill(formed: Formed, count: int) -> str:
 
 def _load_s(cluster: Coterie, group: str) -> tuple[float, float]:
     """Kill the shards; (seconds the shard says it loaded, seconds until its group is served again)."""
-    home = groups.partition_for_group(group, groups.OFFSETS_PARTITIONS)
+    home = partition_for_group(group, groups.OFFSETS_PARTITIONS)
     before = len([p for p, _ in _loads(cluster) if p == home])
     for pid in cluster.peer().shard_pids():
         os.kill(pid, signal.SIGKILL)

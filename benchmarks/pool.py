@@ -65,8 +65,16 @@ def _fill(servers: str) -> None:
 def _turn(figures: Figures, servers: str, folder: Path) -> None:
     folder.mkdir()
     began = time.monotonic()
-    options = {"bootstrap_servers": servers, "handler_args": (str(folder),), "auto_offset_reset": "earliest"}
-    with ConsumerPool("pool", folder.name, FirstSeen, 3, **options) as pool:
+    pool = ConsumerPool(
+        "pool",
+        folder.name,
+        FirstSeen,
+        3,
+        bootstrap_servers=servers,
+        handler_args=(str(folder),),
+        auto_offset_reset="earliest",
+    )
+    with pool:
         if not pool.wait(lambda: pool.handled() >= RECORDS, LIMIT_S):
             raise RuntimeError(f"{pool.handled()} of {RECORDS} records were handled in {LIMIT_S:.0f} s")
         all_s = time.monotonic() - began

@@ -101,7 +101,7 @@ def under_load(figures: Figures, side: str, cluster: Cluster, formed: Formed, pa
 
 def longest_turn_ms(cluster: Coterie) -> float:
     """The longest of all brokers since they started, as they report it."""
-    return max(broker["load"].get("longest_turn_ms", 0.0) for broker in cluster.status()["brokers"])
+    return max(float(broker["load"]["longest_turn_ms"]) for broker in cluster.status()["brokers"])
 
 
 def _fetch_all(topic: str, partition: int) -> bytes:
