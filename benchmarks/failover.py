@@ -13,9 +13,8 @@ import signal
 import statistics
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
-
-import psutil
 
 from benchmarks import groups
 from benchmarks.figures import OURS, SIDES, Figures, Pace, Spec
@@ -49,9 +48,9 @@ def run(figures: Figures, pace: Pace) -> None:
             plan = Plan(nodes=3, config=THREE_REPLICAS, port=free_base_port())
             with figures.attempt(side, f"turn {turn + 1}"), plan.side(side) as cluster, _members(cluster) as members:
                 for number in range(pace.fewer(3, 1)):
-                    _strike(figures, side, members, BROKER, partial(_kill_broker, cluster, number))
+                    _measure(figures, side, members, BROKER, _broker(cluster, number))
                     if side == OURS:
-                        _strike(figures, side, members, SHARD, partial(_kill_shard, cluster))
+                        _measure(figures, side, members, SHARD, _shard(cluster, number))
 
 
 @contextlib.contextmanager
@@ -81,31 +80,37 @@ def _await_commits(members: Members, since: float, limit_s: float) -> list[float
         time.sleep(0.2)
 
 
-def _strike(figures: Figures, side: str, members: Members, what: str, kill: Callable[[], Callable[[], None]]) -> None:
-    """Let everything be calm, kill, and measure; then bring back what does not come back by itself."""
+@dataclass(frozen=True, slots=True)
+class _Blow:
+    """A kill, and what brings back what does not come back by itself."""
+
+    strike: Callable[[], None]
+    restore: Callable[[], None] = lambda: None
+
+
+def _measure(figures: Figures, side: str, members: Members, what: str, blow: _Blow) -> None:
+    """Let everything be calm, strike, wait for each group, and restore."""
     time.sleep(CALM_S)
     _await_commits(members, time.monotonic(), BACK_LIMIT_S)
     struck = time.monotonic()
-    restore = kill()
+    blow.strike()
     took = [answered - struck for answered in _await_commits(members, struck, BACK_LIMIT_S)]
     figures.add(side, what.format(MEDIAN), statistics.median(took))
     figures.add(side, what.format(SLOWEST), max(took))
-    restore()
+    blow.restore()
 
 
-def _kill_broker(cluster: Cluster, number: int) -> Callable[[], None]:
+def _broker(cluster: Cluster, number: int) -> _Blow:
     if isinstance(cluster, ApacheKafka):
-        cluster.kill_node(number % 3)
-        return cluster.start
+        return _Blow(partial(cluster.kill_node, number % 3), cluster.start)
     assert isinstance(cluster, Coterie)
     brokers = sorted(cluster.peer().broker_pids())
-    os.kill(brokers[number % len(brokers)], signal.SIGKILL)
-    return lambda: None
+    return _Blow(partial(os.kill, brokers[number % len(brokers)], signal.SIGKILL))
 
 
-def _kill_shard(cluster: Cluster) -> Callable[[], None]:
-    """Of a shard that has had something to do, spares having had nothing."""
+def _shard(cluster: Cluster, number: int) -> _Blow:
+    """One that has a partition, and with it a group."""
     assert isinstance(cluster, Coterie)
-    busiest = max(cluster.peer().shard_pids(), key=lambda pid: sum(psutil.Process(pid).cpu_times()[:2]))
-    os.kill(busiest, signal.SIGKILL)
-    return lambda: None
+    shards = [shard for broker in cluster.status()["brokers"] for shard in broker["shards"]]
+    pids = sorted(shard["pid"] for shard in shards if shard["partition"] >= 0)
+    return _Blow(partial(os.kill, pids[number * 17 % len(pids)], signal.SIGKILL))

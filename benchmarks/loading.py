@@ -34,7 +34,7 @@ SPECS = [
     Spec(LOAD, "s", Better.LESS, Budget(limit=1.0)),
     Spec(SERVED, "s", Better.LESS),
 ]
-_LOADED = re.compile(r"offsets partition (\d+): loaded in ([0-9.]+) s")
+_LOADED = re.compile(r"offsets partition (\d+): loaded in (\d+) ms")
 
 
 def run(figures: Figures, pace: Pace) -> None:
@@ -86,7 +86,7 @@ def _loads(cluster: Coterie) -> list[tuple[int, float]]:
     """(offsets partition, seconds) of every load that the logs tell of, oldest first."""
     logs = [log.read_text(errors="replace") for log in cluster.data_dir.glob("logs/*")]
     lines = [
-        (line[:23], int(match[1]), float(match[2]))
+        (line[:23], int(match[1]), int(match[2]) / 1000)
         for log in logs
         for line in log.splitlines()
         if (match := _LOADED.search(line))
