@@ -73,9 +73,10 @@ def measure(name: str, pace: Pace) -> Part:
 def machine() -> str:
     """What all figures depend on, in a line."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    linux = platform.release().partition("-")[0]
     cores = len(os.sched_getaffinity(0))
     return (
-        f"{platform.machine()}, {cores} cores, {memory:.0f} GiB, Linux {platform.release()}, "
+        f"{platform.machine()}, {cores} cores, {memory:.0f} GiB, Linux {linux}, "
         f"Python {platform.python_version()}, Apache Kafka {KAFKA_VERSION} with 512 MiB of heap a node"
     )
 
