@@ -11,6 +11,7 @@ from benchmarks.model import Better, Budget, Failure, Row, Samples
 
 OURS, PEER = "coterie", "peer"
 SIDES = (OURS, PEER)
+REASON_LETTERS = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,9 @@ class Figures:
 
     def fail(self, what: str, error: Exception) -> None:
         """Keep what could not be measured, and why."""
-        reason = f"{type(error).__name__}: {error}".replace("\n", " ")[:300]
+        reason = f"{type(error).__name__}: {error}".replace("\n", " ")
+        if len(reason) > REASON_LETTERS:  # a log's end says more than its beginning
+            reason = f"{reason[: REASON_LETTERS // 3]} … {reason[-2 * REASON_LETTERS // 3 :]}"
         note(f"{what} failed: {reason}")
         self.failures.append(Failure(what, reason))
 

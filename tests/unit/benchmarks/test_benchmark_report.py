@@ -95,3 +95,11 @@ def test_a_failed_attempt_is_kept_and_the_next_one_runs() -> None:
         figures.add(OURS, "first", 1.0)
     assert figures.failures == [Failure("first, peer", "RuntimeError: not today")]
     assert len(figures.rows()) == 1
+
+
+def test_a_long_reason_keeps_its_end() -> None:
+    figures = Figures([])
+    figures.fail("a start", RuntimeError("x" * 5000 + "\nport taken"))
+    assert figures.failures[0].reason.startswith("RuntimeError: xx")
+    assert figures.failures[0].reason.endswith("x port taken")
+    assert len(figures.failures[0].reason) < 310
