@@ -1,4 +1,4 @@
-"""Brokers to test and measure against: kfake, Apache Kafka, librdkafka's mock cluster, and Coterie.
+"""Brokers to test and measure against: kfake, Apache Kafka, and Coterie.
 
 Each starts as processes of its own, on loopback, on free ports, in a temporary folder, and is ended by its
 process id whatever happens to the test. What they are built from is kept in a cache folder outside the
@@ -300,31 +300,6 @@ def _wait_for_port(port: int, process: subprocess.Popen[bytes], log: Path) -> No
     raise RuntimeError(f"nothing listens on port {port}: {log.read_text(errors='replace')[-2000:]}")
 
 
-# ------------------------------------------------------------------ librdkafka's mock cluster
-
-_MOCK = """
-import sys
-from confluent_kafka import Producer
-producer = Producer({"test.mock.num.brokers": int(sys.argv[1]), "log_level": 0})
-brokers = producer.list_topics(timeout=10).brokers.values()
-print("ready", ",".join(f"{b.host}:{b.port}" for b in brokers), flush=True)
-sys.stdin.read()
-"""
-
-
-@contextlib.contextmanager
-def mock_cluster(folder: Path, brokers: int = 3) -> Iterator[Peer]:
-    """Run librdkafka's mock cluster in a process of its own."""
-    log_path = folder / "mock.log"
-    with log_path.open("wb") as log:
-        process = spawn([sys.executable, "-c", _MOCK, str(brokers)], log)
-        try:
-            ready = read_ready_line(process, log_path, START_TIMEOUT_S)
-            yield Peer("mock", ready.split(" ", 1)[1], process.pid)
-        finally:
-            end_process(process)
-
-
 # ------------------------------------------------------------------ Coterie
 
 
@@ -429,7 +404,7 @@ def coterie(
 
 @contextlib.contextmanager
 def start(kind: str, folder: Path, config: Mapping[str, str] | None = None) -> Iterator[Peer]:
-    """Run the peer called `kind`: coterie, kfake, kafka or mock."""
+    """Run the peer called `kind`: coterie, kfake or kafka."""
     with contextlib.ExitStack() as stack:
         if kind == "coterie":
             yield stack.enter_context(coterie(folder, config=config)).peer()
@@ -437,7 +412,5 @@ def start(kind: str, folder: Path, config: Mapping[str, str] | None = None) -> I
             yield stack.enter_context(kfake(folder, config=config))
         elif kind == "kafka":
             yield stack.enter_context(apache_kafka(folder, config))
-        elif kind == "mock":
-            yield stack.enter_context(mock_cluster(folder))
         else:
             raise ValueError(f"no peer is called {kind!r}")
