@@ -150,7 +150,7 @@ class Members:
         given = spec.options.get("group_instance_id")
         for number in range(count):
             name = f"{instance_prefix}-{number}"
-            options = {"client_id": name, **spec.options}
+            options = {"client_id": name, "group_expected_members": count, **spec.options}
             if given:
                 options["group_instance_id"] = f"{given}-{number}"
             elif nodes is not None:  # an id of its own, whatever characters the group's name has

@@ -99,6 +99,10 @@ _ZERO: dict[str, Any] = {
 }
 
 
+_OURS = {"JoinGroupRequest": ["expected_members", "int32", [6, 9], None, 0, 10_000]}
+"""Tagged fields of ours (rows as in `Field.row`). Kafka passes over tags that it does not know (KIP-482)."""
+
+
 @dataclasses.dataclass
 class Field:
     """One field over all versions of its message."""
@@ -217,6 +221,8 @@ def build() -> dict[str, Any]:
                 "flexible": flexible,
                 "structs": {s: [f.row() for f in fields.values()] for s, fields in ordered.items()},
             }
+    for name, row in _OURS.items():
+        messages[name]["structs"][name].append(row)
     return messages
 
 

@@ -107,6 +107,12 @@ CONSUMER_SETTINGS: Final = _table(
         "Makes the member static (KIP-345): a restart within the session timeout moves no partition.",
         check=_instance_id,
     ),
+    _int(
+        "group_expected_members",
+        0,
+        "How many members join about now, if that is known. A broker of Coterie then begins the first generation of an "
+        "empty group as soon as they all have joined, and not after group.initial.rebalance.delay.ms. Others ignore it.",
+    ),
     _int("session_timeout_ms", 45_000, "A member that sends no heartbeat for this long is expelled.", low=1),
     _int("heartbeat_interval_ms", 3_000, "Time between heartbeats.", low=1),
     _int("max_poll_interval_ms", 300_000, "A member that does not poll for this long leaves the group.", low=1),
@@ -255,6 +261,7 @@ def membership_config(config: Mapping[str, Any]) -> MembershipConfig:
         group_id=config["group_id"] or "",
         assignors=make_assignors(config["partition_assignment_strategy"]),
         group_instance_id=config["group_instance_id"],
+        group_expected_members=config["group_expected_members"],
         client_rack=config["client_rack"] or None,
         session_timeout_ms=config["session_timeout_ms"],
         heartbeat_interval_ms=config["heartbeat_interval_ms"],

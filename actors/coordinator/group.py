@@ -247,6 +247,7 @@ class Group:
         self.pending_sync.clear()
         self.join_timer.cancel()
         self.initial_delay = None
+        self.roster.expected = 0
 
     def begin_assignment(self) -> None:
         """The leader's assignment was handed to the log. The state changes when it has committed."""

@@ -41,6 +41,8 @@ class JoinGroupRequest:
     """In the form in which Java prints an address: /10.0.0.1"""
     api_version: int = 9
     reason: str | None = None
+    expected_members: int = 0
+    """How many members the group is about to have; 0 if the client does not know."""
 
     @property
     def effective_rebalance_timeout_ms(self) -> int:

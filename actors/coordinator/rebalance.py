@@ -124,7 +124,7 @@ class Rebalancer:
         if group.state is GroupState.COMPLETING_REBALANCE:
             self._answer_syncs(group, error, now)
         group.begin_rebalance(reason, member_id, now, self._runtime.config.group_initial_rebalance_delay_ms)
-        if group.initial_delay is not None:
+        if group.initial_delay is not None and not group.roster.is_whole:
             self._wait_for_others(group, group.initial_delay, now)
         elif group.all_joined:
             self._complete_join(group, now)
@@ -153,11 +153,12 @@ class Rebalancer:
     def check_join_phase(self, group: Group, now: Now, *, even_initially: bool = False) -> None:
         """Complete the join phase if nobody is awaited any more.
 
-        The initial delay is waited for to its end, unless `even_initially`: an expiry may have left nobody to wait for.
+        The initial delay is waited for to its end, unless all members that were announced have come, or
+        `even_initially`: an expiry may have left nobody to wait for.
         """
         if group.state is not GroupState.PREPARING_REBALANCE or not group.all_joined:
             return
-        if even_initially or group.initial_delay is None:
+        if even_initially or group.initial_delay is None or group.roster.is_whole:
             self._complete_join(group, now)
 
     def _complete_join(self, group: Group, now: Now) -> None:

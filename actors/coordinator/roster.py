@@ -11,7 +11,7 @@ from actors.coordinator.records import subscribed_topics
 class Roster:
     """The members. Its methods keep the counters in step with them."""
 
-    __slots__ = ("awaiting_join", "by_id", "by_instance", "leader_id", "supported_protocols")
+    __slots__ = ("awaiting_join", "by_id", "by_instance", "expected", "leader_id", "supported_protocols")
 
     def __init__(self) -> None:
         self.by_id: dict[str, Member] = {}
@@ -20,6 +20,8 @@ class Roster:
         self.leader_id: str | None = None
         self.awaiting_join = 0
         """How many members have a parked join."""
+        self.expected = 0
+        """How many members those that joined have announced, at most; 0 if they have announced nothing."""
         self.supported_protocols: dict[str, int] = {}
         """How many members support each protocol."""
 
@@ -88,6 +90,7 @@ class Roster:
         older = member.parked_join
         self.awaiting_join += older is None
         member.parked_join = parked
+        self.expected = max(self.expected, parked.request.expected_members)
         return older
 
     def take_join(self, member: Member) -> ParkedJoin | None:
@@ -96,6 +99,11 @@ class Roster:
         self.awaiting_join -= parked is not None
         member.parked_join = None
         return parked
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all members that were announced have come."""
+        return 0 < self.expected <= len(self.by_id)
 
     def absent(self) -> list[Member]:
         """The members that have not joined again."""

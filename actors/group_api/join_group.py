@@ -24,6 +24,7 @@ def parse(header: RequestHeader, m: JoinGroupRequest, host: str, topics: Topics)
         host,
         header.api_version,
         m.reason,
+        m.expected_members,
     )
 
 

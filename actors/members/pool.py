@@ -312,7 +312,14 @@ class ConsumerPool:
     def _start(self, slot: _Slot) -> MemberClient:
         spec = self._spec
         # The group's place is the slot's: a replacement is the same static member, so nothing is rebalanced.
-        options = {"group_instance_id": slot.instance_id, "client_id": f"coterie-{slot.number}", **spec.options}
+        with self._lock:
+            size = len(self._slots)
+        options = {
+            "group_instance_id": slot.instance_id,
+            "client_id": f"coterie-{slot.number}",
+            "group_expected_members": size,
+            **spec.options,
+        }
         member = replace(spec, options=options)
         with self._lock:
             if slot.retiring.is_set():

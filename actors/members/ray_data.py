@@ -43,7 +43,13 @@ from actors.runtime.process import check_code_version, code_version
 log = logging.getLogger(__name__)
 
 _OF_MEMBERS = (
-    *("group_instance_id", "session_timeout_ms", "heartbeat_interval_ms", "max_poll_interval_ms"),
+    *(
+        "group_instance_id",
+        "group_expected_members",
+        "session_timeout_ms",
+        "heartbeat_interval_ms",
+        "max_poll_interval_ms",
+    ),
     *("enable_auto_commit", "partition_assignment_strategy", "allow_auto_create_topics"),
 )
 _FOREVER_MS = 2**31 - 1  # the member lives and dies with the program that runs the job

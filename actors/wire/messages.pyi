@@ -349,7 +349,8 @@ class JoinGroupRequest(ApiMessage):
     protocol_type: str
     protocols: list[JoinGroupRequest.JoinGroupRequestProtocol]
     reason: str | None
-    def __init__(self, *, group_id: str = ..., session_timeout_ms: int = ..., rebalance_timeout_ms: int = ..., member_id: str = ..., group_instance_id: str | None = ..., protocol_type: str = ..., protocols: list[JoinGroupRequest.JoinGroupRequestProtocol] = ..., reason: str | None = ...) -> None: ...
+    expected_members: int
+    def __init__(self, *, group_id: str = ..., session_timeout_ms: int = ..., rebalance_timeout_ms: int = ..., member_id: str = ..., group_instance_id: str | None = ..., protocol_type: str = ..., protocols: list[JoinGroupRequest.JoinGroupRequestProtocol] = ..., reason: str | None = ..., expected_members: int = ...) -> None: ...
 
 class JoinGroupResponse(ApiMessage):
     class JoinGroupResponseMember(Message):

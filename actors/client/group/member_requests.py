@@ -40,6 +40,7 @@ def join(config: MembershipConfig, generation: Generation, protocols: list[Proto
         protocol_type=PROTOCOL_TYPE,
         protocols=protocols,
         reason=reason[:REASON_LIMIT] or None,
+        expected_members=config.group_expected_members,
     )
 
 

@@ -32,6 +32,7 @@ class MembershipConfig:
     group_id: str
     assignors: tuple[Assignor, ...]
     group_instance_id: str | None = None
+    group_expected_members: int = 0
     client_rack: str | None = None
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 3_000

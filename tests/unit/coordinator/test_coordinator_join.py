@@ -156,6 +156,44 @@ def test_initial_delay_does_not_end_early_because_all_are_there() -> None:
     assert b.join_answer is None
 
 
+@pytest.mark.parametrize("emptied_at", [0, 5], ids=["new", "emptied"])
+@pytest.mark.parametrize("instances", [(None, None, None), ("i", "j", "k")], ids=["dynamic", "static"])
+def test_initial_delay_ends_when_all_announced_members_have_come(
+    emptied_at: int, instances: tuple[str | None, ...]
+) -> None:
+    driver = Driver(DELAY)
+    if emptied_at:
+        empty_at(driver, emptied_at)
+    clients = [Client(driver, f"c{n}", instance=instance) for n, instance in enumerate(instances)]
+    for client in clients:
+        assert all(earlier.join_answer is None or earlier.join_answer.error_code == 79 for earlier in clients[:-1])
+        answer = driver.answer(client.ask_join(expected_members=3))
+        if answer is not None and answer.error_code == 79:
+            client.member_id = answer.member_id
+            client.ask_join(expected_members=3)
+    assert {client.joined().generation_id for client in clients} == {emptied_at + 1}
+
+
+def test_the_greatest_number_of_announced_members_counts() -> None:
+    driver = Driver(DELAY)
+    clients = [Client(driver, name, instance=name) for name in "abc"]
+    for client, expected in zip(clients, (3, 1, 0), strict=True):
+        client.ask_join(expected_members=expected)
+        assert (clients[0].join_answer is None) is (client is not clients[-1])
+    assert {client.joined().generation_id for client in clients} == {1}
+
+
+def test_fewer_than_announced_wait_for_the_initial_delay_and_no_longer() -> None:
+    driver = Driver(DELAY)
+    client = Client(driver, "a", instance="i")
+    client.ask_join(expected_members=2)
+    driver.advance(2_999)
+    assert client.join_answer is None
+    driver.advance(1)
+    assert client.joined().generation_id == 1
+    assert driver.group().roster.expected == 0, "what was announced counts for the first generation alone"
+
+
 def test_expiry_of_a_pending_id_may_end_the_initial_delay() -> None:
     driver = Driver(CoordinatorConfig(group_initial_rebalance_delay_ms=30_000))
     a = Client(driver, "a").join()

@@ -17,12 +17,14 @@ from actors.wire.messages import (
     ApiVersionsResponse,
     HeartbeatRequest,
     HeartbeatResponse,
+    JoinGroupRequest,
     MetadataRequest,
     _schema,
     message_class,
 )
 from tools.generate_messages import APIS, WIRE, build, stub
 
+OUR_TAG = 10_000
 _BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 
 
@@ -55,7 +57,7 @@ def scalar(rng: random.Random, cls: Any, kind: str, version: int, name: str = ""
     if kind in ("bytes", "records"):
         return rng.randbytes(rng.choice((0, 1, 130, 20_000)))
     struct_class = cls if kind == cls.__name__ else getattr(cls, kind)
-    rows = [r for r in cls.layout.structs[kind] if r[2][0] <= version <= r[2][1]]
+    rows = [r for r in cls.layout.structs[kind] if r[2][0] <= version <= r[2][1] and r[5] != OUR_TAG]
     return struct_class(**{r[0]: random_value(rng, cls, r, version) for r in rows})
 
 
@@ -65,6 +67,16 @@ def messages_of_every_version() -> list[tuple[str, str, int]]:
         for version, entities in schema_name_map[api].items():
             found += [(api, entities[e].split(":")[1], version) for e in (EntityType.request, EntityType.response)]
     return found
+
+
+@pytest.mark.parametrize("version", range(10))
+def test_a_tagged_field_of_ours_is_sent_where_there_are_tags(version: int) -> None:
+    request = JoinGroupRequest(group_id="g", member_id="m", expected_members=3)
+    plain = encode_request(JoinGroupRequest(group_id="g", member_id="m"), version, 1, "c")
+    sent = encode_request(request, version, 1, "c")
+    assert (sent == plain) is (version < 6)
+    body = decode_request_header(sent, 4).body_offset
+    assert JoinGroupRequest.decode(sent, version, body).expected_members == (3 if version >= 6 else 0)
 
 
 @pytest.mark.parametrize(("api", "name", "version"), messages_of_every_version())
