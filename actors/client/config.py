@@ -111,7 +111,7 @@ CONSUMER_SETTINGS: Final = _table(
         "group_expected_members",
         0,
         "How many members join about now, if that is known. A broker of Coterie then begins the first generation of an "
-        "empty group as soon as they all have joined, and not after group.initial.rebalance.delay.ms. Others ignore it.",
+        "empty group when they all have joined, and not after group.initial.rebalance.delay.ms. Kafka ignores it.",
     ),
     _int("session_timeout_ms", 45_000, "A member that sends no heartbeat for this long is expelled.", low=1),
     _int("heartbeat_interval_ms", 3_000, "Time between heartbeats.", low=1),
