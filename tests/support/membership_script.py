@@ -18,7 +18,7 @@ from actors.wire.messages import FindCoordinatorResponse, HeartbeatResponse, Joi
 
 NODE = Node(1, "broker", 9092)
 OTHER = Node(2, "other", 9092)
-ASIDE = "Heartbeat aside of a JoinGroup"  # the kind of such a request
+ASIDE = "Heartbeat beside a JoinGroup"  # the kind of such a request
 
 
 def tps(*names: str) -> frozenset[TopicPartition]:

@@ -22,14 +22,14 @@ divides nothing: one of the members, the leader, runs the assignor for all of th
    the assignment is applied, and the listener hears of what is new (`handover`).
 
 From JoinGroup's answer on, the member sends heartbeats. An answer to one may say that the group is rebalancing: the
-next poll then prepares (commits, gives up what it must) and joins again. The leader asks for a round, too, when
-the metadata of its group's topics changes, and everyone does whose subscription changes.
+next poll then prepares (commits, gives up what it must) and joins again. The leader also asks for a round when
+the metadata of its group's topics changes, and a member does when its subscription changes.
 
 **Three clocks** (`liveness`, KIP-62). `session_timeout_ms`: without an answered heartbeat for so long the coordinator
 counts the member out, so the member returns no records any more. It counts from when it sent that heartbeat, which is
-never later than when the coordinator had it. `heartbeat_interval_ms`: between two heartbeats, which a thread of their
-own sends, however long the program works on its records. `max_poll_interval_ms`: without a poll for so long the program
-counts as hung, and the member leaves; a rebalance waits for a member as long.
+never later than when the coordinator received it. `heartbeat_interval_ms`: between two heartbeats, which a thread of
+their own sends, however long the program works on its records. `max_poll_interval_ms`: without a poll for so long the
+program counts as hung, and the member leaves; a rebalance waits for a member as long.
 
 **Eager and cooperative** (KIP-429). Under the eager protocol each member gives up all it owns before it joins. Under
 the cooperative one it keeps its partitions through the round and gives up only those that move. A round in which
@@ -43,7 +43,7 @@ its session, it has its partitions again without a rebalance. A second member of
 **Commits** (`offsets`). A commit carries the generation and is refused when that is over: a member cannot commit for
 partitions it has lost. Offsets of transactions still open are held back when they are read (KIP-447).
 
-**Who is who.** `membership.Membership` is put together of the parts and is all that a shell sees. It takes events: what
+**Who is who.** `membership.Membership` is made of the parts below and is all that a shell sees. It takes events: what
 time it is, an answer, a wish of the user. It gives effects (requests to send) and actions (what the user's thread must
 do). Errors come out of the next poll.
 

@@ -138,7 +138,9 @@ class Answers:
                 if unchanged:
                     self._joining.out(keep_member_id=False)
                     name = self._config.group_instance_id
-                    self._joining.error = FencedInstanceIdError(f"{FencedInstanceIdError.hint} (it is {name!r})")
+                    self._joining.error = FencedInstanceIdError(
+                        f"{FencedInstanceIdError.hint} (group_instance_id={name!r})"
+                    )
             case _:
                 self._heartbeat_failed(now_ms)
 
@@ -163,7 +165,7 @@ class Answers:
         """Do nothing: whatever the answer, the member has left."""
 
     def unanswered(self, pending: Pending, error: KafkaError, now_ms: int) -> None:
-        """The request was not answered: connection lost, timed out, or the broker has no such version."""
+        """No answer came: the connection was lost, time ran out, or the broker serves no version that will do."""
         joining = self._joining
         if pending.kind is Kind.LOOKUP:
             self._lookup.failed(error, now_ms)
@@ -171,7 +173,7 @@ class Answers:
             return
         heartbeat = pending.kind in (Kind.HEARTBEAT, Kind.ASIDE)
         if heartbeat and not error.retriable and pending.generation == self._standing.generation:
-            # It could not be sent, or its answer could not be read; so it would be with the next one.
+            # It could not be sent, or its answer could not be read: the next one would fare no better.
             joining.error = joining.error or error
         if pending.kind is Kind.ASIDE:
             return

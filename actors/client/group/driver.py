@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 def _failed(error: Exception) -> HeartbeatFailedError:
-    """The error as a KafkaError: another one becomes the cause of a KafkaError."""
+    """Log the error, and make it the cause of one that the user's thread can raise."""
     log.error("the consumer's background thread failed", exc_info=error)
     failure = HeartbeatFailedError(f"the consumer's background thread failed: {error!r}")
     failure.__cause__ = error
@@ -140,7 +140,7 @@ class Driver:
     async def _wait(self, until_ms: int, deadline_ms: int) -> None:
         left = deadline_ms - self.network.now_ms()
         if left <= 0:
-            raise KafkaTimeoutError("the group's coordinator was not found in time")
+            raise KafkaTimeoutError(f"the coordinator of group {self.member.config.group_id} was not found in time")
         waiter: asyncio.Future[None] = self.network.loop.create_future()
         self._waiters.append(waiter)
         await asyncio.wait([waiter], timeout=max(until_ms - self.network.now_ms(), 1) / 1000)
@@ -152,7 +152,7 @@ class Driver:
         return make_commit(self.member, offsets, self.network.now_ms())
 
     async def commit(self, commit: Commit, offsets: Offsets, timeout_ms: int, *, retry: bool) -> None:
-        """Send a commit. With `retry` it is repeated while the error is retriable. Raises why it failed."""
+        """Send a commit. With `retry` it is repeated while the error is retriable. Raises the last error."""
         deadline, attempt = self.network.now_ms() + timeout_ms, 0
         while True:
             error = await self._commit_once(commit, deadline)
@@ -188,7 +188,7 @@ class Driver:
     async def committed(
         self, partitions: Iterable[TopicPartition], timeout_ms: int
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """The group's committed offsets; None where there is none. Raises why they could not be fetched."""
+        """The group's committed offsets; None where there is none. Raises the last error."""
         wanted = list(partitions)
         deadline, attempt = self.network.now_ms() + timeout_ms, 0
         while True:

@@ -196,7 +196,7 @@ class Handover:
 
 def _read(data: bytes) -> tuple[TopicPartition, ...]:
     if len(data) < 2:
-        raise IllegalStateError(f"the assignment has {len(data)} bytes; the group's leader sent none for us")
+        raise IllegalStateError(f"the assignment has {len(data)} bytes: the group's leader has left this member out")
     try:
         return Assignment.decode(data).partitions
     except ValueError as error:

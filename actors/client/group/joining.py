@@ -134,7 +134,7 @@ class Joining:
         config = self._config
         context = f"joining group {config.group_id}"
         if code == Code.UNSUPPORTED_VERSION and config.group_instance_id is not None:
-            context += " (this broker has no static members: unset group_instance_id)"
+            context += " (this broker is too old for static members: unset group_instance_id)"
         if code == Code.INVALID_SESSION_TIMEOUT:
             context += f" with session_timeout_ms={config.session_timeout_ms}"
         if code == Code.FENCED_INSTANCE_ID:
@@ -145,7 +145,9 @@ class Joining:
         """JoinGroup succeeded: assign partitions as the leader, or ask for this member's assignment."""
         if response.protocol_type not in (None, "", PROTOCOL_TYPE):
             kind = response.protocol_type
-            error = InconsistentGroupProtocolError(f"group {self._config.group_id} is of type {kind!r}, not consumer")
+            error = InconsistentGroupProtocolError(
+                f"group {self._config.group_id} is of type {kind!r}, not {PROTOCOL_TYPE!r}: choose another group_id"
+            )
             self.failed(now_ms, error=error)
             return
         self._lookup.alive()
@@ -196,8 +198,8 @@ class Joining:
             protocol,
         ):
             error = InconsistentGroupProtocolError(
-                f"SyncGroup was answered for {response.protocol_type}/{response.protocol_name}, "
-                f"not {PROTOCOL_TYPE}/{protocol}"
+                f"group {self._config.group_id} answered SyncGroup for protocol "
+                f"{response.protocol_type}/{response.protocol_name}, not {PROTOCOL_TYPE}/{protocol}"
             )
             self.failed(now_ms, error=error)
         elif self._standing.state is not MemberState.COMPLETING_REBALANCE or not self._standing.counted:

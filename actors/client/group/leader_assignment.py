@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from actors.client.errors import IllegalStateError
 from actors.client.group.assignors import Assignor, ClusterView, GroupMember, RebalanceProtocol
 from actors.client.group.assignors.protocol import Assignment, Subscription
+from actors.client.group.callbacks import named
 from actors.client.net.metadata import MetadataView
 from actors.client.records import TopicPartition
 from actors.wire.messages import JoinGroupResponse, SyncGroupRequest
@@ -67,7 +68,8 @@ def _refuse_early_handover(assignor: Assignor, members: Sequence[GroupMember], g
     ]
     if early:
         raise IllegalStateError(
-            f"assignor {assignor.name} is cooperative but gives away {sorted(early)} while other members own them"
+            f"the cooperative assignor {assignor.name!r} gives away {named(sorted(early))} while other members own "
+            "them: it must leave them unassigned until their owners have given them up"
         )
 
 

@@ -1,4 +1,4 @@
-"""A member's clocks: when to heartbeat, when its session ends, when the program has not polled too long. Sans-IO."""
+"""A member's clocks: when to heartbeat, when its session ends, when the last poll is too long ago. Sans-IO."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Liveness:
 
     There are two session clocks. At `search_at_ms` the member looks for another coordinator; it starts anew with each
     one that is found. Until `deliver_until_ms` the coordinator itself keeps the member. That counts from when the last
-    answered heartbeat was *sent*, because the coordinator has had it later than that, and counts from there.
+    answered heartbeat was *sent*, because the coordinator received it later, and counts from then.
     """
 
     session_timeout_ms: int

@@ -1,4 +1,4 @@
-"""Looks the coordinator of a group up: one lookup at a time, with the backoff between two. Sans-IO."""
+"""Looks up the coordinator of a group: one lookup at a time, with a backoff between two. Sans-IO."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class CoordinatorLookup:
             self._failures = 0
             return True
         self._failed(
-            error_for(answer.error_code, f"looking up the coordinator of {self.group_id}", answer.error_message),
+            error_for(answer.error_code, f"looking up the coordinator of group {self.group_id}", answer.error_message),
             now_ms,
             retriable=is_retriable(answer.error_code),
         )

@@ -21,7 +21,7 @@ class Kind(Enum):
     JOIN = "JoinGroup"
     SYNC = "SyncGroup"
     HEARTBEAT = "Heartbeat"
-    ASIDE = "Heartbeat aside of a JoinGroup"
+    ASIDE = "Heartbeat beside a JoinGroup"
     LEAVE = "LeaveGroup"
 
 
@@ -50,7 +50,11 @@ class MembershipConfig:
         for assignor in self.assignors:
             common &= set(assignor.protocols)
         if not common:
-            raise IllegalStateError("the assignors of partition_assignment_strategy share no rebalance protocol")
+            names = ", ".join(assignor.name for assignor in self.assignors)
+            raise IllegalStateError(
+                f"the assignors of partition_assignment_strategy share no rebalance protocol: {names}; "
+                "take only eager or only cooperative ones"
+            )
         return max(common) if self.assignors else RebalanceProtocol.EAGER
 
     def assignor(self, name: str | None) -> Assignor:
@@ -58,7 +62,9 @@ class MembershipConfig:
         for assignor in self.assignors:
             if assignor.name == name:
                 return assignor
-        raise IllegalStateError(f"the coordinator chose the assignor {name!r}, which is not configured here")
+        raise IllegalStateError(
+            f"the coordinator chose the assignor {name!r}, which is not in this member's partition_assignment_strategy"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +81,8 @@ class Pending:
 class Join:
     """One round of joining. `waiting`: JoinGroup's answer, while the leader waits for metadata.
 
-    `assignment`: SyncGroup's answer is there. `tell`: the assignor has not been told of it yet.
+    `assignment`: the bytes of SyncGroup's answer, once it is there. `completing`: the actions that take it over are
+    queued. `tell`: tells the assignor of it, until that is done.
     """
 
     waiting: JoinGroupResponse | None = None

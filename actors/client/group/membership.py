@@ -96,7 +96,7 @@ class Membership:
 
     @property
     def topics(self) -> frozenset[str]:
-        """The topics subscribed to, by name or so far by pattern."""
+        """The topics subscribed to, by name, or by pattern as far as they are known."""
         return self._holdings.topics
 
     @property
@@ -129,7 +129,7 @@ class Membership:
 
     @property
     def settled(self) -> bool:
-        """Nothing left to do for the user's thread but read records."""
+        """Whether the user's thread has nothing left to do but read records."""
         return not (self.joining.needed or self.joining.join or self._handover.waiting)
 
     def may_deliver(self, now_ms: int) -> bool:
@@ -148,7 +148,7 @@ class Membership:
         return joining.needed and self.coordinator is not None and now_ms >= joining.not_before_ms
 
     def user_deadline(self) -> int | None:
-        """When `next_action` may have something new although nothing arrived."""
+        """When (monotonic ms) `next_action` may have something new although nothing arrived; None: never."""
         if not self._holdings.subscribed or self._handover.waiting:
             return None
         if self.coordinator is None:
@@ -197,7 +197,7 @@ class Membership:
         self._handover.clear()
 
     def poll(self, now_ms: int) -> None:
-        """The user polls. Counts even when nothing else gets done, so that an outage of ours expels nobody."""
+        """The user polls. It counts even when nothing else can be done, so that a broker's outage expels nobody."""
         self.live.last_poll_ms = now_ms
 
     def request_rejoin(self, reason: str) -> None:
@@ -217,7 +217,7 @@ class Membership:
             self.answers.tables[pending.kind](pending, response, now_ms)
 
     def on_failure(self, request_id: int, error: KafkaError, now_ms: int) -> None:
-        """The request was not answered: connection lost, timed out, or the broker has no such version."""
+        """No answer came: the connection was lost, time ran out, or the broker serves no version that will do."""
         pending = self._outbox.ended(request_id)
         if pending is not None:
             self.answers.unanswered(pending, error, now_ms)
@@ -235,15 +235,15 @@ class Membership:
         self._outbox.find_coordinator(now_ms)
 
     def coordinator_lost(self, node: Node | None, now_ms: int, *, drop: bool = False) -> None:
-        """This coordinator is not it any more. News of one already replaced says nothing."""
+        """Forget the coordinator if it is `node`; if another has replaced it already, nothing changes."""
         self._outbox.coordinator_lost(node, now_ms, drop=drop)
 
     def expelled(self, *, keep_member_id: bool) -> None:
-        """A commit was answered that this member is out."""
+        """The answer to a commit says that this member is out of the group."""
         self.joining.out(keep_member_id=keep_member_id)
 
     def fail(self, error: BaseException, now_ms: int) -> None:
-        """The background thread failed; the next `next_action` raises this, and joins again what nobody answers."""
+        """The background thread failed: the next action is to raise this. A round with nothing in flight ends."""
         joining = self.joining
         asked = self._outbox.in_flight(Kind.JOIN, Kind.SYNC)
         if joining.join is not None and joining.join.assignment is None and not asked:
@@ -285,7 +285,7 @@ class Membership:
 
     @property
     def _waits_with_partitions(self) -> bool:
-        """Whether a JoinGroup is out and partitions are kept meanwhile (KIP-429), which records are delivered of.
+        """Whether a JoinGroup is out while partitions are kept, and their records delivered (KIP-429).
 
         The coordinator answers it when all have joined, which may take much longer than a session; and a Kafka
         broker looks at nothing else on its connection until then.
@@ -308,7 +308,7 @@ class Membership:
             if not self._holdings.subscribed:
                 return None
             if not self.config.assignors:
-                return Fail(IllegalStateError("a subscription needs at least one partition_assignment_strategy"))
+                return Fail(IllegalStateError("partition_assignment_strategy is empty: subscribing needs an assignor"))
             if not self._advance(now_ms):
                 return None
 

@@ -39,9 +39,10 @@ class Commit:
 
 
 def make_commit(member: Membership, offsets: Offsets, now_ms: int) -> Commit:
-    """A commit as a member, or as nobody in particular when partitions were assigned by hand.
+    """A commit as a member of the group, or without a membership if partitions were assigned by hand.
 
-    Raises RebalanceInProgressError or CommitFailedError if this member may not commit now.
+    Raises RebalanceInProgressError or CommitFailedError if this member may not commit now, ValueError for an offset
+    below 0.
     """
     generation, instance = Generation(), None
     if member.subscribed:
@@ -49,7 +50,8 @@ def make_commit(member: Membership, offsets: Offsets, now_ms: int) -> Commit:
             raise RebalanceInProgressError if member.rebalancing else CommitFailedError
         if not member.may_deliver(now_ms):
             raise CommitFailedError(
-                "no heartbeat was answered for session_timeout_ms: the partitions may belong to another member by now"
+                f"no heartbeat was answered for session_timeout_ms={member.config.session_timeout_ms}: the partitions "
+                "may belong to another member by now; call poll() to join again"
             )
         generation, instance = member.generation, member.config.group_instance_id
     topics: dict[str, list[OffsetCommitRequest.OffsetCommitRequestPartition]] = {}
@@ -76,7 +78,7 @@ def make_commit(member: Membership, offsets: Offsets, now_ms: int) -> Commit:
 
 
 def judge_commit(member: Membership, commit: Commit, response: OffsetCommitResponse, now_ms: int) -> KafkaError | None:
-    """None if everything was committed, else the error to raise or (if retriable) to try again after.
+    """None if everything was committed, else the error to raise or, if it is retriable, to try again after.
 
     The first partition in trouble decides, except that topics without authorization are collected.
     """
@@ -122,7 +124,7 @@ def _commit_error(member: Membership, commit: Commit, code: int, where: str, now
 
 
 def fetch_request(group_id: str, partitions: Iterable[TopicPartition] | None) -> OffsetFetchRequest:
-    """Ask for committed offsets, those of open transactions held back; None = of all partitions there are."""
+    """Ask for committed offsets (None: of all partitions), those of open transactions held back (KIP-447)."""
     wanted: dict[str, list[int]] | None = None
     if partitions is not None:
         wanted = {}
@@ -148,7 +150,7 @@ def fetch_request(group_id: str, partitions: Iterable[TopicPartition] | None) ->
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """Committed offsets (None = none), or why there are none; `lost` = look for the coordinator again."""
+    """Committed offsets (None: nothing is committed), or why there are none; `lost`: look for the coordinator again."""
 
     offsets: dict[TopicPartition, OffsetAndMetadata | None]
     error: KafkaError | None = None
@@ -184,7 +186,7 @@ def judge_fetch(group_id: str, response: OffsetFetchResponse) -> Fetched:
 
 
 def _fatal(error: KafkaError) -> KafkaError:
-    """An error that plain repeating will not cure here, whatever its code says elsewhere."""
+    """The error as one that is not retriable: repeating the request does not help here, whatever the code says."""
     if not error.retriable:
         return error
     return KafkaError(str(error))

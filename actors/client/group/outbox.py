@@ -1,4 +1,4 @@
-"""What a member has sent and not heard of yet, and what its shell has to do next. Sans-IO."""
+"""What a member has sent and has no answer to yet, and what its shell has to do next. Sans-IO."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Outbox:
         self._effects.append(WantMetadata())
 
     def send(self, kind: Kind, request: ApiMessage, now_ms: int, *, timeout_ms: int | None = None) -> int:
-        """Send a request, all but lookups to the coordinator; its id."""
+        """Send a request: a lookup to any node, all others to the coordinator. Returns its id."""
         self._last_id += 1
         options: dict[str, Any] = {"timeout_ms": timeout_ms or self._config.request_timeout_ms}
         if kind is not Kind.LOOKUP and self._config.group_instance_id is not None:

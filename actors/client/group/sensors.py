@@ -1,6 +1,6 @@
-"""What a member measures of its own part in the group: how long things took, over the last while. Sans-IO.
+"""What a member measures of its own part in the group: how long things took lately. Sans-IO.
 
-A window is Kafka's: `metrics.num.samples` samples of `metrics.sample.window.ms`, of which the oldest makes way.
+A window is Kafka's: `metrics.num.samples` samples of `metrics.sample.window.ms`; a new one replaces the oldest.
 """
 
 from __future__ import annotations

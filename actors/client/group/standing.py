@@ -9,10 +9,10 @@ from actors import CoterieError
 
 
 class MemberState(Enum):
-    """Where a member stands; heartbeats run in the last two, and aside in the second if partitions are kept.
+    """Where a member stands. Heartbeats are sent in the last two states; in the second, aside, if partitions are kept.
 
     UNJOINED: in no group; a poll ends it by sending JoinGroup.
-    PREPARING_REBALANCE: JoinGroup is out; its answer ends it.
+    PREPARING_REBALANCE: JoinGroup is under way; its answer ends it.
     COMPLETING_REBALANCE: joined, the assignment is awaited; the answer to SyncGroup ends it.
     STABLE: holds an assignment; a rebalance, a fencing or leaving ends it.
     """
@@ -79,7 +79,7 @@ class Standing:
         self._move(MemberState.STABLE)
 
     def out(self, *, keep_member_id: bool) -> None:
-        """Left, expelled or fenced. With its id, a member can still ask for its place in a younger generation."""
+        """Left, expelled or fenced. With its id, a member can still ask for its place in a newer generation."""
         self._move(MemberState.UNJOINED)
         self.generation = Generation(member_id=self.generation.member_id if keep_member_id else "")
 
@@ -99,5 +99,5 @@ class Standing:
 
     @property
     def lost(self) -> bool:
-        """Whether what was owned belongs to this member no more."""
+        """Whether what was owned no longer belongs to this member."""
         return not self.counted or not self.generation.member_id

@@ -30,7 +30,7 @@ class ClusterView:
 
 @dataclass(frozen=True, slots=True)
 class GroupMember:
-    """One member and its subscription as the coordinator handed them to the leader."""
+    """One member and its subscription, as the coordinator handed them to the leader."""
 
     member_id: str
     topics: frozenset[str]
@@ -59,11 +59,11 @@ class Assignor(ABC):
         """Divide the partitions of all subscribed topics; every member is a key of the result."""
 
     def user_data(self, topics: Iterable[str]) -> bytes | None:
-        """What this member adds to its subscription under this strategy."""
+        """What this member adds to its subscription under this strategy; None: nothing."""
         return None
 
     def on_assignment(self, assigned: Sequence[TopicPartition], generation: int) -> None:  # noqa: B027
-        """Remember what this member was given."""
+        """Remember what this member was given, and in which generation."""
 
 
 def in_order(members: Iterable[GroupMember]) -> list[GroupMember]:

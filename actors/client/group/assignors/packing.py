@@ -29,7 +29,7 @@ def pack_partitions(partitions: Iterable[TopicPartition]) -> bytes:
 
 
 class Reader:
-    """Takes fields off the front of `data`. Every method raises ValueError when the data ends too early."""
+    """Reads the fields of `data` from its front. Every method raises ValueError if the data ends too early."""
 
     def __init__(self, data: bytes) -> None:
         self._data = bytes(data)
@@ -62,7 +62,7 @@ class Reader:
         """An array's length; a length the data cannot hold is refused before anyone allocates for it."""
         count = self.int32()
         if not 0 <= count <= self.remaining():
-            raise ValueError(f"an array of {count} elements in {self.remaining()} bytes")
+            raise ValueError(f"an array of {count} elements, but {self.remaining()} bytes are left")
         return count
 
     def partitions(self) -> list[TopicPartition]:

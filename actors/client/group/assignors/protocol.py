@@ -14,7 +14,10 @@ HIGHEST_VERSION = 3
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """What a member tells the leader: topics, what it owns since which generation, where it stands."""
+    """What a member tells the leader: the topics it wants, what it owns and since which generation, and its rack.
+
+    Version 1 added what it owns (KIP-429), version 2 the generation (KIP-792), version 3 the rack (KIP-881).
+    """
 
     topics: tuple[str, ...]
     user_data: bytes | None = None
@@ -23,9 +26,9 @@ class Subscription:
     rack: str | None = None
 
     def encode(self, version: int = HIGHEST_VERSION) -> bytes:
-        """The bytes of `version` (0 to 3); later versions only append fields."""
+        """The bytes of `version` (0 to 3); later versions only append fields. Raises ValueError for another one."""
         if not 0 <= version <= HIGHEST_VERSION:
-            raise ValueError(f"subscription version {version} is not known")
+            raise ValueError(f"the version of a subscription must be 0 to {HIGHEST_VERSION}, got {version}")
         topics = sorted(self.topics)
         parts = [struct.pack(">hi", version, len(topics)), *map(pack_string, topics)]
         parts.append(pack_nullable_bytes(self.user_data))
@@ -39,7 +42,7 @@ class Subscription:
 
     @classmethod
     def decode(cls, data: bytes) -> Subscription:
-        """Reads versions 0 to 3 and later ones as 3. Raises ValueError on anything malformed."""
+        """Read versions 0 to 3, and later ones as 3. Raises ValueError on anything malformed."""
         reader = Reader(data)
         version = _version(reader)
         topics = tuple(reader.string() for _ in range(reader.count()))
@@ -68,7 +71,7 @@ class Assignment:
 
     @classmethod
     def decode(cls, data: bytes) -> Assignment:
-        """Reads any version. Raises ValueError on anything malformed."""
+        """Read any version. Raises ValueError on anything malformed."""
         reader = Reader(data)
         _version(reader)
         return cls(tuple(reader.partitions()), reader.nullable_bytes())

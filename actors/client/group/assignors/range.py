@@ -10,7 +10,7 @@ from actors.client.records import TopicPartition
 
 
 class RangeAssignor(Assignor):
-    """Topic by topic, the first members get one partition more when the division leaves a rest.
+    """Topic by topic, the first members get one partition more if the division leaves a remainder.
 
     Topics with the same subscribers and as many partitions are cut alike, so that their partitions with the same
     number meet in one member.
@@ -74,7 +74,7 @@ def _racks_help(piece: _TopicPieces, racks: Mapping[TopicPartition, frozenset[st
 
 
 def _co_partitioned(pieces: list[_TopicPieces]) -> list[list[_TopicPieces]]:
-    """Topics of equal subscribers and partition count stand together; the larger groups go first."""
+    """Groups of topics with the same subscribers and partition count, then each topic alone."""
     groups: dict[tuple[tuple[str, ...], int], list[_TopicPieces]] = {}
     for piece in pieces:
         key = (tuple(taker.member_id for taker in piece.takers), piece.count)

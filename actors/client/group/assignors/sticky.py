@@ -1,6 +1,6 @@
-"""`sticky`: balanced first, then as little movement as can be (KIP-54, KIP-341).
+"""`sticky`: balanced first, then with as few moves as possible (KIP-54, KIP-341).
 
-The two cases of the algorithm live in `uniform` (all members subscribe to the same) and `mixed`.
+The two cases of the algorithm live in `uniform` (all members subscribe to the same topics) and `mixed`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def plan(cluster: ClusterView, members: Sequence[GroupMember], claims: Iterable[
 
 
 class StickyAssignor(Assignor):
-    """Each member sends what it had in its user data; the leader leaves with it what balance allows."""
+    """Each member sends what it owned as its user data; the leader lets it keep what balance allows."""
 
     name = "sticky"
 
