@@ -27,12 +27,11 @@ class MetadataLogError(CoterieError):
 
 
 class MetadataLog:
-    """An append-only file. Opening replays it and cuts off a torn end; when it is long it is rewritten as a snapshot.
+    """An append-only file, which is rewritten as a snapshot after `snapshot_every` records.
 
-    If a record before the end is damaged, opening raises MetadataLogError: brokers know of the records after it.
-
-    One process has the log at a time. Opening waits up to `lock_timeout_s` for another one that is ending.
-    It is long after `snapshot_every` records.
+    Opening replays it and cuts off a torn end. It raises MetadataLogError if a record before the end is damaged,
+    because brokers know of the records after it; if the format is newer than this version's; and if another process
+    holds the log's lock for longer than `lock_timeout_s`.
     """
 
     def __init__(
@@ -74,9 +73,9 @@ class MetadataLog:
         for later in range(position + 1, len(data)):
             if _body(data, later) is not None:
                 raise MetadataLogError(
-                    f"{self.path} is damaged at byte {position}: records follow that are whole, from byte {later} on, "
-                    "so this is not a torn end, and nothing was cut off; restore a copy of the file, or give up all "
-                    f"changes from there on: truncate -s {position} {self.path}"
+                    f"{self.path} is damaged at byte {position}: whole records follow from byte {later} on, so this is "
+                    "not a torn end, and nothing was cut off. Restore a copy of the file, or give up all changes from "
+                    f"byte {position} on: truncate -s {position} {self.path}"
                 )
         return position
 
@@ -84,7 +83,8 @@ class MetadataLog:
         if record[0] == "format":
             if record[1] > FORMAT_VERSION:
                 raise MetadataLogError(
-                    f"{self.path} has format {record[1]}, newer than {FORMAT_VERSION}, the newest this version reads"
+                    f"{self.path} has format {record[1]}, but this version reads formats up to {FORMAT_VERSION}: start "
+                    "the version that wrote it, or a newer one"
                 )
         elif record[0] == "image":
             self.metadata = ClusterMetadata.from_wire(record[1])
@@ -103,7 +103,7 @@ class MetadataLog:
             record = records[0] if len(records) == 1 else ["records", records]
             self._write(record)
             self._apply(record)
-            if self._count % self._snapshot_every == 0:  # if it fails, it is tried again after as many more
+            if self._count % self._snapshot_every == 0:  # if it fails, the next try comes after as many records
                 self._shorten()
 
     def _write(self, record: list[Any]) -> None:
@@ -128,7 +128,7 @@ class MetadataLog:
             log.warning("%s cannot be shortened to a snapshot: %s", self.path, error)
 
     def _rewrite(self) -> None:
-        """Replace the file by a snapshot. If it raises OSError, the old file stays in use."""
+        """Replace the file with a snapshot. If it raises OSError, the old file stays in use."""
         data = _frame(["format", FORMAT_VERSION]) + _frame(["image", self.metadata.to_wire()])
         new = self.path.with_suffix(".new")
         file = open(new, "w+b", buffering=0)  # noqa: SIM115 - lives as long as we do
@@ -144,7 +144,7 @@ class MetadataLog:
         old.close()
 
     def close(self) -> None:
-        """Close the file and give the lock back. May be called twice."""
+        """Close the file and release the lock. May be called twice."""
         self._file.close()
         self._lock.release()
 
@@ -165,7 +165,7 @@ def _frame(record: list[Any]) -> bytes:
 
 
 def _body(data: bytes, position: int) -> bytes | None:
-    """The body of the frame at a position; None if there is no whole frame. Zeros are not one."""
+    """The body of the frame at a position; None if no whole frame is there. A run of zeros is not a frame."""
     if len(data) - position <= _HEAD.size:
         return None
     length, crc = _HEAD.unpack_from(data, position)
