@@ -1,7 +1,7 @@
 """Whether a shard's process may be given back: nothing is under way, and no group has a member.
 
-What is over expires first. Then the answer holds for as long as nobody asks the shard anything: only time can change
-what it holds, and the answer says when.
+What has expired is removed first. Then the answer holds for as long as nobody asks the shard anything: only time can
+change what it holds, and the answer says when.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from actors.coordinator.messages import ListedGroup, MaySleepRequest, MaySleepRe
 from actors.coordinator.runtime import Runtime
 
 GROUPS_MAX: Final = 1_000
-"""A shard with more groups stays awake: the broker lists those of a shard that sleeps."""
+"""A shard with more groups stays awake, because the broker keeps the list of groups of a shard that sleeps."""
 
 
 class Sleep:
@@ -26,7 +26,7 @@ class Sleep:
         self._expiry = expiry
 
     def may_sleep(self, token: Token, request: MaySleepRequest, now: Now) -> None:
-        """Answered at once if the shard is busy, else when all groups have been looked at for what has expired."""
+        """Answer at once if the shard is busy, else when the expired offsets of all groups have been looked for."""
         self._runtime.park(token, request)
         if busy := self._busy_because():
             self._runtime.answer(token, MaySleepResponse(busy))

@@ -1,7 +1,7 @@
 """Hands records to the log, and tells the operations that wrote them what became of them.
 
 Everything written in one turn shares one append; several appends may be under way. A write's changes become
-durable state, and its answer leaves, when the high watermark has passed them. Until then they stand here.
+durable state, and its answer leaves, when the high watermark has passed them. Until then they are kept here.
 
 If the log refuses an append, those sent after it stay valid, because they do not depend on it: durable state and live
 groups change only when a record has committed; a commit does not look at pending ones; a group's record holds all of
@@ -48,8 +48,8 @@ class UnexpectedLogEndError(CoterieError):
 class Write:
     """The records of one operation and what follows from each outcome.
 
-    `failed`: nothing was written. `timed_out`: the records stand in the log and may still commit, so `committed` may
-    follow. The second answer to a request is dropped.
+    `failed`: nothing was written. `timed_out`: the records may still commit, so `committed` may follow. The second
+    answer to a request is dropped.
     """
 
     __slots__ = ("changes",)
@@ -71,6 +71,8 @@ class Write:
 
 
 class Batch:
+    """The writes that share one append, until the high watermark has passed it or the log has refused it."""
+
     __slots__ = (
         "batch_id",
         "deadline_ms",
@@ -97,6 +99,8 @@ class Batch:
 
 
 class Writer:
+    """The batches of one shard that have not committed yet."""
+
     def __init__(self, config: CoordinatorConfig, durable: DurableState, timers: Timers, metrics: Metrics) -> None:
         self._config = config
         self._durable = durable
@@ -116,7 +120,7 @@ class Writer:
     def submit(
         self, write: Write, keys: Sequence[bytes], values: Sequence[bytes | None], size_bytes: int, now: Now
     ) -> None:
-        """Have these records, which say `write.changes`, appended atomically. All keys and values have that size."""
+        """Have the records of `write.changes` appended atomically. `size_bytes`: all their keys and values together."""
         size = RECORD_OVERHEAD_BYTES * len(keys) + size_bytes
         batch = self._open[-1] if self._open else None
         if batch is None or batch.size_bytes + size > self._config.max_message_bytes:
@@ -173,6 +177,7 @@ class Writer:
         self._log_end = self._high_watermark = log_end_offset
 
     def take(self) -> Append | None:
+        """The next append for the log; None if nothing was written since."""
         if not self._open:
             return None
         batch = self._open.popleft()
@@ -186,7 +191,10 @@ class Writer:
         if batch is None or batch.batch_id != batch_id:
             raise UnexpectedLogEndError(f"append {batch_id} came out of turn")
         if base_offset != self._log_end or next_offset != base_offset + len(batch.keys):
-            raise UnexpectedLogEndError(f"append {batch_id} went to {base_offset}, not {self._log_end}")
+            raise UnexpectedLogEndError(
+                f"append {batch_id} of {len(batch.keys)} records went to offsets {base_offset} to {next_offset - 1}, "
+                f"expected from {self._log_end} on"
+            )
         batch.next_offset = self._log_end = next_offset
         self._commit(now)
 
@@ -203,6 +211,7 @@ class Writer:
         self._arm_timer()
 
     def high_watermark(self, offset: int, now: Now) -> None:
+        """All records before `offset` have committed: apply them, and answer those who wait for them."""
         self._high_watermark = max(self._high_watermark, offset)
         self._commit(now)
 
