@@ -3,10 +3,9 @@
 `compact` is a plain function on files, which runs in a helper process: it reads closed segments and writes `*.cleaned`
 files beside them. The log plans what to compact (cleaning.py), and puts the result in place (swap.py).
 
-Small neighbouring batches are merged into larger ones, which makes the log of an offsets partition, one
-commit a batch, several times faster to load. Batches of idempotent or transactional producers are not; each
-producer's last one stays even without records, as Kafka's does: a replica made from the log later must know its
-sequence.
+Small neighbouring batches are merged into larger ones, which makes the log of an offsets partition, one commit a
+batch, several times faster to load. Batches of idempotent or transactional producers are not merged; each producer's
+last one stays even without records, as in Kafka: a replica made from the log later must know its sequence.
 """
 
 from collections.abc import Iterator
@@ -132,7 +131,7 @@ def _chunks(segment: Segment) -> Iterator[bytes]:
 
 
 def _latest_offsets(plan: CompactionPlan, segments: list[Segment]) -> tuple[dict[bytes, int], int]:
-    """Each key's last offset in the dirty part, and the offset up to which memory for the keys was enough."""
+    """Each key's last offset in the dirty part, and the offset up to which `max_keys` was enough."""
     latest: dict[bytes, int] = {}
     for number, segment in enumerate(segments):
         end = segments[number + 1].base_offset if number + 1 < len(segments) else plan.end

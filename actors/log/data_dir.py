@@ -54,7 +54,7 @@ class DataDir:
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.topic_ids: dict[TopicPartition, bytes] = {}
         self.not_opened: set[TopicPartition] = set()
-        """The logs that could not be opened when that was last tried."""
+        """The partitions whose log could not be opened when that was last tried."""
         self._lock = lock
         self._machine = machine
         self._writer = machine.writer
@@ -182,10 +182,10 @@ class DataDir:
     # -- the end
 
     def close(self) -> None:
-        """Close all logs, and mark the stop as clean if every one could be closed. Gives the lock back.
+        """Close all logs, and mark the stop as clean if every one could be closed. Releases the lock.
 
-        Errors of the disk are logged. Without the mark, the next opening checks all logs as after a crash. There is no
-        mark either if a log that had to be checked could not be opened.
+        Errors of the disk are logged. Without the mark, the next opening checks all logs as after a crash. Nor is there
+        a mark if a log that had to be checked could not be opened.
         """
         clean = self.was_clean or not self.not_opened
         for log in self.logs.values():
@@ -230,7 +230,7 @@ def _locked(path: Path, timeout_s: float) -> FolderLock:
     except FolderInUseError as error:
         raise DataDirError(
             f"data directory {path} is in use by another process (pid {error.owner}):"
-            f" {LOCK_NAME} stayed locked for {timeout_s:g} s"
+            f" {LOCK_NAME} stayed locked for {timeout_s:g} s. Stop that process, or use another directory."
         ) from None
 
 
@@ -255,15 +255,17 @@ def _compare(path: Path, found: Mapping[str, str], expected: Mapping[str, str]) 
     version = found.get("version", "missing")
     if not version.isdigit() or int(version) > META_VERSION:
         raise DataDirError(
-            f"data directory {path}: {META_NAME} has version {version}, this release reads up to {META_VERSION}"
+            f"data directory {path}: {META_NAME} has version {version}, but this release reads versions up to"
+            f" {META_VERSION}. Start the release that wrote it, or use another directory."
         )
     # Kafka wrote broker.id before node.id.
     names = {"cluster.id": found.get("cluster.id"), "node.id": found.get("node.id", found.get("broker.id"))}
     for key, value in names.items():
         if value != expected[key]:
             raise DataDirError(
-                f"data directory {path} belongs to another owner: {META_NAME} has"
-                f" {key}={value or 'missing'}, expected {key}={expected[key]}"
+                f"data directory {path} belongs to another cluster or broker: {META_NAME} has"
+                f" {key}={value or 'missing'}, expected {key}={expected[key]}. Use the directory of this broker,"
+                " or an empty one."
             )
 
 

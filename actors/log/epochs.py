@@ -66,7 +66,7 @@ class LeaderEpochs:
             self.dirty = True
 
     def truncate_start(self, offset: int) -> None:
-        """Forget epochs that ended before `offset`. The one that has it now begins there."""
+        """Forget epochs that ended at `offset` or before. The epoch in force at `offset` begins there now."""
         number = bisect_right(self._starts, offset)
         if number > 1 or (number == 1 and self._starts[0] < offset):
             del self._epochs[: number - 1], self._starts[: number - 1]

@@ -1,11 +1,11 @@
-"""Puts compacted segments in the place of the old ones. A crash at any step leaves either these or those.
+"""Puts compacted segments in the place of the old ones. After a crash at any step either all new ones count or none.
 
     1  `*.cleaned` files are durable                                     (compaction.py)
     2  `compaction.swap`, which names old and new segments, is renamed in: from here on the new ones count
     3  old files are renamed to `*.deleted`, then `*.cleaned` to their names, each segment's log last
     4  `compaction.swap` is removed
 
-Opening a log's folder runs 3 and 4 again where step 2 was reached, and forgets the rest where it was not.
+Opening a log's folder runs 3 and 4 again if step 2 was reached, and removes the `*.cleaned` files if it was not.
 """
 
 import json
@@ -23,7 +23,7 @@ Step = Callable[[str], None]
 
 
 def commit(directory: Path, old_bases: Sequence[int], new_bases: Sequence[int], writer: FileWriter) -> None:
-    """Step 2. OSError when the disk refuses or has lost a new one: nothing has changed then."""
+    """Step 2. OSError when the disk refuses or has lost a new segment: nothing has changed then."""
     for base in new_bases:
         cleaned(Segment(directory, base).path).stat()  # `install` would take a missing one for installed already
     content = json.dumps({"version": 1, "old": list(old_bases), "new": list(new_bases)})
@@ -31,9 +31,9 @@ def commit(directory: Path, old_bases: Sequence[int], new_bases: Sequence[int], 
 
 
 def install(directory: Path, writer: FileWriter, step: Step = lambda _: None) -> list[Path]:
-    """Steps 3 and 4, to be repeated until done; the renamed old files, for someone to remove.
+    """Steps 3 and 4, to be called again if interrupted. Returns the renamed old files, for the caller to remove.
 
-    `step` is called before each change; tests stop there.
+    `step` is called before each change with what it is; tests interrupt there.
     """
     manifest = directory / MANIFEST
     try:
