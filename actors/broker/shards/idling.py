@@ -1,7 +1,7 @@
 """Asks shards that nobody has asked anything for `coterie.shard.idle.ms` whether they may sleep.
 
-A shard says what it is busy with, or what has to be known of it while it sleeps. That holds as long as it has been sent
-neither a request nor news of the topics since it was asked: until then both may be on their way to it.
+A shard says what it is busy with, or what has to be known of it while it sleeps. The answer counts only if the shard
+has been sent neither a request nor news of the topics since it was asked: these may reach it after it has answered.
 """
 
 from __future__ import annotations

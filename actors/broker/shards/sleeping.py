@@ -27,14 +27,14 @@ class Sleeper:
     """Its topics that have been deleted meanwhile. There may be new ones of the same names."""
 
     def is_due(self, now_ms: int) -> bool:
-        """Whether there is something to do that nobody asks for (wall clock)."""
+        """Whether there is something to do that nobody asks for. `now_ms` is Unix time."""
         return bool(self.gone) or (self.rest.due_ms is not None and self.rest.due_ms <= now_ms)
 
     @property
     def why(self) -> str:
         """For people: since when it sleeps, and until when if nobody asks."""
         due_ms = self.rest.due_ms
-        expires = f", or when offsets expire, {_date(due_ms)}" if due_ms is not None else ""
+        expires = f", or until offsets expire at {_date(due_ms)}" if due_ms is not None else ""
         return f"since {_date(self.since_ms)}, until asked{expires}"
 
 
@@ -43,7 +43,7 @@ def _date(wall_ms: int) -> str:
 
 
 class Sleeping:
-    """The sleepers of one broker. A record stays until the partition is served again, should its process die first."""
+    """The sleepers of one broker. An entry stays until its partition is served, in case the process dies before."""
 
     def __init__(self) -> None:
         self._sleepers: dict[int, Sleeper] = {}
@@ -56,7 +56,7 @@ class Sleeping:
         self._sleepers[partition] = sleeper
 
     def drop(self, partition: int) -> None:
-        """A partition does not sleep any more, or what is known of it counts no more."""
+        """A partition does not sleep any more, or what is known of it no longer counts."""
         self._sleepers.pop(partition, None)
 
     def topics_deleted(self, names: Collection[str]) -> None:
@@ -70,7 +70,7 @@ class Sleeping:
         return sleeper.gone if sleeper is not None else frozenset()
 
     def due(self, now_ms: int) -> list[int]:
-        """The partitions that have to be woken though nobody asks for them (wall clock)."""
+        """The partitions that have to be woken though nobody asks for them. `now_ms` is Unix time."""
         return [partition for partition, sleeper in self._sleepers.items() if sleeper.is_due(now_ms)]
 
     def items(self) -> list[tuple[int, Sleeper]]:

@@ -40,8 +40,8 @@ def test_a_partition_is_due_when_one_of_its_topics_goes() -> None:
     ("due_ms", "text"),
     [
         (None, "since 2023-11-14 22:13:20Z, until asked"),
-        (NOON + 60_000, "since 2023-11-14 22:13:20Z, until asked, or when offsets expire, 2023-11-14 22:14:20Z"),
-        (2**63 - 1, "since 2023-11-14 22:13:20Z, until asked, or when offsets expire, 9999-12-31 00:00:00Z"),
+        (NOON + 60_000, "since 2023-11-14 22:13:20Z, until asked, or until offsets expire at 2023-11-14 22:14:20Z"),
+        (2**63 - 1, "since 2023-11-14 22:13:20Z, until asked, or until offsets expire at 9999-12-31 00:00:00Z"),
     ],
 )
 def test_why_a_partition_sleeps_can_be_read(due_ms: int | None, text: str) -> None:
