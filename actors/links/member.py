@@ -1,8 +1,8 @@
 """The connection between whoever started a group's member and the member's actor: reports one way, calls the other.
 
-Its end is also how the starter hears of a member's death; a call through Ray would say so later. Both ends are blocking
-sockets in threads, because what runs at either end is the user's code. A message is its length (4 bytes, big-endian),
-then the bytes that the codec makes of it.
+When the connection ends, the starter knows that the member has died; a call through Ray would say so later. Both ends
+are blocking sockets in threads, because what runs at either end is the user's code. A message is its length (4 bytes,
+big-endian), then the bytes that the codec makes of it.
 """
 
 from __future__ import annotations
@@ -106,10 +106,10 @@ class MemberConnection:
             self._socket.sendall(len(body).to_bytes(4, "big") + body)
 
     def read(self, limit: int | None = None) -> MemberMessage:
-        """The next message. Raises OSError, EOFError at the end or above `limit` bytes, and LinkError if it is none."""
+        """The next message. Raises OSError; EOFError at the end or above `limit` bytes; LinkError for other bytes."""
         length = int.from_bytes(self._exactly(4), "big")
         if limit is not None and length > limit:
-            raise EOFError(f"a message of {length} bytes, of {limit} at most")
+            raise EOFError(f"a message of {length} bytes is longer than {limit}")
         return CODEC.decode(self._exactly(length))
 
     def _exactly(self, count: int) -> bytes:
@@ -119,12 +119,12 @@ class MemberConnection:
         return data
 
     def introduced(self, secret: bytes) -> bool:
-        """Whether the other end begins by saying the secret."""
+        """Whether the other end's first message has the secret."""
         first = self.read(_LIMIT_UNPROVED)
         return isinstance(first, Introduction) and hmac.compare_digest(first.secret, secret)
 
     def close(self) -> None:
-        """End the connection, also under a thread that reads or sends."""
+        """End the connection, also while other threads read or send."""
         with contextlib.suppress(OSError):  # the other end may have been quicker
             self._socket.shutdown(socket.SHUT_RDWR)
         self._file.close()
