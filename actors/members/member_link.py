@@ -1,6 +1,6 @@
 """Both ends of the connection to a member's actor, in threads: its reports, and calls of its methods.
 
-The calls do not go through Ray: an actor that waits for Ray's calls costs more than an idle member does itself
+The calls do not go through Ray: an actor that waits for Ray's calls costs more than the idle member in it
 (`runtime/process.py`).
 """
 
@@ -102,7 +102,7 @@ def _pickled(error: BaseException) -> bytes:
     try:
         data: bytes = cloudpickle.dumps(error)
         cloudpickle.loads(data)
-    except Exception:  # what it is made of decides what it raises
+    except Exception:  # pickling runs code of the error's class, which may raise anything
         data = cloudpickle.dumps(RuntimeError(f"{type(error).__name__}: {error}"))
     return data
 
@@ -111,7 +111,7 @@ class MemberClient:
     """The end of whoever has started the member. One thread reads `reports`; any may call. Raises OSError."""
 
     def __init__(self, connection: socket.socket, secret: bytes) -> None:
-        connection.settimeout(_SILENCE_SECONDS)  # a machine that vanishes sends no end of its connections
+        connection.settimeout(_SILENCE_SECONDS)  # a machine that vanishes does not end its connections
         self._link = MemberConnection(connection)
         self._lock = threading.Lock()
         self._calls: dict[int, Future[Any]] | None = {}
@@ -136,7 +136,7 @@ class MemberClient:
                         self._take(number).set_exception(cloudpickle.loads(error))
 
     def call(self, method: str, *arguments: Any) -> Future[Any]:
-        """Call a method of the member. What it raises is raised by the future's result, or MemberEndedError."""
+        """Call a method of the member. The future's result raises what the method raises, or MemberEndedError."""
         answer: Future[Any] = Future()
         with self._lock:
             if self._calls is None:
