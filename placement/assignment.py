@@ -31,7 +31,7 @@ def assign_replicas(
     order = by_rack(brokers)
     count = len(order)
     if factor > count or factor < 1:
-        raise NotEnoughBrokersError(f"replication factor {factor} with {count} broker(s) alive")
+        raise NotEnoughBrokersError(f"replication factor {factor} is out of range: {count} broker(s) are alive")
     racks = dict(brokers)
     result = []
     for partition in range(partition_count):

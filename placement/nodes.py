@@ -67,7 +67,7 @@ def place_brokers(
                 continue
             raise PlacementError(
                 f"the data of broker {broker_id} is on Ray node {address}, which is not in this Ray cluster "
-                f"(there are {', '.join(sorted(by_address))}): start that node again, or move its data directory"
+                f"(its nodes are {', '.join(sorted(by_address))}): start that node again, or move its data directory"
             )
         # Several Ray nodes can share a machine, and then they share its files.
         node = placed[broker_id] = min(by_address[address], key=lambda n: used[n.node_id])

@@ -39,7 +39,7 @@ def spread(
     for key in mine:
         count = len(placed[key]) if factor is None else factor
         if not 0 < count <= len(racks):
-            raise NotEnoughBrokersError(f"{key[0]}-{key[1]}: {count} replica(s) on {len(racks)} broker(s)")
+            raise NotEnoughBrokersError(f"{key[0]}-{key[1]}: {count} replica(s) do not fit on {len(racks)} broker(s)")
         plan.resize(key, count)
     _even_out(plan.held, plan.total, racks, plan.move)
     found = plan.partitions

@@ -57,7 +57,7 @@ def groups_meant(admin: Admin, arguments: Iterable[str], given: Iterable[str], a
     if not all_groups:
         return names(named, (), "group")
     if named:
-        raise click.UsageError("--all-groups and names contradict each other")
+        raise click.UsageError("name groups or give --all-groups, not both")
     return [each.group_id for each in admin.list_consumer_groups()]
 
 

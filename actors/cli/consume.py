@@ -36,7 +36,14 @@ _TERMINATED = 143  # 128 + SIGTERM
 @click.option("--timeout-ms", type=click.IntRange(0), metavar="MS", help="End when no record has come for this long.")
 @click.option("--key-separator", metavar="TEXT", help="Write keys too, with this between key and value.")
 @click.option("--print-headers", is_flag=True, help="Write headers before each record.")
-@click.option("--format", "line_format", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option(
+    "--format",
+    "line_format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="What a line is: a value, or an object with key, value, headers, partition and timestamp.",
+)
 def consume(
     topic: str,
     bootstrap_server: str,
@@ -56,7 +63,7 @@ def consume(
     record may come twice after a crash, but none is lost. Ends with Ctrl-C, --max-messages or --timeout-ms.
     """
     if group and (partitions or offset):
-        raise click.UsageError("--partition and --offset go without --group, which decides both")
+        raise click.UsageError("--partition and --offset cannot be given with --group, which decides both")
     if offset and from_beginning:
         raise click.UsageError("--offset and --from-beginning contradict each other")
     separator = separator_bytes(key_separator)

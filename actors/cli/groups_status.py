@@ -34,7 +34,10 @@ def statuses(
             Cluster.connect(ray_address, name, data_dir=None if ray_address else data_dir) as cluster,
         ):
             if cluster.status()["cluster_id"] != cluster_id:
-                raise ClusterError(f"cluster {name!r}, which was found on Ray, is not the one of the bootstrap server")
+                raise ClusterError(
+                    f"cluster {name!r}, which was found on Ray, is not the one of the bootstrap server: give the "
+                    "--ray-address or --data-dir of that one"
+                )
             found = {group.group_id: cluster.group_status(group.group_id, group.coordinator.id) for group in groups}
     except ClusterError as error:
         note(f"Only Coterie knows what a group waits for and why it rebalanced, and it could not be asked: {error}")

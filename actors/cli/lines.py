@@ -1,8 +1,8 @@
 """Records as lines of text: what `produce` reads and `consume` writes. Pure; no client here.
 
 As text a line is the value, or key, separator, value. As JSON it is an object with `key`, `value` and `headers`
-(a list of [name, value]), `partition` and `timestamp`; bytes that are no UTF-8 stand as {"base64": "..."}, so that
-what consume writes, produce reads back.
+(a list of [name, value]), `partition` and `timestamp`; bytes that are not UTF-8 are written as {"base64": "..."}. So
+produce reads back what consume writes.
 """
 
 from __future__ import annotations
@@ -66,7 +66,9 @@ def from_json(line: bytes, headers: Headers) -> ToSend:
     except ValueError as error:
         raise CliError(f"a line is not JSON ({error}): {_short(line)}") from None
     if not isinstance(found, dict) or found.keys() - _KNOWN:
-        raise CliError(f"a line must be an object of key, value, headers, partition and timestamp: {_short(line)}")
+        raise CliError(
+            f"a line must be an object with only key, value, headers, partition and timestamp: {_short(line)}"
+        )
     own = [(_name(each, line), _to_bytes(each[1], line)) for each in found.get("headers") or []]
     return ToSend(
         _to_bytes(found.get("key"), line),

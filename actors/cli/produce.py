@@ -28,12 +28,19 @@ _UNFINISHED = 100_000  # most records whose outcome is not known yet; buffer_mem
 @click.option("--key", metavar="TEXT", help="The key of every record.")
 @click.option("-H", "--header", "headers", multiple=True, metavar="NAME=VALUE", help="A header of every record.")
 @click.option("--partition", type=click.IntRange(0), help="Send everything to this partition.")
-@click.option("--acks", type=click.Choice(["all", "1", "0"]), default="all", show_default=True)
+@click.option(
+    "--acks",
+    type=click.Choice(["all", "1", "0"]),
+    default="all",
+    show_default=True,
+    help="Which replicas must have a record before it counts as sent: all in sync, the leader (1), none (0).",
+)
 @click.option(
     "--compression-type",
     type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]),
     default="none",
     show_default=True,
+    help="How batches are compressed.",
 )
 @click.option(
     "--format",
@@ -57,7 +64,7 @@ def produce(
 ) -> None:
     """Write each line of standard input to TOPIC as one record."""
     if line_format == "json" and (key_separator or key):
-        raise click.UsageError("with --format json keys stand in the lines: leave --key and --key-separator out")
+        raise click.UsageError("with --format json the lines have the keys: leave out --key and --key-separator")
     if key is not None and key_separator:
         raise click.UsageError("--key and --key-separator contradict each other")
     fixed = parse_headers(headers)

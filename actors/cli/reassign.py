@@ -33,7 +33,7 @@ _SLOWEST_POLL_SECONDS: Final = 2.0
 @click.option("--all-topics", is_flag=True, help="Every topic, internal ones too.")
 @click.option("--brokers", metavar="ID,ID,...", help="Who may hold replicas; all brokers if not given.")
 @click.option("--replication-factor", type=click.IntRange(1, 32767), help="Replicas; as many as before if not given.")
-@click.option("--cancel", is_flag=True, help="Call off the moves that are under way.")
+@click.option("--cancel", is_flag=True, help="Cancel the moves that are under way.")
 @click.option("--dry-run", is_flag=True, help="Show what would be done (the default).")
 @click.option("--execute", is_flag=True, help="Do it, and wait until it is done.")
 def reassign(
@@ -57,7 +57,7 @@ def reassign(
     if dry_run and execute:
         raise click.UsageError("--dry-run and --execute contradict each other")
     if cancel and (brokers is not None or replication_factor):
-        raise click.UsageError("--cancel goes with neither --brokers nor --replication-factor")
+        raise click.UsageError("--cancel cannot be given with --brokers or --replication-factor")
     wanted = [*topic_arguments, *topic_options]
     if bool(wanted) == all_topics:
         raise click.UsageError("say which topics: by name, or --all-topics")
@@ -126,8 +126,8 @@ def _planned(
     holders = {broker for (topic, _), replicas in placed.items() if topic in chosen for broker in replicas}
     if given is None and (away := sorted(holders - set(there))):
         raise CliError(
-            f"broker {away[0]} holds replicas and is not there: wait until it is back, or name those that are to hold "
-            "its share with --brokers"
+            f"broker {away[0]} holds replicas and is not alive: wait until it is back, or name with --brokers the ones "
+            "that take over its share"
         )
     ids = sorted(there) if given is None else _broker_ids(given, there)
     try:
@@ -141,8 +141,8 @@ def _planned(
         behind = [broker for broker in new if broker in each.replicas and broker not in each.isr]
         if len(new) < len(placed[key]) and behind:
             raise CliError(
-                f"{key[0]}-{key[1]}: broker {behind[0]} is to stay and is not in sync: wait until it is before you "
-                "take replicas away"
+                f"{key[0]}-{key[1]}: broker {behind[0]} keeps its replica, which is not in sync: wait until it is "
+                "before you remove replicas"
             )
     if plan:
         output.note(f"over brokers {', '.join(map(str, ids))}")
@@ -155,7 +155,7 @@ def _broker_ids(text: str, there: Mapping[int, Any]) -> list[int]:
         raise click.BadParameter(f"{text!r} is not ID,ID,...", param_hint="--brokers")
     if missing := sorted({int(part) for part in parts} - set(there)):
         alive = ", ".join(map(str, sorted(there)))
-        raise click.BadParameter(f"broker {missing[0]} is not there; these are: {alive}", param_hint="--brokers")
+        raise click.BadParameter(f"broker {missing[0]} is not alive; these are: {alive}", param_hint="--brokers")
     return sorted({int(part) for part in parts})
 
 

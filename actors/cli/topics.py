@@ -105,7 +105,7 @@ def create(
 
     names = options.names(topic_arguments, topic_options, "topic")
     if replica_assignment and (partitions or replication_factor):
-        raise click.UsageError("--replica-assignment already says --partitions and --replication-factor")
+        raise click.UsageError("--replica-assignment decides --partitions and --replication-factor: leave these out")
     assignment = parse_assignment(replica_assignment) if replica_assignment else ()
     settings = options.key_values(configs)
     with calls.connect(bootstrap_server, timeout_ms) as admin:

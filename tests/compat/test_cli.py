@@ -287,7 +287,7 @@ def test_what_is_where_it_should_be_is_not_moved(kafka: Peer, name: str) -> None
     assert (done.stdout, done.stderr) == ("", "nothing to move\n")
     assert "nothing is under way" in coterie(kafka, "topics", "reassign", name, "--cancel", "--execute").stderr
     refused = coterie(kafka, "topics", "reassign", name, "--brokers", brokers, "--replication-factor", "2", code=1)
-    assert f"{name}-0: 2 replica(s) on 1 broker(s)" in refused.stderr
+    assert f"{name}-0: 2 replica(s) do not fit on 1 broker(s)" in refused.stderr
     with Admin(bootstrap_servers=kafka.bootstrap_servers) as admin:
         place = TopicPartition(name, 0)
         assert admin.list_partition_reassignments() == {}

@@ -70,7 +70,7 @@ def test_nothing_moves_off_a_broker_that_is_down_unless_asked_for(cluster: FakeA
     cluster.brokers = (1, 2)
     refused = run("orders", "--execute")
     assert (refused.exit_code, cluster.moves) == (1, {})
-    assert "broker 0 holds replicas and is not there" in refused.stderr
+    assert "broker 0 holds replicas and is not alive" in refused.stderr
     assert run("orders", "--brokers", "1,2", "--execute").exit_code == 0
     assert {frozenset(each) for each in replicas(cluster)} == {frozenset((1, 2))}
 
@@ -134,7 +134,7 @@ def test_so_few_replicas_that_writes_would_be_refused_or_lost_are_not_made(clust
     cluster.add_topic("behind", 1, isr=(1,))
     refused = run("behind", "--brokers", "0", "--replication-factor", "1", "--execute")
     assert (refused.exit_code, cluster.moves) == (1, {})
-    assert "behind-0: broker 0 is to stay and is not in sync" in refused.stderr
+    assert "behind-0: broker 0 keeps its replica, which is not in sync" in refused.stderr
     assert run("behind", "--brokers", "1,2", "--replication-factor", "1", "--execute").exit_code == 0
 
 
@@ -157,13 +157,13 @@ def test_a_factor_given_again_while_partitions_move_is_no_change(cluster: FakeAd
         ([], 2, "say which topics"),
         (["orders", "--all-topics"], 2, "say which topics"),
         (["orders", "--dry-run", "--execute"], 2, "contradict"),
-        (["orders", "--cancel", "--brokers", "1"], 2, "--cancel goes with neither"),
+        (["orders", "--cancel", "--brokers", "1"], 2, "--cancel cannot be given with --brokers"),
         (["orders", "--brokers", "1,x"], 2, "'1,x' is not ID,ID"),
         (["orders", "--brokers", ""], 2, "'' is not ID,ID"),
-        (["orders", "--brokers", "1,7"], 2, "broker 7 is not there; these are: 0, 1, 2"),
+        (["orders", "--brokers", "1,7"], 2, "broker 7 is not alive; these are: 0, 1, 2"),
         (["nothing"], 1, "there is no topic nothing"),
-        (["orders", "--replication-factor", "4"], 1, "orders-0: 4 replica(s) on 3 broker(s)"),
-        (["orders", "--brokers", "1"], 1, "orders-0: 2 replica(s) on 1 broker(s)"),
+        (["orders", "--replication-factor", "4"], 1, "orders-0: 4 replica(s) do not fit on 3 broker(s)"),
+        (["orders", "--brokers", "1"], 1, "orders-0: 2 replica(s) do not fit on 1 broker(s)"),
     ],
 )
 def test_what_cannot_be_is_refused(cluster: FakeAdmin, arguments: list[str], code: int, why: str) -> None:

@@ -62,7 +62,7 @@ def test_topics_made_one_after_the_other_do_not_all_begin_at_one_broker() -> Non
 
 
 def test_more_replicas_than_brokers_are_refused() -> None:
-    with pytest.raises(NotEnoughBrokersError, match=r"3 with 2 broker"):
+    with pytest.raises(NotEnoughBrokersError, match=r"3 is out of range: 2 broker"):
         assign_replicas([(0, None), (1, None)], 1, 3)
     with pytest.raises(NotEnoughBrokersError):
         assign_replicas([], 1, 1)

@@ -45,7 +45,7 @@ def test_partitions_have_their_replicas_on_brokers_that_may_hold_them_in_as_many
     brokers = list(given_racks.items())
     mine = {key: each for key, each in placed.items() if key[0] in chosen}
     if any((factor or len(each)) > len(brokers) for each in mine.values()):
-        with pytest.raises(NotEnoughBrokersError, match=r"replica\(s\) on"):
+        with pytest.raises(NotEnoughBrokersError, match=r"replica\(s\) do not fit on"):
             spread(placed, chosen, brokers, factor)
         return
     found = spread(placed, chosen, brokers, factor)
