@@ -64,7 +64,7 @@ def resolve(
         topic, number = late[0]
         raise BoundError(
             f"{bound.option}: {topic}-{number} has no record at or after {_time(bound, late[0])} ms; "
-            "startingOffsetsByTimestampStrategy=latest begins at its end then"
+            "with startingOffsetsByTimestampStrategy=latest such a partition is read from its end"
         )
     ends = _ask(admin, dict.fromkeys(late, LATEST), committed)
     return fixed | {tp: offset if offset is not None else ends[tp] or 0 for tp, offset in found.items()}

@@ -40,7 +40,7 @@ def refuse_running_session() -> None:
     if context is not None:
         raise SessionError(
             f"this process runs a SparkSession already ({context.appName!r} on {context.master}): use it as it is, "
-            "or call its stop() before a session on RayDP"
+            "or call its stop() before you start one on RayDP"
         )
     _end_jvm()  # PySpark keeps the JVM of a stopped session, which has none of the options of a new one
 
@@ -90,8 +90,8 @@ def _wait_for_executors(spark: SparkSession, app: Application) -> None:
     while (count := executor_count(spark)) < app.num_executors:
         if time.monotonic() > deadline:
             raise SessionError(
-                f"{count} of num_executors={app.num_executors} executors of Spark session {app.name!r} have come up "
-                f"within {_EXECUTORS_SECONDS:.0f} s: is the Ray cluster out of CPUs or memory (`ray status`)?"
+                f"only {count} of num_executors={app.num_executors} executors of Spark session {app.name!r} have come "
+                f"up within {_EXECUTORS_SECONDS:.0f} s: is the Ray cluster out of CPUs or memory (`ray status`)?"
             )
         time.sleep(_POLL_SECONDS)
 

@@ -78,7 +78,7 @@ class OnceFiles:
         while True:
             number, written = self._known()
             if number == tried:
-                raise RuntimeError(f"{self._file(number)} exists and cannot be read")
+                raise RuntimeError(f"{self._file(number)} exists, but cannot be read")
             tried = number
             new = _beyond(batch, written)
             if not new:
@@ -125,7 +125,7 @@ class OnceFiles:
         while (entry := self._entry(first + len(found))) is not None:
             found.append(entry)
         if len(found) <= newest:
-            raise RuntimeError(f"{self._file(len(found))} is missing, and entries after it are not")
+            raise RuntimeError(f"{self._file(len(found))} is missing, but a later entry exists")
         return found
 
     def _entry(self, number: int) -> _Entry | None:

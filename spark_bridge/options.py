@@ -125,7 +125,9 @@ def sink_options(options: Mapping[str, Any] | None = None) -> SinkOptions:
     client = _client(given, PRODUCER_SETTINGS, list(_SINK))
     for name, only in (("acks", (-1, "all", "-1")), ("enable_idempotence", (True,))):
         if client.get(name, only[0]) not in only:
-            raise OptionError(f"kafka.{name.replace('_', '.')}={client[name]}: writing is always acks=all, idempotent")
+            raise OptionError(
+                f"kafka.{name.replace('_', '.')}={client[name]}: writes are always idempotent, with acks=all"
+            )
     taken = {"bootstrap_servers": client.pop("bootstrap_servers")} if "bootstrap_servers" in client else {}
     return SinkOptions(client=client, **values, **taken)
 
@@ -201,7 +203,7 @@ def _one_of_three(values: Mapping[str, Any]) -> None:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise ValueError("must be a text that is not empty")
+        raise ValueError("must be text that is not empty")
     return value.strip()
 
 
@@ -252,7 +254,7 @@ def _pattern(value: Any) -> str:
     try:
         re.compile(text)
     except re.error as error:
-        raise ValueError(f"is no regular expression: {error}") from None
+        raise ValueError(f"is not a regular expression: {error}") from None
     return text
 
 
@@ -308,6 +310,7 @@ def _setting(setting: Setting, value: Any) -> Any:
 # --- where to begin and end -----------------------------------------------------------------------------------------
 
 _OFFSETS_EXAMPLE: Final = '{"topic":{"0":23,"1":-2}}'
+_BOUNDED: Final = "a bounded read cannot begin at the latest or end at the earliest offset"
 _TIMES_EXAMPLE: Final = '{"topic":{"0":1700000000000}}'
 
 
@@ -359,7 +362,7 @@ def _offsets(name: str, value: Any, forbidden: int | None) -> Bound:
     word = value.strip().lower() if isinstance(value, str) else None
     if word in _ENDS:
         if _ENDS[word] == forbidden:
-            raise ValueError("a bounded read cannot begin at the latest or end at the earliest offset")
+            raise ValueError(_BOUNDED)
         return Bound(name, everywhere=_ENDS[word])
     try:
         offsets = _by_partition(value, _OFFSETS_EXAMPLE, -2)
@@ -368,7 +371,7 @@ def _offsets(name: str, value: Any, forbidden: int | None) -> Bound:
         raise ValueError(str(error).replace("must be JSON", f"must be {choice}JSON")) from None
     for (topic, partition), offset in offsets.items():
         if offset == forbidden:
-            raise ValueError(f"{topic}-{partition} has {offset}: a bounded read cannot have that there")
+            raise ValueError(f"{topic}-{partition} has {offset}: {_BOUNDED}")
     return Bound(name, offsets=offsets)
 
 

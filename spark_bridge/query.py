@@ -261,7 +261,7 @@ class GroupQuery:
         """The positions and the ends of all partitions, without those whose topic was deleted."""
         fail = self._plan.reading.fail_on_data_loss
         if self._deleted:
-            self._deleted = self._missing(self._deleted)  # one may have been made anew
+            self._deleted = self._missing(self._deleted)  # one may have been created again
         held = [share.held for (topic, _), share in shares.items() if topic not in self._deleted]
         try:
             return positions_and_ends(self._client, held, fail=fail, setting="failOnDataLoss")
@@ -270,10 +270,10 @@ class GroupQuery:
             deleted = self._missing({each.topic for each in held})
             if not deleted:
                 raise
-            lost = f"no longer there: {', '.join(sorted(deleted))}"
+            lost = f"topics {', '.join(sorted(deleted))} do not exist any more"
             if fail:
-                raise DataLossError(f"topics {lost}; set failOnDataLoss to false to go on with the others") from None
-            log.warning("topics %s; going on with the others, since failOnDataLoss is false", lost)
+                raise DataLossError(f"{lost}; set failOnDataLoss to false to go on with the others") from None
+            log.warning("%s; going on with the others, since failOnDataLoss is false", lost)
             self._deleted |= deleted
         return self._look(shares)
 

@@ -50,7 +50,7 @@ def refuse_taken_namespace() -> None:
     if _named(_MASTER):
         raise SessionError(
             f"Ray namespace {ray.get_runtime_context().namespace!r} has an application of RayDP already: connect with "
-            "a namespace of its own, ray.init(namespace=...), or without any"
+            "another namespace, ray.init(namespace=...), or without one"
         )
 
 
@@ -112,7 +112,7 @@ def choose_java(nodes: Sequence[NodeJava], python: str) -> dict[str, str]:
             raise SessionError(f"Ray node {node.address}: {node.why}")
         if not node.on_path:
             raise SessionError(
-                f"Ray on node {node.address} was started without a java on PATH, so that it starts no Java actors: "
+                f"Ray on node {node.address} was started without a java on PATH, so it cannot start Java actors: "
                 f"set JAVA_HOME={node.home} and PATH={node.home}/bin:$PATH before `ray start`"
             )
     homes = {node.home for node in nodes if node.needs_home}

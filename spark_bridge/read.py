@@ -76,7 +76,7 @@ def planned(wanted: SourceOptions) -> tuple[list[OffsetRange], Reading]:
     if not servers:
         raise OptionError("bootstrap_servers (kafka.bootstrap.servers) is missing")
     if wanted.max_offsets_per_trigger or wanted.min_offsets_per_trigger:
-        log.warning("maxOffsetsPerTrigger and minOffsetsPerTrigger mean nothing for a bounded read")
+        log.warning("a bounded read ignores maxOffsetsPerTrigger and minOffsetsPerTrigger")
     with Admin(bootstrap_servers=servers, **wanted.admin_settings) as admin:
         ranges = bounded_ranges(admin, wanted)
     reading = Reading(
@@ -173,7 +173,7 @@ def _inside(
         what = f"{tp[0]}-{tp[1]}: offsets {start} to {end} are wanted, but the log has {log_has[0]} to {log_has[1]}"
         if fail:
             raise DataLossError(f"{what}; failOnDataLoss=false reads what is there")
-        log.warning("%s; reading what is there, since failOnDataLoss is off", what)
+        log.warning("%s; reading what is there, since failOnDataLoss is false", what)
     return OffsetRange(*tp, low, max(low, high))
 
 

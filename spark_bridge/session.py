@@ -118,8 +118,8 @@ def _ray(app: Application, java: Java, ray_address: str | None) -> Iterator[bool
     address = ray_address or os.environ.get("RAY_ADDRESS")  # which `ray job submit` sets
     if address is not None and "://" in address:
         raise SessionError(
-            f"ray_address={address!r} is not where a driver connects: Spark's driver must run on a node of the Ray "
-            "cluster, so give its host:port there, or hand the script to `ray job submit`"
+            f"ray_address={address!r} is not host:port: Spark's driver must run on a node of the Ray cluster, so run "
+            "the script there and give the cluster's host:port, or hand the script to `ray job submit`"
         )
     # RayDP's actors have fixed names: every application needs a namespace of its own.
     namespace = f"spark-{app.name}-{secrets.token_hex(4)}"

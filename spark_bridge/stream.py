@@ -176,9 +176,9 @@ class GroupStream:
 
 def _given(name: str, argument: str | None, option: str | None) -> str:
     if argument and option and argument != option:
-        raise OptionError(f"{name}={argument!r}: the options say {option!r}")
+        raise OptionError(f"{name}={argument!r}, but the options have {option!r}: give it once")
     if not (argument or option):
-        raise OptionError(f"{name}: is missing")
+        raise OptionError(f"{name} is missing: give it as an argument or as an option")
     return argument or option or ""
 
 

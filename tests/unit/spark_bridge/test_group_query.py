@@ -149,7 +149,7 @@ def test_a_topic_that_was_deleted_is_named_or_left_out(start: Callable[..., Grou
     group = Group({0: 10})
     group.ends["gone", 0], group.committed["gone", 0] = 10, 0
     group.deleted.add("gone")
-    with pytest.raises(DataLossError, match="topics no longer there: gone; set failOnDataLoss to false"):
+    with pytest.raises(DataLossError, match="topics gone do not exist any more; set failOnDataLoss to false"):
         start(group, lambda df, batch: None).await_termination(20)
     assert start(group, lambda df, batch: None, fail=False).await_termination(20)
     assert group.committed == {("t", 0): 10, ("gone", 0): 0}
