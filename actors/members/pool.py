@@ -409,7 +409,7 @@ def _check_pickles(name: str, value: Any) -> None:
     try:
         ray.cloudpickle.dumps(value)
     except Exception as error:  # what it is made of decides what it raises
-        raise PoolError(f"{name} cannot be pickled, and so not be sent to the actors: {error}") from error
+        raise PoolError(f"{name} cannot be pickled, so it cannot be sent to the actors: {error}") from error
 
 
 def _status(slot: _Slot) -> MemberStatus:

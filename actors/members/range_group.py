@@ -148,8 +148,8 @@ def _present(held: Held, begin: int, end: int, *, fail: bool, setting: str) -> i
     lost = f"{held.topic}-{held.partition}: the group goes on at offset {held.position}, the log has {begin} to {end}"
     if fail:
         raise DataLossError(
-            f"{lost}. Records were deleted before they were read, or the topic was made anew; set {setting} to false "
-            "to go on with what is there"
+            f"{lost}. Records were deleted before they were read, or the topic was created again; set {setting} to "
+            "false to go on with what is there"
         )
     log.warning("%s; going on at %d, since %s is false", lost, begin, setting)
     return begin

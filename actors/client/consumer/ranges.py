@@ -224,7 +224,7 @@ class RangeReader:
         what = f"{where}: offsets {position} to {wanted.until_offset} are wanted, but {present}"
         if self._fail:
             raise DataLossError(
-                f"{what}. Records were deleted by retention, or the topic was deleted or made anew; "
+                f"{what}. Records were deleted by retention, or the topic was deleted or created again; "
                 "failOnDataLoss=false goes on with what is there"
             )
         log.warning("%s; going on with what is there, since failOnDataLoss is off", what)
