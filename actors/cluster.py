@@ -245,7 +245,8 @@ class Cluster:
         if not done:
             if time.monotonic() - self._heard > _SILENCE_SECONDS:
                 raise ClusterError(
-                    f"the controller of cluster {self.name!r} has not answered for {_SILENCE_SECONDS:.0f} s"
+                    f"the controller of cluster {self.name!r} has not answered for {_SILENCE_SECONDS:.0f} s: see "
+                    "`ray status`, and logs/controller.log in its data directory"
                 )
             return
         answer, self._asked, self._heard = self._asked, None, time.monotonic()
