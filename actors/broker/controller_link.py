@@ -182,3 +182,4 @@ class ControllerLink:
         protocol, self._protocol = self._protocol, None
         if protocol is not None:
             protocol.close()
+        self._calls.lose(LOST)

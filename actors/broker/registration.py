@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TypeVar
 
 from actors.broker.context import BrokerContext
@@ -100,11 +101,15 @@ class Contact:
         self._joined = link
         return joined
 
-    async def show_recovery(self) -> None:
+    async def show_recovery(self, every_s: float = _RECOVERING_SECONDS) -> None:
         """Tell the controller again and again that this broker lives, until cancelled. It has not registered yet."""
         while True:
-            await asyncio.sleep(_RECOVERING_SECONDS)
-            self.link.heartbeat(Load(), leaving=False)
+            await asyncio.sleep(every_s)
+            if self.link.connected:
+                self.link.heartbeat(Load(), leaving=False)
+            else:  # the next controller has to know, too
+                with suppress(TimeoutError, OSError):
+                    await self.join()
 
 
 class Registration:
@@ -153,6 +158,8 @@ class Registration:
     async def start(self, replica_port: int) -> None:
         """Register for the first time; `replica_port` is where other brokers push. Raises OSError, TimeoutError."""
         self._replica_port = replica_port
+        if not self.link.connected:  # it was lost while the logs were recovered
+            await self._contact.join_first()
         await self._register()
         self._context.data_dir.note_boot()
         if not self.link.connected:  # lost again before this was noted

@@ -315,6 +315,6 @@ class Controller:
         self._server.stopping = True
         self._launcher.start_no_more()
         with suppress(TimeoutError):
-            self._thread.call(stop_all(self._server.brokers.values(), _STOP_SECONDS))
+            self._thread.call(stop_all(self._server.brokers.values(), _STOP_SECONDS), _STOP_SECONDS + 1)
         self._launcher.end()
         shutil.rmtree(self._spec.socket_dir, ignore_errors=True)

@@ -300,7 +300,8 @@ class ControllerServer:
         alive = {info.id for info in self.metadata.alive()}
         for broker_id in sorted((alive & self._starting) - self._brokers.keys()):
             self._record_loss(broker_id)  # when it was lost, the metadata log could not be written
-        for broker_id in sorted((self._wanted | alive) - self._brokers.keys() - self._starting):
+        recovering = {s.joins for s in self._sessions.values() if now - s.last_heard < self._lease}
+        for broker_id in sorted((self._wanted | alive) - self._brokers.keys() - self._starting - recovering):
             if self._stays_away(broker_id, now):
                 log.warning("broker %d has not registered within a lease", broker_id)
                 self._absent.pop(broker_id, None)

@@ -7,13 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from actors.broker.controller_link import ControllerLink
+from actors.broker.registration import Contact
+from actors.broker.replication import LOST
 from actors.controller.sessions import shards_of, stop_all
 from actors.links.control import Answer, Call, Confirmed, Failed, Heartbeat, Join, Joined, Stop
 from actors.links.operations import AllocateProducerIds, Done, HandOver, ListShards, LookAtGroup, Shards
 from actors.links.status import Load, ShardStatus
+from actors.runtime.environment import REAL
 from tests.support.controller_world import controller
 from tests.support.one_broker import world
-from tests.support.runtime_helpers import FakeBroker, until
+from tests.support.runtime_helpers import SECRET, FakeBroker, until
 
 ROW = ShardStatus(3, 77, "Active", 1)
 
@@ -83,6 +87,52 @@ async def test_a_broker_that_recovers_is_heard_and_has_no_lease(tmp_path: Path) 
         await broker.hear(Joined)
         assert broker.of(Confirmed) == []
         assert c.launcher.ports == {}
+
+
+async def test_the_next_controller_leaves_a_broker_to_its_recovery(tmp_path: Path) -> None:
+    async with controller(tmp_path) as c:
+        c.server.expect([0])
+        recovering = await FakeBroker(0).connect(c.port)
+        recovering.send(Join(0))
+        await recovering.hear(Joined)
+        for tick in range(8):  # two leases
+            c.clock.ahead += 15.1
+            recovering.send(Heartbeat(tick, Load()))
+            await until(lambda heard=tick + 2: len(c.launcher.alive) == heard)
+            c.server._tick()
+        assert c.launcher.killed == []
+        recovering.hang_up()
+        await recovering.lost.wait()
+        for _ in range(8):
+            c.clock.ahead += 15.1
+            c.server._tick()
+        await until(lambda: c.launcher.killed == [0])
+
+
+async def test_a_broker_that_recovers_joins_the_next_controller(tmp_path: Path) -> None:
+    port = 0
+    contact = Contact(4, lambda: ("127.0.0.1", port, SECRET), asyncio.get_running_loop(), REAL.chance)
+    async with controller(tmp_path) as first:
+        port = first.port
+        await contact.join_first()
+        recovery = asyncio.create_task(contact.show_recovery(every_s=0.01))
+        await until(lambda: len(first.launcher.alive) > 1)
+    async with controller(tmp_path) as second:
+        port = second.port
+        await until(lambda: len(second.launcher.alive) > 1)
+        assert set(second.launcher.alive) == {4}
+        recovery.cancel()
+        contact.link.close()
+
+
+async def test_a_call_over_a_link_that_is_closed_is_answered(tmp_path: Path) -> None:
+    async with controller(tmp_path) as c:
+        link = ControllerLink(asyncio.get_running_loop(), SECRET, REAL.chance)
+        await link.connect("127.0.0.1", c.port)
+        said: list[str | None] = []
+        link.call(AllocateProducerIds(), lambda _, error: said.append(error))
+        link.close()
+        assert said == [LOST]
 
 
 async def test_a_broker_answers_what_it_is_asked(tmp_path: Path) -> None:

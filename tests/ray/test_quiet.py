@@ -31,7 +31,7 @@ def test_the_terminal_of_up_shows_nothing_of_a_broker_that_is_killed_but_where_t
     data = tmp_path / "data"
     with on_a_terminal("-m", "actors.cli.main", "up", "--port", "0", "--data-dir", str(data)) as up:
         wait_until(lambda: "ready " in up.shown or up.process.poll() is not None, SLOW, "the ready line")
-        (victim,) = [each for each in descendants(up.process.pid) if "ray::Broker" in each.cmdline()]
+        (victim,) = [each for each in descendants(up.process.pid) if each.cmdline()[:1] == ["ray::Broker.serve"]]
         victim.kill()
         log = data / "logs" / "ray.log"
         wait_until(lambda: (log.exists() and DIED in log.read_text()) or DIED in up.shown, SLOW, "Ray's word of it")
