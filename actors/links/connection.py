@@ -1,35 +1,24 @@
 """TCP connections between the controller and its brokers, and between brokers.
 
 A message is its length (4 bytes, big-endian), then the bytes that the link's codec makes of it. Both ends prove that
-they know the cluster's secret before anything else is said: a challenge each way, answered with an HMAC-SHA256 over it
-and the role of the end that answers. Without the role, an end could be made to answer its own challenge, on this
-connection or on another.
+they know the cluster's secret before anything else is said (`proof`).
 """
 
 from __future__ import annotations
 
 import asyncio
-import hmac
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal, TypeAlias, cast
+from typing import TypeAlias, cast
 
-from actors.links import control, replication
+from actors.links import control, proof, replication
 from actors.links.codec import Codec, LinkError
+from actors.links.proof import CHALLENGE_BYTES, LIMIT_UNPROVED, PEERS, Challenge, Proof, Role
 from actors.runtime.environment import Chance
 from actors.wire.gathering import Gathering
 
 log = logging.getLogger(__name__)
 
-Role = Literal["controller", "broker", "leader", "follower"]
-
-_PEERS: dict[Role, Role] = {
-    "controller": "broker",
-    "broker": "controller",
-    "leader": "follower",
-    "follower": "leader",
-}
 _CODECS: dict[Role, Codec[Message]] = {
     "controller": cast("Codec[Message]", control.CODEC),
     "broker": cast("Codec[Message]", control.CODEC),
@@ -37,26 +26,9 @@ _CODECS: dict[Role, Codec[Message]] = {
     "follower": cast("Codec[Message]", replication.CODEC),
 }
 _LIMIT = 128 << 20  # room for a batch of the largest message.max.bytes and all that one frame adds to it
-_LIMIT_UNPROVED = 4096
-
-
-@dataclass(frozen=True, slots=True)
-class Challenge:
-    """Each end -> the other: prove that you know the secret."""
-
-    challenge: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Proof:
-    """The answer to a challenge: the HMAC-SHA256 of role and challenge, with the secret as key."""
-
-    proof: bytes
 
 
 Message: TypeAlias = control.ControlMessage | replication.ReplicationMessage
-
-_PROOFS: Codec[Challenge | Proof] = Codec("unproved", {1: Challenge, 2: Proof})
 
 
 class ControlProtocol(asyncio.Protocol):
@@ -75,14 +47,14 @@ class ControlProtocol(asyncio.Protocol):
         on_lost: Callable[[ControlProtocol], None],
     ) -> None:
         self._role: Role = role
-        self._peer: Role = _PEERS[role]
+        self._peer: Role = PEERS[role]
         self._codec = _CODECS[role]
         self._secret = secret
         self._on_ready = on_ready
         self._on_message = on_message
         self._on_lost = on_lost
         self.transport: asyncio.Transport | None = None
-        self._challenge = chance.randbytes(16)
+        self._challenge = chance.randbytes(CHALLENGE_BYTES)
         self._proved = False
         self._answered = False
         self._gathering = Gathering()
@@ -93,7 +65,7 @@ class ControlProtocol(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
-        self._write(_PROOFS.encode(Challenge(self._challenge)))
+        self._write(proof.CODEC.encode(Challenge(self._challenge)))
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.transport = None
@@ -111,7 +83,7 @@ class ControlProtocol(asyncio.Protocol):
         position, need = 0, 4
         while len(data) - position >= 4 and not self._closed:
             length = int.from_bytes(data[position : position + 4], "big")
-            if length > (_LIMIT if self._proved else _LIMIT_UNPROVED):
+            if length > (_LIMIT if self._proved else LIMIT_UNPROVED):
                 self.close()
                 return
             if len(data) - position - 4 < length:
@@ -131,7 +103,7 @@ class ControlProtocol(asyncio.Protocol):
             if self._proved and self._answered:
                 self._on_message(self, self._codec.decode(body))
                 return True
-            return self._take_proof(_PROOFS.decode(body))
+            return self._take_proof(proof.CODEC.decode(body))
         except LinkError as error:
             if self._proved:
                 log.error("hung up on a %s: %s", self._peer, error)
@@ -140,9 +112,9 @@ class ControlProtocol(asyncio.Protocol):
     def _take_proof(self, message: Challenge | Proof) -> bool:
         if isinstance(message, Challenge) and not self._answered:
             self._answered = True
-            self._write(_PROOFS.encode(Proof(self._proof(self._role, message.challenge))))
+            self._write(proof.CODEC.encode(Proof(proof.proof(self._secret, self._role, message.challenge))))
         elif isinstance(message, Proof) and not self._proved:
-            if not hmac.compare_digest(self._proof(self._peer, self._challenge), message.proof):
+            if not proof.is_proof(message.proof, self._secret, self._peer, self._challenge):
                 return False
             self._proved = True
         else:
@@ -150,9 +122,6 @@ class ControlProtocol(asyncio.Protocol):
         if self._proved and self._answered:
             self._on_ready(self)
         return True
-
-    def _proof(self, role: Role, challenge: bytes) -> bytes:
-        return hmac.digest(self._secret, role.encode() + b":" + challenge, "sha256")
 
     def send(self, message: Message) -> None:
         """Send one message; nothing happens if the connection has gone."""

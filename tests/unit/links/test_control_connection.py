@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.broker.replication.pushes import _FRAME_BYTES
-from actors.links.connection import ControlProtocol, Message, Role
+from actors.links.connection import ControlProtocol, Message
 from actors.links.control import CODEC, Applied, ControlMessage, Image, Join, WantSpares
+from actors.links.proof import Role
 from actors.runtime.environment import REAL
 from actors.settings import SETTINGS
 from placement.metadata import ClusterMetadata

@@ -1,0 +1,54 @@
+"""How the two ends of a connection prove to each other that they know a secret, which is never sent.
+
+A challenge each way is answered with an HMAC-SHA256 over it and the role of the end that answers. Without the role, an
+end could be made to answer its own challenge, on this connection or on another.
+"""
+
+from __future__ import annotations
+
+import hmac
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from actors.links.codec import Codec
+
+Role = Literal["controller", "broker", "leader", "follower", "pool", "member"]
+
+PEERS: Final[dict[Role, Role]] = {
+    "controller": "broker",
+    "broker": "controller",
+    "leader": "follower",
+    "follower": "leader",
+    "pool": "member",
+    "member": "pool",
+}
+CHALLENGE_BYTES: Final = 16
+LIMIT_UNPROVED: Final = 4096
+"""The longest message, in bytes, of an end that has not proved itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Challenge:
+    """Each end -> the other: prove that you know the secret."""
+
+    challenge: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """The answer to a challenge: the HMAC-SHA256 of role and challenge, with the secret as key."""
+
+    proof: bytes
+
+
+CODEC: Final[Codec[Challenge | Proof]] = Codec("unproved", {1: Challenge, 2: Proof})
+
+
+def proof(secret: bytes, role: Role, challenge: bytes) -> bytes:
+    """What an end in this role answers to the challenge."""
+    return hmac.digest(secret, role.encode() + b":" + challenge, "sha256")
+
+
+def is_proof(answer: bytes, secret: bytes, role: Role, challenge: bytes) -> bool:
+    """Whether this is the other end's answer to our challenge, the other end having this role."""
+    return hmac.compare_digest(proof(secret, role, challenge), answer)
