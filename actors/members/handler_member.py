@@ -25,6 +25,7 @@ from actors.client.errors import CommitFailedError, KafkaTimeoutError, Rebalance
 from actors.client.records import OffsetAndMetadata
 from actors.links.member import MemberReport
 from actors.runtime.environment import REAL, Environment
+from actors.runtime.process import error_text
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +59,8 @@ class HandlerFailedError(CoterieError):
     """The handler has raised for one record each time it was tried."""
 
     def __init__(self, topic: str, partition: int, offset: int, cause: BaseException) -> None:
-        super().__init__(f"the handler failed at {topic}-{partition} offset {offset}: {type(cause).__name__}: {cause}")
+        what = f"{type(cause).__name__}: {error_text(cause)}"
+        super().__init__(f"the handler failed at {topic}-{partition} offset {offset}: {what}")
         self.topic, self.partition, self.offset = topic, partition, offset
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -296,7 +298,7 @@ class MemberLoop:
             ("coterie.topic", partition.topic.encode()),
             ("coterie.partition", str(partition.partition).encode()),
             ("coterie.offset", str(offset).encode()),
-            ("coterie.error", f"{type(error).__name__}: {error}".encode()),
+            ("coterie.error", f"{type(error).__name__}: {error_text(error)}".encode()),
         ]
         if self._producer is None:
             self._producer = self._make_producer(bootstrap_servers=self.spec.bootstrap_servers, acks="all")
@@ -406,7 +408,7 @@ class MemberLoop:
         return replace(
             self._seen,
             state=self._state,
-            error=str(self._error) if self._error is not None else None,
+            error=error_text(self._error) if self._error is not None else None,
             handled=self._handled,
             dead_letters=self._dead_letters,
             handling_ms=0 if since is None else int((self._monotonic() - since) * 1000),

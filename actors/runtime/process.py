@@ -103,3 +103,12 @@ def last_line(error: BaseException) -> str:
     """The last line of another process's error, without its traceback and the name of its class."""
     line = (str(error).strip() or type(error).__name__).splitlines()[-1]
     return _CLASS_NAME.sub("", line)
+
+
+def error_text(error: BaseException) -> str:
+    """The text of an error of the user's code, in characters that UTF-8 has; its class if the text cannot be had."""
+    try:
+        text = str(error)
+    except Exception:  # whatever its `__str__` raises
+        text = type(error).__name__
+    return text.encode(errors="backslashreplace").decode()

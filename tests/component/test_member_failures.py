@@ -10,6 +10,7 @@ import pytest
 
 from actors.client import ConsumerRecord
 from actors.client.errors import ConfigurationError, KafkaTimeoutError
+from actors.links.member import CODEC
 from actors.members.handler_member import HandlerFailedError
 from tests.support.member import T0, T1, Flaky, Member, arrow, record
 
@@ -71,6 +72,30 @@ def test_a_handler_that_ends_its_process_is_seen_to_have_failed() -> None:
 
     report = Member(leave, [{T0: [record(1)]}]).run()
     assert report.state == "Failed"
+
+
+class SilentError(Exception):
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+
+@pytest.mark.parametrize(
+    ("error", "text"), [(ValueError("bad \udcff"), r"ValueError: bad \udcff"), (SilentError(), "SilentError")]
+)
+def test_any_error_of_a_handler_can_be_reported_and_sent_to_the_dead_letter_topic(error: Exception, text: str) -> None:
+    """The thread that reports died of its text, and the member was started again for ever."""
+
+    def fail(_: ConsumerRecord) -> None:
+        raise error
+
+    report = Member(fail, [{T0: [record(1)]}], max_retries=0).run()
+    assert report.state == "Failed"
+    assert report.error.endswith(text)
+    CODEC.encode(report)
+    member = Member(fail, [{T0: [record(1)]}], max_retries=0, dead_letter_topic="dlq")
+    assert member.run().state == "Stopped"
+    (letter,) = member.producer.sent
+    assert text.encode() in dict(letter["headers"])["coterie.error"]
 
 
 def test_the_error_travels_between_processes() -> None:
