@@ -2,39 +2,35 @@
 
 When the connection ends, the starter knows that the member has died; a call through Ray would say so later. Both ends
 are blocking sockets in threads, because what runs at either end is the user's code. A message is its length (4 bytes,
-big-endian), then the bytes that the codec makes of it.
+big-endian), then the bytes that the codec makes of it. The messages carry pickles, so both ends prove first that they
+know the secret that came by Ray (`proof`).
 """
 
 from __future__ import annotations
 
 import contextlib
-import hmac
+import os
 import socket
 import threading
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from actors.links.codec import Codec
+from actors.links import proof
+from actors.links.codec import Codec, LinkError
+from actors.links.proof import CHALLENGE_BYTES, LIMIT_UNPROVED, PEERS, Challenge, Proof, Role
 
-_LIMIT_UNPROVED = 4096
+LIMIT = (1 << 32) - 1  # what four bytes of length allow
 
 
 @dataclass(frozen=True, slots=True)
 class MemberAddress:
-    """Where a member listens, whose process it is, and the secret that it wants to hear first."""
+    """Where a member listens, whose process it is, and the secret that either end proves to know."""
 
     host: str
     port: int
     pid: int
     node_id: str
     """Of its Ray node."""
-    secret: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Introduction:
-    """Starter -> member: the first message. Nobody else knows the secret, which came by Ray."""
-
     secret: bytes
 
 
@@ -84,33 +80,56 @@ class StopMember:
     """Starter -> member: finish the record that is being handled, commit and close. The last report is the answer."""
 
 
-MemberMessage: TypeAlias = Introduction | MemberReport | MethodCall | Returned | Raised | StopMember
+MemberMessage: TypeAlias = MemberReport | MethodCall | Returned | Raised | StopMember
 
-CODEC: Codec[MemberMessage] = Codec(
-    "member", {1: Introduction, 2: MemberReport, 3: MethodCall, 4: Returned, 5: Raised, 6: StopMember}
-)
+CODEC: Codec[MemberMessage] = Codec("member", {1: MemberReport, 2: MethodCall, 3: Returned, 4: Raised, 5: StopMember})
 
 
 class MemberConnection:
-    """One end. Any thread may send; one reads."""
+    """One end. Any thread may send; one reads. `limit` is that of a message that is sent, in bytes."""
 
-    def __init__(self, connection: socket.socket) -> None:
+    def __init__(self, connection: socket.socket, limit: int = LIMIT) -> None:
         self._socket = connection
         self._file = connection.makefile("rb")
+        self._limit = limit
         self._sending = threading.Lock()
 
-    def send(self, message: MemberMessage) -> None:
-        """Send a message. Raises OSError."""
-        body = CODEC.encode(message)
-        with self._sending:
-            self._socket.sendall(len(body).to_bytes(4, "big") + body)
+    def prove(self, role: Role, secret: bytes) -> None:
+        """Prove to the other end that we know the secret, and have it prove the same, before anything else is said.
 
-    def read(self, limit: int | None = None) -> MemberMessage:
-        """The next message. Raises OSError; EOFError at the end or above `limit` bytes; LinkError for other bytes."""
+        Raises LinkError if it does not, EOFError or OSError if the connection ends.
+        """
+        ours = os.urandom(CHALLENGE_BYTES)
+        self._send(proof.CODEC.encode(Challenge(ours)))
+        theirs = proof.CODEC.read(Challenge, self._body(LIMIT_UNPROVED))
+        self._send(proof.CODEC.encode(Proof(proof.proof(secret, role, theirs.challenge))))
+        answer = proof.CODEC.read(Proof, self._body(LIMIT_UNPROVED))
+        if not proof.is_proof(answer.proof, secret, PEERS[role], ours):
+            raise LinkError(f"the {PEERS[role]} does not know the secret")
+
+    def send(self, message: MemberMessage) -> None:
+        """Send a message. Raises ValueError if it is too long; OSError, and the connection has then ended."""
+        self._send(CODEC.encode(message))
+
+    def _send(self, body: bytes) -> None:
+        if len(body) > self._limit:
+            raise ValueError(f"a message of {len(body)} bytes is longer than {self._limit}")
+        with self._sending:
+            try:
+                self._socket.sendall(len(body).to_bytes(4, "big") + body)
+            except OSError:
+                self.hang_up()  # half of the message may have gone
+                raise
+
+    def read(self) -> MemberMessage:
+        """The next message. Raises OSError; EOFError at the end; LinkError for other bytes."""
+        return CODEC.decode(self._body(LIMIT))
+
+    def _body(self, limit: int) -> bytes:
         length = int.from_bytes(self._exactly(4), "big")
-        if limit is not None and length > limit:
+        if length > limit:
             raise EOFError(f"a message of {length} bytes is longer than {limit}")
-        return CODEC.decode(self._exactly(length))
+        return self._exactly(length)
 
     def _exactly(self, count: int) -> bytes:
         data = self._file.read(count)
@@ -118,14 +137,13 @@ class MemberConnection:
             raise EOFError("the other end has hung up")
         return data
 
-    def introduced(self, secret: bytes) -> bool:
-        """Whether the other end's first message has the secret."""
-        first = self.read(_LIMIT_UNPROVED)
-        return isinstance(first, Introduction) and hmac.compare_digest(first.secret, secret)
-
-    def close(self) -> None:
-        """End the connection, also while other threads read or send."""
+    def hang_up(self) -> None:
+        """End the connection for both ends, also while other threads read or send: the reader sees the end."""
         with contextlib.suppress(OSError):  # the other end may have been quicker
             self._socket.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """End the connection and give its file descriptor back."""
+        self.hang_up()
         self._file.close()
         self._socket.close()

@@ -7,6 +7,7 @@ The calls do not go through Ray: an actor that waits for Ray's calls costs more 
 from __future__ import annotations
 
 import contextlib
+import logging
 import socket
 import threading
 import time
@@ -20,18 +21,21 @@ from ray import cloudpickle
 from actors import CoterieError
 from actors.links.codec import LinkError
 from actors.links.member import (
-    Introduction,
+    LIMIT,
     MemberConnection,
-    MemberMessage,
     MemberReport,
     MethodCall,
     Raised,
     Returned,
     StopMember,
 )
+from actors.runtime.process import error_text
+
+log = logging.getLogger(__name__)
 
 _REPORT_SECONDS = 0.2
 _CONNECT_SECONDS = 10.0
+_PROOF_SECONDS = 10.0
 _SILENCE_SECONDS = 30.0
 _HUNG_UP = (OSError, EOFError, LinkError)
 
@@ -41,12 +45,25 @@ class MemberEndedError(CoterieError, ConnectionError):
 
 
 class MemberServer:
-    """A member's end. It listens at `port`, reports, and calls the methods of `target`, each in a thread of its own."""
+    """A member's end. It listens at `port`, reports, and calls the methods of `target`, each in a thread of its own.
+
+    Who connects has `proof_s` seconds for each step of the proof. A result of a call may have about `limit` bytes.
+    """
 
     def __init__(
-        self, host: str, secret: bytes, target: object, report: Callable[[], MemberReport], stop: Callable[[], None]
+        self,
+        host: str,
+        secret: bytes,
+        target: object,
+        report: Callable[[], MemberReport],
+        stop: Callable[[], None],
+        *,
+        proof_s: float = _PROOF_SECONDS,
+        limit: int = LIMIT,
     ) -> None:
         self._secret = secret
+        self._proof_s = proof_s
+        self._limit = limit
         self._target = target
         self._report = report
         self._stop = stop
@@ -62,12 +79,14 @@ class MemberServer:
     def _accept(self) -> None:
         while True:
             connection, _ = self._listener.accept()
-            threading.Thread(target=self._serve, args=(MemberConnection(connection),), daemon=True).start()
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
-    def _serve(self, link: MemberConnection) -> None:
+    def _serve(self, connection: socket.socket) -> None:
+        link = MemberConnection(connection, self._limit)
         with contextlib.suppress(*_HUNG_UP), contextlib.closing(link):
-            if not link.introduced(self._secret):
-                return
+            connection.settimeout(self._proof_s)
+            link.prove("member", self._secret)
+            connection.settimeout(None)
             threading.Thread(target=self._report_to, args=(link,), daemon=True).start()
             while True:
                 match link.read():
@@ -77,7 +96,7 @@ class MemberServer:
                         threading.Thread(target=self._answer, args=(link, call), daemon=True).start()
 
     def _report_to(self, link: MemberConnection) -> None:
-        with contextlib.suppress(OSError):
+        with _ending(link):
             while True:
                 link.send(self._report())
                 if self._ended.is_set():
@@ -86,42 +105,68 @@ class MemberServer:
                     self._ended.wait(_REPORT_SECONDS)
 
     def _answer(self, link: MemberConnection, call: MethodCall) -> None:
-        answer: MemberMessage
-        try:
-            value = getattr(self._target, call.method)(*cloudpickle.loads(call.arguments))
-            answer = Returned(call.number, cloudpickle.dumps(value))
-        except BaseException as error:  # also sys.exit, or the caller would wait for ever
-            answer = Raised(call.number, _pickled(error))
-        with contextlib.suppress(OSError):
-            link.send(answer)
+        answer: Returned | Raised
+        with _ending(link):
+            try:
+                value = getattr(self._target, call.method)(*cloudpickle.loads(call.arguments))
+                answer = Returned(call.number, cloudpickle.dumps(value))
+            except BaseException as error:  # also sys.exit, or the caller would wait for ever
+                answer = Raised(call.number, _pickled(error))
+            try:
+                link.send(answer)
+            except OSError:
+                raise
+            except Exception as error:  # nothing has been sent: it is too long, most likely
+                link.send(Raised(call.number, _pickled(error)))
+
+
+@contextlib.contextmanager
+def _ending(link: MemberConnection) -> Iterator[None]:
+    """End the connection with what failed, or the other end would wait for what does not come."""
+    try:
+        yield
+    except OSError:  # it has ended
+        return
+    except BaseException:  # the thread ends with it
+        log.exception("what this member has to say cannot be sent: it hangs up")
+        link.hang_up()
 
 
 def _pickled(error: BaseException) -> bytes:
     """The error as it can be raised elsewhere, with the traceback it has here."""
-    error.add_note(f"In the member:\n{''.join(traceback.format_tb(error.__traceback__))}")
     try:
+        error.add_note(f"In the member:\n{''.join(traceback.format_tb(error.__traceback__))}")
         data: bytes = cloudpickle.dumps(error)
         cloudpickle.loads(data)
-    except Exception:  # pickling runs code of the error's class, which may raise anything
-        data = cloudpickle.dumps(RuntimeError(f"{type(error).__name__}: {error}"))
+    except BaseException:  # all of this runs code of the error's class
+        data = cloudpickle.dumps(RuntimeError(f"{type(error).__name__}: {error_text(error)}"))
     return data
 
 
 class MemberClient:
-    """The end of whoever has started the member. One thread reads `reports`; any may call. Raises OSError."""
+    """The end of whoever has started the member. One thread reads `reports`; any may call.
 
-    def __init__(self, connection: socket.socket, secret: bytes) -> None:
-        connection.settimeout(_SILENCE_SECONDS)  # a machine that vanishes does not end its connections
-        self._link = MemberConnection(connection)
+    `link` is a connection of which both ends have proved themselves.
+    """
+
+    def __init__(self, link: MemberConnection) -> None:
+        self._link = link
         self._lock = threading.Lock()
         self._calls: dict[int, Future[Any]] | None = {}
         self._last = 0
-        self._link.send(Introduction(secret))
 
     @classmethod
     def connect(cls, host: str, port: int, secret: bytes) -> MemberClient:
-        """Connect to a member. Raises OSError."""
-        return cls(socket.create_connection((host, port), timeout=_CONNECT_SECONDS), secret)
+        """Connect to a member. Raises OSError or EOFError; LinkError if what listens there does not know the secret."""
+        connection = socket.create_connection((host, port), timeout=_CONNECT_SECONDS)
+        link = MemberConnection(connection)
+        try:
+            link.prove("pool", secret)
+            connection.settimeout(_SILENCE_SECONDS)  # a machine that vanishes does not end its connections
+        except BaseException:
+            link.close()
+            raise
+        return cls(link)
 
     def reports(self) -> Iterator[MemberReport]:
         """The member's reports, until the connection ends. Its answers are taken in meanwhile."""
@@ -130,13 +175,14 @@ class MemberClient:
                 match self._link.read():
                     case MemberReport() as report:
                         yield report
-                    case Returned(number, value):
-                        self._take(number).set_result(cloudpickle.loads(value))
-                    case Raised(number, error):
-                        self._take(number).set_exception(cloudpickle.loads(error))
+                    case Returned() | Raised() as answer:
+                        self._take(answer)
 
-    def call(self, method: str, *arguments: Any) -> Future[Any]:
-        """Call a method of the member. The future's result raises what the method raises, or MemberEndedError."""
+    def call(self, method: str, arguments: bytes) -> Future[Any]:
+        """Call a method of the member; `arguments` is a pickled tuple. Raises ValueError if it is too long.
+
+        The future's result raises what the method raises, what unpickling the answer raises, or MemberEndedError.
+        """
         answer: Future[Any] = Future()
         with self._lock:
             if self._calls is None:
@@ -145,17 +191,24 @@ class MemberClient:
             self._last += 1
             number = self._last
             self._calls[number] = answer
-        with contextlib.suppress(OSError):  # the reader notices, too
-            self._link.send(MethodCall(number, method, cloudpickle.dumps(arguments)))
+        with contextlib.suppress(OSError):  # the connection has ended then, as the reader notices
+            self._link.send(MethodCall(number, method, arguments))
         return answer
 
-    def _take(self, number: int) -> Future[Any]:
+    def _take(self, answer: Returned | Raised) -> None:
         with self._lock:
-            return Future() if self._calls is None else self._calls.pop(number, Future())
+            call: Future[Any] = Future() if self._calls is None else self._calls.pop(answer.number, Future())
+        try:
+            if isinstance(answer, Returned):
+                call.set_result(cloudpickle.loads(answer.value))
+            else:
+                call.set_exception(cloudpickle.loads(answer.error))
+        except Exception as error:  # it is of a class that only the member can import, say
+            call.set_exception(error)
 
     def stop(self) -> None:
         """Have the member finish the record that is being handled, commit and close."""
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # the connection has ended then, and the member is as good as stopped
             self._link.send(StopMember())
 
     def close(self) -> None:

@@ -251,10 +251,11 @@ class ConsumerPool:
 
     def call(self, method: str, *arguments: Any) -> list[Any]:
         """Call a method of every member's handler. Returns the results by slot."""
+        pickled = ray.cloudpickle.dumps(arguments)
         with self._changed:
             slots = [slot for slot in self._slots.values() if slot.actor is not None]
             self._changed.wait_for(lambda: all(map(_linked_or_over, slots)))
-            answers = [slot.link.call(method, *arguments) for slot in slots if slot.link is not None]
+            answers = [slot.link.call(method, pickled) for slot in slots if slot.link is not None]
         try:
             return [answer.result() for answer in answers]
         except MemberEndedError as error:
