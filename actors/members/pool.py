@@ -18,7 +18,7 @@ import itertools
 import logging
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, Self
@@ -237,29 +237,41 @@ class ConsumerPool:
         Raises PoolError if a member has failed, or is about to.
         """
         deadline = None if timeout_s is None else self._monotonic() + timeout_s
-        with self._changed:
-            while True:
-                failed = next((slot for slot in self._slots.values() if slot.report.state in _FAILED), None)
-                if failed is not None:
-                    raise PoolError(f"member {failed.number} has stopped: {failed.report.error}")
-                if until is not None and until():
-                    return True
-                left = None if deadline is None else deadline - self._monotonic()
-                if left is not None and left <= 0:
-                    return False
+        while True:
+            with self._lock:
+                self._check(self._slots.values())
+            if until is not None and until():  # without the lock: it may wait for answers, which come after reports
+                return True
+            left = None if deadline is None else deadline - self._monotonic()
+            if left is not None and left <= 0:
+                return False
+            with self._changed:
                 self._changed.wait(0.5 if left is None else min(left, 0.5))
 
     def call(self, method: str, *arguments: Any) -> list[Any]:
-        """Call a method of every member's handler. Returns the results by slot."""
+        """Call a method of every member's handler. Returns the results by slot.
+
+        Waits for members that are starting. Raises PoolError if one has failed or ends before it answers, and what the
+        method raises.
+        """
         pickled = ray.cloudpickle.dumps(arguments)
         with self._changed:
-            slots = [slot for slot in self._slots.values() if slot.actor is not None]
+            slots = list(self._slots.values())
             self._changed.wait_for(lambda: all(map(_linked_or_over, slots)))
-            answers = [slot.link.call(method, pickled) for slot in slots if slot.link is not None]
+            slots = [slot for slot in slots if not slot.retiring.is_set()]
+            self._check(slots)
+            links = [slot.link for slot in slots if slot.link is not None]
+        answers = [link.call(method, pickled) for link in links]
         try:
             return [answer.result() for answer in answers]
         except MemberEndedError as error:
             raise PoolError(f"{method}: a member has ended before it answered; its successor begins anew") from error
+
+    def _check(self, slots: Iterable[_Slot]) -> None:
+        """Raise PoolError if a member has failed, or is about to."""
+        for slot in slots:
+            if slot.report.state in _FAILED:
+                raise PoolError(f"member {slot.number} has stopped: {slot.report.error}")
 
     def stop(self, timeout_s: float = 30.0) -> None:
         """Have every member finish its record, commit and leave. Stopping twice is harmless."""
@@ -339,8 +351,8 @@ class ConsumerPool:
         with self._changed:
             slot.pid, slot.node_id, slot.link = where.pid, where.node_id, link
             self._changed.notify_all()
-            if slot.retiring.is_set():
-                link.stop()
+        if slot.retiring.is_set():
+            link.stop()
         return link
 
     def _read(self, slot: _Slot, link: MemberClient) -> None:
@@ -369,8 +381,9 @@ class ConsumerPool:
         with self._lock:  # so that no actor is started that nobody would end
             for slot in slots:
                 slot.retiring.set()
-                if slot.link is not None:
-                    slot.link.stop()
+            links = [slot.link for slot in slots if slot.link is not None]
+        for link in links:
+            link.stop()
         deadline = self._monotonic() + timeout_s
         for slot in slots:
             if slot.thread is not None:

@@ -96,3 +96,8 @@ def test_an_error_without_a_text_is_told_by_its_name(actors: NoActors, error: Ex
     actors.error = error
     with pool() as made, pytest.raises(PoolError, match=type(error).__name__):
         made.wait(timeout_s=60)
+
+
+def test_a_call_does_not_leave_out_a_member_that_cannot_be_started(actors: NoActors) -> None:
+    with pool() as made, pytest.raises(PoolError, match="member 0 has stopped: ValueError: not like this"):
+        made.call("count")
