@@ -132,7 +132,10 @@ class MemberConnection:
         return self._exactly(length)
 
     def _exactly(self, count: int) -> bytes:
-        data = self._file.read(count)
+        try:
+            data = self._file.read(count)
+        except ValueError as error:  # the file is closed
+            raise EOFError("this end has hung up") from error
         if len(data) < count:
             raise EOFError("the other end has hung up")
         return data

@@ -235,6 +235,14 @@ def test_a_message_that_could_not_be_sent_whole_ends_the_connection(
     client.close()
 
 
+def test_a_connection_closed_by_another_thread_is_the_end_of_the_reports(member: Member) -> None:
+    client = MemberClient.connect("127.0.0.1", member.server.port, SECRET)
+    reports = client.reports()
+    assert next(reports).state == "Running"
+    client.close()  # as by a thread that comes between two reports
+    assert list(reports) == []
+
+
 @pytest.mark.parametrize(
     "said", [proof.CODEC.encode(proof.Proof(b"t" * 32)), CODEC.encode(StopMember()), b"\xc1", b"x" * 5000]
 )
