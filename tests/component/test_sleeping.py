@@ -263,6 +263,25 @@ async def test_a_log_that_cannot_be_read_does_not_wake_its_partition_in_a_circle
         assert tries == [1]
 
 
+async def test_a_list_of_all_groups_keeps_no_shard_awake(tmp_path: Path) -> None:
+    async with world(tmp_path, **IDLE) as w:
+        shard = await w.serving(1)
+        first = await question(w, shard)
+        answers = listed(w)
+        slot, frame = (await shard.hear(Kind.REQUEST))[1:]
+        say(shard, first)
+        await until(lambda: w.states("Active"))
+        assert shard.of(Kind.RESIGN) == [], "it has not answered yet"
+        shard.answer(slot, frame, ListGroupsResponse())
+        await until(lambda: answers)
+        second = await question(w, shard)
+        listed(w)
+        slot, frame = (await shard.hear(Kind.REQUEST, 2))[1:]
+        shard.answer(slot, frame, ListGroupsResponse())
+        say(shard, second)
+        await shard.hear(Kind.RESIGN)
+
+
 async def test_what_a_sleeping_shard_had_on_its_way_reaches_no_log(tmp_path: Path) -> None:
     async with world(tmp_path, **IDLE) as w:
         w.write(1, 1)

@@ -15,6 +15,7 @@ from actors.group_api import error_answer
 from actors.links.relay import Kind, RelayProtocol
 from actors.wire.errors import ErrorCode
 from actors.wire.framing import decode_request_header, decode_response
+from actors.wire.messages import ListGroupsResponse
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +53,8 @@ class Relaying:
 
     def ask(self, link: ShardLink, number: int, question: Question, frame: bytes) -> None:
         """Send a request of the broker's own, by a number as a slot has."""
-        link.sent += 1
+        if question.response is not ListGroupsResponse:  # it means all groups and needs none; nobody is to stay awake
+            link.sent += 1
         link.pending[number] = (question, frame)
         link.protocol.send(_REQUEST, 0, number, frame)
 
