@@ -51,9 +51,7 @@ class Kind(IntEnum):
     DESCRIBED = 21  # shard -> broker: answer to question b; payload: its GroupStatus, or nothing if there is no group
     MAY_SLEEP = 22  # broker -> shard: question b: does partition a need a process now?
     RESTS = 23  # shard -> broker: answer to question b about partition a; payload: MaySleepResponse
-    TOPICS_DELETED = (
-        24  # broker -> shard, after BECOME: deleted since partition a had a process; payload: DeletedTopics
-    )
+    TOPICS_DELETED = 24  # broker -> shard that loads partition a: deleted since it was served; payload: DeletedTopics
 
 
 @dataclass(frozen=True, slots=True)

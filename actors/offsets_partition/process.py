@@ -206,7 +206,7 @@ class ShardProcess:
         elif kind == Kind.TOPICS:
             self._note_topics(Topics(PAYLOADS.read(KnownTopics, payload).topics))
         elif kind == Kind.TOPICS_DELETED:
-            self._gone |= frozenset(PAYLOADS.read(DeletedTopics, payload).names)
+            self._drop_offsets(frozenset(PAYLOADS.read(DeletedTopics, payload).names))
         elif kind == Kind.MAY_SLEEP:
             self._with_shard(lambda shard: shard.handle(_MaySleep(b), MaySleepRequest(), self._now()))
         elif kind == Kind.LOAD:
@@ -272,13 +272,12 @@ class ShardProcess:
     def _note_topics(self, topics: Topics) -> None:
         gone = topics.deleted_since(self._topics)
         self._topics = topics
-        if self._said_active:
-            self._drop_offsets(gone)
-        else:
-            self._gone |= gone
+        self._drop_offsets(gone)
 
     def _drop_offsets(self, gone: frozenset[str]) -> None:
-        if gone and self._shard is not None:
+        if not self._said_active:
+            self._gone |= gone  # once all is loaded
+        elif gone and self._shard is not None:
             self._shard.handle(_TopicsGone(), DeleteTopicOffsetsRequest(gone), self._now())
 
     def _pong(self) -> None:

@@ -313,3 +313,13 @@ async def test_offsets_of_topics_that_were_deleted_while_nobody_served_go_though
         assert await broker.committed() == {}
         await broker.commit(8)
         assert await broker.committed() == {0: 8}
+
+
+async def test_offsets_of_a_deleted_topic_go_though_the_process_had_loaded_when_it_heard(tmp_path: Path) -> None:
+    """The broker may not have read yet that it serves."""
+    async with process(tmp_path) as broker:
+        await broker.serving()
+        await broker.commit(7)
+        broker.link.send(Kind.TOPICS_DELETED, 3, 0, PAYLOADS.encode(DeletedTopics(("t",))))
+        await broker.hear(Kind.APPEND, 2)
+        assert await broker.committed() == {}

@@ -11,6 +11,7 @@ from actors.links.relay import PAYLOADS, Assignment, Kind, KnownTopics
 from actors.wire.errors import ErrorCode
 from placement.hashing import partition_for_group
 from placement.metadata import (
+    NO_LEADER,
     OFFSETS_TOPIC,
     PartitionInfo,
     TopicInfo,
@@ -191,6 +192,52 @@ async def test_shards_are_told_which_topics_there_are(tmp_path: Path) -> None:
         w.hub.note_topics()
         await asyncio.sleep(0.02)
         assert len(shard.of(Kind.TOPICS)) == told, "nothing has changed"
+
+
+async def test_a_topic_made_anew_before_a_partition_has_loaded_does_not_get_the_old_ones_offsets(
+    tmp_path: Path,
+) -> None:
+    """Whether the partition waits for a process, loads, or is loaded again because the process has died."""
+    async with world(tmp_path) as w:
+        w.write(1, 1)
+        for name in ("one", "two", "other"):
+            w.topic(name, b"1" * 16)  # as on a start: the partition waits for a process
+        w.delete_topic("one")
+        w.topic("one", b"2" * 16)
+        shard = await w.shard()
+        assert await shard.hear_deleted() == ("one",)
+        w.delete_topic("two")
+        w.topic("two", b"2" * 16)
+        assert await shard.hear_deleted(2) == ("two",)
+        shard.protocol.close()
+        successor = await w.shard()
+        assert await successor.hear_deleted() == ("one", "two")
+        await successor.serve()
+        await until(lambda: w.states("Active"))
+        w.delete_topic("other")
+        w.hub.reload(1)
+        await (await w.shard()).hear(Kind.LOADED)
+        assert not w.shards[-1].of(Kind.TOPICS_DELETED), "those before it heard of when it served"
+
+
+async def test_deletions_are_forgotten_when_another_broker_leads_the_partition(tmp_path: Path) -> None:
+    """It may have taken offsets of the new topic."""
+    async with world(tmp_path) as w:
+        w.write(1, 1)
+        w.topic("t", b"1" * 16)
+        w.delete_topic("t")
+        w.topic("t", b"2" * 16)
+        w.lead(1, leader=NO_LEADER, epoch=6)
+        w.lead(1, leader=0, epoch=7)
+        shard = await w.shard()
+        assert await shard.hear_deleted() == ("t",)
+        w.lead(1, leader=1, epoch=8)
+        w.lead(1, leader=0, epoch=9)
+        await shard.hear(Kind.RESIGN)
+        shard.hello()
+        await shard.hear(Kind.BECOME, 2)
+        await shard.hear(Kind.LOADED)
+        assert len(shard.of(Kind.TOPICS_DELETED)) == 1
 
 
 async def test_closing_hangs_up_on_every_shard_and_asks_for_no_more(tmp_path: Path) -> None:

@@ -11,10 +11,9 @@ import pytest
 
 from actors.broker.handlers.fan_out import list_groups
 from actors.coordinator import ListedGroup, MaySleepResponse
-from actors.links.relay import PAYLOADS, DeletedTopics, Kind
+from actors.links.relay import PAYLOADS, Kind
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ListGroupsRequest, ListGroupsResponse, OffsetCommitResponse
-from placement.metadata import PartitionInfo, TopicInfo, topic_record
 from tests.support.runtime_helpers import until
 from tests.support.shard_world import GROUP, OTHER, Client, FakeShard, Fetch, World, batch, commit, world
 
@@ -48,11 +47,6 @@ async def asleep(w: World, **answer: Any) -> FakeShard:
     await shard.hear(Kind.RESIGN)
     await w.spare_again(shard)
     return shard
-
-
-def topic(w: World, name: str, topic_id: bytes) -> None:
-    w.context.metadata.apply(topic_record(TopicInfo(name, topic_id, (PartitionInfo(1, 0, (1,), (1,)),))))
-    w.hub.note_topics()
 
 
 def listed(w: World, **filters: Any) -> list[Any]:
@@ -146,7 +140,7 @@ async def test_an_answer_from_before_the_topics_changed_counts_no_more(tmp_path:
     async with world(tmp_path, **IDLE) as w:
         shard = await w.serving(1)
         number = await question(w, shard)
-        topic(w, "t", b"t" * 16)
+        w.topic("t", b"t" * 16)
         say(shard, number)
         again = await question(w, shard)
         assert shard.of(Kind.RESIGN) == []
@@ -197,24 +191,21 @@ async def test_what_expires_wakes_a_partition(tmp_path: Path) -> None:
 @pytest.mark.parametrize("again", [False, True], ids=["gone", "made anew"])
 async def test_the_deletion_of_one_of_its_topics_wakes_a_partition_and_it_is_told(tmp_path: Path, again: bool) -> None:
     async with world(tmp_path, **IDLE) as w:
-        topic(w, "t", b"t" * 16)
-        topic(w, "other", b"o" * 16)
+        w.topic("t", b"t" * 16)
+        w.topic("other", b"o" * 16)
         shard = await asleep(w)
-        w.context.metadata.apply(["delete_topic", "other"])
-        w.hub.note_topics()
+        w.delete_topic("other")
         w.hub.tick()
         assert w.states("Asleep"), "it has no offsets of that one"
         w.context.metadata.apply(["delete_topic", "t"])
         if again:
-            topic(w, "t", b"T" * 16)
+            w.topic("t", b"T" * 16)
         w.hub.note_topics()
         w.hub.tick()
-        payload = (await shard.hear(Kind.TOPICS_DELETED))[2]
-        assert PAYLOADS.read(DeletedTopics, payload).names == ("t",)
+        assert await shard.hear_deleted() == ("t",)
         shard.protocol.close()  # before it could delete the offsets
         successor = await w.shard()
-        payload = (await successor.hear(Kind.TOPICS_DELETED))[2]
-        assert PAYLOADS.read(DeletedTopics, payload).names == ("t",)
+        assert await successor.hear_deleted() == ("t",)
 
 
 async def test_groups_are_listed_while_their_partition_sleeps(tmp_path: Path) -> None:
@@ -248,6 +239,33 @@ async def test_what_was_known_of_a_sleeper_counts_no_more_when_its_log_is_anothe
             assert len(shard.of(Kind.BECOME)) == 1
         else:
             assert (await shard.hear(Kind.BECOME, 2))[:2] == (1, 6 if how == "epoch" else 5)
+
+
+@pytest.mark.parametrize("how", ["epoch", "repair", "a log that cannot be read"])
+async def test_a_deletion_while_a_partition_slept_outlives_what_else_was_known_of_it(
+    tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with world(tmp_path, **IDLE) as w:
+        w.topic("t", b"t" * 16)
+        shard = await asleep(w)
+        w.delete_topic("t")
+        w.topic("t", b"T" * 16)
+        if how == "epoch":
+            w.lead(1, leader=0, epoch=6)
+        elif how == "repair":
+            w.hub.reload(1)
+        else:
+            with monkeypatch.context() as patch:
+                w.break_log(patch, 1)
+                w.hub.tick()
+                await shard.hear(Kind.RESIGN, 2)
+            await w.spare_again(shard)
+            w.ensure(1)
+        assert w.states("Asleep") == []
+        again = 2 if how == "a log that cannot be read" else 1
+        await shard.hear(Kind.LOADED, 2)
+        assert [a for a, _, _ in shard.of(Kind.TOPICS_DELETED)] == [1] * again
+        assert await shard.hear_deleted(again) == ("t",)
 
 
 async def test_a_log_that_cannot_be_read_does_not_wake_its_partition_in_a_circle(

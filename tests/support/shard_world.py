@@ -20,7 +20,7 @@ from actors.broker.fetches import ParkedFetches
 from actors.broker.handlers import find_coordinator
 from actors.broker.led import LedPartitions
 from actors.broker.shards.hub import ShardHub
-from actors.links.relay import PAYLOADS, Figures, Greeting, Kind, RelayProtocol
+from actors.links.relay import PAYLOADS, DeletedTopics, Figures, Greeting, Kind, RelayProtocol
 from actors.log.batch import build_batch, iter_key_values
 from actors.log.data_dir import DataDir
 from actors.log.errors import StorageError
@@ -88,6 +88,11 @@ class FakeShard:
     async def hear(self, kind: Kind, count: int = 1) -> tuple[int, int, bytes]:
         await until(lambda: len(self.of(kind)) >= count, what=kind.name)
         return self.of(kind)[count - 1]
+
+    async def hear_deleted(self, count: int = 1) -> tuple[str, ...]:
+        """The deleted topics it is told of, by the message of that number."""
+        payload = (await self.hear(Kind.TOPICS_DELETED, count))[2]
+        return PAYLOADS.read(DeletedTopics, payload).names
 
     async def serve(self) -> int:
         """Load as told and say that we serve; the partition."""
@@ -221,6 +226,16 @@ class World:
         """An image that says who leads a partition."""
         info = PartitionInfo(leader, epoch, (leader,), (leader,))
         self.context.metadata.apply(partition_record(OFFSETS_TOPIC, partition, info))
+        self.hub.note_topics()
+
+    def topic(self, name: str, topic_id: bytes) -> None:
+        """An image with a topic of one partition, new or made anew."""
+        self.context.metadata.apply(topic_record(TopicInfo(name, topic_id, (PartitionInfo(1, 0, (1,), (1,)),))))
+        self.hub.note_topics()
+
+    def delete_topic(self, name: str) -> None:
+        """An image without a topic."""
+        self.context.metadata.apply(["delete_topic", name])
         self.hub.note_topics()
 
     def coordinator(self, group: str) -> tuple[int, int]:

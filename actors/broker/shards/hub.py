@@ -72,7 +72,7 @@ class ShardHub:
         }
         self._relaying = Relaying(self.processes.links, handlers)
         self._readiness = Readiness(context, self.partitions, self.processes, self._relaying.flush)
-        self._topics = TopicNews()
+        self._topics = TopicNews(context, self.partitions, self.sleeping)
         context.commits.subscribe(OFFSETS_TOPIC, appending.watermark)
         # What is called for every frame is called directly.
         self.partition_of = self.groups.partition_of
@@ -171,14 +171,12 @@ class ShardHub:
     def note_topics(self) -> None:
         """The image changed: tell the shards of topics, give up partitions led elsewhere, start those led here now."""
         metadata = self._context.metadata
-        gone = self._topics.tell(metadata, self.partitions.links.values())
-        if gone is not None:
-            self.sleeping.topics_deleted(gone)
-            self._idling.topics_changed(self.partitions.links.values())
         for partition, sleeper in self.sleeping.items():
             info = metadata.partition(OFFSETS_TOPIC, partition)
             if info is None or info.leader != self._context.broker_id or info.leader_epoch != sleeper.epoch:
                 self.sleeping.drop(partition)
+        if self._topics.tell():
+            self._idling.topics_changed(self.partitions.links.values())
         for partition, link in list(self.partitions.links.items()):
             info = metadata.partition(OFFSETS_TOPIC, partition)
             if not self.partitions.led(partition) or info is None or info.leader_epoch != link.epoch:
@@ -213,7 +211,7 @@ class ShardHub:
             return False
         link.assign(partition, info.leader_epoch)
         self.partitions.links[partition] = link
-        self.loading.begin(link, self.sleeping.gone_from(partition))
+        self.loading.begin(link, self._topics.gone_from(partition))
         return True
 
     def _load_failed(self, link: ShardLink) -> None:
@@ -229,6 +227,7 @@ class ShardHub:
         if not link.active:
             link.activate()
             self.sleeping.drop(partition)
+            self._topics.forget(partition)
             log.info("offsets partition %d: shard pid %d serves", partition, link.pid)
         self._readiness.settle(partition, ErrorCode.NONE)
         self.processes.match()  # the next may load
@@ -280,7 +279,8 @@ class ShardHub:
         now = self._context.loop.time()
         self.processes.ping(now)
         self._idling.tick(self.partitions.links.values(), now)
-        for partition in self.sleeping.due(self._context.now_ms()):
+        gone = [partition for partition, _ in self.sleeping.items() if self._topics.gone_from(partition)]
+        for partition in self.sleeping.due(self._context.now_ms()) + gone:
             self._readiness.start(partition, urgent=False)
         self._readiness.look_after_waiting()
         self.processes.match()  # also asks again for spares, should the controller not have heard

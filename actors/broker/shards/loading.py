@@ -10,9 +10,9 @@ from functools import partial
 
 from actors.broker.context import BrokerContext
 from actors.broker.shards.link import ShardLink
-from actors.broker.shards.topics import topics_of
+from actors.broker.shards.topics import send_deleted, topics_of
 from actors.coordinator.config import CoordinatorConfig
-from actors.links.relay import PAYLOADS, Assignment, DeletedTopics, Kind
+from actors.links.relay import PAYLOADS, Assignment, Kind
 from actors.log.errors import LogError
 from actors.settings import BrokerConfig
 from placement.metadata import OFFSETS_TOPIC
@@ -55,7 +55,7 @@ class Loading:
     def begin(self, link: ShardLink, gone: Collection[str] = ()) -> None:
         """Tell a shard which partition it has, and send the partition's log.
 
-        `gone` are topics that were deleted since the partition had a shard: there may be new ones of the same names.
+        `gone` are topics that were deleted since the partition was served: there may be new ones of the same names.
         """
         try:
             partition_log = self._context.log(OFFSETS_TOPIC, link.partition)
@@ -63,9 +63,7 @@ class Loading:
             told = Assignment(_group_settings(self._context.config), topics_of(self._context.metadata))
             link.protocol.send(Kind.BECOME, link.partition, link.epoch, PAYLOADS.encode(told))
             if gone:
-                link.protocol.send(
-                    Kind.TOPICS_DELETED, link.partition, 0, PAYLOADS.encode(DeletedTopics(tuple(sorted(gone))))
-                )
+                send_deleted(link, gone)
             self._loads[link] = load
             self._read_piece(link, load)
         except _LOAD_ERRORS:

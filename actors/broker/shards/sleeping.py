@@ -7,7 +7,6 @@ change: an election, or a repair of the log, ends the sleep.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -23,12 +22,10 @@ class Sleeper:
     epoch: int
     since_ms: int
     rest: MaySleepResponse
-    gone: frozenset[str] = frozenset()
-    """Its topics that have been deleted meanwhile. There may be new ones of the same names."""
 
     def is_due(self, now_ms: int) -> bool:
-        """Whether there is something to do that nobody asks for. `now_ms` is Unix time."""
-        return bool(self.gone) or (self.rest.due_ms is not None and self.rest.due_ms <= now_ms)
+        """Whether something expires. `now_ms` is Unix time."""
+        return self.rest.due_ms is not None and self.rest.due_ms <= now_ms
 
     @property
     def why(self) -> str:
@@ -59,18 +56,13 @@ class Sleeping:
         """A partition does not sleep any more, or what is known of it no longer counts."""
         self._sleepers.pop(partition, None)
 
-    def topics_deleted(self, names: Collection[str]) -> None:
-        """Note which sleepers have offsets of these topics."""
-        for sleeper in self._sleepers.values():
-            sleeper.gone |= frozenset(names).intersection(sleeper.rest.topics)
-
-    def gone_from(self, partition: int) -> frozenset[str]:
-        """The topics of a partition that were deleted while it slept."""
+    def concerned(self, partition: int, topics: frozenset[str]) -> frozenset[str]:
+        """Those of the topics that a partition may have offsets of: all, unless it sleeps and has said which."""
         sleeper = self._sleepers.get(partition)
-        return sleeper.gone if sleeper is not None else frozenset()
+        return topics.intersection(sleeper.rest.topics) if sleeper is not None else topics
 
     def due(self, now_ms: int) -> list[int]:
-        """The partitions that have to be woken though nobody asks for them. `now_ms` is Unix time."""
+        """The partitions of which something expires. `now_ms` is Unix time."""
         return [partition for partition, sleeper in self._sleepers.items() if sleeper.is_due(now_ms)]
 
     def items(self) -> list[tuple[int, Sleeper]]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
+from actors.broker.context import BrokerContext
 from actors.broker.shards.link import ShardLink
-from actors.links.relay import PAYLOADS, Kind, KnownTopics, TopicRow
-from placement.metadata import ClusterMetadata
+from actors.broker.shards.partitions import Partitions
+from actors.broker.shards.sleeping import Sleeping
+from actors.links.relay import PAYLOADS, DeletedTopics, Kind, KnownTopics, TopicRow
+from placement.metadata import NO_LEADER, OFFSETS_TOPIC, ClusterMetadata, PartitionInfo
 
 
 def topics_of(metadata: ClusterMetadata) -> tuple[TopicRow, ...]:
@@ -14,20 +17,61 @@ def topics_of(metadata: ClusterMetadata) -> tuple[TopicRow, ...]:
     return tuple((t.name, t.id, len(t.partitions)) for t in metadata.topics.values())
 
 
+def send_deleted(link: ShardLink, names: Collection[str]) -> None:
+    """Tell a shard that loads of deleted topics. There may be new ones of the same names."""
+    payload = PAYLOADS.encode(DeletedTopics(tuple(sorted(names))))
+    link.protocol.send(Kind.TOPICS_DELETED, link.partition, 0, payload)
+
+
 class TopicNews:
-    """Tells shards of the topics when these have changed."""
+    """Tells shards of the topics when these have changed, and keeps deletions for partitions that are not served.
 
-    def __init__(self) -> None:
+    A deletion is kept until the partition is served here, or another broker leads it: offsets that this one has taken
+    may be of a new topic of the same name. Offsets of a deleted topic stay if a new one of its name is there before the
+    log is loaded, and nobody was left to remember the deletion: the broker was down, the partition moved to another
+    broker, or the process that was told died or resigned before it had written.
+    """
+
+    def __init__(self, context: BrokerContext, partitions: Partitions, sleeping: Sleeping) -> None:
+        self._context = context
+        self._partitions = partitions
+        self._sleeping = sleeping
         self._told: dict[str, tuple[bytes, int]] = {}
+        self._gone: dict[int, frozenset[str]] = {}  # by partition
 
-    def tell(self, metadata: ClusterMetadata, links: Iterable[ShardLink]) -> frozenset[str] | None:
-        """The image may have changed. Returns the topics that have gone, or None if there is nothing to tell."""
+    def tell(self) -> bool:
+        """The image may have changed. Returns whether there was something to tell."""
+        metadata = self._context.metadata
         now = {t.name: (t.id, len(t.partitions)) for t in metadata.topics.values()}
-        if now == self._told:
-            return None
         gone = frozenset(name for name, (id_, _) in self._told.items() if name not in now or now[name][0] != id_)
-        self._told = now
-        payload = PAYLOADS.encode(KnownTopics(topics_of(metadata)))
-        for link in links:
-            link.protocol.send(Kind.TOPICS, 0, 0, payload)
-        return gone
+        changed, self._told = now != self._told, now
+        if changed:
+            payload = PAYLOADS.encode(KnownTopics(topics_of(metadata)))
+            for link in self._partitions.links.values():
+                link.protocol.send(Kind.TOPICS, 0, 0, payload)
+        offsets = metadata.topics.get(OFFSETS_TOPIC)
+        for partition, info in enumerate(offsets.partitions if offsets is not None else ()):
+            if info.leader not in (self._context.broker_id, NO_LEADER):
+                self.forget(partition)
+            elif gone and self._partitions.has_records(partition):
+                self._keep(partition, info, gone)
+        return changed
+
+    def _keep(self, partition: int, info: PartitionInfo, gone: frozenset[str]) -> None:
+        link = self._partitions.links.get(partition)
+        if link is not None and link.epoch == info.leader_epoch:
+            if link.active:
+                return
+            # If it got the partition while this image was taken over, it knows of the new topics only.
+            send_deleted(link, gone)
+        kept = self._sleeping.concerned(partition, gone)
+        if kept:
+            self._gone[partition] = self.gone_from(partition) | kept
+
+    def gone_from(self, partition: int) -> frozenset[str]:
+        """The topics that were deleted since the partition was served."""
+        return self._gone.get(partition, frozenset())
+
+    def forget(self, partition: int) -> None:
+        """The partition is served: here, by a shard that was told of deletions, or by another broker."""
+        self._gone.pop(partition, None)

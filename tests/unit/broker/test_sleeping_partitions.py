@@ -26,14 +26,11 @@ def test_a_partition_is_due_when_something_expires() -> None:
     assert made.due(NOON + 10) == []
 
 
-def test_a_partition_is_due_when_one_of_its_topics_goes() -> None:
+def test_deleted_topics_concern_a_partition_that_had_offsets_of_them_when_it_fell_asleep() -> None:
     made = sleeping(p1=MaySleepResponse(topics=("a", "b")), p2=MaySleepResponse(topics=("c",)))
-    made.topics_deleted(["d"])
-    assert made.due(NOON) == []
-    made.topics_deleted(["a", "d"])
-    made.topics_deleted(["b"])
-    assert made.due(NOON) == [1]
-    assert (made.gone_from(1), made.gone_from(2), made.gone_from(3)) == ({"a", "b"}, set(), set())
+    gone = frozenset(("a", "d"))
+    assert (made.concerned(1, gone), made.concerned(2, gone)) == ({"a"}, set())
+    assert made.concerned(3, gone) == gone, "it does not sleep: nobody knows what it has"
 
 
 @pytest.mark.parametrize(
