@@ -40,12 +40,12 @@ test-fast: check
 	$(BIN)/python -m pytest -n 2 tests/component
 	$(BIN)/python -m tests.sim --seeds 0-19
 
-# Three processes on two cores, for many tests wait: what shares a running cluster stays in one (tests/conftest.py).
+# Two processes: the folders that share a running cluster each stay in one of them (tests/conftest.py).
 # What takes all of the machine runs alone.
 STARVED := tests/ray/test_starvation.py
 test: setup lint types conformance
 	$(BIN)/python -m pytest $(STARVED)
-	$(BIN)/python -m pytest -n 3 --no-loadscope-reorder --ignore=$(STARVED)
+	$(BIN)/python -m pytest -n 2 --no-loadscope-reorder --ignore=$(STARVED)
 
 lint: setup
 	$(BIN)/ruff format --check .

@@ -17,14 +17,11 @@ from xdist.scheduler import LoadScopeScheduling
 
 from tests.support.left_open import LEFT_OPEN
 
-SHARED = ("spark", "compat")
-"""Folders whose tests share what is slow to start (a Spark session, the peers): each runs in one process, in order.
+LIVE = ("ray", "compat", "spark", "chaos", "sim")
+"""Folders whose tests share a running cluster, or wait for one, the longest first: each runs in one process, in order.
 
-All other tests run file by file, in whichever process has time.
+The other tests run file by file beside them, in whichever process has time.
 """
-
-FIRST = (*SHARED, "sim", "ray")
-"""Folders with tests of minutes: they begin first, so that nothing long is left when the rest is done."""
 
 ASYNC_TEST_SECONDS = 200.0
 """An async test that takes longer is cancelled, and cleans up, before pytest's own limit cuts it off."""
@@ -77,7 +74,7 @@ def limited(
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: FIRST.index(folder) if (folder := _folder(item.nodeid)) in FIRST else len(FIRST))
+    items.sort(key=lambda item: LIVE.index(folder) if (folder := _folder(item.nodeid)) in LIVE else len(LIVE))
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -88,7 +85,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScope
 class _ByFolder(LoadScopeScheduling):
     def _split_scope(self, nodeid: str) -> str:
         folder = _folder(nodeid)
-        return folder if folder in SHARED else nodeid.split("::")[0]
+        return folder if folder in LIVE else nodeid.split("::")[0]
 
 
 def _folder(nodeid: str) -> str:
