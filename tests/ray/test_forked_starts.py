@@ -62,7 +62,8 @@ def parents(status: dict[str, Any]) -> set[int]:
     """Those of a cluster's processes."""
     brokers = status["brokers"]
     pids = [status["controller_pid"], *(broker["pid"] for broker in brokers)]
-    pids += [shard["pid"] for broker in brokers for shard in broker["shards"]]
+    # One that sleeps has no process, and no pid.
+    pids += [pid for broker in brokers for shard in broker["shards"] if (pid := shard["pid"]) is not None]
     return {psutil.Process(pid).ppid() for pid in pids}
 
 
