@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from actors.controller.decisions import topics
@@ -23,6 +22,7 @@ from actors.controller.decisions.elections import (
 )
 from actors.controller.metadata_log import MetadataLog
 from actors.controller.sessions import Launcher, Session, described
+from actors.controller.unacked import Unacked
 from actors.links.calls import Calls
 from actors.links.connection import ControlProtocol, Message
 from actors.links.control import (
@@ -63,15 +63,6 @@ _ANSWERED_AT_ONCE = (AllocateProducerIds, AlterPartitions)  # answered without w
 ACK_WAIT_SECONDS = 1.0
 
 
-@dataclass(eq=False, slots=True)
-class _Unacked:
-    """An answer that waits until the brokers have the image of version `version`."""
-
-    version: int
-    send: Callable[[], None]
-    timer: asyncio.TimerHandle | None = None
-
-
 class ControllerServer:
     """The controller of one cluster. Everything runs on one loop.
 
@@ -89,7 +80,6 @@ class ControllerServer:
         ack_wait_s: float = ACK_WAIT_SECONDS,
     ) -> None:
         self.log = metadata_log
-        self._ack_wait_s = ack_wait_s
         self.config = config
         self._secret = secret
         self._launcher = launcher
@@ -97,7 +87,7 @@ class ControllerServer:
         self._environment = environment
         self._sessions: dict[ControlProtocol, Session] = {}
         self._brokers: dict[int, Session] = {}
-        self._unacked: list[_Unacked] = []
+        self._unacked = Unacked(loop, ack_wait_s)
         self._lease = int(config["broker.session.timeout.ms"]) / 1000
         self._wanted: set[int] = set()
         self._starts: dict[int, list[float]] = {}
@@ -369,9 +359,7 @@ class ControllerServer:
         if not records or isinstance(operation, _ANSWERED_AT_ONCE):
             session.protocol.send(answer)
             return
-        waiting = _Unacked(self.metadata.version, lambda: session.protocol.send(answer))
-        waiting.timer = self._loop.call_later(self._ack_wait_s, self._release, waiting)
-        self._unacked.append(waiting)
+        self._unacked.add(self.metadata.version, lambda: session.protocol.send(answer))
         self._release_acked()
 
     def _operate(self, operation: Operation[Result]) -> tuple[Result, list[list[Any]]]:
@@ -380,16 +368,7 @@ class ControllerServer:
         return topics.operate(self.metadata, self.config, operation, lambda: self._environment.chance.randbytes(16))
 
     def _release_acked(self) -> None:
-        version = min((s.acked_version for s in self._brokers.values()), default=1 << 62)
-        for waiting in [w for w in self._unacked if w.version <= version]:
-            self._release(waiting)
-
-    def _release(self, waiting: _Unacked) -> None:
-        if waiting in self._unacked:
-            self._unacked.remove(waiting)
-            if waiting.timer is not None:
-                waiting.timer.cancel()
-            waiting.send()
+        self._unacked.send_up_to(min((s.acked_version for s in self._brokers.values()), default=1 << 62))
 
     # --- status ---
 
