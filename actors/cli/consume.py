@@ -36,14 +36,7 @@ _TERMINATED = 143  # 128 + SIGTERM
 @click.option("--timeout-ms", type=click.IntRange(0), metavar="MS", help="End when no record has come for this long.")
 @click.option("--key-separator", metavar="TEXT", help="Write keys too, with this between key and value.")
 @click.option("--print-headers", is_flag=True, help="Write headers before each record.")
-@click.option(
-    "--format",
-    "line_format",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="What a line is: a value, or an object with key, value, headers, partition and timestamp.",
-)
+@options.line_format
 def consume(
     topic: str,
     bootstrap_server: str,

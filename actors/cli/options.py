@@ -38,6 +38,14 @@ output_format = click.option(
     show_default=True,
     help="Tables for people, JSON for programs.",
 )
+line_format = click.option(
+    "--format",
+    "line_format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="What a line is: a value, or an object with key, value, headers, partition and timestamp.",
+)
 
 
 def admin_options(command: F) -> F:

@@ -42,14 +42,7 @@ _UNFINISHED = 100_000  # most records whose outcome is not known yet; buffer_mem
     show_default=True,
     help="How batches are compressed.",
 )
-@click.option(
-    "--format",
-    "line_format",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="What a line is: a value, or an object with key, value, headers, partition and timestamp.",
-)
+@options.line_format
 def produce(
     topic: str,
     bootstrap_server: str,
