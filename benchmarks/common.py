@@ -13,8 +13,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from actors.client import Producer
 from tests.compat import peers
 from tests.compat.peers import UnavailableError
+from tests.compat.raw import create_topics
 
 SOURCE = Path(__file__).with_name("load.c")
 
@@ -77,6 +79,16 @@ def run_load(
     if load.errors:
         raise RuntimeError(f"answers with errors, by code: {load.errors}, of {load.answers}")
     return load
+
+
+def fill(servers: str, topic: str, partitions: int, records: int, size_bytes: int) -> None:
+    """Make a topic with these records, spread evenly. Raises what a send raises."""
+    create_topics(servers, {topic: partitions})
+    with Producer(bootstrap_servers=servers, linger_ms=5) as producer:
+        sent = [producer.send(topic, bytes(size_bytes), partition=n % partitions) for n in range(records)]
+        producer.flush(60)
+        for future in sent:
+            future.get(0)
 
 
 @contextlib.contextmanager

@@ -9,14 +9,12 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from actors.client import Producer
 from actors.cluster import Cluster
 from actors.members.pool import ConsumerPool
 from actors.runtime import ray_runtime
-from benchmarks.common import temporary_folder
+from benchmarks.common import fill, temporary_folder
 from benchmarks.figures import Figures, Pace, Spec
 from benchmarks.model import Better, Budget
-from tests.compat.raw import create_topics
 
 RECORDS, PARTITIONS, SIZE_BYTES = 20_000, 12, 100
 LIMIT_S = 90.0
@@ -46,20 +44,11 @@ def run(figures: Figures, pace: Pace) -> None:
         ray_runtime.start_embedded(folder / "ray-token", num_cpus=6, object_store_memory=200 << 20)
         try:
             with Cluster.start(3, name="bench-pool", data_dir=folder / "data") as cluster:
-                _fill(cluster.bootstrap_servers)
+                fill(cluster.bootstrap_servers, "pool", PARTITIONS, RECORDS, SIZE_BYTES)
                 for turn in range(pace.turns):
                     _turn(figures, cluster.bootstrap_servers, folder / f"turn-{turn}")
         finally:
             ray_runtime.end()
-
-
-def _fill(servers: str) -> None:
-    create_topics(servers, {"pool": PARTITIONS})
-    with Producer(bootstrap_servers=servers, linger_ms=5) as producer:
-        sent = [producer.send("pool", bytes(SIZE_BYTES), partition=n % PARTITIONS) for n in range(RECORDS)]
-        producer.flush(60)
-        for future in sent:
-            future.get(0)
 
 
 def _turn(figures: Figures, servers: str, folder: Path) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.common import note, temporary_folder
+from benchmarks.common import fill, note, temporary_folder
 from benchmarks.figures import OURS, PEER, Figures, Pace, Spec
 from benchmarks.model import Better, Budget
 from tests.compat.peers import UnavailableError, spark_connector_jars
@@ -242,22 +242,10 @@ def _connector_s(spark: SparkSession, servers: str, folder: Path) -> float:
     return took
 
 
-def _fill(servers: str) -> None:
-    """The topic that the available-now jobs read."""
-    from actors.client import Producer
-
-    create_topics(servers, {"available": PARTITIONS})
-    with Producer(bootstrap_servers=servers, linger_ms=5) as producer:
-        sent = [producer.send("available", bytes(SIZE_BYTES), partition=n % PARTITIONS) for n in range(FEW_RECORDS)]
-        producer.flush(60)
-        for future in sent:
-            future.get(0)
-
-
 def run(figures: Figures, pace: Pace) -> None:
     """One session; the available-now jobs come first, while nothing else has warmed them up."""
     with running() as (spark, servers):
-        _fill(servers)
+        fill(servers, "available", PARTITIONS, FEW_RECORDS, SIZE_BYTES)
         spark.range(1).count()  # what any first job costs is nobody's
         for number in ("first", "second"):
             measure_available_now(figures, spark, servers, number)
