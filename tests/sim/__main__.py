@@ -82,7 +82,8 @@ def _seeds(first: int, last: int, bug: str, log: Path | None, starved: bool) -> 
 
 
 def _bugs(known: bool, most: int, only: str) -> int:
-    from tests.sim.bugs import BUGS, KNOWN, planted
+    from tests.sim.bugs import BUGS, planted
+    from tests.sim.known_seeds import KNOWN
     from tests.sim.run import command, run
 
     missed = 0

@@ -419,35 +419,3 @@ def woken_twice() -> Changes:
         start(self, partition, urgent=urgent)
 
     return [(Readiness, "start", again)]
-
-
-KNOWN = {
-    "no-epoch-check": 5,
-    "no-truncation": 5,
-    "truncates-below-watermark": 0,
-    "acks-without-append": 0,
-    "watermark-ignores-proposed": 14,
-    "removal-counts-at-once": 1,
-    "min-insync-ignored": 10,
-    "joins-before-caught-up": 1,
-    "zombie-serves": 1,
-    "elects-out-of-sync": 30,
-    "move-ends-early": 5,
-    "torn-broker-stays-in-sync": 150,
-    "metadata-not-written": 5,
-    "starved-broker-is-dead": 38,
-    "starved-shard-is-dead": 6,
-    "commit-answered-before-safe": 11,
-    "produce-answered-before-safe": 43,
-    "nothing-committed-while-loading": 2,
-    "generation-reused": 1,
-    "fenced-generation-commits": 2,
-    "last-but-one-offset-kept": 0,
-    "heartbeats-not-heard": 2,
-    "parked-sync-forgotten": 3,
-    "flush-per-message-skipped": 37,
-    "expiry-lost-by-sleep": 22,
-    "commit-lost-by-sleep": 78,
-    "woken-twice": 0,
-}
-"""A seed that finds each. A change of the product makes it another run: then one of the next ones does."""
