@@ -15,6 +15,7 @@ from actors.wire.gathering import Gathering
 log = logging.getLogger(__name__)
 
 _READY_BYTES_MAX = 1 << 20  # if more answers are ready, they are written or waited for before more requests are handled
+_COPIED_BYTES_MAX = 1 << 16  # small answers are copied together; large ones are written as they are
 MAX_OPEN_SLOTS = 512
 _SMALLEST_REQUEST = 10  # api key, version, correlation id, length of the client id
 
@@ -167,7 +168,12 @@ class Connection(asyncio.Protocol):
     def _write_ready(self) -> None:
         out = self.slots.take()
         if out and self.transport is not None:
-            self.transport.write(out[0] if len(out) == 1 else b"".join(out))
+            if len(out) == 1:
+                self.transport.write(out[0])
+            elif sum(map(len, out)) > _COPIED_BYTES_MAX:
+                self.transport.writelines(out)
+            else:
+                self.transport.write(b"".join(out))
 
     @property
     def write_buffer_size(self) -> int:

@@ -20,12 +20,12 @@ class Slot:
         self.api_key = api_key
         self.version = version
         self.correlation_id = correlation_id
-        self.answer: bytes | None = None
+        self.answer: bytes | list[bytes] | None = None
 
-    def finish(self, answer: bytes) -> None:
-        """Set the whole response frame; it leaves once those before it have."""
+    def finish(self, answer: bytes | list[bytes]) -> None:
+        """Set the whole response frame, which may be in parts; it leaves once those before it have."""
         self.answer = answer
-        self.queue.ready_bytes += len(answer)
+        self.queue.ready_bytes += len(answer) if isinstance(answer, bytes) else sum(map(len, answer))
 
 
 class SlotQueue:
@@ -49,15 +49,19 @@ class SlotQueue:
         return slot
 
     def take(self) -> list[bytes]:
-        """Remove and return the answers that may leave now, in request order."""
+        """Remove and return the answers that may leave now, in request order; those in parts, part by part."""
         out: list[bytes] = []
         waiting = self._open
         while waiting:
             answer = waiting[0].answer
             if answer is None:
                 break
-            out.append(answer)
-            self.ready_bytes -= len(answer)
+            if isinstance(answer, bytes):
+                out.append(answer)
+                self.ready_bytes -= len(answer)
+            else:
+                out += answer
+                self.ready_bytes -= sum(map(len, answer))
             waiting.popleft()
         return out
 

@@ -38,11 +38,18 @@ class ApiMessage(Message):
     max_version: ClassVar[int]
     flexible_from: ClassVar[int]
     layout: ClassVar[Layout]
-    _encoders: ClassVar[dict[int, Callable[[Any], bytes]]]
+    _encoders: ClassVar[dict[int, Callable[[Any], list[bytes]]]]
     _decoders: ClassVar[dict[int, Callable[[bytes, int], Any]]]
 
     def encode(self, version: int) -> bytes:
         """The body's bytes in `version`. Raises WireError if the version is unknown or a value does not fit."""
+        try:
+            return b"".join(self.encode_parts(version))
+        except TypeError as error:
+            raise WireError(f"{type(self).__name__} v{version} cannot be encoded: {error}") from error
+
+    def encode_parts(self, version: int) -> list[bytes]:
+        """The same in parts: what is large in the message is one, and has not been copied."""
         encoder = self._encoders.get(version)
         if encoder is None:
             encoder = self._encoders[version] = make_encoder(self.layout, version)

@@ -96,14 +96,14 @@ class _Writer:
         return self.scope["made"]
 
 
-def make_encoder(layout: Layout, version: int) -> Callable[[Any], bytes]:
-    """A function from a message to its bytes. Raises WireError for an unknown version."""
+def make_encoder(layout: Layout, version: int) -> Callable[[Any], list[bytes]]:
+    """A function from a message to its bytes, in parts. Raises WireError for an unknown version."""
     w = _Writer(layout, version)
     w.add("out = []")
     w.add("add = out.append")
     _encode_struct(w, layout.name, "m")
-    w.add("return b''.join(out)")
-    encoder: Callable[[Any], bytes] = w.compile("def made(m):")
+    w.add("return out")
+    encoder: Callable[[Any], list[bytes]] = w.compile("def made(m):")
     return encoder
 
 

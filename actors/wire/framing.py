@@ -17,6 +17,7 @@ _request_head = struct.Struct(">ihhih")
 _head = struct.Struct(">hhih")
 _response_head = struct.Struct(">ii")
 _flexible_response_head = struct.Struct(">iib")
+_LARGE_BYTES = 1 << 16
 M = TypeVar("M", bound=ApiMessage)
 
 
@@ -55,11 +56,23 @@ def encode_response(message: ApiMessage, version: int, correlation_id: int) -> b
     return frame_response(message.encode(version), message.api_key, version, correlation_id)
 
 
+def encode_large_response(message: ApiMessage, version: int, correlation_id: int) -> bytes | list[bytes]:
+    """The same frame; a large one in parts, which can be written without being copied together."""
+    parts = message.encode_parts(version)
+    size = sum(map(len, parts))
+    parts.insert(0, _head_of_response(size, message.api_key, version, correlation_id))
+    return parts if size > _LARGE_BYTES else b"".join(parts)
+
+
 def frame_response(body: bytes, api_key: int, version: int, correlation_id: int) -> bytes:
     """The frame around a response body that is encoded already."""
+    return _head_of_response(len(body), api_key, version, correlation_id) + body
+
+
+def _head_of_response(body_bytes: int, api_key: int, version: int, correlation_id: int) -> bytes:
     if version >= _flexible_from(api_key) and api_key != _API_VERSIONS:
-        return _flexible_response_head.pack(5 + len(body), correlation_id, 0) + body
-    return _response_head.pack(4 + len(body), correlation_id) + body
+        return _flexible_response_head.pack(5 + body_bytes, correlation_id, 0)
+    return _response_head.pack(4 + body_bytes, correlation_id)
 
 
 def decode_request_header(frame: bytes, offset: int = 0) -> RequestHeader:
@@ -99,6 +112,7 @@ __all__ = [
     "RequestHeader",
     "decode_request_header",
     "decode_response",
+    "encode_large_response",
     "encode_request",
     "encode_response",
     "frame_response",

@@ -270,7 +270,7 @@ class OffsetCommitAnswer(ApiMessage):
         self.request = request
         self.error_codes = error_codes
 
-    def encode(self, version: int) -> bytes:
+    def encode_parts(self, version: int) -> list[bytes]:
         end = b"\0" if version >= self.flexible_from else b""  # no tagged fields
         no_error = _NO_ERROR + end
         errors = [_I16.pack(code) + end for code in self.error_codes] if any(self.error_codes) else None
@@ -286,7 +286,7 @@ class OffsetCommitAnswer(ApiMessage):
             else:
                 out += (head, end)
         out.append(end)
-        return b"".join(out)
+        return out
 
 
 _NO_THROTTLE: Final = bytes(4)

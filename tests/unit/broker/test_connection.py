@@ -30,6 +30,9 @@ class Transport:
         assert not self.aborted
         self.written.append(data)
 
+    def writelines(self, parts: list[bytes]) -> None:
+        self.write(b"".join(parts))
+
     def abort(self) -> None:
         self.aborted = True
         if self.connection.transport is not None:

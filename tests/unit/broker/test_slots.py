@@ -46,6 +46,17 @@ def test_what_has_left_is_always_the_longest_answered_beginning(steps: list[str 
         assert len(queue) == len(opened) - expected
 
 
+def test_an_answer_in_parts_takes_its_turn_whole_and_counts_with_all_its_bytes() -> None:
+    queue = SlotQueue()
+    first, second, third = (queue.open(i, 0, 0, i) for i in range(3))
+    second.finish([b"its head, ", b"its records"])
+    third.finish(b"the next")
+    assert (queue.take(), queue.ready_bytes) == ([], 29)
+    first.finish([b"one"])
+    assert queue.take() == [b"one", b"its head, ", b"its records", b"the next"]
+    assert queue.ready_bytes == 0
+
+
 def test_an_answer_is_given_out_once() -> None:
     queue = SlotQueue()
     queue.open(1, 0, 0, 0).finish(b"once")

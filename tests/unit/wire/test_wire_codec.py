@@ -12,9 +12,16 @@ from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
 
 from actors.wire.errors import WireError
-from actors.wire.framing import decode_request_header, decode_response, encode_request, encode_response
+from actors.wire.framing import (
+    decode_request_header,
+    decode_response,
+    encode_large_response,
+    encode_request,
+    encode_response,
+)
 from actors.wire.messages import (
     ApiVersionsResponse,
+    FetchResponse,
     HeartbeatRequest,
     HeartbeatResponse,
     JoinGroupRequest,
@@ -159,3 +166,17 @@ def test_response_headers_are_flexible_but_for_api_versions() -> None:
     plain = encode_response(ApiVersionsResponse(error_code=35), 3, 5)
     assert plain[4:10] == b"\0\0\0\5\0\x23"
     assert decode_response(ApiVersionsResponse, 3, plain[4:])[1].error_code == 35
+
+
+@pytest.mark.parametrize("version", [4, 12])
+@pytest.mark.parametrize("size", [1, 1 << 20])
+def test_a_large_response_comes_in_parts_and_its_records_are_not_copied(version: int, size: int) -> None:
+    records = bytes(size)
+    partition = FetchResponse.PartitionData(records=records)
+    response = FetchResponse(responses=[FetchResponse.FetchableTopicResponse(topic="t", partitions=[partition])])
+    frame = encode_large_response(response, version, 5)
+    assert isinstance(frame, bytes) == (size == 1)
+    whole = frame if isinstance(frame, bytes) else b"".join(frame)
+    assert whole == encode_response(response, version, 5)
+    if isinstance(frame, list):
+        assert any(part is records for part in frame)
