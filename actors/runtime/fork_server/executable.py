@@ -1,4 +1,8 @@
-"""The executable that Ray takes for Python: it has workers forked, and runs everything else by the real Python."""
+"""The executable that Ray takes for Python.
+
+It has workers forked, leaves out two helpers that an embedded Ray has no use for (see the package), and runs everything
+else by the real Python.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +22,9 @@ _SCRIPT = """\
 #!/bin/sh
 case "$1" in
 */default_worker.py) exec {0} -IS {1} {2} {3} {4} "$@" ;;
+esac
+case "$2" in
+*/ray/_private/log_monitor.py | */ray/autoscaler/*/monitor.py) exit ;;
 esac
 exec {0} "$@"
 """
