@@ -17,11 +17,12 @@ from xdist.scheduler import LoadScopeScheduling
 
 from tests.support.left_open import LEFT_OPEN
 
-LIVE = ("ray", "compat", "spark", "chaos", "sim")
+LIVE = ("ray", "compat", "spark", "chaos")
 """Folders whose tests share a running cluster, or wait for one, the longest first: each runs in one process, in order.
 
 The other tests run file by file beside them, in whichever process has time.
 """
+_FIRST = (*LIVE, "sim")  # the files of sim take minutes: one that came last would leave the other process idle
 
 ASYNC_TEST_SECONDS = 200.0
 """An async test that takes longer is cancelled, and cleans up, before pytest's own limit cuts it off."""
@@ -74,7 +75,7 @@ def limited(
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: LIVE.index(folder) if (folder := _folder(item.nodeid)) in LIVE else len(LIVE))
+    items.sort(key=lambda item: _FIRST.index(folder) if (folder := _folder(item.nodeid)) in _FIRST else len(_FIRST))
 
 
 @pytest.hookimpl(optionalhook=True)

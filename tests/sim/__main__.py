@@ -57,7 +57,7 @@ def _seed(seed: int, bug: str, trace: bool, starved: bool) -> int:
     outcome = run(seed, trace=trace, bug=planted(bug), starved=starved)
     _write(f"seed {seed} ({outcome.scenario}): trace {outcome.digest:08x}, {outcome.figures}")
     if outcome.failure:
-        _write(f"{outcome.failure} -- {command(seed, bug)}")
+        _write(f"{outcome.failure} -- {command(seed, bug, starved)}")
     return 1 if outcome.failure else 0
 
 
@@ -72,7 +72,7 @@ def _seeds(first: int, last: int, bug: str, log: Path | None, starved: bool) -> 
         totals.update({key: value for key, value in outcome.figures.items() if isinstance(value, int)})
         if outcome.failure:
             failed += 1
-            _write(f"{outcome.failure} -- {command(seed, bug)}", log)
+            _write(f"{outcome.failure} -- {command(seed, bug, starved)}", log)
         done = seed - first + 1
         if done % 100 == 0 or seed == last:
             spent = time.monotonic() - began

@@ -1,6 +1,6 @@
 """The controller, the brokers and their shards as simulated processes, and who starts and ends them.
 
-Does for Ray: what actors/controller/actor.py, broker.py and offsets_partition.py do there, is here.
+Does for Ray: what the `actor.py` of actors/controller, actors/broker and actors/offsets_partition do there, is here.
 """
 
 from __future__ import annotations

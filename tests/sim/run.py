@@ -179,9 +179,9 @@ def _exchanged(changes: list[tuple[Any, str, Any]]) -> Iterator[None]:
                 setattr(owner, name, value)
 
 
-def command(seed: int, bug: str = "") -> str:
+def command(seed: int, bug: str = "", starved: bool = False) -> str:
     """The line that repeats a run."""
-    return f"python -m tests.sim --seed {seed}" + (f" --bug {bug}" if bug else "")
+    return f"python -m tests.sim --seed {seed}" + (f" --bug {bug}" if bug else "") + (" --starved" if starved else "")
 
 
 __all__ = ["BROKERS", "OFFSETS_TOPIC", "Outcome", "World", "command", "run"]
