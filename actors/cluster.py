@@ -200,7 +200,7 @@ class Cluster:
         return found
 
     def group_status(self, group_id: str, broker_id: int) -> GroupStatus | None:
-        """Whom a group waits for, and its last rebalances; None if the broker does not coordinate such a group."""
+        """Whom a group waits for, and its last rebalances; None if the broker has no such group, or does not answer."""
         found: GroupStatus | None = ray.get(self._controller.group_status.remote(broker_id, group_id), timeout=10)
         return found
 

@@ -10,12 +10,13 @@ from collections.abc import Callable
 
 import ray
 
-from actors.broker.server import BrokerServer
 from actors.broker.spec import BrokerSpec
 from actors.runtime.process import check_code_version, log_to, run_in_main_thread, settle_memory
 
 
 async def _serve(spec: BrokerSpec, find_controller: Callable[[], tuple[str, int, bytes]]) -> None:
+    from actors.broker.server import BrokerServer  # not in the driver, which imports this class and would start later
+
     server = await BrokerServer.open(spec, find_controller)
     await server.start()
     await server.serve()

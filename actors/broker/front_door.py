@@ -20,7 +20,7 @@ from actors.broker.spec import BrokerSpec, StartError
 from actors.links.status import Load
 from actors.wire.api_keys import ApiKey
 from actors.wire.errors import ErrorCode, WireError
-from actors.wire.framing import decode_request_header, encode_response
+from actors.wire.framing import decode_request_header, encode_large_response, encode_response
 from actors.wire.messages import api_name
 from actors.wire.varints import read_uvarint, skip_tags
 
@@ -214,4 +214,4 @@ class FrontDoor:
                 return
             response = api.failed(message, version, ErrorCode.UNKNOWN_SERVER_ERROR)
         if response is not None and slot is not None and slot.answer is None:
-            slot.finish(encode_response(response, version, header.correlation_id))
+            slot.finish(encode_large_response(response, version, header.correlation_id))

@@ -42,4 +42,6 @@ def statuses(
     except ClusterError as error:
         note(f"Only Coterie knows what a group waits for and why it rebalanced, and it could not be asked: {error}")
         return {}
+    if None in found.values():
+        note("Some coordinators did not answer, or no longer have the group.")
     return {group_id: status for group_id, status in found.items() if status is not None}

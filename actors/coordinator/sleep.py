@@ -13,9 +13,17 @@ from actors.coordinator.expiry import Expiry
 from actors.coordinator.group import GroupState
 from actors.coordinator.messages import ListedGroup, MaySleepRequest, MaySleepResponse, Now, Token
 from actors.coordinator.runtime import Runtime
+from actors.coordinator.timers import Timer
 
 GROUPS_MAX: Final = 1_000
 """A shard with more groups stays awake, because the broker keeps the list of groups of a shard that sleeps."""
+_WRITES_MS: Final = 2_000
+"""How long the answer waits for the writes by which expired offsets and groups that have ended are removed.
+
+Without that the shard would be busy with them, and asked again after another `coterie.shard.idle.ms` only.
+"""
+_LOOK_MS: Final = 50
+_WRITING: Final = "a write is under way"
 
 
 class Sleep:
@@ -31,10 +39,14 @@ class Sleep:
         if busy := self._busy_because():
             self._runtime.answer(token, MaySleepResponse(busy))
         else:
-            self._expiry.run_at_once(partial(self._answer, token), now)
+            self._expiry.run_at_once(partial(self._looked, token, now.monotonic_ms + _WRITES_MS), now)
 
-    def _answer(self, token: Token, due_ms: int | None, now: Now) -> None:
+    def _looked(self, token: Token, until_ms: int, due_ms: int | None, now: Now) -> None:
         busy = self._busy_because()
+        if busy == _WRITING and now.monotonic_ms < until_ms:
+            again = Timer(partial(self._expiry.run_at_once, partial(self._looked, token, until_ms)))
+            self._runtime.timers.arm(again, now.monotonic_ms + _LOOK_MS)
+            return
         if not busy and due_ms is not None and due_ms <= now.wall_ms:
             busy = "offsets have expired"
         self._runtime.answer(token, MaySleepResponse(busy) if busy else self._rest(due_ms))
@@ -52,7 +64,7 @@ class Sleep:
     def _busy_because(self) -> str:
         runtime = self._runtime
         if runtime.writer.pending_groups():
-            return "a write is under way"
+            return _WRITING
         if len(runtime.groups) > GROUPS_MAX:
             return f"it has more than {GROUPS_MAX} groups"
         for group in runtime.groups.values():

@@ -1,7 +1,7 @@
 """What the processes of a cluster say of themselves: `coterie status`, `Cluster.status`.
 
 Brokers tell the controller over the control link; a driver asks the controller by Ray, which pickles it.
-`Cluster.status` hands it out as plain values; `coterie status --output json` prints the same.
+`Cluster.status` hands it out as plain values; `coterie status --format json` prints the same.
 """
 
 from __future__ import annotations

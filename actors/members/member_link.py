@@ -203,7 +203,7 @@ class MemberClient:
                 call.set_result(cloudpickle.loads(answer.value))
             else:
                 call.set_exception(cloudpickle.loads(answer.error))
-        except Exception as error:  # it is of a class that only the member can import, say
+        except BaseException as error:  # it is of a class that only the member can import, say, or of the user's own
             call.set_exception(error)
 
     def stop(self) -> None:

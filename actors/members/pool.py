@@ -313,8 +313,12 @@ class ConsumerPool:
                     return
                 continue
             failed_starts = 0
-            with contextlib.closing(link):
-                self._read(slot, link)
+            try:
+                with contextlib.closing(link):
+                    self._read(slot, link)
+            finally:
+                with self._changed:
+                    slot.link = None  # `call` waits for the successor
             if slot.report.state == "Failed" or slot.retiring.is_set():
                 return
             log.warning("slot %d of group %s: actor with pid %d has died", slot.number, self.group_id, slot.pid)

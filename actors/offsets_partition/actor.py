@@ -10,11 +10,12 @@ import os
 
 import ray
 
-from actors.offsets_partition.process import ShardProcess
 from actors.runtime.process import check_code_version, log_to, run_in_main_thread, settle_memory
 
 
 async def _serve(socket_path: str, version: str) -> None:
+    from actors.offsets_partition.process import ShardProcess  # not in the driver, which would start later
+
     try:
         await ShardProcess(socket_path, version).run()
     finally:

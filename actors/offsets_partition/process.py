@@ -1,7 +1,7 @@
 """The process of an offsets partition: a loop that drives one coordinator shard over the relay to its broker.
 
 It keeps no files. A spare waits until it is told what to host. When the broker closes the connection, the process
-forgets everything and offers itself to the broker's successor, at the same socket. No Ray here.
+forgets everything and offers itself to the broker's successor, or to another broker of its machine. No Ray here.
 """
 
 from __future__ import annotations

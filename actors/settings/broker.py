@@ -70,7 +70,8 @@ _GROUPS: Final = (
         "group.initial.rebalance.delay.ms",
         3000,
         None,
-        "How long the first rebalance of an empty group waits for more members; 0 suits tests.",
+        "How long the first rebalance of an empty group waits for more members; 0 suits tests. It ends earlier when as "
+        "many have joined as a pool or a Spark job has announced.",
     ),
     _int("group.min.session.timeout.ms", 6000, None, "Shortest session timeout a member may ask for."),
     _int("group.max.session.timeout.ms", 1_800_000, None, "Longest session timeout a member may ask for."),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 
 import pytest
 import ray
@@ -48,6 +49,25 @@ def test_a_member_that_failed_for_good_leaves_the_group() -> None:
     pool._supervise(slot)
     assert pool.removed == ["g-1-0"]
     assert slot.report.state == "Failed"
+
+
+def test_a_call_after_a_members_death_waits_for_its_successor() -> None:
+    """Until the successor was started it went to the dead member's link, and said that the member had ended."""
+
+    class Dying(Pool):
+        _monotonic = time.monotonic
+
+        def _start(self, slot: _Slot) -> MemberClient:
+            links.append(slot.link)
+            if len(links) == 2:
+                slot.retiring.set()
+                raise ConnectionError("enough has been seen")
+            slot.link = super()._start(slot)
+            return slot.link
+
+    links: list[MemberClient | None] = []
+    Dying(MemberReport("Running"))._supervise(_Slot(0, "g-1-0"))
+    assert links == [None, None]
 
 
 class Counter:

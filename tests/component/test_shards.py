@@ -54,6 +54,23 @@ async def test_as_many_processes_are_asked_for_as_partitions_and_spares_want(tmp
         assert len(w.asked) == asked, "enough"
 
 
+async def test_spares_beyond_the_target_end_after_a_while_and_get_no_partition_meanwhile(tmp_path: Path) -> None:
+    """One that had been told to end could still be given a partition, whose requests it took with it."""
+    async with world(tmp_path) as w:
+        kept, ended = await w.spare(), await w.spare()
+        processes, now = w.hub.processes, w.context.loop.time()
+        for later in (0, 29):
+            processes.end_surplus(now + later)
+        assert ended.of(Kind.END) == []
+        processes.end_surplus(now + 31)
+        processes.end_surplus(now + 62)
+        await ended.hear(Kind.END)
+        w.ensure(1)
+        w.ensure(2)
+        await kept.hear(Kind.BECOME)
+        assert [kind for kind, *_ in ended.heard] == [Kind.END]
+
+
 async def test_a_partition_a_client_waits_for_comes_before_those_loaded_in_the_background(tmp_path: Path) -> None:
     async with world(tmp_path) as w:
         w.write(0, 1)

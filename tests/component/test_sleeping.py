@@ -107,6 +107,23 @@ async def test_a_request_begins_the_idle_time_anew(tmp_path: Path) -> None:
         await shard.hear(Kind.MAY_SLEEP)
 
 
+async def test_a_list_of_all_groups_that_is_under_way_does_not_begin_the_idle_time_anew(tmp_path: Path) -> None:
+    async with world(tmp_path, coterie_shard_idle_ms="100000") as w:
+        shard = await w.serving(1)
+        now = w.context.loop.time()
+        idling, links = w.hub._idling, w.hub.partitions.links
+        idling.tick(links.values(), now)
+        answers = listed(w)
+        slot, frame = (await shard.hear(Kind.REQUEST))[1:]
+        idling.tick(links.values(), now + 99)
+        idling.tick(links.values(), now + 101)
+        shard.answer(slot, frame, ListGroupsResponse())
+        await until(lambda: answers)
+        assert shard.of(Kind.MAY_SLEEP) == [], "it had not answered yet"
+        idling.tick(links.values(), now + 102)
+        await shard.hear(Kind.MAY_SLEEP)
+
+
 async def test_a_busy_shard_stays_and_says_why(tmp_path: Path) -> None:
     async with world(tmp_path, **IDLE) as w:
         shard = await w.serving(1)

@@ -94,6 +94,9 @@ class Transport:
     def write(self, data: bytes) -> None:
         self.written.append(data)
 
+    def writelines(self, parts: list[bytes]) -> None:
+        self.write(b"".join(parts))
+
     def abort(self) -> None:
         self.aborted = True
 

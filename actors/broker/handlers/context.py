@@ -17,7 +17,7 @@ from actors.broker.handlers.offsets_topic import OffsetsTopic
 from actors.broker.handlers.producer_ids import ProducerIds
 from actors.broker.led import LedPartitions
 from actors.broker.slots import Slot
-from actors.wire.framing import RequestHeader, encode_response
+from actors.wire.framing import RequestHeader, encode_large_response
 from actors.wire.messages import ApiMessage
 
 
@@ -37,7 +37,7 @@ class Request:
     def reply(self, response: ApiMessage) -> None:
         """Answer a parked request. Nothing happens if its connection has gone."""
         if self.slot is not None and self.slot.answer is None:
-            self.slot.finish(encode_response(response, self.header.api_version, self.header.correlation_id))
+            self.slot.finish(encode_large_response(response, self.header.api_version, self.header.correlation_id))
             self.connection.flush()
 
 

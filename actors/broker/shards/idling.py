@@ -29,9 +29,9 @@ class Idling:
             if link.state is not LinkState.ACTIVE:
                 continue
             idle = link.idle
-            if link.sent != idle.sent or link.pending:
+            if link.sent != idle.sent:
                 idle.sent, idle.since, idle.ask_at, idle.busy = link.sent, now, now + self._idle_s, ""
-            elif self._idle_s > 0 and now >= idle.ask_at:
+            elif self._idle_s > 0 and now >= idle.ask_at and not link.pending:
                 link.doze(self._number())
                 link.protocol.send(Kind.MAY_SLEEP, link.partition, idle.question)
 

@@ -46,7 +46,7 @@ class Processes:
         self.spares: list[ShardLink] = []
         self._asked_for: deque[int] = deque()  # clients wait for them
         self._others: deque[int] = deque()
-        self._surplus_since = 0.0
+        self._surplus_since: float | None = None
         self.closed = False
 
     # --- processes ---
@@ -127,7 +127,11 @@ class Processes:
         """
         surplus = len(self.spares) - self._spare_target
         if surplus <= 0 or self._asked_for or self._others:
+            self._surplus_since = None
+        elif self._surplus_since is None:
             self._surplus_since = now
         elif now - self._surplus_since > _SURPLUS_SECONDS:
-            for link in self.spares[-surplus:]:
+            ended = self.spares[-surplus:]
+            del self.spares[-surplus:]
+            for link in ended:
                 link.protocol.send(Kind.END)

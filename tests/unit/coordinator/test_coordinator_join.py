@@ -156,6 +156,7 @@ def test_initial_delay_does_not_end_early_because_all_are_there() -> None:
     assert b.join_answer is None
 
 
+@pytest.mark.conformance("B-10")
 @pytest.mark.parametrize("emptied_at", [0, 5], ids=["new", "emptied"])
 @pytest.mark.parametrize("instances", [(None, None, None), ("i", "j", "k")], ids=["dynamic", "static"])
 def test_initial_delay_ends_when_all_announced_members_have_come(

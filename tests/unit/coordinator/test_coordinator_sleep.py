@@ -13,7 +13,10 @@ NOTHING = MaySleepResponse()
 
 
 def asked(driver: Driver) -> MaySleepResponse:
-    answer = driver.call(MaySleepRequest())
+    token = driver.ask(MaySleepRequest())
+    if driver.answer(token) is None:  # it waits for what it has written
+        driver.advance(100)
+    answer = driver.answer(token)
     assert isinstance(answer, MaySleepResponse)
     return answer
 
@@ -44,7 +47,6 @@ def test_what_is_due_then_has_not_expired_a_millisecond_before() -> None:
     wait(driver, due_ms - driver.now.wall_ms - 1)
     assert asked(driver).due_ms == due_ms
     driver.advance(1)
-    asked(driver)
     assert asked(driver) == NOTHING
 
 
@@ -54,19 +56,41 @@ def test_what_has_expired_goes_before_the_shard_sleeps() -> None:
     driver.commit_offset("g", 7, timestamp=START_WALL_MS - 8 * DAY)
     driver.commit_offset("young", 7)
     driver.holds = True
-    assert asked(driver).busy == "a write is under way"
+    token = driver.ask(MaySleepRequest())
+    driver.advance(1000)
+    assert driver.answer(token) is None, "what has expired is being removed"
     driver.release()
-    answer = asked(driver)
+    driver.advance(100)
+    answer = driver.answer(token)
     assert (answer.busy, [group.group_id for group in answer.groups]) == ("", ["young"])
+
+
+def test_a_group_that_all_members_have_left_and_that_has_no_offsets_goes_before_the_shard_sleeps() -> None:
+    """It was removed when the shard was asked, which kept the shard busy for another idle time."""
+    driver = Driver()
+    (a,) = stable_group(driver, Client(driver, "a"))
+    driver.leave("g", (a.member_id, None))
+    assert asked(driver) == NOTHING
+    assert driver.list_groups() == ()
+
+
+def test_a_write_that_does_not_commit_is_not_waited_for_for_long() -> None:
+    driver = Driver()
+    driver.commit_offset("g", 7, timestamp=START_WALL_MS - 8 * DAY)
+    driver.holds = True
+    token = driver.ask(MaySleepRequest())
+    driver.advance(3000)
+    assert driver.answer(token).busy == "a write is under way"
 
 
 def test_a_shard_whose_expiry_was_refused_stays_awake() -> None:
     driver = Driver()
     driver.commit_offset("g", 7, timestamp=START_WALL_MS - 8 * DAY)
     driver.holds = True
-    asked(driver)
+    token = driver.ask(MaySleepRequest())
     driver.refuse(19)
-    assert asked(driver).busy == "a write is under way", "it tries again"
+    driver.advance(3000)
+    assert driver.answer(token).busy == "a write is under way", "it tries again"
     driver.refuse(19)
     assert driver.offset("g") == 7
 
