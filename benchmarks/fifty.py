@@ -32,6 +32,8 @@ BEAT_MS = 3_000
 SETTLE_S, IDLE_S = 6.0, 12.0
 SLEEP_SETTING = "coterie.shard.idle.ms"
 SLEEP_MS = 15_000
+SPARE_S = 40.0
+"""Processes of partitions that have gone to sleep are spares for half a minute, and then end."""
 COMMITS_A_GROUP = 10_000
 SERVED_LIMIT_S = 120.0
 SLEEPS = SLEEP_SETTING in SETTINGS
@@ -119,7 +121,7 @@ def _commit(cluster: Cluster, formed: Formed, pace: Pace) -> None:
 
 
 def _sleep(figures: Figures, side: str, cluster: Cluster, names: list[str]) -> None:
-    time.sleep(2 * SLEEP_MS / 1000)
+    time.sleep(SLEEP_MS / 1000 + SPARE_S)
     figures.add(side, MEMORY_ASLEEP, memory_mib(cluster))
     figures.add(side, CPU_ASLEEP, idle_cpu(cluster, IDLE_S))
     answers = [_answer_s(cluster.bootstrap_servers, name) for name in names]

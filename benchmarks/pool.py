@@ -1,7 +1,7 @@
 """A pool of three consumer actors over 20,000 records in twelve partitions: from the moment it is made.
 
-Three brokers on an embedded Ray, with the settings a cluster has by itself. Each turn is a group of its own. There is
-no peer: a pool is processes that are started, and a Kafka consumer is one that runs already.
+Three brokers on the embedded Ray that a cluster starts by itself, with the settings it has by itself. Each turn is a
+group of its own. There is no peer: a pool is processes that are started, and a Kafka consumer is one that runs already.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from pathlib import Path
 
 from actors.cluster import Cluster
 from actors.members.pool import ConsumerPool
-from actors.runtime import ray_runtime
 from benchmarks.common import fill, temporary_folder
 from benchmarks.figures import Figures, Pace, Spec
 from benchmarks.model import Better, Budget
@@ -40,15 +39,10 @@ class FirstSeen:
 
 def run(figures: Figures, pace: Pace) -> None:
     """One cluster; a pool a turn."""
-    with temporary_folder() as folder:
-        ray_runtime.start_embedded(folder / "ray-token", num_cpus=6, object_store_memory=200 << 20)
-        try:
-            with Cluster.start(3, name="bench-pool", data_dir=folder / "data") as cluster:
-                fill(cluster.bootstrap_servers, "pool", PARTITIONS, RECORDS, SIZE_BYTES)
-                for turn in range(pace.turns):
-                    _turn(figures, cluster.bootstrap_servers, folder / f"turn-{turn}")
-        finally:
-            ray_runtime.end()
+    with temporary_folder() as folder, Cluster.start(3, name="bench-pool", data_dir=folder / "data") as cluster:
+        fill(cluster.bootstrap_servers, "pool", PARTITIONS, RECORDS, SIZE_BYTES)
+        for turn in range(pace.turns):
+            _turn(figures, cluster.bootstrap_servers, folder / f"turn-{turn}")
 
 
 def _turn(figures: Figures, servers: str, folder: Path) -> None:

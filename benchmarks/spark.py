@@ -47,12 +47,12 @@ SPECS = [
 def running() -> Iterator[tuple[SparkSession, str]]:
     """A Spark session on RayDP beside three brokers, and the brokers' addresses."""
     import spark_bridge
-    from actors.cluster import Cluster
+    from actors.cluster import WARM, Cluster
     from actors.runtime import ray_runtime
 
     quiet = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", **_connector()}
     with temporary_folder() as folder, contextlib.ExitStack() as stack:
-        ray_runtime.start_embedded(folder / "ray-token", num_cpus=6, object_store_memory=200 << 20)
+        ray_runtime.start_embedded(folder / "ray-token", warm=WARM, num_cpus=6, object_store_memory=200 << 20)
         stack.callback(ray_runtime.end)
         cluster = stack.enter_context(Cluster.start(3, name="bench-spark", data_dir=folder / "data"))
         yield stack.enter_context(spark_bridge.session("bench", 2, 1, "1g", quiet)), cluster.bootstrap_servers
