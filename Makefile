@@ -6,6 +6,7 @@
 #   make test-fast    check, the tests of real sockets and files, and a few seeds of the simulation
 #   make chaos MINUTES=30    processes killed and stopped under load, and what became of it
 #   make mutation SHARE=0.1    do the tests notice when the product is changed? docs/reliability.md
+#   make bench    everything beside Apache Kafka, and the page docs/benchmarks.md: forty minutes
 #   make conformance    which test proves which statement of docs/conformance.md
 ifndef PYTHON
 PYTHON := $(shell for p in python3.11 python3 python; do \
