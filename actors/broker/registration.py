@@ -185,6 +185,7 @@ class Registration:
         self._registered = True
         # The answer comes after the image. Without that, this broker might think it leads what it led before.
         self.heartbeat()
+        self._shards.processes.report()  # what was said without a connection was not heard
 
     def _replica_host(self) -> str:
         """The host at which other brokers reach this one; clients may have another one."""

@@ -56,7 +56,7 @@ class BrokerServer:
             lambda: contact.link.last_confirmed,
         )
         led = LedPartitions(context, self.replicas)
-        self.shards = ShardHub(context, led, lambda count: contact.link.send(WantSpares(count)))
+        self.shards = ShardHub(context, led, lambda *wanted: contact.link.send(WantSpares(*wanted)))
         self.images = Images(context, self.replicas, self.shards)
         self.clients = Clients(context)
         handlers = HandlerContext(

@@ -18,6 +18,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from actors.broker.actor import Broker
 from actors.broker.spec import BrokerSpec
+from actors.controller.shard_starts import ShardStarts
 from actors.offsets_partition.actor import OffsetsPartition
 from actors.runtime.liveness import Sight, look
 from actors.runtime.process import last_line
@@ -25,11 +26,10 @@ from placement.nodes import Node, alive_nodes, successor
 
 log = logging.getLogger(__name__)
 
-START_SECONDS = 60.0
+START_SECONDS = 120.0
 """A broker that is started and gives no sign of life for this time is ended, and started again."""
 _FAILED_SHARD_SECONDS = 1.0
 _SILENT = "Ray has not started its process, or this does not answer, for {:.0f} s; see `ray status`, and memory"
-_SHARDS_AT_ONCE = 4  # processes started at a time; more would only slow one another
 
 
 def _in_rack_of(node: Node, spec: BrokerSpec) -> BrokerSpec:
@@ -52,8 +52,7 @@ class RayLauncher:
         self._brokers: dict[int, Any] = {}
         self._specs: dict[int, tuple[BrokerSpec, Node]] = {}
         self._incarnations: dict[int, int] = {}
-        self._starting: dict[int, int] = {}
-        self._owed: dict[int, int] = {}
+        self._shards = ShardStarts()
         self._shard_number = 0
         self._heard: dict[int, float] = {}  # when a broker that is started gave the last sign of life
         self.start_failed: Callable[[int], None] = lambda broker_id: None
@@ -180,19 +179,20 @@ class RayLauncher:
         placed = self._specs.get(broker_id)
         return look(pid, started) if placed is not None and placed[1].node_id == self._node_id else None
 
-    def start_shards(self, broker_id: int, count: int) -> None:
-        """Have `count` shard processes under way to a broker, those being started included. Starts a few at a time."""
-        self._work.put(partial(self._owe, broker_id, count))
+    def start_shards(self, broker_id: int, count: int, urgent: int, here: tuple[str, ...]) -> None:
+        """Have `count` shard processes under way to a broker, first those `urgent` ones that clients wait for.
 
-    def _owe(self, broker_id: int, count: int) -> None:
-        self._owed[broker_id] = count - self._starting.get(broker_id, 0)
+        The broker says that those in `here` have come to it.
+        """
+        self._work.put(partial(self._want_shards, broker_id, count, urgent, here))
+
+    def _want_shards(self, broker_id: int, count: int, urgent: int, here: tuple[str, ...]) -> None:
+        self._shards.want(broker_id, count, urgent, here)
         self._start_more()
 
     def _start_more(self) -> None:
-        for broker_id in self._owed:
-            while self._owed[broker_id] > 0 and sum(self._starting.values()) < _SHARDS_AT_ONCE and not self.stopping:
-                self._owed[broker_id] -= 1
-                self._start_shard(broker_id)
+        while not self.stopping and (broker_id := self._shards.next()) is not None:
+            self._start_shard(broker_id)
 
     def _start_shard(self, broker_id: int) -> None:
         spec, node = self._specs[broker_id]
@@ -203,23 +203,22 @@ class RayLauncher:
             namespace=self._namespace,
             lifetime="detached",
             scheduling_strategy=NodeAffinitySchedulingStrategy(node.node_id, soft=False),
-        ).remote(spec.socket_path, self._log_dir, f"shards-of-{broker_id}", self._version)
-        actor.started.remote().future().add_done_callback(
-            lambda future: self._work.put(partial(self._shard_started, broker_id, future))
+        ).remote(spec.socket_path, name, self._log_dir, f"shards-of-{broker_id}", self._version)
+        self._shards.begun(broker_id, name)
+        actor.serve.remote().future().add_done_callback(
+            lambda future: self._work.put(partial(self._shard_ended, broker_id, name, future.exception()))
         )
-        actor.serve.remote()
-        self._starting[broker_id] = self._starting.get(broker_id, 0) + 1
 
-    def _shard_started(self, broker_id: int, future: Any) -> None:
-        if future.exception() is None or self.stopping:
-            self._shard_done(broker_id)
+    def _shard_ended(self, broker_id: int, name: str, error: BaseException | None) -> None:
+        if not self._shards.under_way(name) or self.stopping:
             return
-        log.error("a shard process of broker %d did not start: %s", broker_id, future.exception())
+        cause = getattr(error, "cause", None) or error or "no broker took it"
+        log.error("a shard process of broker %d did not start: %s", broker_id, cause)
         # The broker asks again. A machine that cannot start processes should not be busy with that all the time.
-        self._later(_FAILED_SHARD_SECONDS, partial(self._shard_done, broker_id))
+        self._later(_FAILED_SHARD_SECONDS, partial(self._give_up_shard, name))
 
-    def _shard_done(self, broker_id: int) -> None:
-        self._starting[broker_id] -= 1
+    def _give_up_shard(self, name: str) -> None:
+        self._shards.over(name)
         self._start_more()
 
     def node_of(self, broker_id: int) -> str:

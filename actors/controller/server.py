@@ -165,8 +165,8 @@ class ControllerServer:
             case Applied(version):
                 session.acked_version, session.answered = version, True
                 self._release_acked()
-            case WantSpares(count) if session.broker_id >= 0:
-                self._launcher.start_shards(session.broker_id, count)
+            case WantSpares(count, urgent, here) if session.broker_id >= 0:
+                self._launcher.start_shards(session.broker_id, count, urgent, here)
             case Answer() | Failed():
                 session.calls.answered(message)
             case Join(broker_id):

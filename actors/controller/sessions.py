@@ -29,8 +29,11 @@ class Launcher(Protocol):
     def registered(self, broker_id: int, port: int) -> None:
         """A broker has registered; it listens at `port`."""
 
-    def start_shards(self, broker_id: int, count: int) -> None:
-        """Have `count` more shard processes under way to a broker, those being started included."""
+    def start_shards(self, broker_id: int, count: int, urgent: int, here: tuple[str, ...]) -> None:
+        """Have `count` more shard processes under way to a broker, those being started included.
+
+        Clients wait for `urgent` of them. Those in `here` have come to the broker.
+        """
 
     def look_at(self, broker_id: int, pid: int, started: int) -> Sight | None:
         """What the process with this pid is doing that began at `started` (clock ticks since boot; 0: at any time).

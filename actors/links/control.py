@@ -91,9 +91,14 @@ class Applied:
 
 @dataclass(frozen=True, slots=True)
 class WantSpares:
-    """Broker -> controller: this broker needs `count` more shard processes, those being started included."""
+    """Broker -> controller: this broker needs `count` more shard processes, those being started included.
+
+    For `urgent` of them clients wait. `here` are the names of those it has: they are under way no longer.
+    """
 
     count: int
+    urgent: int = 0
+    here: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

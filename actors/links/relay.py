@@ -56,10 +56,11 @@ class Kind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Greeting:
-    """A shard process, and the version of the code it runs."""
+    """A shard process, the version of the code it runs, and the name that its launcher knows it by."""
 
     pid: int
     code_version: str
+    name: str = ""
 
 
 TopicRow: TypeAlias = tuple[str, bytes, int]

@@ -13,11 +13,11 @@ import ray
 from actors.runtime.process import check_code_version, log_to, run_in_main_thread, settle_memory
 
 
-async def _serve(socket_path: str, version: str) -> None:
+async def _serve(socket_path: str, name: str, version: str) -> None:
     from actors.offsets_partition.process import ShardProcess  # not in the driver, which would start later
 
     try:
-        await ShardProcess(socket_path, version).run()
+        await ShardProcess(socket_path, name, version).run()
     finally:
         os._exit(0)  # no broker is left to serve
 
@@ -25,18 +25,16 @@ async def _serve(socket_path: str, version: str) -> None:
 # No method of an actor class may be a coroutine: Ray would then run all of them on one loop, one at a time.
 @ray.remote(num_cpus=0, max_restarts=0)
 class OffsetsPartition:
-    """A process that offers itself to the broker at `socket_path` and becomes the partition it is told to be."""
+    """A process that offers itself, by its name, to the broker at `socket_path`, and becomes what it is told to be."""
 
-    def __init__(self, socket_path: str, log_dir: str, name: str, version: str) -> None:
+    def __init__(self, socket_path: str, name: str, log_dir: str, log_name: str, version: str) -> None:
         check_code_version(version)
-        log_to(log_dir, name)
+        log_to(log_dir, log_name)
         settle_memory()
         self._socket_path = socket_path
+        self._name = name
         self._version = version
-
-    def started(self) -> None:
-        """Answered once the process runs."""
 
     def serve(self) -> None:
         """Serve until no broker is left. Then the process ends, so this never returns."""
-        run_in_main_thread(_serve(self._socket_path, self._version))
+        run_in_main_thread(_serve(self._socket_path, self._name, self._version))

@@ -88,8 +88,9 @@ class _MaySleep:
 class ShardProcess:
     """One connection to a broker and, when the process hosts a partition, one shard."""
 
-    def __init__(self, socket_path: str, code_version: str, environment: Environment = REAL) -> None:
+    def __init__(self, socket_path: str, name: str, code_version: str, environment: Environment = REAL) -> None:
         self._path = socket_path
+        self._name = name
         self._code_version = code_version
         self._environment = environment
         self._monotonic_ms, self._wall_ms = environment.clock.monotonic_ms, environment.clock.wall_ms
@@ -144,7 +145,8 @@ class ShardProcess:
         return self._protocol
 
     def _say_hello(self) -> None:
-        self._send(Kind.HELLO, payload=PAYLOADS.encode(Greeting(self._environment.kernel.pid(), self._code_version)))
+        greeting = Greeting(self._environment.kernel.pid(), self._code_version, self._name)
+        self._send(Kind.HELLO, payload=PAYLOADS.encode(greeting))
 
     def _send(self, kind: int, a: int = 0, b: int = 0, payload: bytes = b"") -> None:
         if self._protocol is not None:

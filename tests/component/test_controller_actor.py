@@ -157,7 +157,7 @@ def test_a_start_is_given_up_once_it_shows_no_sign_of_life(tmp_path: Path, ray: 
     launcher._heard[0] -= 2 * launcher.start_timeout_s
     launcher._watch(0, ray.made[0])
     assert (failed, ray.killed) == ([0], ray.made)
-    assert "does not answer, for 60 s" in launcher.errors[0]
+    assert "does not answer, for 120 s" in launcher.errors[0]
     launcher._ended(0, ray.made[0], ConnectionError("killed"))
     assert failed == [0], "once"
 

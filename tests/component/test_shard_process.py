@@ -266,7 +266,7 @@ async def test_an_orphan_is_adopted_by_the_next_broker_at_the_same_socket(tmp_pa
 
 
 async def test_a_process_no_broker_wants_ends_by_itself(tmp_path: Path) -> None:
-    await asyncio.wait_for(ShardProcess(str(tmp_path / "nobody"), "tests").run(orphan_seconds=0.2), 10)
+    await asyncio.wait_for(ShardProcess(str(tmp_path / "nobody"), "", "tests").run(orphan_seconds=0.2), 10)
 
 
 async def test_a_process_says_whether_it_may_sleep(tmp_path: Path) -> None:

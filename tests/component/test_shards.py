@@ -18,7 +18,7 @@ from placement.metadata import (
     topic_record,
 )
 from tests.support.runtime_helpers import until
-from tests.support.shard_world import GROUP, PARTITIONS, Client, Commit, Heartbeat, batch, heartbeat, world
+from tests.support.shard_world import GROUP, PARTITIONS, Client, Commit, FakeShard, Heartbeat, batch, heartbeat, world
 
 # --- spares and demand ---
 
@@ -41,7 +41,7 @@ async def test_as_many_processes_are_asked_for_as_partitions_and_spares_want(tmp
     async with world(tmp_path, coterie_spare_shards="2") as w:
         w.ensure(0)
         w.ensure(1)
-        assert w.asked[-1] == 4
+        assert (w.asked[-1], w.urgent) == (4, 2)
         await w.shard()
         await until(lambda: w.asked[-1] == 3)
         w.hub.tick()  # says it again: the controller may not have heard
@@ -52,6 +52,22 @@ async def test_as_many_processes_are_asked_for_as_partitions_and_spares_want(tmp
         asked = len(w.asked)
         w.hub.tick()
         assert len(w.asked) == asked, "enough"
+
+
+async def test_the_launcher_is_told_which_processes_have_come(tmp_path: Path) -> None:
+    async with world(tmp_path) as w:
+        first = await w.shard()
+        await until(lambda: w.here == (f"shard-{first.pid}",))
+        w.ensure(0)
+        await first.serve()
+        w.shards.append(await FakeShard(w.socket, 77).connect(hello=False))  # it has not said who it is
+        w.ensure(1)
+        assert w.here == (f"shard-{first.pid}",)
+        w.shards[-1].hello()
+        await until(lambda: w.here == (f"shard-{first.pid}", "shard-77"))
+        asked = len(w.asked)
+        w.hub.processes.report()  # as after each registration
+        assert len(w.asked) == asked + 1
 
 
 async def test_spares_beyond_the_target_end_after_a_while_and_get_no_partition_meanwhile(tmp_path: Path) -> None:

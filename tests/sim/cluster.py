@@ -12,6 +12,7 @@ from actors.broker.server import BrokerServer
 from actors.broker.spec import BrokerSpec
 from actors.controller.metadata_log import MetadataLog
 from actors.controller.server import ControllerServer
+from actors.controller.shard_starts import ShardStarts
 from actors.log.partition_log import PartitionLog
 from actors.offsets_partition.process import ShardProcess
 from actors.runtime.liveness import Sight
@@ -41,7 +42,6 @@ class SimBroker:
         self.process: Process | None = None
         self.server: BrokerServer | None = None
         self.shards: dict[Process, ShardProcess | None] = {}
-        self.owed = 0
         self.starts = 0
         self.ended_on_purpose = False
         self._socket = str(cluster.folder / f"{broker_id}.sock")
@@ -136,21 +136,21 @@ class SimBroker:
 
     # -- its shards
 
-    def start_shards(self, count: int) -> None:
-        starting = sum(shard is None for shard in self.shards.values())
-        for _ in range(count - starting):
-            if self.machine.up:
-                process = Process(self.cluster.sim, f"{self.host}.shard", self.machine)
-                self.shards[process] = None
-                process.on_kill.append(lambda process=process: self.shards.pop(process, None))
-                self.cluster.sim.at(
-                    self.cluster.sim.now + self.cluster.sim.random.randint(20, 200) * MS,
-                    process,
-                    lambda process=process: process.run(self._host_shard(process)),
-                )
+    def start_shard(self, name: str) -> None:
+        sim = self.cluster.sim
+        if not self.machine.up:
+            sim.after(SECOND, self.cluster.shard_ended, name)
+            return
+        process = Process(sim, f"{self.host}.shard", self.machine)
+        self.shards[process] = None
+        process.on_kill.append(lambda: self.shards.pop(process, None))
+        process.on_kill.append(lambda: self.cluster.shard_ended(name))
+        sim.at(
+            sim.now + sim.random.randint(20, 200) * MS, process, lambda: process.run(self._host_shard(process, name))
+        )
 
-    async def _host_shard(self, process: Process) -> None:
-        shard = ShardProcess(self._socket, "simulated", environment_of(process))
+    async def _host_shard(self, process: Process, name: str) -> None:
+        shard = ShardProcess(self._socket, name, "simulated", environment_of(process))
         self.shards[process] = shard
         await shard.run()
         self.cluster.sim.after(0, process.kill)
@@ -176,6 +176,8 @@ class Cluster:
         self.brokers = [SimBroker(self, broker) for broker in BROKERS]
         self.truth = ClusterMetadata()
         """The controller's metadata, also while there is none."""
+        self._starts = ShardStarts()
+        self._shard_number = 0
         self._address: tuple[str, int] | None = None
         self._started = False
         sim.network.machines = [self.machine, *(broker.machine for broker in self.brokers)]
@@ -211,6 +213,7 @@ class Cluster:
             return
         self.controller_process.kill()
         self.controller = None
+        self._starts = ShardStarts()
         path = self.machine.disk.folder / "metadata.log"
         if self.sim.random.random() < 0.5:  # it was about to write something nobody has heard of
             with open(path, "ab") as file:
@@ -247,8 +250,17 @@ class Cluster:
         else:
             self.sim.after(self.sim.random.randint(1, 50) * MS, process.kill)
 
-    def start_shards(self, broker_id: int, count: int) -> None:
-        self.brokers[broker_id].start_shards(count)
+    def start_shards(self, broker_id: int, count: int, urgent: int, here: tuple[str, ...]) -> None:
+        self._starts.want(broker_id, count, urgent, here)
+        while (waiting := self._starts.next()) is not None:
+            self._shard_number += 1
+            name = f"shard-{self._shard_number}"
+            self._starts.begun(waiting, name)
+            self.brokers[waiting].start_shard(name)
+
+    def shard_ended(self, name: str) -> None:
+        """What Ray tells the launcher of a process that it has started."""
+        self._starts.over(name)
 
     def look_at(self, broker_id: int, pid: int, started: int) -> Sight | None:
         return look(pid)

@@ -44,7 +44,7 @@ class Launcher:
     def registered(self, broker_id: int, port: int) -> None:
         self.ports[broker_id] = port
 
-    def start_shards(self, broker_id: int, count: int) -> None:
+    def start_shards(self, broker_id: int, count: int, urgent: int, here: tuple[str, ...]) -> None:
         self.shards.append((broker_id, count))
 
     def look_at(self, broker_id: int, pid: int, started: int) -> Sight | None:

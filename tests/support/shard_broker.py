@@ -177,7 +177,7 @@ async def process(path: Path) -> AsyncIterator[FakeBroker]:
 async def shard(path: Path, environment: Environment = REAL) -> AsyncIterator[tuple[ShardProcess, FakeBroker]]:
     """A shard process and the broker it has said hello to."""
     broker = await FakeBroker(str(path / "s")).listen()
-    made = ShardProcess(broker.path, "tests", environment)
+    made = ShardProcess(broker.path, "", "tests", environment)
     task = asyncio.ensure_future(made.run())
     try:
         await broker.hear(Kind.HELLO)

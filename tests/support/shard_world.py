@@ -73,7 +73,7 @@ class FakeShard:
         return self
 
     def hello(self) -> None:
-        self.protocol.send(Kind.HELLO, payload=PAYLOADS.encode(Greeting(self.pid, "tests")))
+        self.protocol.send(Kind.HELLO, payload=PAYLOADS.encode(Greeting(self.pid, "tests", f"shard-{self.pid}")))
 
     def _on_message(self, protocol: RelayProtocol, kind: int, a: int, b: int, payload: bytes) -> None:
         if kind == Kind.PING:
@@ -197,10 +197,17 @@ class World:
         replication: Any = self.replication
         led = LedPartitions(self.context, replication)
         self.asked: list[int] = []
-        self.hub = ShardHub(self.context, led, self.asked.append)
+        self.urgent = 0
+        self.here: tuple[str, ...] = ()
+        self.hub = ShardHub(self.context, led, self._want)
         self.handlers = handler_context(self.context, led, replication, self.hub, Clients(self.context))
         self.socket = str(path / "s")
         self.shards: list[FakeShard] = []
+
+    def _want(self, count: int, urgent: int, here: tuple[str, ...]) -> None:
+        self.asked.append(count)
+        self.urgent = urgent
+        self.here = here
 
     async def shard(self, *, hello: bool = True, pid: int = 0) -> FakeShard:
         shard = FakeShard(self.socket, pid)

@@ -12,6 +12,7 @@ from actors.broker.server import BrokerServer
 from actors.broker.spec import BrokerSpec
 from actors.controller.metadata_log import MetadataLog
 from actors.controller.server import ControllerServer
+from actors.controller.shard_starts import ShardStarts
 from actors.log.batch import build_batch, read_records
 from actors.offsets_partition.process import ShardProcess
 from actors.settings import BrokerConfig
@@ -37,6 +38,7 @@ class Launcher:
 
     def __init__(self, world: World) -> None:
         self.world = world
+        self.starts = ShardStarts()
 
     def start_broker(self, broker_id: int) -> None: ...
 
@@ -46,9 +48,10 @@ class Launcher:
 
     def registered(self, broker_id: int, port: int) -> None: ...
 
-    def start_shards(self, broker_id: int, count: int) -> None:
-        for _ in range(count - self.world.starting.get(broker_id, 0)):
-            self.world.start_shard(broker_id)
+    def start_shards(self, broker_id: int, count: int, urgent: int, here: tuple[str, ...]) -> None:
+        self.starts.want(broker_id, count, urgent, here)
+        while (waiting := self.starts.next()) is not None:
+            self.starts.begun(waiting, self.world.start_shard(waiting))
 
     def look_at(self, broker_id: int, pid: int, started: int) -> None: ...
 
@@ -61,7 +64,6 @@ class World:
         self.settings = FAST | {name.replace("_", "."): value for name, value in settings.items()}
         self.servers: dict[int, BrokerServer] = {}
         self.shards: list[asyncio.Task[None]] = []
-        self.starting: dict[int, int] = {}
         self.port = 0
         self.controller: ControllerServer
 
@@ -94,19 +96,16 @@ class World:
         self.servers[broker_id] = server
         return server
 
-    def start_shard(self, broker_id: int) -> None:
-        self.starting[broker_id] = self.starting.get(broker_id, 0) + 1
+    def start_shard(self, broker_id: int) -> str:
+        """Start a shard process as a task; its name."""
+        name = f"shard-{len(self.shards)}"
 
         async def serve() -> None:
             with suppress(asyncio.CancelledError):
-                process = ShardProcess(str(self.path / "s" / str(broker_id)), "tests")
-                asyncio.get_running_loop().call_later(0.3, self._started, broker_id)
-                await process.run()
+                await ShardProcess(str(self.path / "s" / str(broker_id)), name, "tests").run()
 
         self.shards.append(asyncio.get_running_loop().create_task(serve()))
-
-    def _started(self, broker_id: int) -> None:
-        self.starting[broker_id] -= 1
+        return name
 
     async def kill(self, broker_id: int) -> None:
         """As SIGKILL: nothing is closed, flushed or said."""

@@ -23,7 +23,7 @@ from actors.broker.shards.idling import Idling
 from actors.broker.shards.link import LinkState, Question, ShardLink
 from actors.broker.shards.loading import Loading
 from actors.broker.shards.partitions import Groups, Partitions
-from actors.broker.shards.processes import Processes
+from actors.broker.shards.processes import Processes, WantProcesses
 from actors.broker.shards.readiness import Readiness
 from actors.broker.shards.relaying import Handle, Relaying
 from actors.broker.shards.sleeping import Sleeper, Sleeping
@@ -48,7 +48,7 @@ _NEVER_PARKED = (ApiKey.HEARTBEAT, ApiKey.SYNC_GROUP)
 class ShardHub:
     """All shards of one broker. Everything runs on the broker's loop. Only the hub and `Idling` move links."""
 
-    def __init__(self, context: BrokerContext, led: LedPartitions, want_spares: Callable[[int], None]) -> None:
+    def __init__(self, context: BrokerContext, led: LedPartitions, want_spares: WantProcesses) -> None:
         self._context = context
         self.groups = Groups(context)
         self.partitions = Partitions(context, led)
@@ -201,7 +201,8 @@ class ShardHub:
         return protocol
 
     def _on_hello(self, link: ShardLink, _a: int, _b: int, payload: bytes) -> None:
-        link.greet(PAYLOADS.read(Greeting, payload).pid)
+        greeting = PAYLOADS.read(Greeting, payload)
+        link.greet(greeting.pid, greeting.name)
         self.processes.add_spare(link)
 
     def _assign(self, link: ShardLink, partition: int) -> bool:

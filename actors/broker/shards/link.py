@@ -86,7 +86,19 @@ class Idle:
 class ShardLink:
     """One shard process. `partition` is the one it hosts while it loads or is active, else -1."""
 
-    __slots__ = ("epoch", "figures", "idle", "opened", "partition", "pending", "pid", "protocol", "sent", "state")
+    __slots__ = (
+        "epoch",
+        "figures",
+        "idle",
+        "name",
+        "opened",
+        "partition",
+        "pending",
+        "pid",
+        "protocol",
+        "sent",
+        "state",
+    )
 
     def __init__(self, protocol: RelayProtocol) -> None:
         self.protocol = protocol
@@ -94,6 +106,7 @@ class ShardLink:
         self.partition = -1
         self.epoch = -1
         self.pid = 0
+        self.name = ""  # the launcher's
         self.figures: Figures | None = None
         self.opened: set[int] = set()  # client connections the shard has been told of
         self.pending: dict[int, tuple[Slot | Question, bytes]] = {}  # what it owes us, with the request's frame
@@ -105,10 +118,10 @@ class ShardLink:
         """Whether it serves its partition."""
         return self.state is LinkState.ACTIVE or self.state is LinkState.DROWSY
 
-    def greet(self, pid: int) -> None:
+    def greet(self, pid: int, name: str = "") -> None:
         """The process has said HELLO."""
         self._move(LinkState.SPARE)
-        self.pid = pid
+        self.pid, self.name = pid, name
 
     def assign(self, partition: int, epoch: int) -> None:
         """Note that the process is to host a partition at this leader epoch."""

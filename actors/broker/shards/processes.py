@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable
+from typing import TypeAlias
 
 from actors.broker.shards.link import ShardLink
 from actors.links.relay import Kind, RelayProtocol
@@ -20,19 +21,22 @@ log = logging.getLogger(__name__)
 
 _SURPLUS_SECONDS = 30.0
 
+WantProcesses: TypeAlias = Callable[[int, int, tuple[str, ...]], None]
+
 
 class Processes:
     """The connected processes, and the partitions that wait for one.
 
     `assign` gives a partition to a spare. It returns False if the partition needs none any more. `is_loading` says
-    whether a log is being sent.
+    whether a log is being sent. `want_spares` is told how many are missing, for how many of them clients wait, and
+    the names of those that are here.
     """
 
     def __init__(
         self,
         config: BrokerConfig,
         kernel: Kernel,
-        want_spares: Callable[[int], None],
+        want_spares: WantProcesses,
         assign: Callable[[ShardLink, int], bool],
         is_loading: Callable[[], bool],
     ) -> None:
@@ -62,7 +66,8 @@ class Processes:
     def add_spare(self, link: ShardLink) -> None:
         """A process is free."""
         self.spares.append(link)
-        self.match()
+        self._assign_spares()
+        self.report()
 
     def lose(self, protocol: RelayProtocol) -> ShardLink:
         """A process has closed its connection, or died. Returns its link."""
@@ -96,13 +101,24 @@ class Processes:
 
     def match(self) -> None:
         """Give spares to the partitions that wait, and ask for as many as are missing."""
+        self._assign_spares()
+        if self._missing() > 0:
+            self.report()
+
+    def report(self) -> None:
+        """Say how many processes are missing, and which are here: a start that is not over would be in others' way."""
+        if not self.closed:
+            here = tuple(link.name for link in self.links.values() if link.name)
+            self._want_spares(max(self._missing(), 0), len(self._asked_for), here)
+
+    def _missing(self) -> int:
+        return len(self._asked_for) + bool(self._others) + self._spare_target - len(self.spares)
+
+    def _assign_spares(self) -> None:
         while self.spares and (waiting := self._next_waiting()):
             link = self.spares.pop(0)
             if not self._assign(link, waiting.popleft()):
                 self.spares.append(link)
-        missing = len(self._asked_for) + bool(self._others) + self._spare_target - len(self.spares)
-        if missing > 0 and not self.closed:
-            self._want_spares(missing)
 
     def _next_waiting(self) -> deque[int]:
         """The queue whose first partition gets the next process. Clients do not share the CPU with what can wait."""

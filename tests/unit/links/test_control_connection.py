@@ -232,7 +232,7 @@ def test_messages_are_found_wherever_the_bytes_are_cut() -> None:
 
 def test_a_malformed_message_ends_its_connection_and_the_log_names_the_field(caplog: pytest.LogCaptureFixture) -> None:
     controller, broker = met()
-    wrong = [*msgpack.unpackb(CODEC.encode(WantSpares(1)))[:1], "many"]
+    wrong = [*msgpack.unpackb(CODEC.encode(WantSpares(1)))[:1], "many", 0, []]
     controller.protocol.data_received(framed_message(Join(3)) + framed(wrong) + framed_message(Join(3)))
     assert controller.transport.aborted
     assert controller.messages == [Join(3)], "what came before it was heard, what came after it was not"

@@ -1,0 +1,52 @@
+"""How many shard processes each broker waits for, and which are on their way to it. No Ray here."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+_AT_ONCE = 4  # more would only slow one another
+
+
+class ShardStarts:
+    """The books of the launcher.
+
+    A process is under way until a broker says that it has come, or until it has ended. Were it taken for started any
+    sooner, a broker on a busy machine, which has not seen it yet, would be given one too many, again and again.
+    """
+
+    def __init__(self, at_once: int = _AT_ONCE) -> None:
+        self._at_once = at_once
+        self._owed: dict[int, int] = {}
+        self._urgent: dict[int, int] = {}
+        self._under_way: dict[str, int] = {}  # by name: its broker
+
+    def want(self, broker_id: int, count: int, urgent: int, here: Iterable[str]) -> None:
+        """A broker needs `count` more processes than those in `here`, which have come to it; clients wait for some."""
+        for name in here:
+            self.over(name)
+        self._urgent[broker_id] = urgent
+        self._owed[broker_id] = count - Counter(self._under_way.values())[broker_id]
+
+    def next(self) -> int | None:
+        """The broker that the next process is to be started for. One whose clients wait comes before mere spares."""
+        if len(self._under_way) >= self._at_once:
+            return None
+        under_way = Counter(self._under_way.values())
+        waiting = [broker for broker, count in self._owed.items() if count > 0]
+        return min(
+            waiting, key=lambda broker: (under_way[broker] >= self._urgent[broker], under_way[broker]), default=None
+        )
+
+    def begun(self, broker_id: int, name: str) -> None:
+        """A process is being started for a broker."""
+        self._owed[broker_id] -= 1
+        self._under_way[name] = broker_id
+
+    def under_way(self, name: str) -> bool:
+        """Whether no broker has said yet that this process has come to it."""
+        return name in self._under_way
+
+    def over(self, name: str) -> None:
+        """A process has come to a broker, or will not come."""
+        self._under_way.pop(name, None)
