@@ -42,11 +42,11 @@ test-fast: check
 	$(BIN)/python -m tests.sim --seeds 0-19
 
 # Two processes: the folders that share a running cluster each stay in one of them (tests/conftest.py).
-# What takes all of the machine runs alone.
-STARVED := tests/ray/test_starvation.py
+# What takes all of the machine runs alone: starvation, and several Ray nodes with their brokers.
+ALONE := tests/ray/test_starvation.py tests/ray/test_nodes.py
 test: setup lint types conformance
-	$(BIN)/python -m pytest $(STARVED)
-	$(BIN)/python -m pytest -n 2 --no-loadscope-reorder --ignore=$(STARVED)
+	$(BIN)/python -m pytest $(ALONE)
+	$(BIN)/python -m pytest -n 2 --no-loadscope-reorder $(addprefix --ignore=,$(ALONE))
 
 lint: setup
 	$(BIN)/ruff format --check .

@@ -40,7 +40,7 @@ __all__ = ["Cluster", "ClusterError"]
 
 DEFAULT_NAME = "default"
 _OBJECT_STORE_BYTES = 80 << 20
-_START_SECONDS = 60.0
+_START_SECONDS = 120.0
 _STOP_SECONDS = 5.0
 _CHECK_SECONDS = 1.0
 _SILENCE_SECONDS = 30.0

@@ -36,7 +36,7 @@ from actors.runtime.process import check_code_version, code_version, last_line
 
 log = logging.getLogger(__name__)
 
-_START_SECONDS = 60.0
+_START_SECONDS = 120.0
 _SLOW_RESTART_SECONDS = 30.0
 _PREFIX_MAX = 230  # of the 249 characters an instance id may have
 _FAILED = ("Failing", "Failed")

@@ -117,12 +117,11 @@ def removal(folder: str) -> dict[str, Any]:
             servers = cluster.bootstrap_servers
             topic(servers, "t", 3, factor=3, min_insync_replicas="2")
             with contextlib.ExitStack() as stack:
-                writer = stack.enter_context(Writer(servers, "t"))
                 committers = [stack.enter_context(Committer(consumer(servers, f"g{i}"), "t")) for i in range(6)]
-                wait_until(lambda: whole(cluster, "t", "__consumer_offsets"), 120, "all replicas in sync")
-                wait_until(
-                    lambda: len(writer.acknowledged) > 100 and all(c.last > 20 for c in committers), 120, "traffic"
-                )
+                wait_until(lambda: all(c.last > 0 for c in committers), what="six shards")
+                writer = stack.enter_context(Writer(servers, "t"))
+                wait_until(lambda: whole(cluster, "t", "__consumer_offsets"), what="all replicas in sync")
+                wait_until(lambda: len(writer.acknowledged) > 100 and all(c.last > 20 for c in committers))
                 victim = next(node for node in nodes.worker_nodes if _has_broker(cluster, node.node_id))
                 gone_at = time.monotonic()
                 nodes.remove_node(victim, allow_graceful=False)
