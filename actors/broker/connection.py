@@ -10,12 +10,12 @@ import logging
 from typing import Protocol, cast
 
 from actors.broker.slots import Slot, SlotQueue
+from actors.wire.framing import LARGE_BYTES
 from actors.wire.gathering import Gathering
 
 log = logging.getLogger(__name__)
 
 _READY_BYTES_MAX = 1 << 20  # if more answers are ready, they are written or waited for before more requests are handled
-_COPIED_BYTES_MAX = 1 << 16  # small answers are copied together; large ones are written as they are
 MAX_OPEN_SLOTS = 512
 _SMALLEST_REQUEST = 10  # api key, version, correlation id, length of the client id
 
@@ -170,7 +170,7 @@ class Connection(asyncio.Protocol):
         if out and self.transport is not None:
             if len(out) == 1:
                 self.transport.write(out[0])
-            elif sum(map(len, out)) > _COPIED_BYTES_MAX:
+            elif sum(map(len, out)) > LARGE_BYTES:
                 self.transport.writelines(out)
             else:
                 self.transport.write(b"".join(out))

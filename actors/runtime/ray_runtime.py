@@ -83,9 +83,9 @@ def end() -> None:
         ray.shutdown()  # of a Ray that failed to start it knows nothing, and agents outlive a raylet that is killed
     forget_token()
     limit = time.monotonic() + _END_SECONDS
-    while any(map(_runs, family)) and time.monotonic() < limit:
+    while any(map(runs, family)) and time.monotonic() < limit:
         time.sleep(0.02)
-    for process in filter(_runs, family):
+    for process in filter(runs, family):
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
     if _fork_server is not None:
@@ -93,7 +93,7 @@ def end() -> None:
         _fork_server = None
 
 
-def _runs(process: psutil.Process) -> bool:
+def runs(process: psutil.Process) -> bool:
     """Whether it has not ended. In a container, those that nobody waits for stay zombies."""
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE

@@ -17,7 +17,8 @@ _request_head = struct.Struct(">ihhih")
 _head = struct.Struct(">hhih")
 _response_head = struct.Struct(">ii")
 _flexible_response_head = struct.Struct(">iib")
-_LARGE_BYTES = 1 << 16
+LARGE_BYTES = 1 << 16
+"""Small answers are copied together; larger ones are written in the parts they have."""
 M = TypeVar("M", bound=ApiMessage)
 
 
@@ -61,7 +62,7 @@ def encode_large_response(message: ApiMessage, version: int, correlation_id: int
     parts = message.encode_parts(version)
     size = sum(map(len, parts))
     parts.insert(0, _head_of_response(size, message.api_key, version, correlation_id))
-    return parts if size > _LARGE_BYTES else b"".join(parts)
+    return parts if size > LARGE_BYTES else b"".join(parts)
 
 
 def frame_response(body: bytes, api_key: int, version: int, correlation_id: int) -> bytes:

@@ -22,6 +22,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from actors.cluster import Cluster
+from actors.runtime.ray_runtime import runs
 from actors.wire.messages import MetadataRequest
 from placement.hashing import partition_for_group
 from tests.compat.raw import Raw
@@ -62,14 +63,7 @@ def descendants(pid: int) -> list[psutil.Process]:
         family = psutil.Process(pid).children(recursive=True)
     except psutil.NoSuchProcess:
         return []
-    return [process for process in family if _runs(process)]
-
-
-def _runs(process: psutil.Process) -> bool:
-    try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
+    return [process for process in family if runs(process)]
 
 
 def assert_gone(processes: Iterable[psutil.Process], timeout_s: float = 60.0) -> None:
@@ -81,7 +75,7 @@ def assert_gone(processes: Iterable[psutil.Process], timeout_s: float = 60.0) ->
             with contextlib.suppress(psutil.NoSuchProcess):
                 # The tracker is the test process's own, made by the first test that spawned a process; it ends with it.
                 tracker = "multiprocessing.resource_tracker" in " ".join(process.cmdline())
-                if _runs(process) and not tracker:
+                if runs(process) and not tracker:
                     with_state.append(process)
         return with_state
 
