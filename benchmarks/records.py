@@ -34,6 +34,7 @@ def _specs(size: str) -> list[Spec]:
 
 SPECS = [
     *(spec for size in SIZES.values() for spec in _specs(size)),
+    *(Spec(f"consume, {size}, one broker", "/s", Better.MORE) for size in SIZES.values()),
     *(Spec(f"our own {name}, 100 B", "/s", Better.MORE, budget) for name, budget in OWN.items()),
 ]
 
@@ -141,12 +142,15 @@ def _apart(function: str, *arguments: str | int) -> float:
 
 
 def run(figures: Figures, pace: Pace) -> None:
-    """Both clusters live; one is used at a time."""
+    """Both clusters live; one is used at a time. Then one broker alone, as many servers as the peer has."""
     with Plan(config=ONE_REPLICA).both() as sides:
         for turn in range(pace.turns):
             for size in RECORDS:
                 count = RECORDS[size] // pace.fewer(1, 5)
                 _turn(figures, sides, f"records-{size}-{turn}", size, count)
+    with Plan(brokers=1, config=ONE_REPLICA).both() as sides:
+        for size in RECORDS:
+            _from_one_broker(figures, sides, size, RECORDS[size] // pace.fewer(1, 5), pace.turns)
 
 
 def _turn(figures: Figures, sides: dict[str, Cluster], topic: str, size: int, count: int) -> None:
@@ -162,6 +166,16 @@ def _turn(figures: Figures, sides: dict[str, Cluster], topic: str, size: int, co
         _measure(figures, OURS, sides[OURS], f"our own {name}, 100 B", name, read, count)
     for cluster in sides.values():
         _delete(cluster.bootstrap_servers, [f"{topic}-1", read])
+
+
+def _from_one_broker(figures: Figures, sides: dict[str, Cluster], size: int, count: int, turns: int) -> None:
+    topic, what = f"records-{size}", f"consume, {SIZES[size]}, one broker"
+    for cluster in sides.values():
+        create_topics(cluster.bootstrap_servers, {topic: PARTITIONS})
+        _apart("produce", cluster.bootstrap_servers, topic, "all", count, size)
+    for _ in range(turns):
+        for side, cluster in sides.items():
+            _measure(figures, side, cluster, what, "consume", topic, count)
 
 
 def _measure(
