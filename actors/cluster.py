@@ -32,6 +32,7 @@ from actors.controller.preparation import (
 from actors.links.group_status import GroupStatus
 from actors.links.status import ClusterStatus
 from actors.runtime import ray_runtime
+from actors.runtime.private import write_private
 from actors.runtime.process import code_version, last_line
 from actors.runtime.ray_runtime import ClusterError
 from actors.settings import BrokerConfig
@@ -125,7 +126,8 @@ class Cluster:
             notes.append(f"logs are in {folder / 'logs'}; what Ray says is in {_RAY_LOG} there")
         cluster = cls(name, controller, addresses, owns_ray=owns_ray, owner=True, notes=notes)
         if owns_ray and embedded:
-            (folder / _ADDRESS_FILE).write_text(cluster.ray_address)
+            (folder / _ADDRESS_FILE).unlink(missing_ok=True)
+            write_private(folder / _ADDRESS_FILE, cluster.ray_address)
         return cluster
 
     @classmethod

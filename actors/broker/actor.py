@@ -11,6 +11,7 @@ from collections.abc import Callable
 import ray
 
 from actors.broker.spec import BrokerSpec
+from actors.runtime.private import keep_private
 from actors.runtime.process import check_code_version, log_to, run_in_main_thread, settle_memory
 
 
@@ -28,6 +29,7 @@ class Broker:
     """One broker process."""
 
     def __init__(self, spec: BrokerSpec, namespace: str, log_dir: str, version: str) -> None:
+        keep_private()
         check_code_version(version)
         log_to(log_dir, f"broker-{spec.broker_id}")
         settle_memory()

@@ -35,6 +35,7 @@ from actors.log.data_dir import META_NAME, DataDir
 from actors.log.files import REAL_WRITER, FileWriter
 from actors.log.machine import Machine
 from actors.runtime.environment import REAL, Environment, new_uuid
+from actors.runtime.private import narrow, private_folder
 from actors.settings import BrokerConfig
 from placement.metadata import ClusterMetadata
 
@@ -137,10 +138,14 @@ class BrokerServer:
 
     async def _listen_for_shards(self) -> asyncio.AbstractServer:
         # Made by the driver where it runs; brokers on other nodes of a Ray cluster make their own.
-        os.makedirs(os.path.dirname(self.spec.socket_path), mode=0o700, exist_ok=True)
-        with suppress(FileNotFoundError):
-            os.unlink(self.spec.socket_path)
-        return await self._loop.create_unix_server(self.shards.accept, self.spec.socket_path)
+        path = self.spec.socket_path
+        try:
+            private_folder(Path(path).parent)
+            with suppress(FileNotFoundError):
+                os.unlink(path)
+            return await self._loop.create_unix_server(self.shards.accept, path)
+        except OSError as error:
+            raise StartError(f"broker {self.spec.broker_id} cannot listen for its shards: {error}") from error
 
     def _tick(self) -> None:
         self.front_door.tick()
@@ -199,6 +204,10 @@ def _open_logs(
             f"data directory {path} of broker {spec.broker_id} is missing or has no {META_NAME}: bring it "
             "back, or start a new cluster with another --data-dir"
         )
+    try:
+        narrow(path)  # one of an older version could be read by all
+    except PermissionError as error:
+        raise StartError(str(error)) from error
     data_dir = DataDir.open(path, cluster_id, spec.broker_id, machine)
     topics = metadata.topics
 

@@ -31,6 +31,7 @@ from actors.links.group_status import GroupStatus
 from actors.links.operations import HandOver, LookAtGroup
 from actors.links.status import ClusterStatus, ShardStatus
 from actors.log.files import REAL_WRITER
+from actors.runtime.private import keep_private
 from actors.runtime.process import LoopThread, check_code_version, last_line, log_to
 from actors.settings import PLAINTEXT, BrokerConfig
 from placement.nodes import alive_nodes, place_brokers
@@ -146,6 +147,7 @@ class Controller:
             os._exit(1)
 
     def _begin(self, spec: ControllerSpec) -> None:
+        keep_private()
         check_code_version(spec.version)
         log_to(spec.log_dir, "controller")
         self._spec = spec

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
+import hmac
 import os
 import secrets
 import socket
@@ -16,13 +16,15 @@ from pathlib import Path
 from actors.broker.listening import taken
 from actors.controller.actor import Listeners
 from actors.log.folder_lock import LOCK_NAME, is_locked
-from actors.runtime.ray_runtime import ClusterError, write_private
+from actors.runtime.private import FOLDER_MODE, narrow, private_folder, write_private
+from actors.runtime.ray_runtime import ClusterError
 from actors.settings import SETTINGS, BrokerConfig, broker_setting
 
 _DYING_SECONDS = 10.0
 _OLD_SECONDS = 60.0
 _SOCKET_PATH_MAX = 107
 _MARK_LENGTH = 12
+_PRIVATE = ("secret", "ray-token", "controller")
 
 
 def effective_config(settings: dict[str, str], brokers: int) -> tuple[dict[str, str], list[str]]:
@@ -98,23 +100,29 @@ def _is_held(folder: Path) -> bool:
 def prepare_folder(folder: Path) -> None:
     """Make a data directory, with its secret, if it is not there. Raises ClusterError."""
     try:
-        (folder / "controller").mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+        (folder / "controller").mkdir(mode=FOLDER_MODE, exist_ok=True)
         secret = folder / "secret"
         if not secret.exists():
             write_private(secret, secrets.token_hex(32))
+        for name in _PRIVATE:
+            narrow(folder / name)
     except OSError as error:
         raise ClusterError(f"data directory {folder} cannot be used: {error.strerror or error}") from error
 
 
 def socket_dir(folder: Path) -> Path:
-    """A short private folder for Unix sockets, the same for every start of a data directory."""
-    mark = hashlib.sha256(f"{os.getuid()}:{folder}".encode()).hexdigest()[:_MARK_LENGTH]
+    """A short private folder for Unix sockets, the same for every start of a data directory.
+
+    Only who knows the directory's secret can tell its name, and put something of that name in the way.
+    """
+    mark = hmac.new((folder / "secret").read_bytes(), b"sockets", "sha256").hexdigest()[:_MARK_LENGTH]
     path = Path(tempfile.gettempdir()) / f"coterie-{mark}"
     sweep_socket_dirs(path.parent)
-    path.mkdir(mode=0o700, exist_ok=True)
-    if path.stat().st_uid != os.getuid():
-        raise ClusterError(f"{path} belongs to another user: set TMPDIR to a folder of your own")
-    path.chmod(0o700)
+    try:
+        private_folder(path)
+    except OSError as error:
+        raise ClusterError(str(error)) from error
     if len(str(path / "999.sock")) > _SOCKET_PATH_MAX:
         raise ClusterError(f"{path} is too long for a Unix socket: set TMPDIR to a shorter path")
     return path

@@ -50,6 +50,7 @@ from actors.links.operations import (
     Result,
 )
 from actors.links.status import BrokerStatus, ClusterStatus
+from actors.links.unproved import Unproved
 from actors.runtime.environment import REAL, Environment, new_uuid
 from actors.runtime.liveness import Silence
 from actors.settings import BrokerConfig
@@ -84,6 +85,7 @@ class ControllerServer:
         self._secret = secret
         self._launcher = launcher
         self._loop = loop
+        self._unproved = Unproved(loop)
         self._environment = environment
         self._sessions: dict[ControlProtocol, Session] = {}
         self._brokers: dict[int, Session] = {}
@@ -120,7 +122,9 @@ class ControllerServer:
 
     def _accept(self) -> ControlProtocol:
         chance = self._environment.chance
-        return ControlProtocol("controller", self._secret, chance, self._on_ready, self._on_message, self._on_lost)
+        return ControlProtocol(
+            "controller", self._secret, chance, self._on_ready, self._on_message, self._on_lost, self._unproved
+        )
 
     def expect(self, broker_ids: list[int]) -> None:
         """Count these brokers as the cluster's. One that does not register within a lease is started again."""

@@ -13,7 +13,8 @@ from typing import TypeAlias, cast
 
 from actors.links import control, proof, replication
 from actors.links.codec import Codec, LinkError
-from actors.links.proof import CHALLENGE_BYTES, LIMIT_UNPROVED, PEERS, Challenge, Proof, Role
+from actors.links.proof import CHALLENGE_BYTES, LIMIT_UNPROVED, PEERS, Challenge, Proof, Role, is_challenge
+from actors.links.unproved import Unproved
 from actors.runtime.environment import Chance
 from actors.wire.gathering import Gathering
 
@@ -34,7 +35,8 @@ Message: TypeAlias = control.ControlMessage | replication.ReplicationMessage
 class ControlProtocol(asyncio.Protocol):
     """One end of a control connection. `on_ready` is called once the other end has proved itself.
 
-    The challenge comes from `chance`, which nobody may be able to foretell.
+    The challenge comes from `chance`, which nobody may be able to foretell. Who accepts connections hands in the
+    others that have not proved themselves.
     """
 
     def __init__(
@@ -45,6 +47,7 @@ class ControlProtocol(asyncio.Protocol):
         on_ready: Callable[[ControlProtocol], None],
         on_message: Callable[[ControlProtocol, Message], None],
         on_lost: Callable[[ControlProtocol], None],
+        unproved: Unproved | None = None,
     ) -> None:
         self._role: Role = role
         self._peer: Role = PEERS[role]
@@ -53,6 +56,7 @@ class ControlProtocol(asyncio.Protocol):
         self._on_ready = on_ready
         self._on_message = on_message
         self._on_lost = on_lost
+        self._unproved = unproved
         self.transport: asyncio.Transport | None = None
         self._challenge = chance.randbytes(CHALLENGE_BYTES)
         self._proved = False
@@ -65,10 +69,14 @@ class ControlProtocol(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
+        if self._unproved is not None:
+            self._unproved.came(self, self.close)
         self._write(proof.CODEC.encode(Challenge(self._challenge)))
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.transport = None
+        if self._unproved is not None:
+            self._unproved.left(self)
         self._on_lost(self)
 
     def pause_writing(self) -> None:
@@ -110,7 +118,7 @@ class ControlProtocol(asyncio.Protocol):
             return False
 
     def _take_proof(self, message: Challenge | Proof) -> bool:
-        if isinstance(message, Challenge) and not self._answered:
+        if isinstance(message, Challenge) and not self._answered and is_challenge(message.challenge):
             self._answered = True
             self._write(proof.CODEC.encode(Proof(proof.proof(self._secret, self._role, message.challenge))))
         elif isinstance(message, Proof) and not self._proved:
@@ -120,6 +128,8 @@ class ControlProtocol(asyncio.Protocol):
         else:
             return False
         if self._proved and self._answered:
+            if self._unproved is not None:
+                self._unproved.left(self)
             self._on_ready(self)
         return True
 

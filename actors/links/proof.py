@@ -44,6 +44,11 @@ class Proof:
 CODEC: Final[Codec[Challenge | Proof]] = Codec("unproved", {1: Challenge, 2: Proof})
 
 
+def is_challenge(challenge: bytes) -> bool:
+    """Whether it is long enough to be one, and no longer than anybody needs."""
+    return CHALLENGE_BYTES <= len(challenge) <= 4 * CHALLENGE_BYTES
+
+
 def proof(secret: bytes, role: Role, challenge: bytes) -> bytes:
     """What an end in this role answers to the challenge."""
     return hmac.digest(secret, role.encode() + b":" + challenge, "sha256")

@@ -8,6 +8,7 @@ hand it a function that deals with messages.
 from __future__ import annotations
 
 import asyncio
+import logging
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -19,6 +20,8 @@ from actors.coordinator.messages import MaySleepResponse
 from actors.links.codec import Codec
 from actors.links.group_status import GroupStatus
 from actors.wire.gathering import Gathering
+
+log = logging.getLogger(__name__)
 
 HEAD = struct.Struct(">IBIQ")
 _BODY_HEAD = HEAD.size - 4
@@ -126,9 +129,11 @@ class RelayProtocol(asyncio.Protocol):
         on_message: Callable[[RelayProtocol, int, int, int, bytes], None],
         on_turn: Callable[[RelayProtocol], None],
         on_lost: Callable[[RelayProtocol], None],
+        is_ours: Callable[[asyncio.BaseTransport], bool],
         on_backlog: Callable[[RelayProtocol, bool], None] | None = None,
         queue_max_bytes: int = RELAY_QUEUE_MAX_BYTES,
     ) -> None:
+        self._is_ours = is_ours
         self._queue_max_bytes = queue_max_bytes
         self._loop = loop
         self._on_message = on_message
@@ -142,6 +147,10 @@ class RelayProtocol(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
+        if not self._is_ours(transport):
+            log.error("hung up on a process of another user at the relay's socket")
+            self.transport.abort()
+            return
         self.transport.set_write_buffer_limits(high=self._queue_max_bytes, low=self._queue_max_bytes // 4)
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -76,7 +76,7 @@ class DataDir:
         """
         path = Path(path)
         try:
-            path.mkdir(parents=True, exist_ok=True)
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
             lock = _locked(path, lock_timeout_s)
             try:
                 _check_identity(path, cluster_id, broker_id, machine.writer)

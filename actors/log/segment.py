@@ -79,7 +79,7 @@ class Segment:
     def open_for_append(self) -> None:
         """Create the file if it is missing, and keep it open. Raises OSError."""
         if self.fd < 0:
-            self.fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            self.fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
     def close(self) -> None:
         if self.fd >= 0:

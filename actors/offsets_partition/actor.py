@@ -10,6 +10,7 @@ import os
 
 import ray
 
+from actors.runtime.private import keep_private
 from actors.runtime.process import check_code_version, log_to, run_in_main_thread, settle_memory
 
 
@@ -28,6 +29,7 @@ class OffsetsPartition:
     """A process that offers itself, by its name, to the broker at `socket_path`, and becomes what it is told to be."""
 
     def __init__(self, socket_path: str, name: str, log_dir: str, log_name: str, version: str) -> None:
+        keep_private()
         check_code_version(version)
         log_to(log_dir, log_name)
         settle_memory()

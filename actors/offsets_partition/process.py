@@ -141,7 +141,9 @@ class ShardProcess:
         return False
 
     def _new_protocol(self) -> RelayProtocol:
-        self._protocol = RelayProtocol(self._loop, self._on_message, self._on_turn, self._on_lost)
+        self._protocol = RelayProtocol(
+            self._loop, self._on_message, self._on_turn, self._on_lost, self._environment.kernel.is_ours
+        )
         return self._protocol
 
     def _say_hello(self) -> None:

@@ -7,6 +7,7 @@ hand in theirs.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import random
@@ -18,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
 
-from actors.runtime import liveness
+from actors.runtime import liveness, private
 from actors.runtime.liveness import Sight
 
 log = logging.getLogger(__name__)
@@ -84,6 +85,8 @@ class Kernel:
     """End a process at once, if it has not gone already. Raises PermissionError."""
     boot: Callable[[], bytes] = _BOOT_ID.read_bytes
     """The id of the machine's boot. Raises OSError."""
+    is_ours: Callable[[asyncio.BaseTransport], bool] = private.is_ours
+    """Whether a process of our user is at the other end of a Unix socket."""
 
 
 @dataclass(frozen=True, slots=True)

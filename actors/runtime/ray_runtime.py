@@ -22,9 +22,10 @@ import ray
 
 from actors.runtime import ray_words
 from actors.runtime.fork_server import executable
+from actors.runtime.private import write_private
 from actors.runtime.ray_connection import ClusterError, connect, forget_token, use_token
 
-__all__ = ["ClusterError", "connect", "end", "process_environment", "protect", "start_embedded", "write_private"]
+__all__ = ["ClusterError", "connect", "end", "process_environment", "protect", "start_embedded"]
 
 _END_SECONDS = 1.5
 _GCS_PORT = "RAY_GCS_SERVER_PORT"
@@ -119,12 +120,6 @@ def protect(token: Path) -> None:
     if not token.exists():
         write_private(token, secrets.token_hex(32))
     use_token(token)
-
-
-def write_private(path: Path, text: str) -> None:
-    """Make a file that only this user can read."""
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(text)
 
 
 @contextlib.contextmanager

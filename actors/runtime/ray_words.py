@@ -17,6 +17,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
+from actors.runtime.private import private
+
 log = logging.getLogger(__name__)
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -51,7 +53,8 @@ class _Stdout:
     def _take(self, line: str) -> None:
         log.info("%s", line)
         if self._file is not None:
-            with contextlib.suppress(OSError), self._file.open("a") as file:  # a full disk is no error of the program's
+            # A full disk is no error of the program's.
+            with contextlib.suppress(OSError), open(self._file, "a", opener=private) as file:
                 file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {line}\n")
 
 

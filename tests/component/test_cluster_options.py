@@ -20,7 +20,7 @@ from actors.cli.output import working
 from actors.cluster import Cluster, ClusterError
 from actors.controller.actor import Listeners
 from actors.controller.launcher import RayLauncher
-from actors.controller.preparation import chosen_port, socket_dir, sweep_socket_dirs
+from actors.controller.preparation import chosen_port, prepare_folder, socket_dir, sweep_socket_dirs
 from actors.settings import BrokerConfig
 from placement.nodes import Node
 
@@ -185,8 +185,9 @@ def test_a_start_sweeps_the_socket_folders_of_clusters_that_were_killed(short: P
     empty = short / "coterie-00000000000f"
     empty.mkdir()
     os.utime(empty, (0, 0))
+    prepare_folder(short / "data")
     made = socket_dir(short / "data")
-    assert sorted(short.iterdir()) == [made]
+    assert sorted(short.iterdir()) == [made, short / "data"]
     assert made.stat().st_mode & 0o777 == 0o700
     assert not dead.exists()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 
 import msgpack
@@ -16,6 +17,7 @@ from actors.links.control import (
     Joined,
     WantSpares,
 )
+from actors.links.unproved import UNPROVED_MAX
 from actors.runtime.liveness import Doing, Sight
 from placement.metadata import (
     NO_LEADER,
@@ -161,6 +163,25 @@ async def test_a_broker_that_was_dead_already_when_the_controller_restarted_is_s
     async with controller(tmp_path, lease_ms=1000) as c:
         c.server.expect([0])
         await until(lambda: c.launcher.started == [0])
+
+
+async def test_strangers_that_prove_nothing_keep_no_broker_out(tmp_path: Path) -> None:
+    """XE-04: of those that have not proved the secret there are 64, and the oldest goes."""
+    async with controller(tmp_path) as c:
+        known = await FakeBroker(4).register(c.port)
+        strangers = [await asyncio.open_connection("127.0.0.1", c.port) for _ in range(UNPROVED_MAX + 1)]
+        oldest, _ = strangers[0]
+        with suppress(ConnectionResetError):
+            await oldest.read()  # the challenge, and then the end
+        newest, writer = strangers[-1]
+        assert len(await newest.read(1000)) > 16
+        writer.write((1 << 20).to_bytes(4, "big"))  # no proof is as long as that
+        with suppress(ConnectionResetError):
+            assert await newest.read() == b""
+        await FakeBroker(5).register(c.port)
+        assert not known.lost.is_set()
+        for _, writer in strangers:
+            writer.close()
 
 
 # --- shards, status, the end ---

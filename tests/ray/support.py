@@ -241,11 +241,17 @@ def coterie(*arguments: str, timeout_s: float = 150.0) -> subprocess.CompletedPr
 class Up:
     """A `coterie up` in the foreground of a process of its own."""
 
-    def __init__(self, data_dir: Path, *arguments: str, brokers: int = 1, port: int = 0) -> None:
+    def __init__(self, data_dir: Path, *arguments: str, brokers: int = 1, port: int = 0, umask: int = -1) -> None:
         command = [sys.executable, "-m", "actors.cli.main", "up", "--brokers", str(brokers), "--port", str(port)]
         command += ["--data-dir", str(data_dir), "--config", "group.initial.rebalance.delay.ms=0", *arguments]
         self.process = subprocess.Popen(
-            command, cwd=ROOT, env=_environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            command,
+            cwd=ROOT,
+            env=_environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            umask=umask,
         )
         self.lines: queue.SimpleQueue[str] = queue.SimpleQueue()
         self.errors: list[str] = []
@@ -283,9 +289,9 @@ def _environment() -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def up(data_dir: Path, *arguments: str, brokers: int = 1, port: int = 0) -> Iterator[Up]:
+def up(data_dir: Path, *arguments: str, brokers: int = 1, port: int = 0, umask: int = -1) -> Iterator[Up]:
     """`coterie up`, ended at the latest when the block is left."""
-    running = Up(data_dir, *arguments, brokers=brokers, port=port)
+    running = Up(data_dir, *arguments, brokers=brokers, port=port, umask=umask)
     try:
         yield running
     finally:

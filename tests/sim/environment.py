@@ -36,6 +36,7 @@ def environment_of(process: Process) -> Environment:
             look=look,
             kill=kill,
             boot=lambda: f"{machine.host}-{machine.boots}\n".encode(),
+            is_ours=lambda _: True,
         ),
     )
 

@@ -15,6 +15,7 @@ from actors.links.relay import PAYLOADS, Assignment, Kind, KnownTopics, RelayPro
 from actors.log.batch import iter_key_values, split_batches
 from actors.offsets_partition.process import ShardProcess
 from actors.runtime.environment import REAL, Environment
+from actors.runtime.private import is_ours
 from actors.wire import messages
 from actors.wire.framing import decode_response, encode_request
 from actors.wire.messages import ApiMessage, response_class
@@ -49,7 +50,7 @@ class FakeBroker:
     async def listen(self) -> FakeBroker:
         loop = asyncio.get_running_loop()
         self.server = await loop.create_unix_server(
-            lambda: RelayProtocol(loop, self._on_message, lambda _: None, self._on_lost), self.path
+            lambda: RelayProtocol(loop, self._on_message, lambda _: None, self._on_lost, is_ours), self.path
         )
         return self
 

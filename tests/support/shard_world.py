@@ -25,6 +25,7 @@ from actors.log.batch import build_batch, iter_key_values
 from actors.log.data_dir import DataDir
 from actors.log.errors import StorageError
 from actors.runtime.environment import Environment, Kernel
+from actors.runtime.private import is_ours
 from actors.settings import BrokerConfig
 from actors.wire import messages
 from actors.wire.errors import ErrorCode
@@ -65,7 +66,7 @@ class FakeShard:
         loop = asyncio.get_running_loop()
 
         def protocol() -> RelayProtocol:
-            return RelayProtocol(loop, self._on_message, lambda _: None, lambda _: self.lost.set())
+            return RelayProtocol(loop, self._on_message, lambda _: None, lambda _: self.lost.set(), is_ours)
 
         _, self.protocol = await loop.create_unix_connection(protocol, self.path)
         if hello:

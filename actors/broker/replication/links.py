@@ -25,6 +25,7 @@ from actors.links.replication import (
     Pong,
     Pushes,
 )
+from actors.links.unproved import Unproved
 from actors.runtime.environment import Chance
 
 log = logging.getLogger(__name__)
@@ -182,19 +183,23 @@ class FollowerListener:
         self._take = take
         self._pong = pong
         self._server: asyncio.AbstractServer | None = None
+        self._unproved: Unproved | None = None
         self.paused = False
         self._protocols: dict[ControlProtocol, int] = {}  # the epoch of ours that each leader was told
 
     async def listen(self, host: str) -> int:
         """Listen on a free port of `host`; the port. Raises OSError."""
         loop = asyncio.get_running_loop()
+        self._unproved = Unproved(loop)
         self._server = await loop.create_server(self._accept, host, 0)
         port: int = self._server.sockets[0].getsockname()[1]
         return port
 
     def _accept(self) -> ControlProtocol:
         secret = self._secret()
-        return ControlProtocol("follower", secret, self._chance, self._on_ready, self._on_message, self._on_lost)
+        return ControlProtocol(
+            "follower", secret, self._chance, self._on_ready, self._on_message, self._on_lost, self._unproved
+        )
 
     def _on_ready(self, protocol: ControlProtocol) -> None:
         self._protocols[protocol] = -1

@@ -194,6 +194,7 @@ class ShardHub:
             self._relaying.received,
             self._on_turn,
             self._on_lost,
+            self._context.environment.kernel.is_ours,
             self._relaying.backlog,
             self._context.config.integer("coterie.relay.queue.max.bytes"),
         )

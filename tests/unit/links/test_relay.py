@@ -33,7 +33,8 @@ class Transport:
 class End:
     """One end of the link, and what it was told."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, ours: bool = True) -> None:
+        self.ours = ours
         self.loop = Loop()
         self.messages: list[Message] = []
         self.turns = 0
@@ -45,6 +46,7 @@ class End:
             lambda protocol, *message: self.messages.append(message),
             self._on_turn,
             self._on_lost,
+            lambda _: self.ours,
             lambda protocol, full: self.backlog.append(full),
         )
         self.transport = Transport()
@@ -99,6 +101,12 @@ def test_messages_arrive_as_sent_in_any_division_into_reads(sent: list[Message],
         end.protocol.data_received(stream[:size])
         stream = stream[size:]
     assert end.messages == sent
+
+
+def test_a_process_of_another_user_is_hung_up_on() -> None:
+    """XE-22."""
+    assert End(ours=False).transport.aborted
+    assert not End().transport.aborted
 
 
 def test_everything_sent_in_one_turn_leaves_in_one_write() -> None:

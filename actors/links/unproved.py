@@ -1,0 +1,34 @@
+"""Connections whose other end has not proved yet that it knows the cluster's secret: few, and not for long."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Hashable
+
+UNPROVED_MAX = 64
+UNPROVED_SECONDS = 5.0
+
+
+class Unproved:
+    """The unproved connections of one port. Beyond the limit the oldest goes."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._timers: dict[Hashable, tuple[asyncio.TimerHandle, Callable[[], None]]] = {}
+
+    def came(self, connection: Hashable, close: Callable[[], None]) -> None:
+        """A connection was accepted. `close` ends it."""
+        self._timers[connection] = self._loop.call_later(UNPROVED_SECONDS, self._end, connection), close
+        if len(self._timers) > UNPROVED_MAX:
+            self._end(next(iter(self._timers)))
+
+    def left(self, connection: Hashable) -> None:
+        """A connection's other end has proved itself, or has gone."""
+        timer, _ = self._timers.pop(connection, (None, None))
+        if timer is not None:
+            timer.cancel()
+
+    def _end(self, connection: Hashable) -> None:
+        _, close = self._timers[connection]
+        self.left(connection)
+        close()

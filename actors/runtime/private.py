@@ -1,0 +1,73 @@
+"""What only our own user may see: files, folders, and who is at the other end of a Unix socket."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import stat
+import struct
+from pathlib import Path
+
+log = logging.getLogger(__name__)
+
+FILE_MODE = 0o600
+FOLDER_MODE = 0o700
+_OTHERS = 0o077
+_CREDENTIALS = struct.Struct("iII")  # the kernel's `struct ucred`: pid, uid, gid
+
+
+def keep_private() -> None:
+    """Have all files and folders that this process makes from now on be its user's alone."""
+    os.umask(_OTHERS)
+
+
+def write_private(path: Path, text: str) -> None:
+    """Make a file that only this user can read. Raises FileExistsError."""
+    with open(path, "x", opener=private) as file:
+        file.write(text)
+
+
+def private(path: str, flags: int) -> int:
+    """Open a file that only this user can read, if it has to be made: for `open(..., opener=private)`."""
+    return os.open(path, flags, FILE_MODE)
+
+
+def narrow(path: Path) -> None:
+    """Take the rights of others from a file or folder of ours, if it is there. Raises PermissionError."""
+    try:
+        entry = path.lstat()
+    except FileNotFoundError:
+        return
+    if stat.S_ISLNK(entry.st_mode) or not entry.st_mode & _OTHERS:
+        return
+    if entry.st_uid != os.geteuid():
+        raise PermissionError(f"{path} belongs to another user, and others may read it")
+    path.chmod(stat.S_IMODE(entry.st_mode) & ~_OTHERS)
+    log.warning("%s could be read by others: mode %o is %o now", path, stat.S_IMODE(entry.st_mode), path.stat().st_mode)
+
+
+def private_folder(path: Path) -> None:
+    """Make a folder for Unix sockets, or check the one that is there: ours, mode 0700, no link to another place.
+
+    Raises PermissionError, for anybody may have made something of that name in a folder that all may write to.
+    """
+    path.mkdir(mode=FOLDER_MODE, exist_ok=True)
+    entry = path.lstat()
+    if not stat.S_ISDIR(entry.st_mode):
+        raise PermissionError(f"{path} is no folder: set TMPDIR to a folder of your own")
+    if entry.st_uid != os.geteuid():
+        raise PermissionError(f"{path} belongs to another user: set TMPDIR to a folder of your own")
+    if stat.S_IMODE(entry.st_mode) != FOLDER_MODE:
+        raise PermissionError(
+            f"{path} has mode {stat.S_IMODE(entry.st_mode):o}, others may have been in it: remove it, "
+            "or set TMPDIR to a folder of your own"
+        )
+
+
+def is_ours(transport: asyncio.BaseTransport) -> bool:
+    """Whether a process of our own user is at the other end of a Unix socket, as the kernel says."""
+    connection: socket.socket = transport.get_extra_info("socket")
+    found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    return int(_CREDENTIALS.unpack(found)[1]) == os.geteuid()

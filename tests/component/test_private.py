@@ -1,0 +1,142 @@
+"""What only our own user may see: SECURITY.md, X-E.3."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+
+from actors.broker.spec import StartError
+from actors.controller.preparation import prepare_folder, socket_dir
+from actors.runtime.private import is_ours, narrow, private_folder, write_private
+from actors.runtime.ray_runtime import ClusterError
+from tests.support.three_brokers import World
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.lstat().st_mode)
+
+
+@pytest.fixture
+def another_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What exists is somebody else's."""
+    mine = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: mine + 1)
+
+
+# --- files ---
+
+
+def test_files_of_a_data_directory_that_others_can_read_are_narrowed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """XE-20."""
+    folder = tmp_path / "data"
+    prepare_folder(folder)
+    assert [mode(folder), mode(folder / "controller"), mode(folder / "secret")] == [0o700, 0o700, 0o600]
+    write_private(folder / "ray-token", "token")
+    for path in (folder / "secret", folder / "ray-token", folder / "controller"):
+        path.chmod(0o755)
+    with caplog.at_level(logging.WARNING):
+        prepare_folder(folder)
+    assert [mode(folder / name) for name in ("controller", "ray-token", "secret")] == [0o700] * 3
+    assert caplog.text.count("could be read by others") == 3
+
+
+def test_a_file_that_another_user_made_is_refused(tmp_path: Path, another_user: None) -> None:
+    """XE-20."""
+    path = tmp_path / "secret"
+    path.touch(0o644)
+    with pytest.raises(PermissionError, match="secret belongs to another user"):
+        narrow(path)
+    narrow(tmp_path / "not-there")
+
+
+# --- the folder of the sockets ---
+
+
+def test_the_socket_folder_is_made_private_and_stays_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """XE-21. Its name cannot be told by who does not know the secret."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    prepare_folder(tmp_path / "a")
+    prepare_folder(tmp_path / "b")
+    made = socket_dir(tmp_path / "a")
+    assert mode(made) == 0o700
+    assert made == socket_dir(tmp_path / "a")
+    (tmp_path / "b" / "secret").write_text("another one")
+    other = socket_dir(tmp_path / "b")
+    (tmp_path / "b" / "secret").write_text("a third one")
+    assert len({made, other, socket_dir(tmp_path / "b")}) == 3
+
+
+@pytest.mark.parametrize("prepared", ["link", "file", "open to all"])
+def test_a_prepared_socket_folder_is_refused(tmp_path: Path, prepared: str) -> None:
+    """XE-21, XG-14."""
+    path = tmp_path / "sockets"
+    if prepared == "link":
+        (tmp_path / "elsewhere").mkdir(mode=0o700)
+        path.symlink_to(tmp_path / "elsewhere")
+    elif prepared == "file":
+        path.touch()
+    else:
+        path.mkdir()
+        path.chmod(0o777)
+    with pytest.raises((PermissionError, FileExistsError), match="sockets"):
+        private_folder(path)
+
+
+def test_another_users_socket_folder_is_refused_by_the_driver_and_by_a_broker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """XE-21: on every node, whoever made it."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    prepare_folder(tmp_path / "data")
+    mine = os.geteuid()
+    socket_dir(tmp_path / "data")
+    monkeypatch.setattr(os, "geteuid", lambda: mine + 1)
+    with pytest.raises(ClusterError, match="belongs to another user: set TMPDIR"):
+        socket_dir(tmp_path / "data")
+
+
+async def test_a_broker_does_not_start_beside_a_socket_folder_that_others_may_enter(tmp_path: Path) -> None:
+    """XE-21."""
+    world = World(tmp_path)
+    (tmp_path / "s").mkdir()
+    (tmp_path / "s").chmod(0o777)
+    with pytest.raises(StartError, match=r"cannot listen for its shards: .*has mode 777, others may have been in it"):
+        await world.start(1)
+    await world.stop()
+
+
+# --- who is at the other end ---
+
+
+async def test_the_kernel_says_whose_process_is_at_the_other_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """XE-22, with a real process of our own user, and then as if we were another one."""
+    found: list[bool] = []
+    asked = asyncio.Event()
+
+    class Asking(asyncio.Protocol):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            found.append(is_ours(transport))
+            mine = os.geteuid()
+            monkeypatch.setattr(os, "geteuid", lambda: mine + 1)
+            found.append(is_ours(transport))
+            transport.close()
+            asked.set()
+
+    path = str(tmp_path / "s")
+    server = await asyncio.get_running_loop().create_unix_server(Asking, path)
+    code = "import socket, sys; s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); s.recv(1)"
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", code, path)
+    await asked.wait()
+    server.close()
+    assert await process.wait() == 0
+    assert found == [True, False]
