@@ -113,11 +113,11 @@ class Cluster:
         if listening is not None:
             warn_if_open(listening)
             check_ports(listening if bind is not None else None, port, brokers, folder, port_setting(port, listeners))
-        prepare_folder(folder)
+        secret = prepare_folder(folder, settings.get("coterie.secret.file"))
         forks = BrokerConfig.from_mapping(settings).text("coterie.actor.start") == "fork"
         owns_ray = _connect(ray_address, folder, may_start=True, warm=WARM if forks else None)
         try:
-            controller, addresses = _start_controller(name, folder, bind, brokers, port, settings)
+            controller, addresses = _start_controller(name, folder, secret, bind, brokers, port, settings)
         except BaseException:
             if owns_ray:
                 ray_runtime.end()
@@ -368,7 +368,7 @@ def _connect(
 
 
 def _start_controller(
-    name: str, folder: Path, host: str | None, brokers: int, port: int, config: dict[str, str]
+    name: str, folder: Path, secret: Path, host: str | None, brokers: int, port: int, config: dict[str, str]
 ) -> tuple[Any, list[tuple[str, int]]]:
     try:
         ray.get_actor("controller", namespace=_namespace(name))
@@ -377,7 +377,7 @@ def _start_controller(
     else:
         raise ClusterError(f"a cluster called {name!r} runs on this Ray already: stop it with `coterie down {name}`")
     spec = ControllerSpec(
-        name, str(folder), host, brokers, port, str(socket_dir(folder)), str(folder / "secret"), config, code_version()
+        name, str(folder), host, brokers, port, str(socket_dir(folder, secret)), str(secret), config, code_version()
     )
     # Its log is on this node's disk: started anywhere else, now or after a crash, it would find no cluster.
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)

@@ -6,13 +6,18 @@ time with a new epoch; it asks them over its link to them (`links/control`), and
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable
+from pathlib import Path
 
 import ray
 
-from actors.broker.spec import BrokerSpec
+from actors.broker.spec import BrokerSpec, StartError
+from actors.links.secret import is_marked, read_secret
 from actors.runtime.private import keep_private
 from actors.runtime.process import check_code_version, log_to, run_in_main_thread, settle_memory
+
+_SECRET_FILE = "coterie.secret.file"
 
 
 async def _serve(spec: BrokerSpec, find_controller: Callable[[], tuple[str, int, bytes]]) -> None:
@@ -47,7 +52,29 @@ class Broker:
     def _find_controller(self) -> tuple[str, int, bytes]:
         try:
             controller = ray.get_actor("controller", namespace=self._namespace)
-            host, port, secret = ray.get(controller.join_info.remote(), timeout=5)
+            host, port, which = ray.get(controller.join_info.remote(), timeout=5)
+            secret = own_secret(self._spec, which)
+            if secret is None:
+                secret = ray.get(controller.hand_out_secret.remote(self._spec.broker_id), timeout=5)
         except (ValueError, ray.exceptions.RayError) as error:
             raise ConnectionError(str(error)) from error
         return host, port, secret
+
+
+def own_secret(spec: BrokerSpec, which: bytes) -> bytes | None:
+    """The cluster's secret from a file of this node, if there is one and it has this mark.
+
+    Raises StartError where the user has named the file, and it is not that secret.
+    """
+    named = spec.config.get(_SECRET_FILE)
+    path = Path(named) if named else Path(spec.data_dir).parent / "secret"
+    try:
+        secret = read_secret(path)
+        if is_marked(secret, which):
+            return secret
+        wrong = f"{path} holds another secret than the controller has"
+    except (OSError, ValueError) as error:
+        wrong = str(error)
+    if named:
+        raise StartError(f"broker {spec.broker_id} on {socket.gethostname()}: {_SECRET_FILE}: {wrong}")
+    return None

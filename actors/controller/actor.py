@@ -29,6 +29,7 @@ from actors.controller.sessions import shards_of, stop_all
 from actors.links.control import Stop
 from actors.links.group_status import GroupStatus
 from actors.links.operations import HandOver, LookAtGroup
+from actors.links.secret import mark, read_secret
 from actors.links.status import ClusterStatus, ShardStatus
 from actors.log.files import REAL_WRITER
 from actors.runtime.private import keep_private
@@ -152,7 +153,7 @@ class Controller:
         log_to(spec.log_dir, "controller")
         self._spec = spec
         self._address = ray.util.get_node_ip_address() if spec.host is None else spec.host
-        self._secret = bytes.fromhex(Path(spec.secret_file).read_text())
+        self._secret = read_secret(Path(spec.secret_file))
         self._adding = threading.Lock()
         self._thread = LoopThread("coterie-controller")
         node_id = ray.get_runtime_context().get_node_id()
@@ -178,8 +179,21 @@ class Controller:
         return self._thread.call(on_loop())
 
     def join_info(self) -> tuple[str, int, bytes]:
-        """(host, port, secret): where brokers find this controller, and the secret that both prove to know."""
-        return self._address, self._port, self._secret
+        """(host, port, mark): where brokers find this controller, and which secret both prove to know."""
+        return self._address, self._port, mark(self._secret)
+
+    def hand_out_secret(self, broker_id: int) -> bytes:
+        """The secret, for a broker on a node without its file. Raises PermissionError if the user named the file."""
+        named = self._spec.config.get("coterie.secret.file")
+        if named:
+            raise PermissionError(f"coterie.secret.file={named} is set: no secret goes through Ray")
+        log.warning(
+            "broker %d has no %s on its node: the secret goes through Ray, where others may ask for it. To prevent "
+            "that, put the file there, or set coterie.secret.file",
+            broker_id,
+            self._spec.secret_file,
+        )
+        return self._secret
 
     def _place_brokers(self, count: int, only: Sequence[int] | None = None, *, may_be_away: bool = False) -> list[int]:
         """Place brokers on Ray nodes; one that has data goes where that is. `only`: the others run already."""

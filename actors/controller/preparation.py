@@ -15,6 +15,7 @@ from pathlib import Path
 
 from actors.broker.listening import taken
 from actors.controller.actor import Listeners
+from actors.links.secret import SECRET_BYTES, read_secret
 from actors.log.folder_lock import LOCK_NAME, is_locked
 from actors.runtime.private import FOLDER_MODE, narrow, private_folder, write_private
 from actors.runtime.ray_runtime import ClusterError
@@ -97,26 +98,34 @@ def _is_held(folder: Path) -> bool:
     return any(is_locked(path.parent) for path in folder.glob(f"*/{LOCK_NAME}"))
 
 
-def prepare_folder(folder: Path) -> None:
-    """Make a data directory, with its secret, if it is not there. Raises ClusterError."""
+def prepare_folder(folder: Path, secret_file: str | None = None) -> Path:
+    """Make a data directory, with its secret, if it is not there; the secret's file. Raises ClusterError.
+
+    `secret_file` is the value of coterie.secret.file: no other secret is made then.
+    """
     try:
         folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
         (folder / "controller").mkdir(mode=FOLDER_MODE, exist_ok=True)
-        secret = folder / "secret"
-        if not secret.exists():
-            write_private(secret, secrets.token_hex(32))
+        secret = Path(secret_file) if secret_file else folder / "secret"
+        if not secret_file and not secret.exists():
+            write_private(secret, secrets.token_hex(SECRET_BYTES))
         for name in _PRIVATE:
             narrow(folder / name)
     except OSError as error:
         raise ClusterError(f"data directory {folder} cannot be used: {error.strerror or error}") from error
+    try:
+        read_secret(secret)
+    except (OSError, ValueError) as error:
+        raise ClusterError(f"the cluster's secret cannot be read: {error}") from error
+    return secret
 
 
-def socket_dir(folder: Path) -> Path:
+def socket_dir(folder: Path, secret: Path) -> Path:
     """A short private folder for Unix sockets, the same for every start of a data directory.
 
-    Only who knows the directory's secret can tell its name, and put something of that name in the way.
+    Only who knows the cluster's secret can tell its name, and put something of that name in the way.
     """
-    mark = hmac.new((folder / "secret").read_bytes(), b"sockets", "sha256").hexdigest()[:_MARK_LENGTH]
+    mark = hmac.new(read_secret(secret), str(folder).encode(), "sha256").hexdigest()[:_MARK_LENGTH]
     path = Path(tempfile.gettempdir()) / f"coterie-{mark}"
     sweep_socket_dirs(path.parent)
     try:

@@ -312,6 +312,12 @@ _CLUSTER: Final = (
         "The rack of the brokers whose Ray node has no label that says one (`coterie.io/rack`, or else "
         "`ray.io/availability-zone`); replicas of a partition are spread over racks.",
     ),
+    _text(
+        "coterie.secret.file",
+        None,
+        "A file on each Ray node with what controller and brokers prove to each other, 64 hexadecimal digits. "
+        "Unset: `DATA_DIR/secret`, which the first start makes; a node where it is not gets the secret through Ray.",
+    ),
     _int("broker.session.timeout.ms", 6000, 1000, "The controller's lease: a broker silent for this long is dead."),
     _int(
         "broker.heartbeat.interval.ms",

@@ -185,8 +185,7 @@ def test_a_start_sweeps_the_socket_folders_of_clusters_that_were_killed(short: P
     empty = short / "coterie-00000000000f"
     empty.mkdir()
     os.utime(empty, (0, 0))
-    prepare_folder(short / "data")
-    made = socket_dir(short / "data")
+    made = socket_dir(short / "data", prepare_folder(short / "data"))
     assert sorted(short.iterdir()) == [made, short / "data"]
     assert made.stat().st_mode & 0o777 == 0o700
     assert not dead.exists()

@@ -7,6 +7,7 @@ import json
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +19,7 @@ from actors.controller import actor as module
 from actors.controller.actor import Controller, ControllerSpec
 from actors.controller.launcher import RayLauncher
 from actors.controller.server import ControllerServer
+from actors.links.secret import mark
 from actors.runtime.process import code_version
 from placement.metadata import BrokerInfo, broker_record
 from placement.nodes import Node, PlacementError
@@ -273,6 +275,22 @@ def test_brokers_added_have_ids_of_their_own_and_fail_for_their_own_reasons(
     with pytest.raises(RuntimeError, match=r"^no$"):
         controller.add_brokers(1, 1.0)
     assert sorted(json.loads(spec_in(tmp_path).homes_file.read_text())) == [str(i) for i in range(7)]
+    end(controller)
+
+
+def test_the_secret_itself_is_handed_out_only_where_its_file_was_not_named(
+    ray: FakeRay, made: Callable[[], Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """XE-34."""
+    controller = made()
+    assert controller.join_info()[2] == mark(bytes(32))
+    with caplog.at_level("WARNING"):
+        assert controller.hand_out_secret(1) == bytes(32)
+    assert "broker 1 has no " in caplog.text
+    assert bytes(32).hex() not in caplog.text
+    controller._spec = replace(controller._spec, config={"coterie.secret.file": "/etc/secret"})
+    with pytest.raises(PermissionError, match=r"coterie\.secret\.file=/etc/secret is set: no secret goes through Ray"):
+        controller.hand_out_secret(1)
     end(controller)
 
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import socket
 import stat
 import sys
 from pathlib import Path
 
 import pytest
 
-from actors.broker.spec import StartError
+from actors.broker.actor import own_secret
+from actors.broker.spec import BrokerSpec, StartError
 from actors.controller.preparation import prepare_folder, socket_dir
+from actors.links.secret import mark, read_secret
 from actors.runtime.private import is_ours, narrow, private_folder, write_private
 from actors.runtime.ray_runtime import ClusterError
 from tests.support.three_brokers import World
@@ -63,15 +66,12 @@ def test_a_file_that_another_user_made_is_refused(tmp_path: Path, another_user: 
 def test_the_socket_folder_is_made_private_and_stays_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """XE-21. Its name cannot be told by who does not know the secret."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    prepare_folder(tmp_path / "a")
-    prepare_folder(tmp_path / "b")
-    made = socket_dir(tmp_path / "a")
+    secrets = [prepare_folder(tmp_path / name) for name in "ab"]
+    made = socket_dir(tmp_path / "a", secrets[0])
     assert mode(made) == 0o700
-    assert made == socket_dir(tmp_path / "a")
-    (tmp_path / "b" / "secret").write_text("another one")
-    other = socket_dir(tmp_path / "b")
-    (tmp_path / "b" / "secret").write_text("a third one")
-    assert len({made, other, socket_dir(tmp_path / "b")}) == 3
+    assert made == socket_dir(tmp_path / "a", secrets[0])
+    others = [socket_dir(tmp_path / "a", secrets[1]), socket_dir(tmp_path / "b", secrets[1])]
+    assert len({made, *others}) == 3
 
 
 @pytest.mark.parametrize("prepared", ["link", "file", "open to all"])
@@ -95,12 +95,12 @@ def test_another_users_socket_folder_is_refused_by_the_driver_and_by_a_broker(
 ) -> None:
     """XE-21: on every node, whoever made it."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    prepare_folder(tmp_path / "data")
+    secret = prepare_folder(tmp_path / "data")
     mine = os.geteuid()
-    socket_dir(tmp_path / "data")
+    socket_dir(tmp_path / "data", secret)
     monkeypatch.setattr(os, "geteuid", lambda: mine + 1)
     with pytest.raises(ClusterError, match="belongs to another user: set TMPDIR"):
-        socket_dir(tmp_path / "data")
+        socket_dir(tmp_path / "data", secret)
 
 
 async def test_a_broker_does_not_start_beside_a_socket_folder_that_others_may_enter(tmp_path: Path) -> None:
@@ -111,6 +111,62 @@ async def test_a_broker_does_not_start_beside_a_socket_folder_that_others_may_en
     with pytest.raises(StartError, match=r"cannot listen for its shards: .*has mode 777, others may have been in it"):
         await world.start(1)
     await world.stop()
+
+
+# --- the cluster's secret ---
+
+
+def broker_spec(data_dir: Path, **config: str) -> BrokerSpec:
+    settings = {name.replace("_", "."): value for name, value in config.items()}
+    return BrokerSpec(3, "127.0.0.1", "127.0.0.1", 0, 0, str(data_dir / "broker-3"), "", settings)
+
+
+def test_a_broker_reads_the_secret_from_its_nodes_file_and_needs_no_other_way(tmp_path: Path) -> None:
+    """XE-34."""
+    secret = read_secret(prepare_folder(tmp_path / "data"))
+    assert own_secret(broker_spec(tmp_path / "data"), mark(secret)) == secret
+
+
+def test_a_file_that_is_missing_or_of_another_cluster_leaves_a_broker_to_ask(tmp_path: Path) -> None:
+    """XE-34."""
+    secret = read_secret(prepare_folder(tmp_path / "data"))
+    prepare_folder(tmp_path / "other")
+    assert own_secret(broker_spec(tmp_path / "nowhere"), mark(secret)) is None
+    assert own_secret(broker_spec(tmp_path / "other"), mark(secret)) is None
+    assert secret not in mark(secret)
+
+
+@pytest.mark.parametrize(
+    ("content", "wrong"),
+    [
+        (None, "No such file"),
+        ("precious" * 8, "has to hold 64 hexadecimal digits and nothing else"),
+        ("ab" * 32, "holds another secret than the controller has"),
+    ],
+)
+def test_a_named_file_that_is_not_the_secret_is_an_error_of_node_and_path(
+    tmp_path: Path, content: str | None, wrong: str
+) -> None:
+    """XE-33, XE-34."""
+    secret = read_secret(prepare_folder(tmp_path / "data"))
+    file = tmp_path / "own-secret"
+    if content is not None:
+        file.write_text(content)
+    with pytest.raises(StartError, match=wrong) as raised:
+        own_secret(broker_spec(tmp_path / "data", coterie_secret_file=str(file)), mark(secret))
+    assert f"broker 3 on {socket.gethostname()}: coterie.secret.file" in str(raised.value)
+    assert str(file) in str(raised.value)
+    assert content is None or content not in str(raised.value)
+
+
+def test_a_start_with_a_named_secret_makes_no_other(tmp_path: Path) -> None:
+    """XE-34."""
+    file = tmp_path / "own-secret"
+    with pytest.raises(ClusterError, match=r"the cluster's secret cannot be read: .*own-secret"):
+        prepare_folder(tmp_path / "data", str(file))
+    file.write_text("ab" * 32 + "\n")
+    assert prepare_folder(tmp_path / "data", str(file)) == file
+    assert not (tmp_path / "data" / "secret").exists()
 
 
 # --- who is at the other end ---
