@@ -19,6 +19,7 @@ from actors.client.config import ADMIN_SETTINGS, CONSUMER_SETTINGS, PRODUCER_SET
 from actors.settings import Setting, SettingType
 from actors.settings.durations import parse_duration
 from actors.settings.kinds import did_you_mean
+from actors.settings.secret import HIDDEN
 from spark_bridge.bounds import EARLIEST, LATEST, Bound, Partition
 
 BATCH_TIMEOUT_MS: Final = 3_600_000
@@ -51,10 +52,14 @@ _REFUSED: Final = {
 }
 _OF_MEMBERS: Final = ("group_instance_id", "session_timeout_ms", "heartbeat_interval_ms")
 _TRANSPORT: Final = "kafka.security.protocol"
+_PERHAPS_SECRET: Final = re.compile(r"^kafka\.(sasl|ssl)|password|passphrase|secret|token|jaas|credential|key$")
 
 
 class OptionError(CoterieError, ValueError):
-    """An option that does not exist, or a value that it cannot have. The message is one line and names both."""
+    """An option that does not exist, or a value that it cannot have. The message is one line and names both.
+
+    Of a name that is not known the value is not shown if it may be a secret.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,21 +174,24 @@ def _client(given: Given, table: Mapping[str, Setting], known: Sequence[str]) ->
     for key, (name, value) in given.items():
         setting = key.removeprefix("kafka.").replace(".", "_")
         if key.startswith("kafka.") and setting in table:
-            found[setting] = _checked(name, value, partial(_setting, table[setting]))
+            shown = HIDDEN if table[setting].sensitive else _short(value)
+            found[setting] = _checked(name, value, partial(_setting, table[setting]), shown)
             continue
         names = [_WRITTEN.get(each, each) for each in known]
         names += [full for each in table if (full := "kafka." + each.replace("_", ".")) not in _REFUSED]
-        raise OptionError(f"{name}={value}: there is no such option{did_you_mean(key, names)}")
+        shown = HIDDEN if _PERHAPS_SECRET.search(key) else value
+        raise OptionError(f"{name}={shown}: there is no such option{did_you_mean(key, names)}")
     return found
 
 
-def _checked(name: str, value: Any, read: Callable[[Any], Any]) -> Any:
+def _checked(name: str, value: Any, read: Callable[[Any], Any], shown: str | None = None) -> Any:
+    """What `read` makes of the value. Raises OptionError, with the value or what is to be shown instead of it."""
     try:
         return read(value)
     except OptionError:
         raise
     except (ValueError, TypeError) as error:
-        raise OptionError(f"{name}={_short(value)}: {error}") from None
+        raise OptionError(f"{name}={shown or _short(value)}: {error}") from None
 
 
 def _short(value: Any) -> str:

@@ -84,15 +84,20 @@ def partitions(admin: Admin, texts: Iterable[str]) -> list[TopicPartition]:
 
 
 def own_configs(admin: Admin, topics: Sequence[str]) -> dict[str, dict[str, str]]:
-    """The settings each topic has of its own."""
+    """The settings each topic has of its own, with [hidden] for the values of secrets."""
     from actors.client.admin.types import ConfigResource
+    from actors.settings.secret import HIDDEN
     from actors.wire.config_resources import ConfigResourceType
 
     if not topics:
         return {}
     found = admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic) for topic in topics])
     return {
-        resource.name: {entry.name: entry.value or "" for entry in entries.values() if entry.source == _OWN_SOURCE}
+        resource.name: {
+            entry.name: HIDDEN if entry.is_sensitive else entry.value or ""
+            for entry in entries.values()
+            if entry.source == _OWN_SOURCE
+        }
         for resource, entries in found.items()
     }
 

@@ -185,7 +185,7 @@ def resolve(table: Settings, given: Mapping[str, Any]) -> dict[str, Any]:
     values = {name: given.get(name, setting.default) for name, setting in table.items()}
     for name, value in values.items():
         if problem := table[name].problem(value):
-            raise ConfigurationError(f"{name}={value!r}: {problem}")
+            raise ConfigurationError(f"{name}={table[name].shown(value)}: {problem}")
     return values
 
 

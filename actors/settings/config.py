@@ -23,7 +23,7 @@ _LESS = (
 
 
 class BrokerConfig(Mapping[str, Any]):
-    """Every broker setting by its name; immutable, picklable.
+    """Every broker setting by its name; immutable, picklable unless a secret is among them.
 
     `config["group.max.size"]` is typed as the table says (ms and bytes are int, lists are tuples of str); the
     getters below say so to a type checker. `explicit` are the names set at the start, `dynamic` those changed
@@ -103,8 +103,12 @@ class BrokerConfig(Mapping[str, Any]):
         return cast("tuple[str, ...] | None", self._values[name]) or ()
 
     def to_mapping(self) -> dict[str, str]:
-        """The settings that were set at the start, as text, for `from_mapping`; later changes are not in them."""
-        return {name: broker_setting(name).format(value) or "" for name, value in sorted(self._started.items())}
+        """The settings that were set at the start, as text, for `from_mapping`.
+
+        Later changes are not in them. Of a secret only that it was set is in them: its text is empty.
+        """
+        settings = ((broker_setting(name), value) for name, value in sorted(self._started.items()))
+        return {setting.name: "" if setting.sensitive else setting.format(value) or "" for setting, value in settings}
 
 
 def _check_together(values: Mapping[str, Any]) -> None:

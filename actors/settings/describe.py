@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from actors.settings.config import BrokerConfig
-from actors.settings.kinds import Setting, Value
+from actors.settings.kinds import Setting, SettingError, Value
 from actors.settings.known import (
     accepted_settings,
     accepted_topic_settings,
@@ -20,6 +20,7 @@ from actors.settings.known import (
 )
 from actors.settings.topic import TOPIC_SETTINGS
 
+_UNKNOWN_TYPE: Final = 0
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 
@@ -89,8 +90,16 @@ def topic_config_names(own: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def topic_config_value(name: str, own: Mapping[str, str], broker: BrokerConfig) -> ConfigValue:
-    """The entry of a topic setting in DescribeConfigs. Raises SettingError for a name that does not exist."""
-    setting = topic_setting(name)
+    """The entry of a topic setting in DescribeConfigs. Raises SettingError for a name that does not exist.
+
+    A name of the topic's own that is not known here, as after a downgrade, counts as a secret: it may be one.
+    """
+    try:
+        setting = topic_setting(name)
+    except SettingError:
+        if name not in own:
+            raise
+        return _unknown(name, Source.DYNAMIC_TOPIC_CONFIG)
     synonyms = topic_config_synonyms(name, own, broker)
     text = setting.format(topic_value(name, own, broker))
     return _described(setting, text, synonyms[0].source, synonyms, read_only=False)
@@ -164,6 +173,11 @@ def offsets_topic_configs(broker: BrokerConfig) -> dict[str, str]:
         "compression.type": "producer",
         "segment.bytes": str(broker["offsets.topic.segment.bytes"]),
     }
+
+
+def _unknown(name: str, source: Source) -> ConfigValue:
+    synonyms = (Synonym(name, None, source),)
+    return ConfigValue(name, None, source, _UNKNOWN_TYPE, "", read_only=False, synonyms=synonyms, sensitive=True)
 
 
 def _described(

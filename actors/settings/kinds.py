@@ -10,13 +10,14 @@ from enum import IntEnum
 from typing import Any, Final
 
 from actors import OutsideError
+from actors.settings.secret import HIDDEN, Secret
 
 MAX_SHORT: Final = 2**15 - 1
 MAX_INT: Final = 2**31 - 1
 MAX_LONG: Final = 2**63 - 1
 
 PythonTypes = tuple[type, ...]
-Value = bool | int | float | str | tuple[str, ...] | None
+Value = bool | int | float | str | tuple[str, ...] | Secret | None
 
 
 class SettingError(OutsideError, ValueError):
@@ -56,7 +57,8 @@ _PYTHON_TYPES: Final[dict[SettingType, PythonTypes]] = {
     SettingType.LIST: (list, tuple),
     SettingType.CLASS: (object,),
     **dict.fromkeys(_WHOLE, (int,)),
-    **dict.fromkeys((SettingType.STRING, SettingType.PASSWORD), (str,)),
+    SettingType.STRING: (str,),
+    SettingType.PASSWORD: (Secret, str),
 }
 
 
@@ -115,7 +117,7 @@ class Setting:
             raise self._error(text)
         wrong = self.check(value) if self.check else None
         if wrong:
-            raise SettingError(self.name, f"invalid value {text!r} for {self.name}: {wrong}")
+            raise SettingError(self.name, f"invalid value {self.shown(text)} for {self.name}: {wrong}")
         return value
 
     def problem(self, value: Any) -> str | None:
@@ -129,12 +131,16 @@ class Setting:
         return self.check(value) if self.check else None
 
     def format(self, value: Value) -> str | None:
-        """A value as Kafka writes it: what DescribeConfigs answers and `parse` reads back."""
+        """A value as Kafka writes it: what DescribeConfigs answers and `parse` reads back, unless it is a secret."""
         if value is None:
             return None
         if isinstance(value, bool):
             return str(value).lower()
         return ",".join(value) if isinstance(value, tuple) else str(value)
+
+    def shown(self, value: object) -> str:
+        """A value as error texts have it."""
+        return HIDDEN if self.sensitive else repr(value)
 
     @property
     def sensitive(self) -> bool:
@@ -188,7 +194,7 @@ class Setting:
         return not self.choices or all(item in self.choices for item in items)
 
     def _error(self, text: str) -> SettingError:
-        return SettingError(self.name, f"invalid value {text!r} for {self.name}: must be {self.allowed}")
+        return SettingError(self.name, f"invalid value {self.shown(text)} for {self.name}: must be {self.allowed}")
 
 
 def unknown_setting(name: str, known: Iterable[str], what: str = "setting") -> SettingError:
@@ -230,5 +236,5 @@ _READ: Final[dict[SettingType, Callable[[str], Value]]] = {
     SettingType.DOUBLE: float,  # nan falls out at the bounds: it is not between them
     SettingType.LIST: _read_list,
     SettingType.CLASS: str,
-    SettingType.PASSWORD: str,
+    SettingType.PASSWORD: Secret,
 }

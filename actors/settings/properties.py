@@ -23,7 +23,7 @@ def parse_properties(text: str) -> dict[str, str]:
     for number, line in _logical_lines(text):
         match = _SEPARATOR.fullmatch(line)
         if match is None or not match[1]:
-            raise SettingError("", f"line {number} of the properties file names no setting: {line!r}")
+            raise SettingError("", f"line {number} of the properties file names no setting")
         found[_unescape(match[1])] = _unescape(match[2])
     return found
 

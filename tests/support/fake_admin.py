@@ -37,6 +37,7 @@ class FakeAdmin:
 
     topics: dict[str, TopicDescription] = field(default_factory=dict)
     configs: dict[str, dict[str, str | None]] = field(default_factory=dict)
+    """Of topics. None is the value of a secret."""
     created: list[NewTopic] = field(default_factory=list)
     groups: dict[str, GroupDescription] = field(default_factory=dict)
     offsets: dict[str, dict[TopicPartition, OffsetAndMetadata]] = field(default_factory=dict)
@@ -134,7 +135,7 @@ class FakeAdmin:
         return {
             resource: {"preallocate": default}
             | {
-                name: ConfigEntry(name, value, 1, False, False, False)
+                name: ConfigEntry(name, value, 1, False, False, value is None)
                 for name, value in self.configs.get(resource.name, {}).items()
             }
             for resource in resources

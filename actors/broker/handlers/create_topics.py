@@ -83,7 +83,7 @@ def _configs(
     values = (topic_config_value(name, own, broker.config) for name in topic_config_names(own))
     return [
         CreateTopicsResponse.CreatableTopicConfigs(
-            name=v.name, value=v.value, read_only=v.read_only, config_source=v.source
+            name=v.name, value=v.value, read_only=v.read_only, config_source=v.source, is_sensitive=v.sensitive
         )
         for v in values
     ]

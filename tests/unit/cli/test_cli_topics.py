@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from click.testing import CliRunner, Result
@@ -51,6 +52,13 @@ def test_describe_shows_settings_and_partitions(cluster: FakeAdmin) -> None:
         "orders  0          0       0,1       0,1",
         "orders  1          0       0,1       0,1",
     ]
+
+
+@pytest.mark.parametrize("form", ["table", "json"])
+def test_describe_says_that_a_secret_is_set_and_no_more(cluster: FakeAdmin, form: str) -> None:
+    """XE-31."""
+    cluster.configs["orders"] = {"wings.key": None}
+    assert re.search(r"wings\.key\W+\[hidden\]", run("describe", "orders", "--format", form).stdout)
 
 
 def test_describe_as_json_is_one_object_a_topic(cluster: FakeAdmin) -> None:

@@ -32,5 +32,6 @@ def test_text_gives_these_settings(text: str, found: dict[str, str]) -> None:
 
 
 def test_line_without_a_name_is_named() -> None:
-    with pytest.raises(SettingError, match="line 2 of the properties file names no setting: '= 3'"):
+    """XE-31. What stands there may be a secret."""
+    with pytest.raises(SettingError, match=r"line 2 of the properties file names no setting$"):
         parse_properties("a=1\n= 3")

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from functools import partial
+
 import pytest
 
+from actors.settings import Setting, SettingType
 from spark_bridge.bounds import EARLIEST, LATEST
 from spark_bridge.options import OptionError, sink_options, source_options
 
@@ -150,3 +154,21 @@ def test_a_sink_knows_its_topic_and_the_producers_settings():
 def test_a_sink_refuses_what_is_not_its_own(options):
     with pytest.raises(OptionError, match=next(iter(options))):
         sink_options(options)
+
+
+@pytest.mark.parametrize(
+    "name", ["kafka.sasl.jaas.config", "kafka.SASL.pasword", "kafka.ssl.keystore.certificate.chain", "apiToken"]
+)
+@pytest.mark.parametrize("read", [sink_options, partial(source_options, streaming=True)])
+def test_the_value_of_an_unknown_option_that_may_be_a_secret_is_not_shown(name, read):
+    """XE-31."""
+    with pytest.raises(OptionError, match=rf"^{re.escape(name)}=\[hidden\]: there is no such option"):
+        read({name: "swordfish"})
+
+
+def test_the_value_of_a_secret_option_is_not_shown(monkeypatch):
+    """XE-31. There is none yet, so that this one is made up."""
+    wings = Setting(name="wings", type=SettingType.PASSWORD, default=None, doc="", check=lambda _: "must be longer")
+    monkeypatch.setattr("spark_bridge.options.PRODUCER_SETTINGS", {"wings": wings})
+    with pytest.raises(OptionError, match=r"^kafka.wings=\[hidden\]: must be longer$"):
+        sink_options({"kafka.wings": "swordfish"})
