@@ -42,12 +42,13 @@ _ACCEPTED = """\
 ## Accepted, without effect
 
 All other keys of Apache Kafka 4.1 are taken, so that its files and tools work as they are. A value must be of Kafka's
-type and range; DescribeConfigs shows it, or Kafka's default; passwords are neither kept nor shown. `coterie up` names
-those it was given, and a broker's log names each that is changed while it runs. None has an effect: those of security
-protect nothing. A broker's identity and its data directory (`broker.id`, `node.id`, `log.dirs`, `process.roles`) are
-not read from these keys, and DescribeConfigs shows them as they are. Keys with `listener.name.NAME.` before them, and
-those that begin with `metrics.context.`, `rlmm.config.` or `rsm.config.`, are taken as well. A key that Kafka 4.1 does
-not know is refused.
+type and range; DescribeConfigs shows it, or Kafka's default. Passwords are neither kept nor shown; to set one while
+brokers run is refused with INVALID_CONFIG, because Kafka would keep it in its metadata log, in clear text. `coterie up`
+names the keys it was given, and a broker's log names each that is changed while it runs. None has an effect: those of
+security protect nothing. A broker's identity and its data directory (`broker.id`, `node.id`, `log.dirs`,
+`process.roles`) are not read from these keys, and DescribeConfigs shows them as they are. Keys with
+`listener.name.NAME.` before them, and those that begin with `metrics.context.`, `rlmm.config.` or `rsm.config.`, are
+taken as well. A key that Kafka 4.1 does not know is refused.
 """
 _PROTOCOL = """\
 # Protocol
@@ -114,6 +115,11 @@ _TOOL_DIFFERENCES = [
         "`kafka-features`",
         "`group.version`, `share.version` and `transaction.version` stay 0",
         "those protocols are not there",
+    ),
+    (
+        "`kafka-configs`",
+        "a password cannot be set: INVALID_CONFIG",
+        "Kafka keeps it in its metadata log, in clear text",
     ),
     (
         "`kafka-configs`",

@@ -9,8 +9,14 @@ from typing import Any
 import pytest
 
 from actors.broker.images import with_dynamic
-from actors.settings import SettingType, Source
-from actors.wire.messages import CreateTopicsRequest, DescribeConfigsRequest, IncrementalAlterConfigsRequest
+from actors.settings import TOPIC_SETTINGS, Setting, SettingType, Source, describe, known
+from actors.settings.secret import Secret
+from actors.wire.messages import (
+    AlterConfigsRequest,
+    CreateTopicsRequest,
+    DescribeConfigsRequest,
+    IncrementalAlterConfigsRequest,
+)
 from tests.support.handler_helpers import Broker
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
@@ -98,6 +104,7 @@ def test_a_broker_describes_what_has_no_effect_as_kafka_does(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("key", ["ssl.keystore.password", "sasl.jaas.config", "listener.name.in.ssl.key.password"])
 def test_a_secret_is_never_shown(tmp_path: Path, key: str) -> None:
+    """XE-31."""
     broker = Broker(tmp_path, **{key: "swordfish"})
     (told,) = [entry for entry in described(broker, BROKER, "0").configs if entry.name == key]
     assert (told.value, told.is_sensitive, told.config_type) == (None, True, SettingType.PASSWORD)
@@ -105,13 +112,50 @@ def test_a_secret_is_never_shown(tmp_path: Path, key: str) -> None:
     assert not entries(broker, BROKER, "0")["num.io.threads"].is_sensitive
 
 
-def test_a_secret_is_not_kept(tmp_path: Path) -> None:
+def test_a_setting_of_a_topic_that_is_not_known_here_counts_as_a_secret(tmp_path: Path) -> None:
+    """XE-31. A newer version may have set it."""
     broker = Broker(tmp_path)
-    assert altered(broker, BROKER, "0", ssl_key_password="swordfish").error_code == 0
-    assert broker.metadata.broker_configs["0"] == {"ssl.key.password": ""}
-    broker.context.config = with_dynamic(broker.config, broker.metadata, 0)
-    told = entries(broker, BROKER, "0")["ssl.key.password"]
-    assert (told.value, told.config_source) == (None, Source.DYNAMIC_BROKER_CONFIG)
+    broker.topic("t")
+    broker.metadata.topics["t"].configs["wings.key"] = "swordfish"
+    result = described(broker, TOPIC, "t")
+    (told,) = [entry for entry in result.configs if entry.name == "wings.key"]
+    assert (told.value, told.is_sensitive, told.config_type) == (None, True, 0)
+    assert [(synonym.name, synonym.value) for synonym in told.synonyms] == [("wings.key", None)]
+    assert "swordfish" not in repr(result)
+
+
+def test_a_secret_is_not_in_the_answer_to_its_topics_creation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """XE-31. No topic setting of Kafka's is a secret, so that this one is made up."""
+    made_up = Setting(name="wings.key", type=SettingType.PASSWORD, default=Secret("default"), doc="", dynamic=True)
+    for module in (known, describe):
+        monkeypatch.setattr(module, "TOPIC_SETTINGS", {**TOPIC_SETTINGS, "wings.key": made_up})
+    own = [CreateTopicsRequest.CreatableTopicConfig(name="wings.key", value="swordfish")]
+    for configs in ([], own):
+        topic = CreateTopicsRequest.CreatableTopic(
+            name=f"t{len(configs)}", num_partitions=1, replication_factor=1, configs=configs
+        )
+        created = Broker(tmp_path / topic.name).ask(CreateTopicsRequest(topics=[topic]), 7).topics[0]
+        (told,) = [entry for entry in created.configs if entry.name == "wings.key"]
+        assert (created.error_code, told.value, told.is_sensitive) == (0, None, True)
+        assert [entry.name for entry in created.configs if entry.is_sensitive] == ["wings.key"]
+
+
+def test_a_secret_cannot_be_set_while_brokers_run(tmp_path: Path) -> None:
+    """XE-32."""
+    broker = Broker(tmp_path)
+    incremental = altered(broker, BROKER, "0", ssl_key_password="swordfish", num_io_threads="16")
+    resource = AlterConfigsRequest.AlterConfigsResource(
+        resource_type=BROKER,
+        resource_name="0",
+        configs=[AlterConfigsRequest.AlterableConfig(name="ssl.key.password", value="swordfish")],
+    )
+    whole = broker.ask(AlterConfigsRequest(resources=[resource]), 2).responses[0]
+    for refused in (incremental, whole):
+        assert refused.error_code == 40
+        assert "name a file" in refused.error_message
+        assert "swordfish" not in refused.error_message
+    assert altered(broker, BROKER, "0", ssl_keystore_location="/etc/k.pem").error_code == 0
+    assert broker.metadata.broker_configs["0"] == {"ssl.keystore.location": "/etc/k.pem"}
 
 
 def test_settings_of_a_group_are_described(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from actors import CoterieError
-from actors.links.operations import AlterConfigs, AlteredConfigs, ChangedResource, ResourceOutcome
+from actors.links.operations import AlterConfigs, AlteredConfigs, ChangedResource, ConfigChange, ResourceOutcome
 from actors.settings import (
     BrokerConfig,
     Setting,
@@ -120,10 +120,12 @@ def _change_broker(metadata: ClusterMetadata, config: BrokerConfig, resource: Ch
             ErrorCode.INVALID_REQUEST, f"there is no broker {name!r}; an empty name stands for all brokers"
         )
     present = dict(metadata.broker_configs.get(name, {}))
-    for key in (change.key for change in resource.operations):
-        if not _known(broker_setting, key).dynamic:
+    for change in resource.operations:
+        setting = _known(broker_setting, change.key)
+        _refuse_secret(setting, change)
+        if not setting.dynamic:
             raise RefusedError(
-                ErrorCode.INVALID_REQUEST, f"{key} is read-only while the broker runs: set it and restart"
+                ErrorCode.INVALID_REQUEST, f"{change.key} is read-only while the broker runs: set it and restart"
             )
     changed = _changed(present, resource, broker_setting, config.__getitem__)
     try:
@@ -152,13 +154,20 @@ def _changed(
             case ConfigOperation.SET | ConfigOperation.APPEND | ConfigOperation.SUBTRACT if value is None:
                 raise RefusedError(ErrorCode.INVALID_REQUEST, f"{key} needs a value")
             case ConfigOperation.SET if value is not None:
-                # No secret has a use here yet. It is noted that one was set, but the value is never written to disk.
-                changed[key] = "" if _known(setting_of, key).sensitive else value
+                _refuse_secret(_known(setting_of, key), change)
+                changed[key] = value
             case ConfigOperation.APPEND | ConfigOperation.SUBTRACT if value is not None:
                 changed[key] = _list_change(_known(setting_of, key), change.operation, value, value_of)
             case other:
                 raise RefusedError(ErrorCode.INVALID_REQUEST, f"unknown operation {other} on {key}")
     return changed
+
+
+def _refuse_secret(setting: Setting, change: ConfigChange) -> None:
+    """Kafka keeps secrets in its metadata log, in clear text. Here they are in files, and are not sent around."""
+    if setting.sensitive and change.operation != ConfigOperation.DELETE:
+        text = f"{setting.name} is a secret, which cannot be set while brokers run: name a file that holds it instead"
+        raise RefusedError(ErrorCode.INVALID_CONFIG, text)
 
 
 def _known(setting_of: Callable[[str], Setting], key: str) -> Setting:
