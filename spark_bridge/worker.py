@@ -7,11 +7,12 @@ import contextlib
 import gc
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
 from actors.client.consumer.ranges import RangeReader
+from actors.settings.secret import cache_key
 
 _IDLE_S: Final = 30.0
 
@@ -34,7 +35,7 @@ def begin_task() -> None:
 class _Kept:
     """A reader that is kept for the next task of this process, which then need not connect and ask for metadata."""
 
-    key: tuple[Any, ...]
+    key: Hashable
     reader: RangeReader
     pid: int
     timer: threading.Timer | None = None
@@ -50,7 +51,7 @@ def reader_for(**arguments: Any) -> Iterator[RangeReader]:
 
     If the block raises, it is closed. Else it is kept, and closed after half a minute without use.
     """
-    key = tuple(sorted((name, repr(value)) for name, value in arguments.items()))
+    key = cache_key(arguments)  # two users never share a connection
     reader = _take(key) or RangeReader(**arguments)
     try:
         yield reader
@@ -60,7 +61,7 @@ def reader_for(**arguments: Any) -> Iterator[RangeReader]:
     _keep(key, reader)
 
 
-def _take(key: tuple[Any, ...]) -> RangeReader | None:
+def _take(key: Hashable) -> RangeReader | None:
     """Take the reader that is kept for this key, if there is one."""
     with _lock:
         for kept in _kept:
@@ -73,7 +74,7 @@ def _take(key: tuple[Any, ...]) -> RangeReader | None:
     return None
 
 
-def _keep(key: tuple[Any, ...], reader: RangeReader) -> None:
+def _keep(key: Hashable, reader: RangeReader) -> None:
     kept = _Kept(key, reader, os.getpid())
     kept.timer = threading.Timer(_IDLE_S, _drop, (kept,))
     kept.timer.daemon = True

@@ -15,6 +15,7 @@ from actors.client.consumer.ranges import OffsetRange
 from actors.client.errors import DataLossError, KafkaError
 from actors.coordinator.records import OffsetAndMetadata, group_key, offset_key
 from actors.log.batch import build_batch
+from actors.settings.secret import Secret
 from actors.wire import messages as m
 from spark_bridge import worker
 from spark_bridge.groups import _ReadOffsets
@@ -61,6 +62,34 @@ def test_one_reader_serves_the_tasks_of_a_worker_until_its_arguments_change(kafk
     run(RangeTask(ranges, Reading(kafka.bootstrap_servers, headers=True)), *numbers(0))
     assert kafka.connections > once
     assert len([t for t in threading.enumerate() if t.name == "kafka-coterie-ranges"]) == 1
+
+
+def test_two_users_never_share_a_reader(monkeypatch):
+    """XF-08, trap 18. Their secrets look the same, also within other arguments."""
+    made = []
+
+    class Reader:
+        def __init__(self, **arguments: Any) -> None:
+            self.arguments = arguments
+            self.closed = False
+            made.append(self)
+
+        def close(self) -> None:
+            self.closed = True
+
+    def reader(password: str) -> Reader:
+        ssl = {"ciphers": ["a"], "key_password": Secret(password)}
+        with worker.reader_for(bootstrap_servers="h:1", client_id="c", ssl=ssl) as found:
+            return found
+
+    monkeypatch.setattr(worker, "RangeReader", Reader)
+    first = reader("swordfish")
+    assert reader("swordfish") is first
+    second = reader("Swordfish")
+    assert second is not first
+    assert second.arguments["ssl"]["key_password"].reveal() == "Swordfish"
+    assert (first.closed, second.closed, len(made)) == (True, False, 2)
+    assert "wordfish" not in repr(worker._kept[0].key)
 
 
 def test_a_reader_that_failed_is_not_used_again(kafka):
