@@ -51,7 +51,6 @@ _READ_SECONDS = 0.001
 _FIGURES_SECONDS = 1.0  # how old the figures may be that a broker is sent
 
 
-_SHOWN_BYTES = 512
 _OFFSET_COMMIT = ApiKey.OFFSET_COMMIT
 _OFFSET_FETCH = ApiKey.OFFSET_FETCH
 _HEARTBEAT = ApiKey.HEARTBEAT
@@ -189,8 +188,8 @@ class ShardProcess:
             try:
                 self._request(a, b, payload)
             except Exception:
-                # A bug: the shard is loaded again. The request is logged, so that the bug can be found.
-                log.exception("a request of %s failed: %s", self._hosts.get(a, "?"), payload[:_SHOWN_BYTES].hex())
+                # A bug: the shard is loaded again. What the request holds is a client's, and is not logged.
+                log.exception("a request of %s failed: %s", self._hosts.get(a, "?"), _kind(payload))
                 raise
         elif kind == Kind.APPENDED:
             base = int.from_bytes(payload[:8], "big")
@@ -418,6 +417,12 @@ def _compressed(batch: bytes, codec: int) -> bytes:
     """The batch with its records compressed; the batch itself if that is not smaller, because its size is limited."""
     smaller = recompress(batch, read_header(batch), codec)
     return bytes(smaller) if len(smaller) < len(batch) else batch
+
+
+def _kind(frame: bytes) -> str:
+    """Which request a frame has, without anything that a client wrote into it."""
+    key, version = (int.from_bytes(frame[at : at + 2], "big") for at in (0, 2))
+    return f"API key {key}, version {version}, {len(frame)} bytes"
 
 
 def _figures(shard: Shard) -> Figures:
