@@ -19,10 +19,11 @@ CHECKLIST = TESTS.parent / "docs" / "conformance.md"
 RANGES = (
     *(("A", 1, 16), ("B", 1, 45), ("B", 50, 78), ("B", 80, 91), ("B", 100, 104)),
     *(("C", 1, 24), ("D", 1, 15), ("E", 1, 29), ("F", 1, 5), ("G", 1, 1)),
+    *(("XE", 30, 32), ("XF", 8, 8)),
 )
 IDS = tuple(f"{letter}-{n:02}" for letter, first, last in RANGES for n in range(first, last + 1))
 
-_ROW = re.compile(r"^\| ([A-Z]-\d{2,3}) \| (.+) \|$", re.MULTILINE)
+_ROW = re.compile(r"^\| ([A-Z]{1,2}-\d{2,3}) \| (.+) \|$", re.MULTILINE)
 _HELPER = re.compile(r"_*(assert|expect)_\w+")
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _NEVER_RUN = ("mark.skip", "mark.xfail")

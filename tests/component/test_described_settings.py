@@ -102,9 +102,9 @@ def test_a_broker_describes_what_has_no_effect_as_kafka_does(tmp_path: Path) -> 
     assert "unstable.api.versions.enable" not in found
 
 
+@pytest.mark.conformance("XE-31")
 @pytest.mark.parametrize("key", ["ssl.keystore.password", "sasl.jaas.config", "listener.name.in.ssl.key.password"])
 def test_a_secret_is_never_shown(tmp_path: Path, key: str) -> None:
-    """XE-31."""
     broker = Broker(tmp_path, **{key: "swordfish"})
     (told,) = [entry for entry in described(broker, BROKER, "0").configs if entry.name == key]
     assert (told.value, told.is_sensitive, told.config_type) == (None, True, SettingType.PASSWORD)
@@ -112,8 +112,9 @@ def test_a_secret_is_never_shown(tmp_path: Path, key: str) -> None:
     assert not entries(broker, BROKER, "0")["num.io.threads"].is_sensitive
 
 
+@pytest.mark.conformance("XE-31")
 def test_a_setting_of_a_topic_that_is_not_known_here_counts_as_a_secret(tmp_path: Path) -> None:
-    """XE-31. A newer version may have set it."""
+    """A newer version may have set it."""
     broker = Broker(tmp_path)
     broker.topic("t")
     broker.metadata.topics["t"].configs["wings.key"] = "swordfish"
@@ -124,8 +125,9 @@ def test_a_setting_of_a_topic_that_is_not_known_here_counts_as_a_secret(tmp_path
     assert "swordfish" not in repr(result)
 
 
+@pytest.mark.conformance("XE-31")
 def test_a_secret_is_not_in_the_answer_to_its_topics_creation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """XE-31. No topic setting of Kafka's is a secret, so that this one is made up."""
+    """No topic setting of Kafka's is a secret, so that this one is made up."""
     made_up = Setting(name="wings.key", type=SettingType.PASSWORD, default=Secret("default"), doc="", dynamic=True)
     for module in (known, describe):
         monkeypatch.setattr(module, "TOPIC_SETTINGS", {**TOPIC_SETTINGS, "wings.key": made_up})
@@ -140,8 +142,8 @@ def test_a_secret_is_not_in_the_answer_to_its_topics_creation(tmp_path: Path, mo
         assert [entry.name for entry in created.configs if entry.is_sensitive] == ["wings.key"]
 
 
+@pytest.mark.conformance("XE-32")
 def test_a_secret_cannot_be_set_while_brokers_run(tmp_path: Path) -> None:
-    """XE-32."""
     broker = Broker(tmp_path)
     incremental = altered(broker, BROKER, "0", ssl_key_password="swordfish", num_io_threads="16")
     resource = AlterConfigsRequest.AlterConfigsResource(

@@ -64,8 +64,9 @@ def test_one_reader_serves_the_tasks_of_a_worker_until_its_arguments_change(kafk
     assert len([t for t in threading.enumerate() if t.name == "kafka-coterie-ranges"]) == 1
 
 
+@pytest.mark.conformance("XF-08")
 def test_two_users_never_share_a_reader(monkeypatch):
-    """XF-08, trap 18. Their secrets look the same, also within other arguments."""
+    """Their secrets look the same, also within other arguments."""
     made = []
 
     class Reader:

@@ -54,9 +54,9 @@ def test_describe_shows_settings_and_partitions(cluster: FakeAdmin) -> None:
     ]
 
 
+@pytest.mark.conformance("XE-31")
 @pytest.mark.parametrize("form", ["table", "json"])
 def test_describe_says_that_a_secret_is_set_and_no_more(cluster: FakeAdmin, form: str) -> None:
-    """XE-31."""
     cluster.configs["orders"] = {"wings.key": None}
     assert re.search(r"wings\.key\W+\[hidden\]", run("describe", "orders", "--format", form).stdout)
 

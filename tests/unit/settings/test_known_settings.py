@@ -184,8 +184,9 @@ def test_a_key_that_kafka_does_not_know_is_refused(name: str, words: str) -> Non
         BrokerConfig.from_mapping({})[name]
 
 
+@pytest.mark.conformance("XE-31")
 def test_starting_a_cluster_says_which_settings_have_no_effect() -> None:
-    """XE-31. The processes get no secret."""
+    """The processes get no secret."""
     settings, notes = effective_config({"ssl.key.password": "secret", "num.io.threads": "2", "group.max.size": "9"}, 3)
     assert settings == {"ssl.key.password": "", "num.io.threads": "2", "group.max.size": "9"}
     assert notes == ["accepted, but without effect here: num.io.threads, ssl.key.password"]

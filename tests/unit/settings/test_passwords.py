@@ -24,8 +24,8 @@ def _refused(value: Any) -> str | None:
 TABLE = {"password": Setting(name="password", type=SettingType.PASSWORD, default=None, doc="", nullable=True)}
 
 
+@pytest.mark.conformance("XE-31")
 def test_a_password_is_read_as_a_secret_and_not_written() -> None:
-    """XE-31."""
     config = BrokerConfig.from_mapping({"ssl.key.password": " swordfish "})
     assert config["ssl.key.password"] == PASSWORD
     assert config.to_mapping() == {"ssl.key.password": ""}
@@ -35,16 +35,16 @@ def test_a_password_is_read_as_a_secret_and_not_written() -> None:
     assert (SettingType.PASSWORD, TABLE["password"].sensitive) == (9, True)
 
 
+@pytest.mark.conformance("XE-31")
 def test_an_error_does_not_show_a_brokers_password() -> None:
-    """XE-31."""
     setting = replace(TABLE["password"], check=_refused)
     with pytest.raises(SettingError, match=re.escape("invalid value [hidden] for password: must be long enough")):
         setting.parse("swordfish")
 
 
+@pytest.mark.conformance("XE-31")
 @pytest.mark.parametrize("value", ["swordfish", PASSWORD])
 def test_an_error_does_not_show_a_clients_password(value: object) -> None:
-    """XE-31."""
     table = {"password": replace(TABLE["password"], check=_refused)}
     with pytest.raises(ConfigurationError, match=re.escape("password=[hidden]: must be long enough")):
         resolve(table, {"password": value})
@@ -52,7 +52,7 @@ def test_an_error_does_not_show_a_clients_password(value: object) -> None:
         resolve(table, {"password": b"swordfish"})
 
 
+@pytest.mark.conformance("XE-31")
 @pytest.mark.parametrize("value", ["swordfish", PASSWORD])
 def test_a_client_takes_a_password_as_text_or_as_a_secret(value: object) -> None:
-    """XE-31."""
     assert resolve(TABLE, {"password": value})["password"] == value

@@ -31,7 +31,8 @@ def test_text_gives_these_settings(text: str, found: dict[str, str]) -> None:
     assert parse_properties(text) == found
 
 
+@pytest.mark.conformance("XE-31")
 def test_line_without_a_name_is_named() -> None:
-    """XE-31. What stands there may be a secret."""
+    """What stands there may be a secret."""
     with pytest.raises(SettingError, match=r"line 2 of the properties file names no setting$"):
         parse_properties("a=1\n= 3")

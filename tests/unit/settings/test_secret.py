@@ -34,67 +34,68 @@ HOLDERS: list[Any] = [
 ]
 
 
+@pytest.mark.conformance("XE-30")
 @pytest.mark.parametrize("shown", [str, repr, "{}".format, "%s".__mod__, lambda secret: f"{[secret]}"])
 def test_a_secret_is_shown_as_hidden(shown: Callable[[Any], str]) -> None:
-    """XE-30."""
     assert shown(PASSWORD).strip("[]") == "hidden"
 
 
+@pytest.mark.conformance("XE-30")
 @pytest.mark.parametrize("holder", HOLDERS, ids=lambda holder: type(holder).__name__)
 @pytest.mark.parametrize("dumps", [pickle.dumps, ray.cloudpickle.dumps, pyspark.cloudpickle.dumps])
 def test_what_holds_a_secret_is_not_pickled(dumps: Callable[[Any], bytes], holder: Any) -> None:
-    """XE-30."""
     with pytest.raises(TypeError, match="path of a file"):
         dumps(holder)
     assert "swordfish" not in repr(holder)
 
 
+@pytest.mark.conformance("XE-30")
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 def test_no_protocol_of_pickle_takes_a_secret(protocol: int) -> None:
-    """XE-30."""
     with pytest.raises(TypeError, match="reveal"):
         pickle.dumps(PASSWORD, protocol)
 
 
+@pytest.mark.conformance("XE-30")
 @pytest.mark.parametrize("encode", [json.dumps, msgpack.packb])
 def test_a_secret_is_neither_json_nor_msgpack(encode: Callable[[Any], Any]) -> None:
-    """XE-30."""
     with pytest.raises(TypeError, match="Secret"):
         encode({"password": PASSWORD})
 
 
+@pytest.mark.conformance("XE-30")
 def test_secrets_of_one_text_are_equal() -> None:
-    """XE-30."""
     assert Secret("swordfish") == PASSWORD
     assert Secret("swordfis") != PASSWORD
     assert PASSWORD != "swordfish"
     assert Secret("\udc80") != Secret("\udc81"), "bytes of an environment that are no text"
 
 
+@pytest.mark.conformance("XE-30")
 def test_equality_compares_digests_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """XE-30."""
     compared: list[tuple[bytes, bytes]] = []
     monkeypatch.setattr("hmac.compare_digest", lambda a, b: compared.append((a, b)) or a == b)
     assert Secret("a") != Secret("a longer one")
     assert [(len(a), len(b)) for a, b in compared] == [(32, 32)]
 
 
+@pytest.mark.conformance("XE-30")
 def test_the_text_is_given_by_name_alone() -> None:
-    """XE-30."""
     assert PASSWORD.reveal() == "swordfish"
     for read in (hash, len, iter, bytes):
         with pytest.raises(TypeError):
             read(PASSWORD)  # type: ignore[operator]
 
 
+@pytest.mark.conformance("XE-30")
 def test_a_copy_is_the_secret_itself() -> None:
-    """XE-30."""
     assert copy.copy(PASSWORD) is PASSWORD
     assert copy.deepcopy([PASSWORD])[0] is PASSWORD
 
 
+@pytest.mark.conformance("XE-30")
 def test_digests_are_of_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """XE-30. A forked process makes a key of its own."""
+    """A forked process makes a key of its own."""
     assert PASSWORD.digest() == Secret("swordfish").digest() != Secret("Swordfish").digest()
     forked: list[Callable[[], None]] = []
     monkeypatch.setattr(os, "register_at_fork", lambda after_in_child: forked.append(after_in_child))
@@ -110,8 +111,8 @@ def test_digests_are_of_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(set(digests)) == len(digests) == 3
 
 
+@pytest.mark.conformance("XF-08")
 def test_a_cache_key_tells_apart_what_is_not_equal() -> None:
-    """XF-08, trap 18."""
     values: list[Any] = [
         *(None, True, 1, 1.0, "1", b"1", "[hidden]", [1], (1,), {1}, {"a": 1}, {"a": [1]}, {"a": 1, "b": 1}),
         *(Secret("a"), Secret("b"), {"a": Secret("a")}, {"a": Secret("b")}, {"a": [Secret("b")]}),
@@ -122,8 +123,8 @@ def test_a_cache_key_tells_apart_what_is_not_equal() -> None:
     assert "swordfish" not in repr(cache_key({"password": PASSWORD}))
 
 
+@pytest.mark.conformance("XF-08")
 def test_what_cannot_be_told_apart_has_no_key_in_common() -> None:
-    """XF-08."""
     held = Reading("h:1", consumer_options={"password": PASSWORD})
     assert cache_key(held) != cache_key(held)
     assert cache_key({"a": [held]}) != cache_key({"a": [held]})

@@ -156,18 +156,19 @@ def test_a_sink_refuses_what_is_not_its_own(options):
         sink_options(options)
 
 
+@pytest.mark.conformance("XE-31")
 @pytest.mark.parametrize(
     "name", ["kafka.sasl.jaas.config", "kafka.SASL.pasword", "kafka.ssl.keystore.certificate.chain", "apiToken"]
 )
 @pytest.mark.parametrize("read", [sink_options, partial(source_options, streaming=True)])
 def test_the_value_of_an_unknown_option_that_may_be_a_secret_is_not_shown(name, read):
-    """XE-31."""
     with pytest.raises(OptionError, match=rf"^{re.escape(name)}=\[hidden\]: there is no such option"):
         read({name: "swordfish"})
 
 
+@pytest.mark.conformance("XE-31")
 def test_the_value_of_a_secret_option_is_not_shown(monkeypatch):
-    """XE-31. There is none yet, so that this one is made up."""
+    """There is none yet, so that this one is made up."""
     wings = Setting(name="wings", type=SettingType.PASSWORD, default=None, doc="", check=lambda _: "must be longer")
     monkeypatch.setattr("spark_bridge.options.PRODUCER_SETTINGS", {"wings": wings})
     with pytest.raises(OptionError, match=r"^kafka.wings=\[hidden\]: must be longer$"):
