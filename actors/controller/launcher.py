@@ -170,6 +170,7 @@ class RayLauncher:
 
     def kill_broker(self, broker_id: int) -> None:
         """End a broker's process at once."""
+        self._work.put(partial(self._shards.forget, broker_id))
         actor = self._brokers.pop(broker_id, None)
         if actor is not None:
             self._work.put(partial(ray.kill, actor))
@@ -208,6 +209,12 @@ class RayLauncher:
         actor.serve.remote().future().add_done_callback(
             lambda future: self._work.put(partial(self._shard_ended, broker_id, name, future.exception()))
         )
+        self._later(self.start_timeout_s, partial(self._end_silent_shard, name, actor))
+
+    def _end_silent_shard(self, name: str, actor: Any) -> None:
+        """End a process that has not come to any broker: Ray may not have started it. Others wait for its turn."""
+        if self._shards.under_way(name):
+            ray.kill(actor)
 
     def _shard_ended(self, broker_id: int, name: str, error: BaseException | None) -> None:
         if not self._shards.under_way(name) or self.stopping:

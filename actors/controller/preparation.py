@@ -25,7 +25,7 @@ _DYING_SECONDS = 10.0
 _OLD_SECONDS = 60.0
 _SOCKET_PATH_MAX = 107
 _MARK_LENGTH = 12
-_PRIVATE = ("secret", "ray-token", "controller")
+_PRIVATE = ("secret", "ray-token", "controller", "logs")
 
 
 def effective_config(settings: dict[str, str], brokers: int) -> tuple[dict[str, str], list[str]]:

@@ -30,13 +30,21 @@ class ShardStarts:
 
     def next(self) -> int | None:
         """The broker that the next process is to be started for. One whose clients wait comes before mere spares."""
-        if len(self._under_way) >= self._at_once:
-            return None
+        left = self._at_once - len(self._under_way)
         under_way = Counter(self._under_way.values())
         waiting = [broker for broker, count in self._owed.items() if count > 0]
+        if left == 1 and len(self._owed) > 1:  # no broker keeps all others waiting, whose node may be well
+            waiting = [broker for broker in waiting if not under_way[broker]]
+        if left < 1:
+            return None
         return min(
             waiting, key=lambda broker: (under_way[broker] >= self._urgent[broker], under_way[broker]), default=None
         )
+
+    def forget(self, broker_id: int) -> None:
+        """A broker has gone. The next one of its kind says what it needs."""
+        self._owed.pop(broker_id, None)
+        self._urgent.pop(broker_id, None)
 
     def begun(self, broker_id: int, name: str) -> None:
         """A process is being started for a broker."""

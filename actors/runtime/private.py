@@ -53,16 +53,16 @@ def private_folder(path: Path) -> None:
 
     Raises PermissionError, for anybody may have made something of that name in a folder that all may write to.
     """
-    path.mkdir(mode=FOLDER_MODE, exist_ok=True)
+    path.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
     entry = path.lstat()
     if not stat.S_ISDIR(entry.st_mode):
         raise PermissionError(f"{path} is no folder: set TMPDIR to a folder of your own")
     if entry.st_uid != os.geteuid():
         raise PermissionError(f"{path} belongs to another user: set TMPDIR to a folder of your own")
-    if stat.S_IMODE(entry.st_mode) != FOLDER_MODE:
+    mode = stat.S_IMODE(entry.st_mode) & ~stat.S_ISGID  # which a folder has from the one it is in
+    if mode != FOLDER_MODE:
         raise PermissionError(
-            f"{path} has mode {stat.S_IMODE(entry.st_mode):o}, others may have been in it: remove it, "
-            "or set TMPDIR to a folder of your own"
+            f"{path} has mode {mode:o}, others may have been in it: remove it, or set TMPDIR to a folder of your own"
         )
 
 

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import uvloop
 
 from actors import __version__
+from actors.runtime.private import FOLDER_MODE, narrow
 
 T = TypeVar("T")
 
@@ -73,9 +74,13 @@ def settle_memory() -> None:
 
 
 def log_to(folder: str, name: str) -> None:
-    """Write this process's log to `folder/name.log`, and there, too, the stacks if the interpreter crashes."""
+    """Write this process's log to `folder/name.log`, and there, too, the stacks if the interpreter crashes.
+
+    Raises PermissionError if the folder is another user's, and others may read it.
+    """
     path = Path(folder)
-    path.mkdir(parents=True, exist_ok=True)
+    path.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+    narrow(path)
     root = logging.getLogger("actors")
     root.handlers.clear()
     handler = logging.FileHandler(path / f"{name}.log")

@@ -37,6 +37,10 @@ def _not_empty(values: tuple[str, ...]) -> str | None:
     return None if values else "must name at least one"
 
 
+def _absolute(path: str | None) -> str | None:
+    return None if path is None or path.startswith("/") else "must be an absolute path, the same on each node"
+
+
 def _classic(values: tuple[str, ...]) -> str | None:
     return None if "classic" in values else "must include classic"
 
@@ -317,6 +321,7 @@ _CLUSTER: Final = (
         None,
         "A file on each Ray node with what controller and brokers prove to each other, 64 hexadecimal digits. "
         "Unset: `DATA_DIR/secret`, which the first start makes; a node where it is not gets the secret through Ray.",
+        check=_absolute,
     ),
     _int("broker.session.timeout.ms", 6000, 1000, "The controller's lease: a broker silent for this long is dead."),
     _int(

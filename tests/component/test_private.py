@@ -18,6 +18,7 @@ from actors.controller.preparation import prepare_folder, socket_dir
 from actors.links.secret import mark, read_secret
 from actors.runtime.private import is_ours, narrow, private_folder, write_private
 from actors.runtime.ray_runtime import ClusterError
+from actors.settings import BrokerConfig, SettingError
 from tests.support.three_brokers import World
 
 
@@ -43,12 +44,13 @@ def test_files_of_a_data_directory_that_others_can_read_are_narrowed(
     prepare_folder(folder)
     assert [mode(folder), mode(folder / "controller"), mode(folder / "secret")] == [0o700, 0o700, 0o600]
     write_private(folder / "ray-token", "token")
-    for path in (folder / "secret", folder / "ray-token", folder / "controller"):
+    (folder / "logs").mkdir()
+    for path in (folder / "secret", folder / "ray-token", folder / "controller", folder / "logs"):
         path.chmod(0o755)
     with caplog.at_level(logging.WARNING):
         prepare_folder(folder)
-    assert [mode(folder / name) for name in ("controller", "ray-token", "secret")] == [0o700] * 3
-    assert caplog.text.count("could be read by others") == 3
+    assert [mode(folder / name) for name in ("controller", "logs", "ray-token", "secret")] == [0o700] * 4
+    assert caplog.text.count("could be read by others") == 4
 
 
 def test_a_file_that_another_user_made_is_refused(tmp_path: Path, another_user: None) -> None:
@@ -72,6 +74,16 @@ def test_the_socket_folder_is_made_private_and_stays_the_same(tmp_path: Path, mo
     assert made == socket_dir(tmp_path / "a", secrets[0])
     others = [socket_dir(tmp_path / "a", secrets[1]), socket_dir(tmp_path / "b", secrets[1])]
     assert len({made, *others}) == 3
+
+
+def test_a_socket_folder_is_made_with_those_above_it_and_inside_a_folder_of_a_group(tmp_path: Path) -> None:
+    """XE-21: the driver's TMPDIR need not exist on each node, and may hand its group on to what is made in it."""
+    scratch = tmp_path / "scratch"
+    private_folder(scratch / "job" / "sockets")
+    (scratch / "job").chmod(0o2775)
+    private_folder(scratch / "job" / "others")
+    assert mode(scratch / "job" / "others") & 0o777 == 0o700
+    private_folder(scratch / "job" / "others")
 
 
 @pytest.mark.parametrize("prepared", ["link", "file", "open to all"])
@@ -134,6 +146,11 @@ def test_a_file_that_is_missing_or_of_another_cluster_leaves_a_broker_to_ask(tmp
     assert own_secret(broker_spec(tmp_path / "nowhere"), mark(secret)) is None
     assert own_secret(broker_spec(tmp_path / "other"), mark(secret)) is None
     assert secret not in mark(secret)
+
+
+def test_the_secrets_file_is_named_by_an_absolute_path() -> None:
+    with pytest.raises(SettingError, match=r"coterie\.secret\.file: must be an absolute path"):
+        BrokerConfig.from_mapping({"coterie.secret.file": "own-secret"})
 
 
 @pytest.mark.parametrize(

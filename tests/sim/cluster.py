@@ -232,6 +232,7 @@ class Cluster:
         self.sim.after(self.sim.random.randint(50, 400) * MS, self.brokers[broker_id].start)
 
     def kill_broker(self, broker_id: int) -> None:
+        self._starts.forget(broker_id)
         broker = self.brokers[broker_id]
         process = broker.process
         if process is not None:

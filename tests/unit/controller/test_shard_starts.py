@@ -32,7 +32,7 @@ def test_no_more_than_a_few_at_once_and_those_of_all_brokers_in_turn() -> None:
     starts.want(2, 2, 0, ())
     assert starts.next() is None
     starts.want(0, 2, 0, ["0", "1", "2", "3"])
-    assert start_all(starts) == [0, 1, 2, 0]
+    assert start_all(starts) == [0, 1, 2], "the last turn is for one that has none under way"
 
 
 def test_one_that_failed_is_started_again_only_if_its_broker_still_asks() -> None:
@@ -67,3 +67,28 @@ def test_what_clients_wait_for_comes_before_spares() -> None:
     starts.want(0, 2, 0, ())
     starts.want(1, 4, 2, ())
     assert start_all(starts) == [1, 1, 0]
+
+
+def test_a_broker_whose_processes_never_come_leaves_a_turn_for_the_others() -> None:
+    starts = ShardStarts(at_once=4)
+    starts.want(0, 1, 1, ())
+    starts.want(1, 9, 9, ())
+    assert start_all(starts) == [0, 1, 1]
+    starts.want(0, 3, 3, ["0"])
+    assert starts.next() == 0
+    starts.begun(0, "healthy")
+    assert starts.next() is None
+    starts.want(0, 2, 2, ["healthy"])
+    assert starts.next() == 0
+
+
+def test_a_broker_that_has_gone_waits_for_nothing() -> None:
+    starts = ShardStarts(at_once=2)
+    starts.want(1, 9, 9, ())
+    assert start_all(starts) == [1, 1]
+    starts.forget(1)
+    starts.want(0, 1, 1, ())
+    assert starts.next() is None
+    starts.over("0")
+    assert start_all(starts) == [0]
+    starts.forget(7)
