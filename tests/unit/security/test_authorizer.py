@@ -1,0 +1,262 @@
+"""Decisions about who may do what, and filters of ACLs: SECURITY.md, X-C.2 and X-C.4."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.security import authorizer as authorizer_module
+from actors.security.acl import (
+    ANONYMOUS,
+    ANYBODY,
+    CLUSTER_NAME,
+    Acl,
+    AclFilter,
+    AclOperation,
+    PatternType,
+    PermissionType,
+    ResourceType,
+    normal_host,
+)
+from actors.security.authorizer import Authorizer
+
+READ, WRITE, DESCRIBE, ALTER = AclOperation.READ, AclOperation.WRITE, AclOperation.DESCRIBE, AclOperation.ALTER
+TOPIC, GROUP = ResourceType.TOPIC, ResourceType.GROUP
+LITERAL, PREFIXED = PatternType.LITERAL, PatternType.PREFIXED
+DENY, ALLOW = PermissionType.DENY, PermissionType.ALLOW
+ANN, BEN, HERE = "User:ann", "User:ben", "10.0.0.1"
+
+
+def acl(
+    name: str = "t",
+    operation: AclOperation = READ,
+    permission: PermissionType = ALLOW,
+    pattern: PatternType = LITERAL,
+    principal: str = ANN,
+    host: str = "*",
+    resource_type: ResourceType = TOPIC,
+) -> Acl:
+    return Acl(resource_type, name, pattern, principal, host, operation, permission)
+
+
+def allowed(
+    acls: list[Acl], operation: AclOperation = READ, name: str = "t", principal: str = ANN, host: str = HERE
+) -> bool:
+    return Authorizer(acls).allows(principal, host, operation, TOPIC, name)
+
+
+# --- the rules, one by one ---
+
+
+def test_what_nobody_has_allowed_is_denied_unless_everyone_may_do_what_no_acl_is_about() -> None:
+    """XC-01."""
+    assert not allowed([])
+    everyone = Authorizer([acl("t", principal=BEN)], allow_everyone=True)
+    assert everyone.allows(ANN, HERE, READ, TOPIC, "other")
+    assert not everyone.allows(ANN, HERE, READ, TOPIC, "t"), "one ACL of anybody ends it for everybody"
+    denied_elsewhere = Authorizer([acl("t", WRITE, DENY, host="10.9.9.9")], allow_everyone=True)
+    assert not denied_elsewhere.allows(BEN, HERE, READ, TOPIC, "t")
+
+
+def test_a_denial_wins_over_what_is_allowed_in_whatever_pattern() -> None:
+    """XC-01, XG-05."""
+    for denial in (acl("t", permission=DENY), acl("*", permission=DENY), acl("", permission=DENY, pattern=PREFIXED)):
+        assert not allowed([acl("t"), denial])
+    assert not allowed([acl("t", pattern=PREFIXED), acl("topic", permission=DENY)], name="topic")
+    assert allowed([acl("t", pattern=PREFIXED), acl("topic", permission=DENY)], name="topics")
+
+
+def test_a_super_user_may_do_what_is_denied() -> None:
+    """XC-01."""
+    authorizer = Authorizer([acl("t", AclOperation.ALL, DENY, principal=ANYBODY)], [ANN])
+    assert authorizer.allows(ANN, HERE, READ, TOPIC, "t")
+    assert not authorizer.allows(BEN, HERE, READ, TOPIC, "t")
+
+
+def test_patterns() -> None:
+    """XC-02."""
+    assert allowed([acl("*")], name="anything")
+    assert allowed([acl("ord", pattern=PREFIXED)], name="orders")
+    assert not allowed([acl("ord", pattern=PREFIXED)], name="or")
+    assert not allowed([acl("*", pattern=PREFIXED)], name="orders")
+    assert allowed([acl("*", pattern=PREFIXED)], name="*orders")
+    assert not allowed([acl("T")])
+    assert not allowed([acl("t", resource_type=GROUP)])
+
+
+@pytest.mark.parametrize("given_operation", [READ, WRITE, AclOperation.DELETE, ALTER, AclOperation.ALL])
+def test_what_else_an_operation_gives(given_operation: AclOperation) -> None:
+    """XC-03: to be allowed to read is to be allowed to describe; to be denied it is not."""
+    assert allowed([acl(operation=given_operation)], DESCRIBE)
+    denied = [acl(operation=DESCRIBE), acl(operation=given_operation, permission=DENY)]
+    assert allowed(denied, DESCRIBE) == (given_operation is not AclOperation.ALL)
+    assert not allowed([acl(operation=DESCRIBE)], given_operation)
+    assert not allowed([acl(operation=AclOperation.CREATE)], DESCRIBE)
+    assert allowed([acl(operation=AclOperation.ALTER_CONFIGS)], AclOperation.DESCRIBE_CONFIGS)
+
+
+def test_principals_and_hosts() -> None:
+    """XC-03, XC-04, XC-05."""
+    assert allowed([acl(principal=ANYBODY)], principal=ANONYMOUS)
+    assert not allowed([acl(principal=BEN)])
+    assert allowed([acl(host=HERE)])
+    assert not allowed([acl(host="10.0.0.2")])
+    assert not allowed([acl(host="some.name")])
+    assert allowed([acl(host="0:0:0:0:0:0:0:1")], host="::1")
+    assert allowed([acl(host=HERE)], host="::ffff:10.0.0.1")
+    assert normal_host("some.name") == "some.name"
+
+
+def test_a_change_counts_at_once() -> None:
+    """XC-08: nothing decided before is remembered."""
+    authorizer = Authorizer()
+    assert not authorizer.allows(ANN, HERE, READ, TOPIC, "orders")
+    rules = [acl("ord", pattern=PREFIXED), acl("ord", pattern=PREFIXED, principal=BEN)]
+    authorizer.change(rules, [])
+    assert authorizer.allows(ANN, HERE, READ, TOPIC, "orders")
+    authorizer.change([], [rules[0], rules[0], acl("unknown")])
+    assert not authorizer.allows(ANN, HERE, READ, TOPIC, "orders")
+    assert authorizer.allows(BEN, HERE, READ, TOPIC, "orders")
+    authorizer.change([], rules)
+    assert not authorizer.allows(BEN, HERE, READ, TOPIC, "orders")
+
+
+def test_bit_fields() -> None:
+    """XC-76."""
+    every = [acl("*", AclOperation.ALL, resource_type=kind) for kind in (TOPIC, GROUP, ResourceType.CLUSTER)]
+    authorizer = Authorizer(every)
+    of = {kind: authorizer.operations(ANN, HERE, kind, "x") for kind in (TOPIC, GROUP, ResourceType.CLUSTER)}
+    assert of == {TOPIC: 3576, GROUP: 3400, ResourceType.CLUSTER: 8096}
+    assert authorizer.operations(BEN, HERE, TOPIC, "x") == 0
+    reader = Authorizer([acl("x")])
+    assert reader.operations(ANN, HERE, TOPIC, "x") == 1 << 3 | 1 << 8
+    assert reader.operations(ANN, HERE, ResourceType.CLUSTER, CLUSTER_NAME) == 0
+
+
+# --- any topic ---
+
+
+def any_topic(acls: list[Acl], **more: bool) -> bool:
+    return Authorizer(acls, **more).allows_any_topic(ANN, HERE, WRITE)
+
+
+def test_some_topic_may_be_written() -> None:
+    """XC-06."""
+    assert not any_topic([])
+    for one in (acl("t", WRITE), acl("t", WRITE, pattern=PREFIXED), acl("*", AclOperation.ALL)):
+        assert any_topic([one])
+    assert not any_topic([acl("t", READ), acl("t", WRITE, principal=BEN), acl("t", WRITE, host="10.9.9.9")])
+    assert not any_topic([acl("t", WRITE, resource_type=GROUP)])
+    assert Authorizer([acl("*", WRITE, DENY)], [ANN]).allows_any_topic(ANN, HERE, WRITE)
+
+
+def test_what_is_allowed_and_denied_again_is_no_topic() -> None:
+    """XC-06."""
+    assert not any_topic([acl("t", WRITE), acl("*", AclOperation.ALL, DENY)])
+    assert not any_topic([acl("t", WRITE), acl("t", WRITE, DENY)])
+    assert not any_topic([acl("topic", WRITE), acl("to", WRITE, DENY, PREFIXED)])
+    assert not any_topic([acl("topic", WRITE, pattern=PREFIXED), acl("topic", WRITE, DENY, PREFIXED)])
+    assert any_topic([acl("topic", WRITE, pattern=PREFIXED), acl("topic", WRITE, DENY)]), "there are longer names"
+    assert any_topic([acl("topic", WRITE), acl("to", WRITE, DENY, PREFIXED), acl("other", WRITE)])
+    assert any_topic([acl("*", WRITE), acl("to", WRITE, DENY, PREFIXED)])
+
+
+def test_where_everyone_may_what_no_acl_is_about_there_is_always_some_topic() -> None:
+    """XC-06."""
+    assert any_topic([acl("t", WRITE, DENY)], allow_everyone=True)
+    assert not any_topic([acl("*", READ, principal=BEN)], allow_everyone=True)
+
+
+# --- against a list ---
+
+names = st.sampled_from(["", "a", "ab", "abc", "b", "*"])
+acls = st.builds(
+    Acl,
+    st.sampled_from([TOPIC, GROUP]),
+    names.filter(bool),
+    st.sampled_from([LITERAL, PREFIXED]),
+    st.sampled_from([ANN, BEN, ANYBODY]),
+    st.sampled_from(["*", HERE, "10.0.0.2"]),
+    st.sampled_from([READ, WRITE, DESCRIBE, AclOperation.ALL, AclOperation.ALTER_CONFIGS]),
+    st.sampled_from([DENY, ALLOW]),
+)
+
+
+def naive(rules: set[Acl], principal: str, operation: AclOperation, name: str, everyone: bool) -> bool:
+    """The rules of XC-01 to XC-03, read off a list."""
+    implied = {DESCRIBE: {READ, WRITE, AclOperation.DELETE, ALTER}}.get(operation, set())
+    applying = [rule for rule in rules if rule.resource_type is TOPIC and rule.applies_to(name)]
+    meant = [rule for rule in applying if rule.principal in (principal, ANYBODY) and rule.host in ("*", HERE)]
+    if any(rule.permission is DENY and rule.operation in (operation, AclOperation.ALL) for rule in meant):
+        return False
+    if any(rule.permission is ALLOW and rule.operation in {operation, AclOperation.ALL, *implied} for rule in meant):
+        return True
+    return not applying and everyone
+
+
+@given(st.sets(acls, max_size=12), st.sets(acls, max_size=6), st.booleans())
+def test_decisions_are_those_of_a_list(added: set[Acl], removed: set[Acl], everyone: bool) -> None:
+    """XC-07, XG-05."""
+    authorizer = Authorizer([*added, *removed], allow_everyone=everyone)
+    authorizer.change([], removed)
+    left = added - removed
+    for name in ("a", "ab", "abcd", "b", "c", "*"):
+        for principal in (ANN, BEN):
+            for operation in (READ, DESCRIBE):
+                expected = naive(left, principal, operation, name, everyone)
+                assert authorizer.allows(principal, HERE, operation, TOPIC, name) == expected
+
+
+def test_ten_thousand_acls_are_not_walked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """XC-07."""
+    rules = [acl(f"topic-{n}", principal=f"User:{n}") for n in range(5_000)]
+    rules += [acl(f"prefix-{n}-", pattern=PREFIXED, principal=f"User:{n}") for n in range(5_000)]
+    authorizer = Authorizer(rules)
+    looked_at: list[Acl] = []
+    is_met = authorizer_module._is_met
+
+    def counted(rule: Acl, *more: Any) -> bool:
+        looked_at.append(rule)
+        return is_met(rule, *more)
+
+    monkeypatch.setattr(authorizer_module, "_is_met", counted)
+    assert authorizer.allows("User:7", HERE, READ, TOPIC, "topic-7")
+    assert authorizer.allows("User:8", HERE, READ, TOPIC, "prefix-8-topic")
+    assert set(looked_at) == {rules[7], rules[5_008]}
+    del looked_at[:]
+    assert authorizer.allows("User:7", HERE, READ, TOPIC, "topic-7")
+    assert looked_at == [], "what was decided is remembered"
+
+
+# --- filters ---
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        (AclFilter(), {0, 1, 2, 3}),
+        (AclFilter(TOPIC), {0, 1, 2}),
+        (AclFilter(TOPIC, "abc", LITERAL), {0}),
+        (AclFilter(TOPIC, "a", PREFIXED), {1}),
+        (AclFilter(TOPIC, "a"), {1}),
+        (AclFilter(TOPIC, "abc", PatternType.MATCH), {0, 1, 2}),
+        (AclFilter(TOPIC, None, PatternType.MATCH), {0, 1, 2}),
+        (AclFilter(TOPIC, "abc", PREFIXED), set()),
+        (AclFilter(principal=BEN), {3}),
+        (AclFilter(host=HERE), {2}),
+        (AclFilter(operation=READ), {0, 3}),
+        (AclFilter(permission=DENY), {1}),
+    ],
+)
+def test_filters(asked: AclFilter, found: set[int]) -> None:
+    """XC-19."""
+    rules = [
+        acl("abc"),
+        acl("a", WRITE, DENY, PREFIXED),
+        acl("*", AclOperation.ALL, host=HERE),
+        acl("g", principal=BEN, resource_type=GROUP),
+    ]
+    assert {number for number, rule in enumerate(rules) if asked.matches(rule)} == found
