@@ -20,10 +20,10 @@ from typing import Any, Self
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from actors.controller.actor import Controller, ControllerSpec, Listeners, port_setting
+from actors.controller.actor import Controller, ControllerSpec
+from actors.controller.doors import plan_doors
 from actors.controller.preparation import (
     check_ports,
-    chosen_port,
     effective_config,
     prepare_folder,
     socket_dir,
@@ -96,7 +96,7 @@ class Cluster:
         """Start `brokers` brokers and return when clients can connect.
 
         They run on an embedded Ray, unless `ray_address` is given or this process is connected to a Ray already.
-        `port` is the first broker's port, and the others have the ports after it; 0 takes any free ones, None that of
+        `port` is the first broker's port, and the others have the ports after it; 0 takes any free ones, None those of
         `listeners` if it is set. `data_dir` is made if it is missing; without one a temporary folder is used.
         `config` has broker settings by Kafka's names. Raises ClusterError and SettingError.
         """
@@ -107,12 +107,9 @@ class Cluster:
         # In a process that is connected to a Ray of several nodes, brokers elsewhere must be reachable from here.
         embedded = ray_address is None and (not ray.is_initialized() or len(ray.nodes()) == 1)
         bind = host or ("127.0.0.1" if embedded else None)
-        listeners = Listeners.of(BrokerConfig.from_mapping(settings))
-        port = chosen_port(port, listeners)
-        listening = listeners.bind_host or bind
-        if listening is not None:
-            warn_if_open(listening)
-            check_ports(listening if bind is not None else None, port, brokers, folder, port_setting(port, listeners))
+        doors = plan_doors(BrokerConfig.from_mapping(settings), bind, port)
+        warn_if_open(doors)
+        check_ports(doors, brokers, folder, here=bind is not None)
         secret = prepare_folder(folder, settings.get("coterie.secret.file"))
         forks = BrokerConfig.from_mapping(settings).text("coterie.actor.start") == "fork"
         owns_ray = _connect(ray_address, folder, may_start=True, warm=WARM if forks else None)
@@ -368,7 +365,7 @@ def _connect(
 
 
 def _start_controller(
-    name: str, folder: Path, secret: Path, host: str | None, brokers: int, port: int, config: dict[str, str]
+    name: str, folder: Path, secret: Path, host: str | None, brokers: int, port: int | None, config: dict[str, str]
 ) -> tuple[Any, list[tuple[str, int]]]:
     try:
         ray.get_actor("controller", namespace=_namespace(name))

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass, field, replace
-from typing import Any
+from dataclasses import astuple, dataclass, field, fields, replace
+from typing import Any, NamedTuple
 
 NO_LEADER = -1
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -31,9 +31,25 @@ def topic_name_error(name: str) -> str | None:
     return None
 
 
+PLAINTEXT = "PLAINTEXT"
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """What clients of one listener connect to, and by which security protocol."""
+
+    listener: str
+    host: str
+    port: int
+    protocol: str = PLAINTEXT
+
+
 @dataclass(frozen=True, slots=True)
 class BrokerInfo:
-    """A broker as clients and other brokers see it. `epoch` changes each time its process is replaced."""
+    """A broker as clients and other brokers see it. `epoch` changes each time its process is replaced.
+
+    `host` and `port` are those of its first listener.
+    """
 
     id: int
     host: str
@@ -50,6 +66,14 @@ class BrokerInfo:
     """When that process began, in clock ticks since boot, because another process may get its pid later."""
     leaving: bool = False
     """Whether it has handed over what it led and is about to stop: it does not come into an in-sync set again."""
+    endpoints: tuple[Endpoint, ...] = ()
+    """Where it listens for clients; empty: at `host` and `port` alone, for the listener PLAINTEXT."""
+
+    def endpoint(self, listener: str) -> Endpoint | None:
+        """What clients of a listener connect to; None if the broker has no such listener."""
+        if not self.endpoints:
+            return Endpoint(PLAINTEXT, self.host, self.port) if listener == PLAINTEXT else None
+        return next((each for each in self.endpoints if each.listener == listener), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +115,18 @@ class TopicInfo:
         return self.name in INTERNAL_TOPICS
 
 
+class AclRow(NamedTuple):
+    """An ACL; types, operations and permissions by Kafka's codes (KIP-11, KIP-290)."""
+
+    resource_type: int
+    name: str
+    pattern: int
+    principal: str
+    host: str
+    operation: int
+    permission: int
+
+
 @dataclass(slots=True)
 class ClusterMetadata:
     """All metadata of a cluster: what a broker needs to answer Metadata and FindCoordinator from memory."""
@@ -103,6 +139,12 @@ class ClusterMetadata:
     broker_configs: dict[str, dict[str, str]] = field(default_factory=dict)
     next_producer_id: int = 0
     names: dict[bytes, str] = field(default_factory=dict)
+    scram: dict[tuple[str, int], tuple[bytes, bytes, bytes, int]] = field(default_factory=dict, repr=False)
+    """By user and code of the mechanism (KIP-554): salt, stored key, server key, iterations."""
+    scram_secret: bytes = field(default=b"", repr=False)
+    """What salts of users that do not exist are made of, so that nobody can tell that they do not."""
+    acls: dict[bytes, AclRow] = field(default_factory=dict)
+    """By id (16 bytes)."""
 
     def apply(self, record: list[Any]) -> None:
         """Apply one record of the metadata log. Raises ValueError if its kind is not known."""
@@ -113,7 +155,7 @@ class ClusterMetadata:
             case "controller_epoch":
                 (self.controller_epoch,) = rest
             case "broker":
-                info = BrokerInfo(*rest)
+                info = BrokerInfo(*rest[:_ENDPOINTS_AT], *_endpoints(rest[_ENDPOINTS_AT:]))
                 self.brokers[info.id] = info
             case "topic":
                 name, topic_id, partitions, configs = rest
@@ -134,6 +176,19 @@ class ClusterMetadata:
                 self._put(replace(topic, partitions=tuple(changed)))
             case "producer_ids":
                 (self.next_producer_id,) = rest
+            case "scram":
+                user, mechanism, salt, stored_key, server_key, iterations = rest
+                self.scram[user, mechanism] = (salt, stored_key, server_key, iterations)
+            case "scram_removed":
+                user, mechanism = rest
+                del self.scram[user, mechanism]
+            case "scram_secret":
+                (self.scram_secret,) = rest
+            case "acl":
+                acl_id, *values = rest
+                self.acls[acl_id] = AclRow(*values)
+            case "acl_removed":
+                del self.acls[rest[0]]
             case _:
                 raise ValueError(f"metadata record of unknown kind {kind!r}: written by a newer version?")
         self.version += 1
@@ -161,19 +216,38 @@ class ClusterMetadata:
             [topic_record(t)[1:] for t in self.topics.values()],
             self.broker_configs,
             self.next_producer_id,
+            [[*key, *credential] for key, credential in self.scram.items()],
+            self.scram_secret,
+            [[acl_id, *acl] for acl_id, acl in self.acls.items()],
         ]
 
     @classmethod
     def from_wire(cls, wire: list[Any]) -> ClusterMetadata:
         """The inverse of `to_wire`."""
-        cluster_id, controller_epoch, version, brokers, topics, broker_configs, next_producer_id = wire
+        # Those of releases without security end after the producer ids.
+        later: list[Any] = [[], b"", []]
+        cluster_id, controller_epoch, version, brokers, topics, broker_configs, next_producer_id, *rest = wire
+        scram, scram_secret, acls = rest + later[len(rest) :]
         made = cls(cluster_id, controller_epoch, broker_configs=broker_configs, next_producer_id=next_producer_id)
-        for fields in brokers:
-            made.apply(["broker", *fields])
-        for fields in topics:
-            made.apply(["topic", *fields])
+        made.scram_secret = scram_secret
+        for values in brokers:
+            made.apply(["broker", *values])
+        for values in topics:
+            made.apply(["topic", *values])
+        for values in scram:
+            made.apply(["scram", *values])
+        for values in acls:
+            made.apply(["acl", *values])
         made.version = version
         return made
+
+
+_ENDPOINTS_AT = [field.name for field in fields(BrokerInfo)].index("endpoints")
+
+
+def _endpoints(last: list[Any]) -> list[tuple[Endpoint, ...]]:
+    """The endpoints in the last field of a broker's record; those of releases with one listener have no such field."""
+    return [tuple(Endpoint(*each) for each in endpoints) for endpoints in last]
 
 
 def _partition(fields: list[Any]) -> PartitionInfo:

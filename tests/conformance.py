@@ -19,7 +19,9 @@ CHECKLIST = TESTS.parent / "docs" / "conformance.md"
 RANGES = (
     *(("A", 1, 16), ("B", 1, 45), ("B", 50, 78), ("B", 80, 91), ("B", 100, 104)),
     *(("C", 1, 24), ("D", 1, 15), ("E", 1, 29), ("F", 1, 5), ("G", 1, 1)),
-    *(("XE", 30, 32), ("XF", 8, 8)),
+    *(("XA", 1, 7), ("XA", 9, 12)),
+    *(("XE", 30, 32),),
+    *(("XF", 8, 8),),
 )
 IDS = tuple(f"{letter}-{n:02}" for letter, first, last in RANGES for n in range(first, last + 1))
 

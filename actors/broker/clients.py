@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from actors.broker.connection import Connection
 from actors.broker.context import BrokerContext
+from placement.metadata import Endpoint
 
 log = logging.getLogger(__name__)
 
@@ -24,8 +25,8 @@ class Clients:
         self._per_address: Counter[str] = Counter()
         self._unread = 0
         self._unread_until = 0.0
-        self.listener: tuple[str, int] | None = None
-        """The host and port that clients connect to; None before the broker listens."""
+        self.listening: tuple[Endpoint, ...] = ()
+        """Where the broker listens, once it does."""
 
     def __len__(self) -> int:
         return len(self._connections)

@@ -10,8 +10,10 @@ import logging
 from typing import Protocol, cast
 
 from actors.broker.slots import Slot, SlotQueue
+from actors.security.acl import ANONYMOUS
 from actors.wire.framing import LARGE_BYTES
 from actors.wire.gathering import Gathering
+from placement.metadata import PLAINTEXT
 
 log = logging.getLogger(__name__)
 
@@ -38,9 +40,12 @@ class Server(Protocol):
 class Connection(asyncio.Protocol):
     """One client. Reading stops while too many slots are open or the client does not read its answers."""
 
-    def __init__(self, server: Server, connection_id: int, now: float) -> None:
+    def __init__(self, server: Server, connection_id: int, now: float, listener: str = PLAINTEXT) -> None:
         self.server = server
         self.id = connection_id
+        self.listener = listener
+        self.principal = ANONYMOUS
+        """Who the client is, as `User:name`."""
         self.slots = SlotQueue(self)
         self.transport: asyncio.Transport | None = None
         self.peer = ""

@@ -1,4 +1,4 @@
-"""The clients' way into a broker: the listener, the limits on connections, and where each request goes."""
+"""The clients' way into a broker: the listeners, the limits on connections, and where each request goes."""
 
 from __future__ import annotations
 
@@ -16,13 +16,15 @@ from actors.broker.handlers.registry import APIS, Api
 from actors.broker.listening import PortTakenError, listen
 from actors.broker.shards.hub import ShardHub
 from actors.broker.slots import Slot
-from actors.broker.spec import BrokerSpec, StartError
+from actors.broker.spec import BrokerSpec, Door, StartError
 from actors.links.status import Load
+from actors.settings import SecurityProtocol
 from actors.wire.api_keys import ApiKey
 from actors.wire.errors import ErrorCode, WireError
 from actors.wire.framing import decode_request_header, encode_large_response, encode_response
 from actors.wire.messages import api_name
 from actors.wire.varints import read_uvarint, skip_tags
+from placement.metadata import Endpoint
 
 log = logging.getLogger(__name__)
 
@@ -40,8 +42,6 @@ class FrontDoor:
     ) -> None:
         broker = context.broker
         config = broker.config
-        self.port = spec.port
-        """The port to listen at; once it listens, the port it has."""
         self.socket_request_max_bytes = config.integer("socket.request.max.bytes")
         # By API key, so that a request needs one lookup: row, first and last version, first flexible version, limit in
         # bytes, and the setting of that limit.
@@ -56,7 +56,7 @@ class FrontDoor:
         self._clients = clients
         self._shards = shards
         self._loop = broker.loop
-        self._listener: asyncio.AbstractServer | None = None
+        self._servers: list[asyncio.AbstractServer] = []
         self._next_connection = 0
         self._requests = 0
         self._tick_seconds = tick_seconds
@@ -65,26 +65,46 @@ class FrontDoor:
         self._longest_turn = 0.0
 
     async def listen(self) -> None:
-        """Listen for clients. Raises StartError if the port cannot be had."""
+        """Listen for clients at each door. Raises StartError if a port cannot be had."""
         self._last_tick = self._loop.time()
+        self._clients.listening = tuple([await self._open(door) for door in self._spec.doors])
+
+    async def _open(self, door: Door) -> Endpoint:
+        broker_id = self._spec.broker_id
+        if door.protocol is not SecurityProtocol.PLAINTEXT:
+            raise StartError(
+                f"broker {broker_id}: listener {door.listener} is {door.protocol}, which is not served yet"
+            )
         try:
             server = await listen(
-                self._new_connection,
-                self._spec.bind_host,
-                self.port,
-                self._spec.port_chosen_by,
+                lambda: self._new_connection(door.listener),
+                door.host,
+                door.port,
+                door.port_chosen_by,
                 backlog=self._broker.config.integer("socket.listen.backlog.size"),
             )
         except PortTakenError as error:
-            raise StartError(f"broker {self._spec.broker_id} {error.strerror}") from error
-        self._listener = server
-        self.port = server.sockets[0].getsockname()[1]
-        self._clients.listener = (self._spec.bind_host, self.port)
+            raise StartError(f"broker {broker_id} {error.strerror}") from error
+        self._servers.append(server)
+        return Endpoint(door.listener, door.host, server.sockets[0].getsockname()[1], door.protocol)
+
+    @property
+    def told(self) -> tuple[Endpoint, ...]:
+        """What clients are told to connect to, listener by listener."""
+        return tuple(
+            Endpoint(door.listener, door.advertised_host, door.advertised_port or at.port, door.protocol)
+            for door, at in zip(self._spec.doors, self._clients.listening, strict=True)
+        )
+
+    @property
+    def ports(self) -> dict[str, int]:
+        """The port of each listener, once it listens."""
+        return {at.listener: at.port for at in self._clients.listening}
 
     def close(self) -> None:
         """Stop listening, and close all connections."""
-        if self._listener is not None:
-            self._listener.close()
+        for server in self._servers:
+            server.close()
         for connection in self._clients:
             connection.close()
 
@@ -120,9 +140,9 @@ class FrontDoor:
 
     # --- connections ---
 
-    def _new_connection(self) -> Connection:
+    def _new_connection(self, listener: str) -> Connection:
         self._next_connection += 1
-        return Connection(self, self._next_connection, self._loop.time())
+        return Connection(self, self._next_connection, self._loop.time(), listener)
 
     def on_connect(self, connection: Connection) -> bool:
         """A client has come."""

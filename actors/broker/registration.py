@@ -42,7 +42,6 @@ log = logging.getLogger(__name__)
 _RECONNECT_SECONDS = 0.1
 _RECOVERING_SECONDS = 1.0  # between two signs of life
 _LOOK_SECONDS = 2.0  # within which a shard has to say what it knows of a group
-_ANY_HOST = ("0.0.0.0", "::", "")
 _JOIN_SECONDS = 20.0
 _HAND_OVER_SECONDS = 10.0
 _LEFT_SECONDS = 30.0
@@ -171,26 +170,20 @@ class Registration:
         hello = Hello(
             broker_id=self._spec.broker_id,
             epoch=self.link.epoch,
-            host=self._spec.advertised_host,
-            port=self._spec.advertised_port or self._front_door.port,
+            endpoints=self._front_door.told,
             rack=self._context.config.text("broker.rack"),
             pid=pid,
             process_started=kernel.started_at(pid),
-            replica_host=self._replica_host(),
+            replica_host=self._spec.host,
             replica_port=self._replica_port,
             intact=self._registered or self._context.data_dir.intact,  # a process does not lose what it wrote
-            bound_port=self._front_door.port,
+            ports=self._front_door.ports,
         )
         await self.link.register(hello, self)
         self._registered = True
         # The answer comes after the image. Without that, this broker might think it leads what it led before.
         self.heartbeat()
         self._shards.processes.report()  # what was said without a connection was not heard
-
-    def _replica_host(self) -> str:
-        """The host at which other brokers reach this one; clients may have another one."""
-        host = self._spec.bind_host
-        return self._spec.advertised_host if host in _ANY_HOST else host
 
     # --- what the controller link calls (controller_link.Broker) ---
 

@@ -124,14 +124,14 @@ class BrokerServer:
 
     @property
     def port(self) -> int:
-        """The port at which it listens for clients."""
-        return self.front_door.port
+        """The port at which it listens for clients of its first listener."""
+        return self.clients.listening[0].port
 
     async def start(self) -> None:
         """Listen and register. Raises StartError with the fix in its text."""
         self._relay_listener = await self._listen_for_shards()
         await self.front_door.listen()
-        await self.registration.start(await self.replicas.listen(self.spec.bind_host))
+        await self.registration.start(await self.replicas.listen(self.spec.host))
         self.housekeeper.start()
         self.front_door.begin_ticks()
         self._loop.call_later(_TICK_SECONDS, self._tick)

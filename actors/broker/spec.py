@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from actors import CoterieError
+from actors.settings import SecurityProtocol
 
 
 class StartError(CoterieError):
@@ -12,16 +14,34 @@ class StartError(CoterieError):
 
 
 @dataclass(frozen=True, slots=True)
+class Door:
+    """Where a broker takes clients of one listener, and what they are told.
+
+    `port` 0 takes any free one, which the next start asks for again; `advertised_port` 0 is the port it listens at.
+    """
+
+    listener: str
+    host: str
+    port: int
+    advertised_host: str
+    advertised_port: int = 0
+    protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
+    port_chosen_by: str = ""
+    """The setting that chose `port`, as a user writes it. If empty, another port will do if this one is taken."""
+
+
+@dataclass(frozen=True, slots=True)
 class BrokerSpec:
-    """What a broker is told when it is started. `port` 0 takes any free one, which the next start asks for again."""
+    """What a broker is told when it is started. Other brokers reach it at `host`, which may be none of its doors'."""
 
     broker_id: int
-    bind_host: str
-    advertised_host: str
-    port: int
-    advertised_port: int
+    host: str
+    doors: tuple[Door, ...]
     data_dir: str
     socket_path: str
     config: dict[str, str]
-    port_chosen_by: str = ""
-    """The setting that chose `port`, as a user writes it. If empty, another port will do if this one is taken."""
+
+    def at_ports(self, ports: Mapping[str, int]) -> BrokerSpec:
+        """The same with these ports, by listener."""
+        doors = (replace(door, port=ports.get(door.listener, door.port)) for door in self.doors)
+        return replace(self, doors=tuple(doors))

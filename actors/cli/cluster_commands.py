@@ -49,8 +49,8 @@ def data_dir_option(text: str) -> Callable[[F], F]:
 @click.option(
     "--config-file", type=click.Path(exists=True, dir_okay=False), help="Broker settings in a Java properties file."
 )
-@click.option("--listeners", metavar="PLAINTEXT://HOST:PORT", help="Where brokers bind, instead of --host and --port.")
-@click.option("--advertised-listeners", metavar="PLAINTEXT://HOST:PORT", help="What clients are told of broker 0.")
+@click.option("--listeners", metavar="NAME://HOST:PORT,...", help="Where brokers bind, instead of --host and --port.")
+@click.option("--advertised-listeners", metavar="NAME://HOST:PORT,...", help="What clients are told of broker 0.")
 def up(
     brokers: int,
     port: int | None,

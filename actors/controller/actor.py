@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 import ray
 
 from actors.broker.spec import BrokerSpec
+from actors.controller.doors import doors_of, plan_doors
 from actors.controller.launcher import START_SECONDS, RayLauncher
 from actors.controller.metadata_log import MetadataLog
 from actors.controller.server import ControllerServer
@@ -34,7 +35,7 @@ from actors.links.status import ClusterStatus, ShardStatus
 from actors.log.files import REAL_WRITER
 from actors.runtime.private import keep_private
 from actors.runtime.process import LoopThread, check_code_version, last_line, log_to
-from actors.settings import PLAINTEXT, BrokerConfig
+from actors.settings import ANY_HOST, BrokerConfig
 from placement.nodes import alive_nodes, place_brokers
 
 T = TypeVar("T")
@@ -46,7 +47,6 @@ _HAND_OVER_SECONDS = 30.0
 _SHARDS_SECONDS = 2.0
 _LOOK_SECONDS = 5.0
 _STOP_SECONDS = 3.0
-_ANY_HOST = ("0.0.0.0", "::")  # addresses to listen at, to which nobody can connect
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +58,8 @@ class ControllerSpec:
     host: str | None
     """The address brokers listen at; None: that of their Ray node."""
     brokers: int
-    port: int
-    """The port of broker 0; the others have the ports after it. 0 means any free ones."""
+    port: int | None
+    """The port of broker 0; the others have the ports after it. 0 means any free ones, None those of `listeners`."""
     socket_dir: str
     secret_file: str
     config: dict[str, str]
@@ -77,36 +77,6 @@ class ControllerSpec:
     def homes_file(self) -> Path:
         """The file that says where each broker's data is: broker id -> [Ray node's address, port]."""
         return Path(self.data_dir) / "controller" / "homes.json"
-
-
-@dataclass(frozen=True, slots=True)
-class Listeners:
-    """The addresses in `listeners` and `advertised.listeners`, if these are set. Ports are broker 0's."""
-
-    bind_host: str | None = None
-    bind_port: int | None = None
-    advertised_host: str | None = None
-    advertised_port: int | None = None
-
-    @classmethod
-    def of(cls, config: BrokerConfig) -> Listeners:
-        def address(key: str) -> tuple[str | None, int | None]:
-            values = config.items_of(key) if key in config.explicit else ()
-            ours = next((value for value in values if value.startswith(PLAINTEXT)), None)
-            if ours is None:
-                return None, None
-            host, _, port = ours.removeprefix(PLAINTEXT).rpartition(":")
-            return host.strip("[]"), int(port)
-
-        bind_host, bind_port = address("listeners")
-        advertised_host, advertised_port = address("advertised.listeners")
-        # An empty host means every interface.
-        return cls("0.0.0.0" if bind_host == "" else bind_host, bind_port, advertised_host or None, advertised_port)
-
-
-def port_setting(port: int, listeners: Listeners) -> str:
-    """The setting or option that chose the first broker's port, as a user writes it; for error messages."""
-    return "listeners" if listeners.bind_port == port else f"--port {port}"
 
 
 async def _close_broker(server: ControllerServer, broker_id: int) -> None:
@@ -205,24 +175,18 @@ class Controller:
         if spec.host is not None:
             known = {}  # a cluster on one machine: addresses of Ray's do not matter
         nodes = place_brokers(alive_nodes(), known, max(count, len(homes)), may_be_away=may_be_away)
-        listeners = Listeners.of(BrokerConfig.from_mapping(spec.config))
-        chosen_by = port_setting(spec.port, listeners) if spec.port else ""
+        plans = plan_doors(BrokerConfig.from_mapping(spec.config), spec.host, spec.port)
         for broker_id, node in nodes.items():
             if only is not None and broker_id not in only:
                 continue
-            host = listeners.bind_host or spec.host or node.address
-            port = spec.port + broker_id if spec.port else self._present_port(broker_id)
             self._launcher.add(
                 BrokerSpec(
                     broker_id=broker_id,
-                    bind_host=host,
-                    advertised_host=listeners.advertised_host or (node.address if host in _ANY_HOST else host),
-                    port=port,
-                    advertised_port=listeners.advertised_port + broker_id if listeners.advertised_port else 0,
+                    host=node.address if spec.host in (None, *ANY_HOST) else spec.host,
+                    doors=doors_of(plans, broker_id, node.address, self._present_ports(broker_id)),
                     data_dir=str(Path(spec.data_dir) / f"broker-{broker_id}"),
                     socket_path=str(Path(spec.socket_dir) / f"{broker_id}.sock"),
                     config=spec.config,
-                    port_chosen_by=chosen_by,
                 ),
                 node,
             )
@@ -230,10 +194,10 @@ class Controller:
         REAL_WRITER.write_atomically(spec.homes_file, text.encode())
         return sorted(nodes)
 
-    def _present_port(self, broker_id: int) -> int:
-        """The port of a broker that runs already, which its successor is to have too; 0 for a new one."""
+    def _present_ports(self, broker_id: int) -> dict[str, int]:
+        """The ports of a broker that runs already, which its successor is to have too; none of a new one."""
         known = self._server.metadata.brokers.get(broker_id) if self._restarted else None
-        return known.port if known is not None else 0
+        return {each.listener: each.port for each in known.endpoints} if known is not None else {}
 
     def start_brokers(self, timeout_s: float) -> list[tuple[str, int]]:
         """Start the cluster's brokers. When all serve: their addresses for clients, by id.

@@ -6,7 +6,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -161,12 +161,12 @@ class RayLauncher:
         """A broker that was started lives; it has not registered yet."""
         self._heard[broker_id] = time.monotonic()
 
-    def registered(self, broker_id: int, port: int) -> None:
-        """A broker has registered; it listens at `port`, and the next process of this broker is to do so, too."""
+    def registered(self, broker_id: int, ports: Mapping[str, int]) -> None:
+        """A broker has registered; it listens at these ports, as the next process of this broker is to do, too."""
         self.starts_under_way.discard(self._brokers.get(broker_id))
         self.errors.pop(broker_id, None)
         spec, node = self._specs[broker_id]
-        self._specs[broker_id] = (replace(spec, port=port), node)
+        self._specs[broker_id] = (spec.at_ports(ports), node)
 
     def kill_broker(self, broker_id: int) -> None:
         """End a broker's process at once."""

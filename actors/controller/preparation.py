@@ -14,7 +14,7 @@ import warnings
 from pathlib import Path
 
 from actors.broker.listening import taken
-from actors.controller.actor import Listeners
+from actors.controller.doors import DoorPlan, check_apart, open_to_others
 from actors.links.secret import SECRET_BYTES, read_secret
 from actors.log.folder_lock import LOCK_NAME, is_locked
 from actors.runtime.private import FOLDER_MODE, narrow, private_folder, write_private
@@ -45,41 +45,31 @@ def effective_config(settings: dict[str, str], brokers: int) -> tuple[dict[str, 
     return settings, notes
 
 
-def warn_if_open(host: str) -> None:
-    """Warn if brokers listen on a host that other machines may reach."""
-    if not (host.startswith("127.") or host in ("localhost", "::1")):
+def warn_if_open(doors: tuple[DoorPlan, ...]) -> None:
+    """Warn of listeners that other machines may reach and that ask nobody who he is."""
+    for door in open_to_others(doors):
         warnings.warn(
-            f"listening on {host} without authentication: anyone who reaches this address can read and write",
+            f"listener {door.listener} on {door.host} asks for no authentication: anyone who reaches this address can "
+            "read and write",
             stacklevel=3,
         )
 
 
-def chosen_port(port: int | None, listeners: Listeners) -> int:
-    """The first broker's port, or 0 for any free ones. `port` is the value of --port. Raises ClusterError."""
-    if listeners.bind_port is None or port == listeners.bind_port:
-        return port or 0
-    if port is not None:
-        raise ClusterError(
-            f"--port {port} and the port {listeners.bind_port} of listeners contradict each other: leave one out"
-        )
-    return listeners.bind_port
-
-
-def check_ports(host: str | None, port: int, brokers: int, folder: Path, chosen_by: str) -> None:
-    """Raise ClusterError if a port is out of range or, where `host` is of this machine, taken.
+def check_ports(doors: tuple[DoorPlan, ...], brokers: int, folder: Path, *, here: bool) -> None:
+    """Raise ClusterError if a port is out of range, meant twice, or, where brokers run `here`, taken.
 
     After a cluster was killed its processes live on for about two seconds, so that their ports are waited for.
     """
-    if not 0 <= port <= 65535 - brokers:
-        raise ClusterError(f"--port {port} is out of range: 0 to {65535 - brokers} for {brokers} broker(s)")
+    check_apart(doors, brokers)
     deadline = time.monotonic() + _DYING_SECONDS
-    if not port or host is None:
-        return
-    for number in range(port, port + brokers):
-        while (error := _port_taken(host, number)) is not None:
-            if not _is_held(folder) or time.monotonic() > deadline:
-                raise ClusterError(taken(host, number, chosen_by, error)) from error
-            time.sleep(0.05)
+    for door in doors:
+        if not here or not door.port or door.host is None:
+            continue
+        for number in door.ports(brokers):
+            while (error := _port_taken(door.host, number)) is not None:
+                if not _is_held(folder) or time.monotonic() > deadline:
+                    raise ClusterError(taken(door.host, number, door.chosen_by, error)) from error
+                time.sleep(0.05)
 
 
 def _port_taken(host: str, port: int) -> OSError | None:

@@ -203,7 +203,7 @@ class ControllerServer:
             self._commit(elected, tell=False)
         session.protocol.send(Welcome(session.epoch, metadata.cluster_id))
         self._tell()
-        self._launcher.registered(broker_id, hello.bound_port)
+        self._launcher.registered(broker_id, hello.ports)
         log.info("broker %d (pid %d) registered at epoch %d", broker_id, session.pid, session.epoch)
 
     def _on_lost(self, protocol: ControlProtocol) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -26,8 +26,8 @@ class Launcher(Protocol):
     def heard(self, broker_id: int) -> None:
         """A broker that was started lives; it has not registered yet."""
 
-    def registered(self, broker_id: int, port: int) -> None:
-        """A broker has registered; it listens at `port`."""
+    def registered(self, broker_id: int, ports: Mapping[str, int]) -> None:
+        """A broker has registered; it listens at these ports, by listener."""
 
     def start_shards(self, broker_id: int, count: int, urgent: int, here: tuple[str, ...]) -> None:
         """Have `count` more shard processes under way to a broker, those being started included.
@@ -69,14 +69,15 @@ def described(hello: Hello, epoch: int) -> BrokerInfo:
     """The broker that has sent `hello`, as the metadata describes it."""
     return BrokerInfo(
         id=hello.broker_id,
-        host=hello.host,
-        port=hello.port,
+        host=hello.endpoints[0].host,
+        port=hello.endpoints[0].port,
         rack=hello.rack,
         epoch=epoch,
         replica_host=hello.replica_host,
         replica_port=hello.replica_port,
         pid=hello.pid,
         process_started=hello.process_started,
+        endpoints=hello.endpoints,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -9,7 +10,7 @@ from actors.links import operations
 from actors.links.codec import Codec
 from actors.links.operations import Operation, Result
 from actors.links.status import Load
-from placement.metadata import ClusterMetadata
+from placement.metadata import ClusterMetadata, Endpoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +34,10 @@ class Hello:
 
     broker_id: int
     epoch: int
-    host: str
-    port: int
+    endpoints: tuple[Endpoint, ...]
+    """What clients are told to connect to, one for each listener."""
+    ports: Mapping[str, int]
+    """The port at which it listens for clients of each listener."""
     rack: str | None
     pid: int
     process_started: int
@@ -43,8 +46,6 @@ class Hello:
     replica_port: int = 0
     intact: bool = True
     """Whether its logs have everything that it ever acknowledged."""
-    bound_port: int = 0
-    """The port at which it listens for clients; `port` is the one that they are told."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 Nothing here knows of brokers, files or messages; nothing of Coterie is imported.
 """
 
-from actors.settings.broker import PLAINTEXT, SECTION_OF, SECTIONS, SETTINGS
+from actors.settings.broker import SECTION_OF, SECTIONS, SETTINGS
 from actors.settings.config import BrokerConfig
 from actors.settings.describe import (
     ConfigValue,
@@ -30,17 +30,21 @@ from actors.settings.known import (
     parse_topic_configs,
     topic_setting,
 )
+from actors.settings.listeners import ANY_HOST, Listener, ListenerConfig, SecurityProtocol
 from actors.settings.properties import parse_properties
 from actors.settings.topic import TOPIC_SETTINGS
 
 __all__ = [
-    "PLAINTEXT",
+    "ANY_HOST",
     "SECTIONS",
     "SECTION_OF",
     "SETTINGS",
     "TOPIC_SETTINGS",
     "BrokerConfig",
     "ConfigValue",
+    "Listener",
+    "ListenerConfig",
+    "SecurityProtocol",
     "Setting",
     "SettingError",
     "SettingType",

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
 from actors.settings.kinds import MAX_INT, MAX_LONG, Setting, SettingType
+from actors.settings.security import LISTENER_SETTINGS, SECURITY_SETTINGS
 
 SECTIONS: Final = {
     "Groups": "Membership and rebalances of classic groups.",
     "Groups, new protocol": "Bounds of the consumer rebalance protocol (KIP-848), which Coterie does not serve yet.",
     "Offsets": "The `__consumer_offsets` topic and what is kept in it.",
     "Connections": "What clients connect to, and what one of them may ask for.",
+    "Security": "Who clients are, what they may do, and what protects their connections.",
     "Topics": "How topics are created, and who may lead them.",
     "Log": "Segments, retention and compaction; defaults of the topic settings of the same meaning.",
     "Cluster": "Who a broker is, and when it counts as dead.",
@@ -22,15 +23,6 @@ SECTIONS: Final = {
 MESSAGE_BYTES_MAX: Final = 104_857_600
 """What one frame between brokers can carry beside the rest, and the default of socket.request.max.bytes."""
 COMPRESSIONS: Final = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
-PLAINTEXT: Final = "PLAINTEXT://"
-_LISTENER: Final = re.compile(r"(PLAINTEXT|CONTROLLER)://([^:/\s]*|\[[0-9a-fA-F:.]+\]):\d{1,5}")
-
-
-def _listeners(values: tuple[str, ...]) -> str | None:
-    bad = next((value for value in values if not _LISTENER.fullmatch(value)), None)
-    if bad:
-        return f"{bad!r} is not PLAINTEXT://HOST:PORT, the only kind of listener there is yet"
-    return None if not values or any(value.startswith(PLAINTEXT) for value in values) else "names no PLAINTEXT listener"
 
 
 def _not_empty(values: tuple[str, ...]) -> str | None:
@@ -155,13 +147,7 @@ _OFFSETS: Final = (
 )
 
 _CONNECTIONS: Final = (
-    _list(
-        "listeners",
-        ("PLAINTEXT://:9092",),
-        "Where brokers listen. An empty host means every interface. A `CONTROLLER://` listener is ignored.",
-        check=_listeners,
-    ),
-    _list("advertised.listeners", None, "What clients are told to connect to; `listeners` if unset.", check=_listeners),
+    *LISTENER_SETTINGS,
     _int("socket.request.max.bytes", MESSAGE_BYTES_MAX, 1, "Longest request; a longer one closes its connection."),
     _int(
         "socket.listen.backlog.size",
@@ -382,7 +368,7 @@ _OWN: Final = (
     ),
 )
 
-_TABLES: Final = (_GROUPS, _NEW_GROUPS, _OFFSETS, _CONNECTIONS, _TOPICS, _LOG, _CLUSTER, _OWN)
+_TABLES: Final = (_GROUPS, _NEW_GROUPS, _OFFSETS, _CONNECTIONS, SECURITY_SETTINGS, _TOPICS, _LOG, _CLUSTER, _OWN)
 SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType(
     {setting.name: setting for table in _TABLES for setting in table}
 )

@@ -8,6 +8,7 @@ from typing import Any, cast
 from actors.settings.broker import SETTINGS
 from actors.settings.kinds import SettingError, Value
 from actors.settings.known import broker_setting
+from actors.settings.listeners import Listener, ListenerConfig, advertised_of, listeners_of
 
 _ORDERED = (
     ("group.min.session.timeout.ms", "group.max.session.timeout.ms"),
@@ -102,6 +103,20 @@ class BrokerConfig(Mapping[str, Any]):
         """The value of a list; empty if it is unset."""
         return cast("tuple[str, ...] | None", self._values[name]) or ()
 
+    @property
+    def listeners(self) -> tuple[Listener, ...]:
+        """The listeners for clients, as they are set."""
+        return listeners_of(self._values)
+
+    @property
+    def advertised_listeners(self) -> dict[str, Listener]:
+        """What clients are told of listeners, by their names, as far as it is set."""
+        return advertised_of(self._values)
+
+    def for_listener(self, name: str) -> ListenerConfig:
+        """The settings that hold for one listener: its own over those for all."""
+        return ListenerConfig(self._values, name)
+
     def to_mapping(self) -> dict[str, str]:
         """The settings that were set at the start, as text, for `from_mapping`.
 
@@ -118,3 +133,4 @@ def _check_together(values: Mapping[str, Any]) -> None:
     for low, high in _LESS:
         if values[low] >= values[high]:
             raise SettingError(low, f"{low}={values[low]} must be below {high}={values[high]}")
+    listeners_of(values)

@@ -85,7 +85,8 @@ class Setting:
     """One setting of a broker, a topic or a client. A broker's and a topic's value is text; a client's is an object.
 
     `low` and `high` bound numbers, `choices` strings and each item of a list. `nullable`: unset is a value of its own
-    (None). `dynamic`: can change while the broker runs. `internal`: described only where it is set. `inherits`: the
+    (None). `dynamic`: can change while the broker runs. `per_listener`: may be set for one listener by
+    `listener.name.NAME.` before its name. `internal`: described only where it is set. `inherits`: the
     broker settings a topic setting falls back to; the first that has a value wins. `also`: Python types that a client
     takes beside its type's own. `check` returns what is wrong with a value of the right type, or None.
     """
@@ -99,6 +100,7 @@ class Setting:
     choices: tuple[str, ...] = ()
     nullable: bool = False
     dynamic: bool = False
+    per_listener: bool = False
     internal: bool = False
     inherits: tuple[Inherited, ...] = ()
     also: PythonTypes = ()

@@ -114,7 +114,10 @@ def _named_by_form(name: str) -> Setting | None:
     if match := _LISTENER.fullmatch(name):
         key = match["key"]
         for candidate in (key, key.partition(".")[2]):
-            if base := SETTINGS.get(candidate) or accepted_settings().get(candidate):
+            base = SETTINGS.get(candidate)
+            if base is not None and base.per_listener:
+                return replace(base, name=name)
+            if base := base or accepted_settings().get(candidate):
                 return replace(base, name=name, doc=WITHOUT_EFFECT)
     return None
 

@@ -11,7 +11,7 @@ import pytest
 
 from actors.broker.registration import Registration
 from actors.broker.server import BrokerServer
-from actors.broker.spec import BrokerSpec, StartError
+from actors.broker.spec import BrokerSpec, Door, StartError
 from actors.wire import messages
 from tests.support.one_broker import VERSIONS, Client, World, create, delete, world
 from tests.support.runtime_helpers import until
@@ -121,7 +121,7 @@ async def test_a_client_that_came_before_the_broker_was_registered_is_not_taken_
     register = Registration._register
 
     async def slow(registration: Registration) -> None:
-        client = Client(*await asyncio.open_connection("127.0.0.1", registration._front_door.port))
+        client = Client(*await asyncio.open_connection("127.0.0.1", registration._front_door.ports["PLAINTEXT"]))
         early.append(client)
         client.send(VERSIONS)
         await client.answer()
@@ -207,7 +207,8 @@ async def test_clients_are_told_a_brokers_rack(tmp_path: Path) -> None:
 
 async def beside(w: World, port: int, chosen_by: str) -> BrokerServer:
     folder = w.path
-    spec = BrokerSpec(1, "127.0.0.1", "127.0.0.1", port, 0, str(folder / "b1"), str(folder / "s1"), {}, chosen_by)
+    door = Door("PLAINTEXT", "127.0.0.1", port, "127.0.0.1", port_chosen_by=chosen_by)
+    spec = BrokerSpec(1, "127.0.0.1", (door,), str(folder / "b1"), str(folder / "s1"), {})
     return await BrokerServer.open(spec, w.find_controller)
 
 

@@ -18,33 +18,66 @@ from ray.exceptions import ActorUnavailableError, GetTimeoutError, RayError
 from actors.broker.spec import BrokerSpec
 from actors.cli.output import working
 from actors.cluster import Cluster, ClusterError
-from actors.controller.actor import Listeners
+from actors.controller.doors import DoorPlan, check_apart, doors_of, plan_doors
 from actors.controller.launcher import RayLauncher
-from actors.controller.preparation import chosen_port, prepare_folder, socket_dir, sweep_socket_dirs
+from actors.controller.preparation import prepare_folder, socket_dir, sweep_socket_dirs, warn_if_open
 from actors.settings import BrokerConfig
 from placement.nodes import Node
 
 
-def listeners(**settings: str) -> Listeners:
-    return Listeners.of(BrokerConfig.from_mapping({name.replace("_", "."): text for name, text in settings.items()}))
+def plans(host: str | None = None, port: int | None = None, **settings: str) -> tuple[DoorPlan, ...]:
+    config = BrokerConfig.from_mapping({name.replace("_", "."): text for name, text in settings.items()})
+    return plan_doors(config, host, port)
 
 
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
-        ({}, Listeners()),
-        ({"listeners": "PLAINTEXT://10.0.0.5:9095"}, Listeners("10.0.0.5", 9095)),
-        ({"listeners": "PLAINTEXT://:9095"}, Listeners("0.0.0.0", 9095)),
-        ({"listeners": "PLAINTEXT://[::1]:9095"}, Listeners("::1", 9095)),
-        ({"listeners": "CONTROLLER://:9093,PLAINTEXT://:9095"}, Listeners("0.0.0.0", 9095)),
+        ({}, ("10.0.0.9", 0, "10.0.0.9", 0)),
+        ({"listeners": "PLAINTEXT://10.0.0.5:9095"}, ("10.0.0.5", 9096, "10.0.0.5", 0)),
+        ({"listeners": "PLAINTEXT://:9095"}, ("0.0.0.0", 9096, "10.0.0.9", 0)),
+        ({"listeners": "PLAINTEXT://[::1]:9095"}, ("::1", 9096, "::1", 0)),
+        ({"listeners": "CONTROLLER://:9093,PLAINTEXT://:9095"}, ("0.0.0.0", 9096, "10.0.0.9", 0)),
         (
             {"listeners": "PLAINTEXT://0.0.0.0:0", "advertised_listeners": "PLAINTEXT://kafka.example.com:19092"},
-            Listeners("0.0.0.0", 0, "kafka.example.com", 19092),
+            ("0.0.0.0", 0, "kafka.example.com", 19093),
         ),
     ],
 )
-def test_listeners_name_hosts_and_ports(settings: dict[str, str], expected: Listeners) -> None:
-    assert listeners(**settings) == expected
+def test_listeners_name_hosts_and_ports(settings: dict[str, str], expected: tuple[str, int, str, int]) -> None:
+    """Of broker 1, on a node at 10.0.0.9."""
+    (door,) = doors_of(plans(**settings), 1, "10.0.0.9", {})
+    assert (door.host, door.port, door.advertised_host, door.advertised_port) == expected
+
+
+@pytest.mark.conformance("XA-06")
+def test_each_listener_has_a_port_for_each_broker() -> None:
+    two = plans(listeners="PLAINTEXT://h:9092,SSL://h:0")
+    doors = doors_of(two, 2, "n", {"SSL": 40404})
+    assert [(door.listener, door.port, door.port_chosen_by) for door in doors] == [
+        ("PLAINTEXT", 9094, "listeners"),
+        ("SSL", 40404, ""),
+    ]
+    check_apart(two, 1000)
+    near = plans(listeners="PLAINTEXT://h:9092,SSL://h:9094")
+    check_apart(near, 2)
+    with pytest.raises(ClusterError, match=r"port 9094 is in both; leave 3 between them"):
+        check_apart(near, 3)
+    with pytest.raises(ClusterError, match="out of range: 0 to 65532"):
+        check_apart(plans(port=65533), 3)
+
+
+@pytest.mark.conformance("XA-09")
+def test_who_listens_to_strangers_is_warned(recwarn: pytest.WarningsRecorder) -> None:
+    warn_if_open(plans(listeners="PLAINTEXT://127.0.0.1:1,SASL_SSL://0.0.0.0:2"))
+    assert not recwarn.list
+    warn_if_open(
+        plans(listeners="PLAINTEXT://127.0.0.1:1,EVERY://:2", listener_security_protocol_map=f"{MAP},EVERY:PLAINTEXT")
+    )
+    assert [str(each.message)[:31] for each in recwarn.list] == ["listener EVERY on 0.0.0.0 asks f"[:31]]
+
+
+MAP = "PLAINTEXT:PLAINTEXT"
 
 
 @pytest.mark.parametrize(
@@ -52,12 +85,13 @@ def test_listeners_name_hosts_and_ports(settings: dict[str, str], expected: List
 )
 def test_the_port_of_listeners_counts(port: int | None, listener_port: int | None, chosen: int) -> None:
     """It was ignored."""
-    assert chosen_port(port, Listeners("h", listener_port)) == chosen
+    settings = {"listeners": f"PLAINTEXT://h:{listener_port}"} if listener_port else {}
+    assert plans(port=port, **settings)[0].port == chosen
 
 
 def test_two_different_ports_are_refused_not_one_ignored() -> None:
     with pytest.raises(ClusterError, match=r"--port 9092 and the port 9095 of listeners contradict each other"):
-        chosen_port(9092, Listeners("h", 9095))
+        plans(port=9092, listeners="PLAINTEXT://h:9095")
 
 
 # --- what a start shows ---
@@ -233,7 +267,7 @@ def test_a_broker_takes_the_rack_of_the_node_it_comes_back_on_and_else_the_setti
     config = {"broker.rack": "of all", "message.max.bytes": "1000"}
     launcher = RayLauncher("coterie-c", str(tmp_path), "1", "node")
     first, second, third = (Node(f"{i:056x}", "10.0.0.1", 1.0, rack) for i, rack in enumerate(("a", "b", None), 1))
-    launcher.add(BrokerSpec(0, "10.0.0.1", "10.0.0.1", 0, 0, "", "", config), first)
+    launcher.add(BrokerSpec(0, "10.0.0.1", (), "", "", config), first)
     for node in (first, second, third):
         alive[:] = [node]
         launcher._start_broker(0)

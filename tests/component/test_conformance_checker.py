@@ -123,7 +123,6 @@ def test_marks_are_found_wherever_pytest_finds_them(tmp_path: Path, source: str)
 
 def test_checklist_holds_exactly_the_known_statements() -> None:
     assert tuple(read_checklist(CHECKLIST.read_text())) == IDS
-    assert len(IDS) == 185
 
 
 def test_command_exits_with_one_and_names_the_fault(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -131,7 +130,7 @@ def test_command_exits_with_one_and_names_the_fault(tmp_path: Path, capsys: pyte
     assert main(["--tests", str(tmp_path)]) == 1
     out = capsys.readouterr().out
     assert "FAULT  test_it.py::test_it asserts nothing" in out
-    assert "0 of 185 statements proven by 1 tests" in out
+    assert f"0 of {len(IDS)} statements proven by 1 tests" in out
 
 
 def test_command_exits_with_zero_when_all_is_proven(tmp_path: Path) -> None:
@@ -140,4 +139,4 @@ def test_command_exits_with_zero_when_all_is_proven(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(source)
     command = [sys.executable, "-m", "tests.conformance", "--tests", str(tmp_path)]
     done = subprocess.run(command, cwd=CHECKLIST.parents[1], capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "185 of 185 statements proven by 1 tests")
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, f"{len(IDS)} of {len(IDS)} statements proven by 1 tests")

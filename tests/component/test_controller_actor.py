@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from actors.broker.spec import BrokerSpec
+from actors.broker.spec import BrokerSpec, Door
 from actors.controller import actor as module
 from actors.controller.actor import Controller, ControllerSpec
 from actors.controller.launcher import RayLauncher
@@ -106,7 +106,7 @@ def launcher_in(folder: Path) -> tuple[RayLauncher, list[int]]:
     """A launcher with broker 0, and which starts it has said failed."""
     launcher, failed = RayLauncher("coterie-c", str(folder), code_version(), "node"), list[int]()
     launcher.start_failed = failed.append
-    launcher.add(BrokerSpec(0, "10.0.0.0", "10.0.0.0", 0, 0, "", "", {}), _NODES[0])
+    launcher.add(BrokerSpec(0, "10.0.0.0", (Door("PLAINTEXT", "10.0.0.0", 0, "10.0.0.0"),), "", "", {}), _NODES[0])
     return launcher, failed
 
 
@@ -132,12 +132,12 @@ def test_a_broker_that_ends_before_it_has_registered_has_not_started(tmp_path: P
 def test_the_end_of_a_broker_that_has_registered_is_no_failed_start(tmp_path: Path, ray: FakeRay) -> None:
     launcher, failed = launcher_in(tmp_path)
     launcher._start_broker(0)
-    launcher.registered(0, 9092)
+    launcher.registered(0, {"PLAINTEXT": 9092})
     assert launcher.starts_under_way == set()
     ray.made[0].served.set_exception(ConnectionError("killed"))
     launcher.start_no_more()
     assert (failed, launcher.errors) == ([], {})
-    assert launcher._specs[0][0].port == 9092, "the next one listens there, too"
+    assert launcher._specs[0][0].doors[0].port == 9092, "the next one listens there, too"
 
 
 def test_a_start_ended_on_purpose_has_not_failed(tmp_path: Path, ray: FakeRay) -> None:

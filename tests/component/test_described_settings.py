@@ -17,6 +17,7 @@ from actors.wire.messages import (
     DescribeConfigsRequest,
     IncrementalAlterConfigsRequest,
 )
+from placement.metadata import Endpoint
 from tests.support.handler_helpers import Broker
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
@@ -51,7 +52,7 @@ def altered(broker: Broker, kind: int, name: str, **values: str) -> Any:
 @pytest.mark.parametrize("version", range(1, 5))
 def test_a_broker_is_described_as_it_is(tmp_path: Path, version: int) -> None:
     broker = Broker(tmp_path, log_dirs="/elsewhere", broker_id="7", advertised_listeners="PLAINTEXT://public:9092")
-    broker.clients.listener = ("0.0.0.0", 19092)
+    broker.clients.listening = (Endpoint("PLAINTEXT", "0.0.0.0", 19092),)
     found = entries(broker, BROKER, "0", version)
     expected = {
         "advertised.listeners": "PLAINTEXT://host0:9092",
@@ -86,7 +87,7 @@ def test_a_change_for_all_brokers_is_told_from_one_for_this_broker(tmp_path: Pat
 
 def test_an_address_of_ipv6_stands_in_brackets(tmp_path: Path) -> None:
     broker = Broker(tmp_path)
-    broker.clients.listener = ("::1", 9092)
+    broker.clients.listening = (Endpoint("PLAINTEXT", "::1", 9092),)
     assert entries(broker, BROKER, "0")["listeners"].value == "PLAINTEXT://[::1]:9092"
 
 

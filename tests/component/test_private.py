@@ -130,7 +130,7 @@ async def test_a_broker_does_not_start_beside_a_socket_folder_that_others_may_en
 
 def broker_spec(data_dir: Path, **config: str) -> BrokerSpec:
     settings = {name.replace("_", "."): value for name, value in config.items()}
-    return BrokerSpec(3, "127.0.0.1", "127.0.0.1", 0, 0, str(data_dir / "broker-3"), "", settings)
+    return BrokerSpec(3, "127.0.0.1", (), str(data_dir / "broker-3"), "", settings)
 
 
 def test_a_broker_reads_the_secret_from_its_nodes_file_and_needs_no_other_way(tmp_path: Path) -> None:

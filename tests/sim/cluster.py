@@ -5,11 +5,12 @@ Does for Ray: what the `actor.py` of actors/controller, actors/broker and actors
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from actors.broker.server import BrokerServer
-from actors.broker.spec import BrokerSpec
+from actors.broker.spec import BrokerSpec, Door
 from actors.controller.metadata_log import MetadataLog
 from actors.controller.server import ControllerServer
 from actors.controller.shard_starts import ShardStarts
@@ -66,10 +67,8 @@ class SimBroker:
     async def _serve(self, process: Process) -> None:
         spec = BrokerSpec(
             broker_id=self.id,
-            bind_host=self.host,
-            advertised_host=self.host,
-            port=CLIENT_PORT,
-            advertised_port=0,
+            host=self.host,
+            doors=(Door("PLAINTEXT", self.host, CLIENT_PORT, self.host),),
             data_dir=str(self.machine.disk.folder),
             socket_path=self._socket,
             config=self.cluster.settings,
@@ -242,7 +241,7 @@ class Cluster:
 
     def heard(self, broker_id: int) -> None: ...
 
-    def registered(self, broker_id: int, port: int) -> None: ...
+    def registered(self, broker_id: int, ports: Mapping[str, int]) -> None: ...
 
     def _kill(self, process: Process) -> None:
         """Ray's own connections are no faster than ours, and cross the same partitions."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -41,8 +41,8 @@ class Launcher:
     def heard(self, broker_id: int) -> None:
         self.alive.append(broker_id)
 
-    def registered(self, broker_id: int, port: int) -> None:
-        self.ports[broker_id] = port
+    def registered(self, broker_id: int, ports: Mapping[str, int]) -> None:
+        self.ports[broker_id] = ports["PLAINTEXT"]
 
     def start_shards(self, broker_id: int, count: int, urgent: int, here: tuple[str, ...]) -> None:
         self.shards.append((broker_id, count))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 from actors.broker.server import BrokerServer
-from actors.broker.spec import BrokerSpec
+from actors.broker.spec import BrokerSpec, Door
 from actors.controller.metadata_log import MetadataLog
 from actors.controller.server import ControllerServer
 from actors.settings import BrokerConfig
@@ -33,8 +33,8 @@ class NoProcesses:
 
     def heard(self, broker_id: int) -> None: ...
 
-    def registered(self, broker_id: int, port: int) -> None:
-        self.ports[broker_id] = port
+    def registered(self, broker_id: int, ports: Mapping[str, int]) -> None:
+        self.ports[broker_id] = ports["PLAINTEXT"]
 
     def start_shards(self, broker_id: int, count: int, urgent: int, here: tuple[str, ...]) -> None: ...
 
@@ -73,10 +73,8 @@ class World:
     async def start_broker(self) -> BrokerServer:
         spec = BrokerSpec(
             broker_id=0,
-            bind_host="127.0.0.1",
-            advertised_host="127.0.0.1",
-            port=0,
-            advertised_port=0,
+            host="127.0.0.1",
+            doors=(Door("PLAINTEXT", "127.0.0.1", 0, "127.0.0.1"),),
             data_dir=str(self.path / "broker-0"),
             socket_path=str(self.path / "sockets" / "0"),
             config=self.settings,

@@ -24,6 +24,7 @@ from actors.links.control import (
 )
 from actors.links.status import Load
 from actors.runtime.environment import REAL
+from placement.metadata import Endpoint
 from tests.support.calls import operation, plain
 
 T = TypeVar("T")
@@ -105,7 +106,8 @@ class FakeBroker:
 
     def hello(self, listens_on: int = 9092) -> Hello:
         """What it registers with."""
-        return Hello(self.broker_id, self.epoch, "127.0.0.1", listens_on, None, 1000 + self.broker_id, 77)
+        at = Endpoint("PLAINTEXT", "127.0.0.1", listens_on)
+        return Hello(self.broker_id, self.epoch, (at,), {"PLAINTEXT": listens_on}, None, 1000 + self.broker_id, 77)
 
     def _on_message(self, protocol: ControlProtocol, message: Message) -> None:
         self.heard.append(message)

@@ -248,7 +248,8 @@ class World:
 
     def coordinator(self, group: str) -> tuple[int, int]:
         """What a lookup is answered: error and broker."""
-        request: Any = SimpleNamespace(message=messages.FindCoordinatorRequest(key=group), version=2)
+        asks = SimpleNamespace(listener="PLAINTEXT")
+        request: Any = SimpleNamespace(message=messages.FindCoordinatorRequest(key=group), version=2, connection=asks)
         answer = find_coordinator.handle(self.handlers, request)
         return answer.error_code, answer.node_id
 

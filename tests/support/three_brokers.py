@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from actors.broker.server import BrokerServer
-from actors.broker.spec import BrokerSpec
+from actors.broker.spec import BrokerSpec, Door
 from actors.controller.metadata_log import MetadataLog
 from actors.controller.server import ControllerServer
 from actors.controller.shard_starts import ShardStarts
@@ -46,7 +46,7 @@ class Launcher:
 
     def heard(self, broker_id: int) -> None: ...
 
-    def registered(self, broker_id: int, port: int) -> None: ...
+    def registered(self, broker_id: int, ports: Mapping[str, int]) -> None: ...
 
     def start_shards(self, broker_id: int, count: int, urgent: int, here: tuple[str, ...]) -> None:
         self.starts.want(broker_id, count, urgent, here)
@@ -83,10 +83,8 @@ class World:
     async def start_broker(self, broker_id: int) -> BrokerServer:
         spec = BrokerSpec(
             broker_id=broker_id,
-            bind_host="127.0.0.1",
-            advertised_host="127.0.0.1",
-            port=0,
-            advertised_port=0,
+            host="127.0.0.1",
+            doors=(Door("PLAINTEXT", "127.0.0.1", 0, "127.0.0.1"),),
             data_dir=str(self.path / f"broker-{broker_id}"),
             socket_path=str(self.path / "s" / str(broker_id)),
             config=self.settings,

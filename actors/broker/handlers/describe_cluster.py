@@ -21,16 +21,18 @@ def handle(context: HandlerContext, request: Request) -> DescribeClusterResponse
         if m.endpoint_type == CONTROLLERS:
             code = ErrorCode.MISMATCHED_ENDPOINT_TYPE
         return failed(m, request.version, code, "this is a broker's listener: ask for endpoint type 1")
-    alive = context.broker.metadata.alive()
-    known = [context.broker.metadata.brokers[i] for i in sorted(context.broker.metadata.brokers)]
+    brokers, listener = context.broker.metadata.brokers, request.connection.listener
+    known = ((brokers[i], brokers[i].endpoint(listener)) for i in sorted(brokers))
+    reached = [(broker, at) for broker, at in known if at is not None]
+    alive = [(broker, at) for broker, at in reached if broker.alive]
     return DescribeClusterResponse(
         cluster_id=context.broker.metadata.cluster_id,
-        controller_id=alive[0].id if alive else -1,
+        controller_id=alive[0][0].id if alive else -1,
         brokers=[
             DescribeClusterResponse.DescribeClusterBroker(
-                broker_id=b.id, host=b.host, port=b.port, rack=b.rack, is_fenced=not b.alive
+                broker_id=b.id, host=at.host, port=at.port, rack=b.rack, is_fenced=not b.alive
             )
-            for b in (known if m.include_fenced_brokers else alive)
+            for b, at in (reached if m.include_fenced_brokers else alive)
         ],
         cluster_authorized_operations=CLUSTER_OPERATIONS if m.include_cluster_authorized_operations else NOT_ASKED,
     )

@@ -21,7 +21,7 @@ from actors.settings import (
 from actors.wire.config_resources import ConfigResourceType
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, DescribeConfigsRequest, DescribeConfigsResponse
-from placement.metadata import topic_name_error
+from placement.metadata import PLAINTEXT, Endpoint, topic_name_error
 
 API = DescribeConfigsRequest
 VERSIONS = (1, 4)
@@ -91,15 +91,17 @@ def _running(context: HandlerContext) -> dict[str, str]:
         "node.id": str(context.broker.broker_id),
         "process.roles": "broker",
     }
-    if context.clients.listener is not None:
-        running["listeners"] = _listener(*context.clients.listener)
+    if context.clients.listening:
+        running["listeners"] = _listeners(context.clients.listening)
     if (known := context.broker.metadata.brokers.get(context.broker.broker_id)) is not None:
-        running["advertised.listeners"] = _listener(known.host, known.port)
+        told = known.endpoints or (Endpoint(PLAINTEXT, known.host, known.port),)
+        running["advertised.listeners"] = _listeners(told)
     return running
 
 
-def _listener(host: str, port: int) -> str:
-    return f"PLAINTEXT://[{host}]:{port}" if ":" in host else f"PLAINTEXT://{host}:{port}"
+def _listeners(endpoints: Iterable[Endpoint]) -> str:
+    hosts = ((each, f"[{each.host}]" if ":" in each.host else each.host) for each in endpoints)
+    return ",".join(f"{each.listener}://{host}:{each.port}" for each, host in hosts)
 
 
 def _group(broker: BrokerContext, m: DescribeConfigsRequest, resource: Resource) -> Result:

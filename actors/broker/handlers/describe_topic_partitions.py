@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from actors.broker.handlers.context import HandlerContext, Request
-from actors.broker.handlers.leaders import described_partition
+from actors.broker.handlers.leaders import described_partition, reachable
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse
 from actors.wire.operations import TOPIC_OPERATIONS
@@ -28,6 +30,7 @@ def handle(context: HandlerContext, request: Request) -> DescribeTopicPartitions
     if cursor and (cursor.partition_index < 0 or (m.topics and first not in asked)):
         return failed(m, request.version, ErrorCode.INVALID_REQUEST)
     alive = {broker.id for broker in context.broker.metadata.alive()}
+    reached = reachable(context.broker, request.connection.listener)
     room = max(1, min(m.response_partition_limit, PAGE))
     topics: list[Topic] = []
     for name in sorted(name for name in asked if name >= first):
@@ -39,7 +42,7 @@ def handle(context: HandlerContext, request: Request) -> DescribeTopicPartitions
             continue
         begin = cursor.partition_index if cursor and name == first else 0
         end = min(begin + room, len(topic.partitions))
-        topics.append(_described(topic, begin, end, alive))
+        topics.append(_described(topic, begin, end, alive, reached))
         room -= end - begin
         if end < len(topic.partitions):
             here = Cursor(topic_name=name, partition_index=end)
@@ -47,8 +50,8 @@ def handle(context: HandlerContext, request: Request) -> DescribeTopicPartitions
     return DescribeTopicPartitionsResponse(topics=topics)
 
 
-def _described(topic: TopicInfo, begin: int, end: int, alive: set[int]) -> Topic:
-    partitions = [_partition(index, topic.partitions[index], alive) for index in range(begin, end)]
+def _described(topic: TopicInfo, begin: int, end: int, alive: set[int], reached: Container[int]) -> Topic:
+    partitions = [_partition(index, topic.partitions[index], alive, reached) for index in range(begin, end)]
     return Topic(
         name=topic.name,
         topic_id=topic.id,
@@ -58,8 +61,8 @@ def _described(topic: TopicInfo, begin: int, end: int, alive: set[int]) -> Topic
     )
 
 
-def _partition(index: int, p: PartitionInfo, alive: set[int]) -> Partition:
-    partition = described_partition(Partition, index, p, alive)
+def _partition(index: int, p: PartitionInfo, alive: set[int], reached: Container[int]) -> Partition:
+    partition = described_partition(Partition, index, p, alive, reached)
     partition.eligible_leader_replicas = list(p.elr)
     partition.last_known_elr = []
     return partition

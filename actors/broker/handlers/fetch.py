@@ -181,7 +181,8 @@ class _Fetch:
         response = FetchResponse(responses=topics)
         if self._enough and self._request.version >= _ENDPOINTS_FROM:
             leaders = [p.current_leader for topic in topics for p in topic.partitions if p.current_leader]
-            response.node_endpoints = endpoints(self._context.broker, leaders, FetchResponse.NodeEndpoint)
+            listener = self._request.connection.listener
+            response.node_endpoints = endpoints(self._context.broker, listener, leaders, FetchResponse.NodeEndpoint)
         return response
 
 

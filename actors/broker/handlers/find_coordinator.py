@@ -39,7 +39,8 @@ class _Lookup:
     def __init__(self, context: HandlerContext, request: Request, key_type: int, keys: list[str]) -> None:
         self._context = context
         self._request = request
-        self._found = [_find(context, key_type, key) for key in keys]
+        self._listener = request.connection.listener
+        self._found = [_find(context, self._listener, key_type, key) for key in keys]
         self._codes: dict[int, ErrorCode] = {}  # by offsets partition led here
         self._parked = False
 
@@ -69,7 +70,7 @@ class _Lookup:
         """The answer for a key by the present metadata: the partition may have moved away while we waited."""
         if not self._is_here(found):
             return found
-        found = _placed(self._context, found.key)
+        found = _placed(self._context, self._listener, found.key)
         partition = _partition(self._context.broker, found.key)
         if self._is_here(found) and self._codes.get(partition) is not ErrorCode.NONE:
             text = f"{OFFSETS_TOPIC}-{partition} is being started"
@@ -84,17 +85,17 @@ def _partition(broker: BrokerContext, key: str) -> int:
     return partition_for_group(key, broker.offsets_partition_count())
 
 
-def _find(context: HandlerContext, key_type: int, key: str) -> Coordinator:
+def _find(context: HandlerContext, listener: str, key_type: int, key: str) -> Coordinator:
     if key_type == TRANSACTION:
         return _refused(key, *NO_TRANSACTIONS)
     if key_type != GROUP:
         return _refused(key, ErrorCode.INVALID_REQUEST, f"key type {key_type} has no coordinator: only groups (0) have")
     if not context.may_describe_group(key):
         return _refused(key, ErrorCode.GROUP_AUTHORIZATION_FAILED, None)
-    return _placed(context, key)
+    return _placed(context, listener, key)
 
 
-def _placed(context: HandlerContext, key: str) -> Coordinator:
+def _placed(context: HandlerContext, listener: str, key: str) -> Coordinator:
     if OFFSETS_TOPIC not in context.broker.metadata.topics:
         context.offsets_topic.ensure()
         return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{OFFSETS_TOPIC} is being created")
@@ -103,7 +104,11 @@ def _placed(context: HandlerContext, key: str) -> Coordinator:
     leader = context.broker.metadata.brokers.get(partition.leader) if partition else None
     if leader is None or not leader.alive:
         return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{OFFSETS_TOPIC}-{index} has no leader")
-    return Coordinator(key=key, node_id=leader.id, host=leader.host, port=leader.port, error_message=None)
+    at = leader.endpoint(listener)
+    if at is None:
+        text = f"broker {leader.id}, which leads {OFFSETS_TOPIC}-{index}, has no listener {listener}"
+        return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, text)
+    return Coordinator(key=key, node_id=leader.id, host=at.host, port=at.port, error_message=None)
 
 
 def _refused(key: str, code: ErrorCode, text: str | None) -> Coordinator:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from actors.broker.context import BrokerContext
 from actors.broker.handlers.context import HandlerContext, Request
-from actors.broker.handlers.leaders import described_partition
+from actors.broker.handlers.leaders import described_broker, described_partition, reachable
 from actors.links.operations import CreatedTopics, CreateTopics, NewTopic
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, MetadataRequest, MetadataResponse
@@ -19,6 +19,7 @@ VERSIONS = (0, 13)
 Topic = MetadataResponse.MetadataResponseTopic
 _NO_ID = bytes(16)
 _IDS_FROM = 12
+_LISTENER_NOT_FOUND_FROM = 6
 
 
 def handle(context: HandlerContext, request: Request) -> MetadataResponse | None:
@@ -26,12 +27,14 @@ def handle(context: HandlerContext, request: Request) -> MetadataResponse | None
     m: MetadataRequest = request.message
     broker, topics = context.broker, m.topics
     if topics is None or (request.version == 0 and not topics):
-        return _response(broker, m, [_described(broker, topic) for topic in broker.metadata.topics.values()])
+        shown = _Shown(broker, request)
+        return _response(shown, m, [shown.described(topic) for topic in broker.metadata.topics.values()])
     if not all(_legal(topic, request.version) for topic in topics):
         return failed(m, request.version, ErrorCode.INVALID_REQUEST)
     missing = _to_create(context, request)
     if not missing:
-        return _response(broker, m, _found(broker, m, {}))
+        shown = _Shown(broker, request)
+        return _response(shown, m, _found(shown, m, {}))
     _create(broker, request, missing)
     return None
 
@@ -62,24 +65,46 @@ def _create(broker: BrokerContext, request: Request, names: list[str]) -> None:
         for topic in created.topics if created is not None else ():
             if topic.error_code not in (0, ErrorCode.TOPIC_ALREADY_EXISTS):
                 codes[topic.name] = topic.error_code
-        request.reply(_response(broker, request.message, _found(broker, request.message, codes)))
+        shown = _Shown(broker, request)
+        request.reply(_response(shown, request.message, _found(shown, request.message, codes)))
 
     broker.controller.call(CreateTopics(tuple(NewTopic(name) for name in names)), done)
 
 
-def _found(broker: BrokerContext, m: MetadataRequest, codes: dict[str, int]) -> list[Topic]:
+class _Shown:
+    """What a client may be shown: brokers that have its listener, and who leads, as far as it reaches them."""
+
+    def __init__(self, broker: BrokerContext, request: Request) -> None:
+        self.broker = broker
+        self.reached = reachable(broker, request.connection.listener)
+        self._alive = {each.id for each in broker.metadata.alive()}
+        known = request.version >= _LISTENER_NOT_FOUND_FROM
+        self._elsewhere = ErrorCode.LISTENER_NOT_FOUND if known else ErrorCode.LEADER_NOT_AVAILABLE
+
+    def described(self, topic: TopicInfo) -> Topic:
+        """A topic with its partitions."""
+        make = MetadataResponse.MetadataResponsePartition
+        partitions = [
+            described_partition(make, index, p, self._alive, self.reached, self._elsewhere)
+            for index, p in enumerate(topic.partitions)
+        ]
+        return Topic(name=topic.name, topic_id=topic.id, is_internal=topic.internal, partitions=partitions)
+
+
+def _found(shown: _Shown, m: MetadataRequest, codes: dict[str, int]) -> list[Topic]:
     """The topics asked for, each once; `codes` says what became of those that had to be created."""
     answers: dict[str | bytes | None, Topic] = {}
+    metadata = shown.broker.metadata
     for asked in m.topics or ():
         if asked.topic_id != _NO_ID:
-            name = broker.metadata.names.get(asked.topic_id)
+            name = metadata.names.get(asked.topic_id)
             missing = Topic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id)
             key: str | bytes | None = asked.topic_id if name is None else name
         else:
             name = key = asked.name
             missing = Topic(error_code=_why_missing(name, codes), name=name)
-        topic = broker.metadata.topics.get(name) if name is not None else None
-        answers[key] = missing if topic is None else _described(broker, topic)
+        topic = metadata.topics.get(name) if name is not None else None
+        answers[key] = missing if topic is None else shown.described(topic)
     return list(answers.values())
 
 
@@ -89,25 +114,16 @@ def _why_missing(name: str | None, codes: dict[str, int]) -> int:
     return codes.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
-def _described(broker: BrokerContext, topic: TopicInfo) -> Topic:
-    alive = {each.id for each in broker.metadata.alive()}
-    make = MetadataResponse.MetadataResponsePartition
-    partitions = [described_partition(make, index, p, alive) for index, p in enumerate(topic.partitions)]
-    return Topic(name=topic.name, topic_id=topic.id, is_internal=topic.internal, partitions=partitions)
-
-
-def _response(broker: BrokerContext, m: MetadataRequest, topics: Iterable[Topic]) -> MetadataResponse:
+def _response(shown: _Shown, m: MetadataRequest, topics: Iterable[Topic]) -> MetadataResponse:
     topics = list(topics)
     if m.include_topic_authorized_operations:
         for topic in topics:
             topic.topic_authorized_operations = TOPIC_OPERATIONS if topic.name is not None else NOT_ASKED
-    alive = broker.metadata.alive()
+    make, broker = MetadataResponse.MetadataResponseBroker, shown.broker
     return MetadataResponse(
-        brokers=[
-            MetadataResponse.MetadataResponseBroker(node_id=b.id, host=b.host, port=b.port, rack=b.rack) for b in alive
-        ],
+        brokers=[described_broker(make, broker, i, at) for i, at in shown.reached.items()],
         cluster_id=broker.metadata.cluster_id,
-        controller_id=alive[0].id if alive else -1,
+        controller_id=next(iter(shown.reached), -1),
         topics=topics,
         cluster_authorized_operations=CLUSTER_OPERATIONS if m.include_cluster_authorized_operations else NOT_ASKED,
     )

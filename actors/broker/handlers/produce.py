@@ -58,7 +58,9 @@ def handle(context: HandlerContext, request: Request) -> ProduceResponse | None:
         return None
     if request.version >= _LEADERS_FROM and errors & WRONG_LEADER:
         leaders = [p.current_leader for t in response.responses for p in t.partition_responses if p.current_leader]
-        response.node_endpoints = endpoints(context.broker, leaders, ProduceResponse.NodeEndpoint)
+        response.node_endpoints = endpoints(
+            context.broker, request.connection.listener, leaders, ProduceResponse.NodeEndpoint
+        )
     if waits:
         Parked(context.broker.loop, request, response, waits, _refuse)
         return None

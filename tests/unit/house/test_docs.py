@@ -221,9 +221,13 @@ def _readers(key: str) -> list[str]:
     return [name for name, text in _sources().items() if use.search(text)]
 
 
+READING = ("describe.py", "listeners.py")
+"""Modules beside the tables that use settings."""
+
+
 @cache
 def _sources() -> dict[str, str]:
     """The product's code without its tables of settings, and without what only checks their values."""
     folder = ROOT / "actors" / "settings"
-    paths = [path for path in (ROOT / "actors").rglob("*.py") if path.parent != folder or path.name == "describe.py"]
+    paths = [path for path in (ROOT / "actors").rglob("*.py") if path.parent != folder or path.name in READING]
     return {str(path.relative_to(ROOT)): re.sub(r'_key\(\s*"[^"]+"', "", path.read_text()) for path in paths}

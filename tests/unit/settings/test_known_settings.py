@@ -80,6 +80,7 @@ def test_a_key_without_effect_has_kafkas_type_and_default(name: str, expected: t
 ANOTHER_TYPE = {
     "advertised.listeners": SettingType.LIST,  # Kafka splits them itself
     "listeners": SettingType.LIST,
+    "listener.security.protocol.map": SettingType.LIST,
     "leader.imbalance.check.interval.seconds": SettingType.INT,
     "offsets.topic.replication.factor": SettingType.INT,
 }

@@ -26,7 +26,7 @@ PASSWORD = Secret("swordfish")
 HOLDERS: list[Any] = [
     PASSWORD,
     {"a": [PASSWORD]},
-    BrokerSpec(0, "h", "h", 0, 0, "/d", "/s", {"ssl.key.password": PASSWORD}),  # type: ignore[dict-item]
+    BrokerSpec(0, "h", (), "/d", "/s", {"ssl.key.password": PASSWORD}),  # type: ignore[dict-item]
     ControllerSpec("n", "/d", "h", 1, 0, "/s", "/f", {"ssl.key.password": PASSWORD}, "v"),  # type: ignore[dict-item]
     MemberSpec(("t",), "g", "h:1", options={"password": PASSWORD}),
     RangeMemberSpec("g", "h:1", options={"password": PASSWORD}),

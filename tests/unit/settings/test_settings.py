@@ -124,7 +124,7 @@ OUT_OF_RANGE = [
     ("compression.type", "brotli"),
     ("auto.create.topics.enable", "yes"),
     ("max.connections", "1_000"),
-    ("listeners", "SSL://:9093"),
+    ("listeners", "SSL://host"),
     ("listeners", "CONTROLLER://:9093"),
     ("coterie.spare.shards", "65"),
 ]

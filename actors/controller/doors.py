@@ -1,0 +1,106 @@
+"""Where the brokers of a cluster take clients: listener by listener, and broker by broker.
+
+`listeners` says it, or else the host and port that the start was given. The ports are those of broker 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from actors.broker.spec import Door
+from actors.runtime.ray_runtime import ClusterError
+from actors.settings import ANY_HOST, BrokerConfig, Listener, SecurityProtocol
+
+_PORT_MAX = 65535
+_EVERY_INTERFACE = "0.0.0.0"
+
+
+@dataclass(frozen=True, slots=True)
+class DoorPlan:
+    """One listener of a cluster. `host` None is the address of each broker's Ray node."""
+
+    listener: str
+    protocol: SecurityProtocol
+    host: str | None
+    port: int
+    chosen_by: str
+    """The setting or option that chose the port, as a user writes it."""
+    advertised: Listener | None = None
+
+    def of_broker(self, broker_id: int, node_address: str, present_port: int = 0) -> Door:
+        """The door of one broker, which had `present_port` before where any free one will do."""
+        host = self.host or node_address
+        told = self.advertised
+        return Door(
+            listener=self.listener,
+            protocol=self.protocol,
+            host=host,
+            port=self.port + broker_id if self.port else present_port,
+            advertised_host=(told.host if told else "") or (node_address if host in ANY_HOST else host),
+            advertised_port=told.port + broker_id if told and told.port else 0,
+            port_chosen_by=self.chosen_by if self.port else "",
+        )
+
+    def ports(self, brokers: int) -> range:
+        """The ports that so many brokers have."""
+        return range(self.port, self.port + brokers)
+
+
+def plan_doors(config: BrokerConfig, host: str | None, port: int | None) -> tuple[DoorPlan, ...]:
+    """The doors of a cluster. `host` and `port` are those of a start, None if it names none.
+
+    Raises ClusterError if the port is not that of `listeners`.
+    """
+    if "listeners" not in config.explicit:
+        told = config.advertised_listeners.get(SecurityProtocol.PLAINTEXT)
+        protocol = SecurityProtocol.PLAINTEXT
+        return (DoorPlan(protocol, protocol, host, port or 0, f"--port {port}", told),)
+    first, advertised = config.listeners[0], config.advertised_listeners
+    if port is not None and port != first.port:
+        raise ClusterError(f"--port {port} and the port {first.port} of listeners contradict each other: leave one out")
+    return tuple(
+        DoorPlan(
+            each.name, each.protocol, each.host or _EVERY_INTERFACE, each.port, "listeners", advertised.get(each.name)
+        )
+        for each in config.listeners
+    )
+
+
+def check_apart(doors: tuple[DoorPlan, ...], brokers: int) -> None:
+    """Raise ClusterError if a port is out of range, or two listeners of so many brokers would have one."""
+    for index, door in enumerate(doors):
+        if not 0 <= door.port <= _PORT_MAX - brokers:
+            text = f"{door.chosen_by} is out of range: 0 to {_PORT_MAX - brokers} for {brokers} broker(s)"
+            raise ClusterError(text if door.chosen_by != "listeners" else f"port {door.port} of {text}")
+        for other in doors[:index]:
+            shared = set(door.ports(brokers)) & set(other.ports(brokers)) if door.port and other.port else None
+            if shared and _meet(door, other):
+                raise ClusterError(
+                    f"{brokers} brokers have the ports from {other.port} on for listener {other.listener}, and from "
+                    f"{door.port} on for {door.listener}: port {min(shared)} is in both; leave {brokers} between them"
+                )
+
+
+def _meet(one: DoorPlan, other: DoorPlan) -> bool:
+    """Whether both may listen at one address; at one of IPv4 and one of IPv6 they do not."""
+    return (":" in (one.host or "")) == (":" in (other.host or ""))
+
+
+def open_to_others(doors: tuple[DoorPlan, ...]) -> Iterator[DoorPlan]:
+    """The doors that other machines may reach and where nobody is asked who he is."""
+    for door in doors:
+        if door.protocol is SecurityProtocol.PLAINTEXT and door.host is not None and not is_loopback(door.host):
+            yield door
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches an address."""
+    return host.startswith("127.") or host in ("localhost", "::1")
+
+
+def doors_of(
+    plans: tuple[DoorPlan, ...], broker_id: int, node_address: str, present: Mapping[str, int]
+) -> tuple[Door, ...]:
+    """The doors of one broker; `present` has the ports that it had, by listener."""
+    return tuple(plan.of_broker(broker_id, node_address, present.get(plan.listener, 0)) for plan in plans)

@@ -1,0 +1,36 @@
+"""The broker settings about security, by Kafka's names: listeners and what protects them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from actors.settings.kinds import Setting, SettingType
+from actors.settings.listeners import ADVERTISED, LISTENERS, PROTOCOL_MAP, SecurityProtocol, check_form, check_map
+
+LISTENER_SETTINGS: Final = (
+    Setting(
+        name=LISTENERS,
+        type=SettingType.LIST,
+        default=("PLAINTEXT://:9092",),
+        doc="Where brokers listen, as NAME://HOST:PORT. An empty host means every interface. The ports are those of "
+        "broker 0: broker i has each of them plus i; 0 is any free one. Listeners for Kafka's controllers are ignored.",
+        check=check_form,
+    ),
+    Setting(
+        name=ADVERTISED,
+        type=SettingType.LIST,
+        default=None,
+        nullable=True,
+        doc="What clients are told to connect to, for those listeners that it names; `listeners` if unset. An empty "
+        "host is the address of the broker's node.",
+        check=check_form,
+    ),
+    Setting(
+        name=PROTOCOL_MAP,
+        type=SettingType.LIST,
+        default=tuple(f"{protocol}:{protocol}" for protocol in ("SASL_SSL", "PLAINTEXT", "SSL", "SASL_PLAINTEXT")),
+        doc=f"The security protocol of each listener's name: one of {', '.join(SecurityProtocol)}.",
+        check=check_map,
+    ),
+)
+SECURITY_SETTINGS: Final[tuple[Setting, ...]] = ()
