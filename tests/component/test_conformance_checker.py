@@ -139,4 +139,5 @@ def test_command_exits_with_zero_when_all_is_proven(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(source)
     command = [sys.executable, "-m", "tests.conformance", "--tests", str(tmp_path)]
     done = subprocess.run(command, cwd=CHECKLIST.parents[1], capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, f"{len(IDS)} of {len(IDS)} statements proven by 1 tests")
+    said = f"{len(IDS)} of {len(IDS)} statements proven by 1 tests"
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, said)
