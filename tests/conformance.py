@@ -21,7 +21,7 @@ RANGES = (
     *(("C", 1, 24), ("D", 1, 15), ("E", 1, 29), ("F", 1, 5), ("G", 1, 1)),
     *(("XA", 1, 7), ("XA", 9, 12)),
     *(("XA", 37, 37), ("XA", 39, 46), ("XA", 49, 53)),
-    *(("XE", 30, 32),),
+    *(("XE", 1, 2), ("XE", 30, 32)),
     *(("XF", 8, 8),),
 )
 IDS = tuple(f"{letter}-{n:02}" for letter, first, last in RANGES for n in range(first, last + 1))

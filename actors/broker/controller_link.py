@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 
 from actors.broker.replication import LOST
 from actors.links.calls import Calls
-from actors.links.connection import ControlProtocol, Message
+from actors.links.connection import ControlProtocol, Message, dial
 from actors.links.control import (
     Answer,
     Applied,
@@ -54,8 +54,11 @@ class Broker(Protocol):
 class ControllerLink:
     """One connection to a controller. Calls fail at once if it is not connected."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, secret: bytes, chance: Chance) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, secret: bytes, chance: Chance, *, encrypted: bool = False
+    ) -> None:
         self._loop = loop
+        self._encrypted = encrypted
         self._chance = chance
         self.secret = secret
         self._protocol: ControlProtocol | None = None
@@ -90,7 +93,7 @@ class ControllerLink:
         protocol = ControlProtocol("broker", self.secret, self._chance, on_ready, self._on_message, on_lost)
         try:
             async with asyncio.timeout(_CONNECT_SECONDS):
-                await loop.create_connection(lambda: protocol, host, port)
+                await dial(lambda: protocol, host, port, self.secret, encrypted=self._encrypted)
                 await ready
         except BaseException:
             protocol.close()

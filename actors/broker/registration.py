@@ -59,8 +59,11 @@ class Contact:
         find_controller: Callable[[], tuple[str, int, bytes]],
         loop: asyncio.AbstractEventLoop,
         chance: Chance,
+        *,
+        encrypted: bool = False,
     ) -> None:
         self._broker_id = broker_id
+        self._encrypted = encrypted
         self._find_controller = find_controller
         self._loop = loop
         self._chance = chance
@@ -90,7 +93,7 @@ class Contact:
     async def join(self) -> Joined:
         """Find the controller and join it: the cluster's id and metadata. Raises OSError, TimeoutError."""
         host, port, secret = await self._loop.run_in_executor(None, self._find_controller)
-        older, link = self.link, ControllerLink(self._loop, secret, self._chance)
+        older, link = self.link, ControllerLink(self._loop, secret, self._chance, encrypted=self._encrypted)
         # The lease and the epoch are the broker's, not the connection's.
         link.last_confirmed, link.epoch = older.last_confirmed, older.epoch
         older.close()

@@ -93,11 +93,13 @@ class BrokerServer:
         loop = asyncio.get_running_loop()
         now_ms = environment.clock.wall_ms
         machine = Machine(writer, environment.kernel.boot, lambda: new_uuid(environment.chance).hex)
-        contact = Contact(spec.broker_id, find_controller, loop, environment.chance)
+        settings = BrokerConfig.from_mapping(spec.config)
+        encrypted = settings.encrypts_links
+        contact = Contact(spec.broker_id, find_controller, loop, environment.chance, encrypted=encrypted)
         try:
             joined = await contact.join_first()
             metadata = joined.metadata
-            config = with_dynamic(BrokerConfig.from_mapping(spec.config), metadata, spec.broker_id)
+            config = with_dynamic(settings, metadata, spec.broker_id)
             recovers = loop.create_task(contact.show_recovery())
             try:
                 data_dir = await loop.run_in_executor(

@@ -153,10 +153,15 @@ class Controller:
         return self._address, self._port, mark(self._secret)
 
     def hand_out_secret(self, broker_id: int) -> bytes:
-        """The secret, for a broker on a node without its file. Raises PermissionError if the user named the file."""
+        """The secret, for a broker on a node without its file. Raises PermissionError if it may not go through Ray."""
         named = self._spec.config.get("coterie.secret.file")
         if named:
             raise PermissionError(f"coterie.secret.file={named} is set: no secret goes through Ray")
+        if BrokerConfig.from_mapping(self._spec.config).encrypts_links:
+            raise PermissionError(
+                f"connections between processes are in TLS (coterie.internal.security): no secret goes through Ray; "
+                f"put {self._spec.secret_file} on the node of broker {broker_id}, or set coterie.secret.file"
+            )
         log.warning(
             "broker %d has no %s on its node: the secret goes through Ray, where others may ask for it. To prevent "
             "that, put the file there, or set coterie.secret.file",

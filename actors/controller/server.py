@@ -24,7 +24,7 @@ from actors.controller.metadata_log import MetadataLog
 from actors.controller.sessions import Launcher, Session, described
 from actors.controller.unacked import Unacked
 from actors.links.calls import Calls
-from actors.links.connection import ControlProtocol, Message
+from actors.links.connection import ControlProtocol, Message, listen_for_links
 from actors.links.control import (
     CODEC,
     Answer,
@@ -114,7 +114,8 @@ class ControllerServer:
 
     async def listen(self, host: str) -> int:
         """Accept brokers on any free port of `host`; returns the port."""
-        self._server = await self._loop.create_server(self._accept, host, 0)
+        encrypted = self.config.encrypts_links
+        self._server = await listen_for_links(self._accept, host, self._secret, encrypted=encrypted)
         self.address = (host, self._server.sockets[0].getsockname()[1])
         self._started = self._balanced = self._loop.time()
         self._tick_later()

@@ -1,7 +1,8 @@
 """TCP connections between the controller and its brokers, and between brokers.
 
 A message is its length (4 bytes, big-endian), then the bytes that the link's codec makes of it. Both ends prove that
-they know the cluster's secret before anything else is said (`proof`).
+they know the cluster's secret before anything else is said (`proof`). The connections are in TLS where
+coterie.internal.security says so (`encryption`).
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 from actors.links import control, proof, replication
 from actors.links.codec import Codec, LinkError
@@ -30,6 +31,30 @@ _LIMIT = 128 << 20  # room for a batch of the largest message.max.bytes and all 
 
 
 Message: TypeAlias = control.ControlMessage | replication.ReplicationMessage
+
+
+async def dial(
+    made: Callable[[], ControlProtocol], host: str, port: int, secret: bytes, *, encrypted: bool
+) -> asyncio.Transport:
+    """Connect to another process of the cluster. Raises OSError; an end that does not know the secret is one."""
+    options = _tls(secret, server=False) if encrypted else {}
+    transport, _ = await asyncio.get_running_loop().create_connection(made, host, port, **options)
+    return transport
+
+
+async def listen_for_links(
+    accept: Callable[[], ControlProtocol], host: str, secret: bytes, *, encrypted: bool
+) -> asyncio.Server:
+    """Accept other processes of the cluster at a free port of `host`. Raises OSError."""
+    options = _tls(secret, server=True) if encrypted else {}
+    return await asyncio.get_running_loop().create_server(accept, host, 0, **options)
+
+
+def _tls(secret: bytes, *, server: bool) -> dict[str, Any]:
+    from actors.links.encryption import HANDSHAKE_SECONDS, link_tls  # certificates are not needed without
+
+    contexts = link_tls(secret)
+    return {"ssl": contexts.server if server else contexts.client, "ssl_handshake_timeout": HANDSHAKE_SECONDS}
 
 
 class ControlProtocol(asyncio.Protocol):

@@ -8,7 +8,7 @@ from typing import Any, cast
 from actors.settings.broker import SETTINGS
 from actors.settings.kinds import SettingError, Value
 from actors.settings.known import broker_setting
-from actors.settings.listeners import Listener, ListenerConfig, advertised_of, listeners_of
+from actors.settings.listeners import Listener, ListenerConfig, advertised_of, encrypts_links, listeners_of
 
 _ORDERED = (
     ("group.min.session.timeout.ms", "group.max.session.timeout.ms"),
@@ -112,6 +112,11 @@ class BrokerConfig(Mapping[str, Any]):
     def advertised_listeners(self) -> dict[str, Listener]:
         """What clients are told of listeners, by their names, as far as it is set."""
         return advertised_of(self._values)
+
+    @property
+    def encrypts_links(self) -> bool:
+        """Whether controller and brokers speak in TLS to each other."""
+        return encrypts_links(self._values)
 
     def for_listener(self, name: str) -> ListenerConfig:
         """The settings that hold for one listener: its own over those for all."""

@@ -94,6 +94,12 @@ def advertised_of(values: Mapping[str, Any]) -> dict[str, Listener]:
     return {listener.name: listener for listener in _parsed(values, ADVERTISED)}
 
 
+def encrypts_links(values: Mapping[str, Any]) -> bool:
+    """Whether controller and brokers speak in TLS to each other."""
+    chosen = values["coterie.internal.security"]
+    return any(each.protocol.tls for each in listeners_of(values)) if chosen is None else chosen == "tls"
+
+
 def prefix_of(listener: str) -> str:
     """The beginning of the settings of one listener."""
     return f"listener.name.{listener.lower()}."

@@ -33,4 +33,15 @@ LISTENER_SETTINGS: Final = (
         check=check_map,
     ),
 )
-SECURITY_SETTINGS: Final[tuple[Setting, ...]] = ()
+SECURITY_SETTINGS: Final[tuple[Setting, ...]] = (
+    Setting(
+        name="coterie.internal.security",
+        type=SettingType.STRING,
+        default=None,
+        nullable=True,
+        choices=("tls", "proof"),
+        doc="What protects the connections between controller and brokers: `tls`, or `proof` alone, by which both ends "
+        "show that they know the cluster's secret, and after which nothing is encrypted. Unset: `tls` if a listener "
+        "uses TLS.",
+    ),
+)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Protocol
 
-from actors.links.connection import ControlProtocol, Message
+from actors.links.connection import ControlProtocol, Message, dial, listen_for_links
 from actors.links.replication import (
     Acks,
     FollowerHello,
@@ -54,9 +54,18 @@ class FollowerLink:
     """The connection to a broker that follows partitions led here. It connects again and again until it is closed."""
 
     def __init__(
-        self, broker_id: int, address: tuple[str, int], secret: bytes, chance: Chance, me: int, owner: Links
+        self,
+        broker_id: int,
+        address: tuple[str, int],
+        secret: bytes,
+        chance: Chance,
+        me: int,
+        owner: Links,
+        *,
+        encrypted: bool = False,
     ) -> None:
         self.broker_id = broker_id
+        self._encrypted = encrypted
         self.address = address
         self.broker_epoch = -1
         self.ready = False
@@ -100,7 +109,7 @@ class FollowerLink:
         def made() -> ControlProtocol:
             return ControlProtocol("leader", self._secret, self._chance, self._on_ready, self._on_message, on_lost)
 
-        transport, _ = await self._loop.create_connection(made, *self.address)
+        transport = await dial(made, *self.address, self._secret, encrypted=self._encrypted)
         set_options(transport)
 
     def _on_ready(self, protocol: ControlProtocol) -> None:
@@ -175,7 +184,10 @@ class FollowerListener:
         chance: Chance,
         take: Callable[[Sequence[PartitionPush]], tuple[PartitionAck, ...]],
         pong: Callable[[float], Pong],
+        *,
+        encrypted: bool = False,
     ) -> None:
+        self._encrypted = encrypted
         self._me = me
         self._epoch = epoch
         self._secret = secret
@@ -189,9 +201,8 @@ class FollowerListener:
 
     async def listen(self, host: str) -> int:
         """Listen on a free port of `host`; the port. Raises OSError."""
-        loop = asyncio.get_running_loop()
-        self._unproved = Unproved(loop)
-        self._server = await loop.create_server(self._accept, host, 0)
+        self._unproved = Unproved(asyncio.get_running_loop())
+        self._server = await listen_for_links(self._accept, host, self._secret(), encrypted=self._encrypted)
         port: int = self._server.sockets[0].getsockname()[1]
         return port
 

@@ -53,7 +53,13 @@ class ReplicaManager:
         self._proposals = Proposals(context, led, broker_epoch, self._leaders.committed)
         self._chance = context.environment.chance
         self._listener = FollowerListener(
-            context.broker_id, broker_epoch, secret, self._chance, self._take_pushes, self._lease.pong
+            context.broker_id,
+            broker_epoch,
+            secret,
+            self._chance,
+            self._take_pushes,
+            self._lease.pong,
+            encrypted=context.config.encrypts_links,
         )
 
     async def listen(self, host: str) -> int:
@@ -115,8 +121,16 @@ class ReplicaManager:
                 self._hang_up(broker)
                 link = None
             if link is None and address is not None and address[1]:
-                me, secret = self._context.broker_id, self._secret()
-                self._links[broker] = FollowerLink(broker, address, secret, self._chance, me, self)
+                context = self._context
+                self._links[broker] = FollowerLink(
+                    broker,
+                    address,
+                    self._secret(),
+                    self._chance,
+                    context.broker_id,
+                    self,
+                    encrypted=context.config.encrypts_links,
+                )
 
     def _hang_up(self, broker: int) -> None:
         link = self._links.pop(broker)
