@@ -140,7 +140,7 @@ def server_context(
     """The context of connections from now on; it is never changed. Raises TlsError."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     negotiation.apply(context)
-    _load_keys(context, keys)
+    load_keys(context, keys)
     if client_auth != "none":
         if trusted is None:
             raise TlsError(
@@ -157,8 +157,11 @@ def _trust(context: ssl.SSLContext, pem: str) -> None:
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # whatever is in the store is trusted, as in Java
 
 
-def _load_keys(context: ssl.SSLContext, keys: Keys) -> None:
-    """By way of a file without a name, in memory: the library takes nothing but paths."""
+def load_keys(context: ssl.SSLContext, keys: Keys) -> None:
+    """Have a context show a certificate. Raises TlsError.
+
+    By way of a file without a name, in memory: the library takes nothing but paths.
+    """
     file = os.memfd_create("keys")
     try:
         with open(file, "wb", closefd=False) as out:
@@ -253,7 +256,7 @@ def _load_client_keys(context: ssl.SSLContext, settings: ClientTls) -> None:
         )
     elif settings.certdata and settings.keydata:
         pem = f"{settings.certdata}\n{settings.keydata.reveal()}\n".encode()
-        _load_keys(context, _PemKeys(pem, settings.password))
+        load_keys(context, _PemKeys(pem, settings.password))
     elif settings.keyfile or settings.keydata or settings.certdata:
         raise TlsError("a client's key needs its certificate, and the certificate its key: ssl_certfile, ssl_keyfile")
 
