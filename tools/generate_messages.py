@@ -61,6 +61,7 @@ APIS = [
     "alter_partition_reassignments",
     "list_partition_reassignments",
     "offset_delete",
+    "sasl_authenticate",
     "describe_client_quotas",
     "describe_user_scram_credentials",
     "describe_quorum",

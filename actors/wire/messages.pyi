@@ -1097,6 +1097,17 @@ class OffsetDeleteResponse(ApiMessage):
     topics: list[OffsetDeleteResponse.OffsetDeleteResponseTopic]
     def __init__(self, *, error_code: int = ..., throttle_time_ms: int = ..., topics: list[OffsetDeleteResponse.OffsetDeleteResponseTopic] = ...) -> None: ...
 
+class SaslAuthenticateRequest(ApiMessage):
+    auth_bytes: bytes
+    def __init__(self, *, auth_bytes: bytes = ...) -> None: ...
+
+class SaslAuthenticateResponse(ApiMessage):
+    error_code: int
+    error_message: str | None
+    auth_bytes: bytes
+    session_lifetime_ms: int
+    def __init__(self, *, error_code: int = ..., error_message: str | None = ..., auth_bytes: bytes = ..., session_lifetime_ms: int = ...) -> None: ...
+
 class DescribeClientQuotasRequest(ApiMessage):
     class ComponentData(Message):
         entity_type: str
