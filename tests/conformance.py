@@ -22,7 +22,7 @@ RANGES = (
     *(("XA", 1, 7), ("XA", 9, 12)),
     *(("XA", 37, 37), ("XA", 39, 46), ("XA", 49, 53)),
     *(("XE", 30, 32), ("XE", 35, 35)),
-    *(("XF", 1, 1), ("XF", 3, 8), ("XF", 10, 10), ("XG", 8, 8)),
+    *(("XF", 1, 8), ("XF", 10, 10), ("XG", 8, 8)),
 )
 IDS = tuple(f"{letter}-{n:02}" for letter, first, last in RANGES for n in range(first, last + 1))
 

@@ -54,7 +54,7 @@ def both(broker: ScriptedBroker, authority: Authority, mechanism: str = "SCRAM-S
     return tls(broker, authority, security_protocol="SASL_SSL", **names) | more
 
 
-def described(settings: dict[str, Any]) -> None:
+def assert_described(settings: dict[str, Any]) -> None:
     with Admin(**settings) as admin:
         assert admin.describe_cluster().cluster_id == "scripted"
 
@@ -72,7 +72,7 @@ def test_all_clients_log_in(authority: Authority, mechanism: str, framed: bool) 
     with secure_broker(authority.server("127.0.0.1"), USERS, framed=framed) as broker:
         broker.topic("t")
         settings = both(broker, authority, mechanism)
-        described(settings)
+        assert_described(settings)
         values = [b"%d" % n * 50_000 for n in range(20)]
         with Producer(**settings, linger_ms=5, max_request_size=10 << 20, batch_size=300_000) as producer:
             for value in values:
@@ -98,9 +98,9 @@ def test_a_client_shows_its_certificate(authority: Authority) -> None:
     mine = authority.sign("alice")
     text = {"ssl_certdata": Path(mine.certificate).read_text(), "ssl_keydata": Path(mine.key).read_text()}
     with secure_broker(context) as broker:
-        described(tls(broker, authority, ssl_certfile=mine.certificate, ssl_keyfile=mine.key))
-        described(tls(broker, authority, ssl_certfile=mine.both))
-        described(tls(broker, authority, **text))
+        assert_described(tls(broker, authority, ssl_certfile=mine.certificate, ssl_keyfile=mine.key))
+        assert_described(tls(broker, authority, ssl_certfile=mine.both))
+        assert_described(tls(broker, authority, **text))
         assert "ssl_certfile and ssl_keyfile say what the client shows" in failure(
             tls(broker, authority), SslAuthenticationError
         )
@@ -120,7 +120,7 @@ def test_a_certificate_that_the_broker_does_not_know_is_an_error_at_once(authori
 def test_a_context_of_the_program_is_used_as_it_is(authority: Authority) -> None:
     with secure_broker(authority.server("127.0.0.1")) as broker:
         context = ssl.create_default_context(cafile=authority.cafile)
-        described({k: v for k, v in tls(broker, authority, ssl_context=context).items() if k != "ssl_cafile"})
+        assert_described({k: v for k, v in tls(broker, authority, ssl_context=context).items() if k != "ssl_cafile"})
 
 
 @pytest.mark.conformance("XF-04", "XF-10")
@@ -138,7 +138,7 @@ def test_a_broker_of_another_name_is_not_believed_and_the_names_are_told(authori
         text = failure(both(broker, authority), SslAuthenticationError)
         assert "is for kafka.example, 10.1.2.3, not for 127.0.0.1" in text
         assert broker.requests(m.ApiVersionsRequest) == []
-        described(both(broker, authority, ssl_check_hostname=False))
+        assert_described(both(broker, authority, ssl_check_hostname=False))
 
 
 @pytest.mark.conformance("XF-04")
