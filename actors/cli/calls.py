@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from actors.cli.command_config import client_settings
 from actors.cli.errors import CliError
 from actors.cli.options import names
 from actors.cli.reset import Log, parse_topics
@@ -28,7 +29,8 @@ def connect(bootstrap_server: str, timeout_ms: int) -> Iterator[Admin]:
 
     check_reachable(bootstrap_server)
     settings: dict[str, Any] = {"default_api_timeout_ms": timeout_ms, "request_timeout_ms": timeout_ms}
-    with closing(Admin(bootstrap_servers=bootstrap_server, client_id="coterie-cli", **settings)) as admin:
+    settings |= {"client_id": "coterie-cli", **client_settings()}
+    with closing(Admin(bootstrap_servers=bootstrap_server, **settings)) as admin:
         yield admin
 
 

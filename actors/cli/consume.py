@@ -13,6 +13,7 @@ import click
 
 from actors.cli import options, output
 from actors.cli.calls import check_reachable
+from actors.cli.command_config import client_settings
 from actors.cli.errors import CliError
 from actors.cli.lines import Record, separator_bytes, to_json, to_text
 
@@ -128,7 +129,7 @@ def _consumer(bootstrap_server: str, group: str | None, from_beginning: bool) ->
 
     return Consumer(
         bootstrap_servers=bootstrap_server,
-        client_id="coterie-consume",
+        **{"client_id": "coterie-consume", **client_settings()},
         group_id=group,
         enable_auto_commit=False,
         auto_offset_reset="earliest" if from_beginning else "latest",

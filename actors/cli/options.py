@@ -7,11 +7,13 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from actors.cli import command_config
+
 F = TypeVar("F", bound=Callable[..., Any])
 DEFAULT_BOOTSTRAP: Final = "127.0.0.1:9092"
 
 
-bootstrap = click.option(
+_bootstrap = click.option(
     "--bootstrap-server",
     "--bootstrap-servers",
     "bootstrap_server",
@@ -21,6 +23,13 @@ bootstrap = click.option(
     metavar="HOST:PORT,...",
     help="Brokers to ask first, Coterie's or any Kafka's.",
 )
+
+
+def bootstrap(command: F) -> F:
+    """Give a command what it needs to reach brokers: --bootstrap-server and --command-config."""
+    return _bootstrap(command_config.option(command))
+
+
 timeout = click.option(
     "--timeout",
     "timeout_ms",

@@ -12,6 +12,7 @@ import click
 
 from actors.cli import options, output
 from actors.cli.calls import check_reachable
+from actors.cli.command_config import client_settings
 from actors.cli.lines import ToSend, from_json, from_text, parse_headers, separator_bytes
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def _producer(bootstrap_server: str, timeout_ms: int, acks: str, compression_typ
 
     return Producer(
         bootstrap_servers=bootstrap_server,
-        client_id="coterie-produce",
+        **{"client_id": "coterie-produce", **client_settings()},
         acks=acks if acks == "all" else int(acks),
         enable_idempotence=acks == "all",
         compression_type=compression_type,

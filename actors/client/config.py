@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import ssl
 import warnings
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -12,7 +13,9 @@ from actors.client.errors import ConfigurationError
 from actors.client.group.assignors import BUILT_IN, Assignor
 from actors.client.group.member_types import MembershipConfig
 from actors.client.net.network import NetworkSettings, parse_bootstrap
+from actors.client.net.security import MECHANISMS, PROTOCOLS, Security
 from actors.settings.kinds import MAX_INT, Setting, SettingType, did_you_mean
+from actors.settings.secret import Secret
 
 _INSTANCE_ID = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
@@ -34,6 +37,10 @@ def _flag(name: str, default: bool, doc: str) -> Setting:
 def _text(name: str, default: str | None, doc: str, **more: Any) -> Setting:
     """A text setting; with the default None its value may be None, too."""
     return Setting(name=name, type=SettingType.STRING, default=default, doc=doc, nullable=default is None, **more)
+
+
+def _secret(name: str, doc: str) -> Setting:
+    return Setting(name=name, type=SettingType.PASSWORD, default=None, doc=doc, nullable=True)
 
 
 def _function(name: str, doc: str, check: Callable[[Any], str | None] | None = None) -> Setting:
@@ -58,6 +65,10 @@ def _bootstrap(value: Any) -> str | None:
     return None
 
 
+def _is_context(value: Any) -> str | None:
+    return None if isinstance(value, ssl.SSLContext) else "must be an ssl.SSLContext"
+
+
 def _converts(value: Any) -> str | None:
     ok = callable(value) or hasattr(value, "serialize") or hasattr(value, "deserialize")
     return None if ok else "must be a function or have a serialize or deserialize method"
@@ -75,6 +86,28 @@ def _strategies(value: Any) -> str | None:
 def _table(*settings: Setting) -> Settings:
     return MappingProxyType({setting.name: setting for setting in settings})
 
+
+_SECURITY: Final = (
+    _text("security_protocol", "PLAINTEXT", "Whether connections use TLS and a login.", choices=PROTOCOLS),
+    _text("ssl_cafile", None, "PEM file of the certificates that brokers' are signed with; the system's if not given."),
+    _text("ssl_cadata", None, "The same as PEM text."),
+    _text("ssl_certfile", None, "PEM file of the client's certificate and its chain; the key may be in it, too."),
+    _text("ssl_certdata", None, "The same as PEM text."),
+    _text("ssl_keyfile", None, "PEM file of the certificate's key."),
+    _secret("ssl_keydata", "The same as PEM text."),
+    _secret("ssl_password", "What opens the key if it is encrypted."),
+    _flag("ssl_check_hostname", True, "Whether a broker's certificate must be for the name that is dialled."),
+    _text("ssl_crlfile", None, "PEM file of revoked certificates."),
+    _text("ssl_ciphers", None, "The ciphers of TLS 1.2, in OpenSSL's or in Java's spelling."),
+    _function(
+        "ssl_context", "An ssl.SSLContext, used as it is in place of the other ssl_ settings.", check=_is_context
+    ),
+    _text("sasl_mechanism", None, "How the client logs in; needed with SASL_*.", choices=MECHANISMS),
+    _text("sasl_plain_username", None, "The user, for PLAIN and for SCRAM."),
+    _secret("sasl_plain_password", "The user's password, for PLAIN and for SCRAM."),
+    _text("sasl_password_file", None, "File with the password, read at each login on the machine that logs in."),
+    _text("sasl_password_env", None, "Variable with the password, in the environment of the process that logs in."),
+)
 
 # Times are in milliseconds.
 _COMMON: Final = (
@@ -96,6 +129,7 @@ _COMMON: Final = (
     _int("socket_connection_setup_timeout_ms", 10_000, "How long connecting may take.", low=1),
     _int("metadata_max_age_ms", 300_000, "Metadata older than this is asked for again."),
     _flag("allow_auto_create_topics", True, "Whether asking for a topic may create it."),
+    *_SECURITY,
 )
 
 CONSUMER_SETTINGS: Final = _table(
@@ -186,6 +220,10 @@ def resolve(table: Settings, given: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in values.items():
         if problem := table[name].problem(value):
             raise ConfigurationError(f"{name}={table[name].shown(value)}: {problem}")
+        if table[name].sensitive and isinstance(value, str):
+            values[name] = Secret(value)
+    if "security_protocol" in table:
+        Security.of(values)  # raises here, with the settings that contradict one another
     return values
 
 
@@ -289,4 +327,5 @@ def network_settings(config: Mapping[str, Any]) -> NetworkSettings:
         retry_backoff_max_ms=config["retry_backoff_max_ms"],
         metadata_max_age_ms=config["metadata_max_age_ms"],
         allow_auto_create_topics=config["allow_auto_create_topics"],
+        security=Security.of(config),
     )

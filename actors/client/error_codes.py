@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from actors.client.errors import BrokerResponseError, KafkaError, RetriableResponseError
+from collections.abc import Iterable
+
+from actors.client.errors import BrokerResponseError, KafkaError, RetriableResponseError, TopicAuthorizationError
 from actors.wire.errors import ErrorCode
 
 
@@ -58,10 +60,11 @@ def code_name(code: int) -> str:
         return f"error {code}"
 
 
-def error_for(code: int, context: str = "", detail: str | None = None) -> KafkaError:
+def error_for(code: int, context: str = "", detail: str | None = None, topics: Iterable[str] = ()) -> KafkaError:
     """The exception for a response's error code.
 
-    `context` says what was being done, `detail` is the broker's own message if it sent one.
+    `context` says what was being done, `detail` is the broker's own message if it sent one; `topics` is what it was
+    about.
     """
     cls = _BY_CODE.get(code)
     name = code_name(code)
@@ -70,4 +73,6 @@ def error_for(code: int, context: str = "", detail: str | None = None) -> KafkaE
     message += f"{name} ({code})" + (f": {explanation}" if explanation else "")
     if cls is None:
         return (RetriableResponseError if is_retriable(code) else BrokerResponseError)(message, code)
+    if cls is TopicAuthorizationError:
+        return TopicAuthorizationError(f"{message}: {', '.join(sorted(topics))}" if topics else message, topics)
     return cls(message)

@@ -91,6 +91,35 @@ class NoBrokersAvailable(RetriableError):  # noqa: N818 - Kafka clients know it 
     hint = "no broker can be reached; check bootstrap_servers"
 
 
+class AuthenticationError(FatalError):
+    """A broker does not accept who this client is, or is not one that the client believes. Settings have to change.
+
+    Calls fail with it at once, and the broker is not tried again before reconnect_backoff_max_ms.
+    """
+
+
+class SaslAuthenticationError(AuthenticationError):
+    """The login failed: the user or the password is wrong, or the broker could not prove that it knows the user."""
+
+    code = ErrorCode.SASL_AUTHENTICATION_FAILED
+
+
+class UnsupportedSaslMechanismError(AuthenticationError):
+    """The broker does not offer `sasl_mechanism`; the message says what it offers."""
+
+    code = ErrorCode.UNSUPPORTED_SASL_MECHANISM
+
+
+class IllegalSaslStateError(AuthenticationError):
+    """The broker expects no login here."""
+
+    code = ErrorCode.ILLEGAL_SASL_STATE
+
+
+class SslAuthenticationError(AuthenticationError):
+    """There is no TLS with this broker: its certificate is not believed, or it does not accept the client's."""
+
+
 class CorrelationIdError(KafkaConnectionError):
     """A broker answered a request that was never sent. The connection cannot be used any more and was closed."""
 
@@ -178,7 +207,7 @@ class GroupMaxSizeReachedError(FatalError):
     hint = "the group has as many members as the broker's group.max.size allows"
 
 
-class GroupAuthorizationFailedError(FatalError):
+class GroupAuthorizationError(FatalError):
     """Not allowed to use this group."""
 
     code = ErrorCode.GROUP_AUTHORIZATION_FAILED
@@ -250,8 +279,8 @@ class InvalidCommitOffsetSizeError(KafkaError):
 # --- topics and records -------------------------------------------------------------------------------------------
 
 
-class TopicAuthorizationFailedError(KafkaError):
-    """Not allowed to use these topics."""
+class TopicAuthorizationError(KafkaError):
+    """Not allowed to use these topics, whether they exist or not; `topics` has their names."""
 
     code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
@@ -366,6 +395,20 @@ class UnsupportedVersionError(KafkaError):
     """The broker does not serve this request, or no version of it that can say what was asked for."""
 
     code = ErrorCode.UNSUPPORTED_VERSION
+
+
+class ClusterAuthorizationError(FatalError):
+    """Not allowed to do this to the cluster."""
+
+    code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    hint = "not authorized to do this to the cluster"
+
+
+class TransactionalIdAuthorizationError(FatalError):
+    """Not allowed to use this transactional id, or the broker has no transactions."""
+
+    code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    hint = "not authorized to use this transactional id"
 
 
 class InvalidRequestError(KafkaError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from actors.settings.kinds import SettingError
 
@@ -13,19 +13,33 @@ _ESCAPE: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 _SEPARATOR: Final = re.compile(r"((?:\\.|[^\\=:\s])*)\s*[=:]?\s*(.*)", re.DOTALL)
 
 
+class Property(NamedTuple):
+    """A key and its value, and the number of the line where the key stands."""
+
+    line: int
+    key: str
+    value: str
+
+
 def parse_properties(text: str) -> dict[str, str]:
-    r"""The keys and values of a properties file. Of two lines with the same key the last one holds, as in Java.
+    """The keys and values of a properties file. Of two lines with the same key the last one holds, as in Java.
+
+    Raises SettingError on a line without a key.
+    """
+    return {each.key: each.value for each in properties(text)}
+
+
+def properties(text: str) -> Iterator[Property]:
+    r"""The properties of a file, in its order.
 
     Understood are comments (`#` and `!`), `=`, `:` or blanks between key and value, a backslash at the end of a line
     that goes on in the next, and the escapes `\t \n \r \f \uXXXX`. Raises SettingError on a line without a key.
     """
-    found: dict[str, str] = {}
     for number, line in _logical_lines(text):
         match = _SEPARATOR.fullmatch(line)
         if match is None or not match[1]:
             raise SettingError("", f"line {number} of the properties file names no setting")
-        found[_unescape(match[1])] = _unescape(match[2])
-    return found
+        yield Property(number, _unescape(match[1]), _unescape(match[2]))
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:

@@ -15,7 +15,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -186,15 +186,26 @@ def _jars(coordinates: str, name: str, *options: str) -> Path:
 class ApacheKafka:
     """Apache Kafka of so many nodes, each broker and controller in one, which may be killed and started again.
 
-    Ports and data stay the same from start to start.
+    Ports and data stay the same from start to start. `listeners` are names of listeners beside PLAINTEXT, all of which
+    are on the first node; `users` are made at the first start, for SCRAM-SHA-256 and SCRAM-SHA-512.
     """
 
-    def __init__(self, folder: Path, nodes: int = 1, config: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        nodes: int = 1,
+        config: Mapping[str, str] | None = None,
+        *,
+        listeners: Sequence[str] = (),
+        users: Mapping[str, str] | None = None,
+    ) -> None:
         self.data_dir = folder / "kafka-data"
         self._folder = folder
         self._config = config or {}
+        self._users = users or {}
         ports = free_ports(2 * nodes)
         self._ports, self._controllers = ports[:nodes], ports[nodes:]
+        self.listeners = dict(zip(listeners, free_ports(len(listeners)), strict=True))
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self.bootstrap_servers = ",".join(f"127.0.0.1:{port}" for port in self._ports)
 
@@ -238,6 +249,9 @@ class ApacheKafka:
             properties = self._properties(node)
             properties.write_text(self._settings(node))
             storage = ["format", "-t", "MkU3OEVBNTcwNTJENDM2Qk", "-c", str(properties), "--ignore-formatted"]
+            for name, password in self._users.items():
+                for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
+                    storage += ["--add-scram", f"{mechanism}=[name={name},password={password}]"]
             _build(["java", "-cp", f"{kafka_jars()}/*", "kafka.tools.StorageTool", *storage], self._folder)
 
     def _start(self, node: int) -> None:
@@ -254,12 +268,14 @@ class ApacheKafka:
     def _settings(self, node: int) -> str:
         voters = [f"{number + 1}@127.0.0.1:{port}" for number, port in enumerate(self._controllers)]
         port, controller = self._ports[node], self._controllers[node]
+        more = self.listeners if node == 0 else {}
+        serving = ",".join(f"{name}://127.0.0.1:{at}" for name, at in {"PLAINTEXT": port, **more}.items())
         settings = {
             "process.roles": "broker,controller",
             "node.id": str(node + 1),
             "controller.quorum.voters": ",".join(voters),
-            "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
-            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+            "listeners": f"{serving},CONTROLLER://127.0.0.1:{controller}",
+            "advertised.listeners": serving,
             "controller.listener.names": "CONTROLLER",
             "log.dirs": str(self.data_dir if len(self._ports) == 1 else self.data_dir / str(node)),
             "offsets.topic.replication.factor": "1",

@@ -14,7 +14,7 @@ from actors.client.errors import (
     ClosedError,
     ConcurrentUseError,
     CorruptMessageError,
-    GroupAuthorizationFailedError,
+    GroupAuthorizationError,
     IllegalStateError,
     InvalidGroupIdError,
     NoOffsetForPartitionError,
@@ -63,7 +63,7 @@ def test_a_lookup_answered_30_raises(kafka):
     forbidden = m.FindCoordinatorResponse.Coordinator(key="g", error_code=30)
     kafka.script(m.FindCoordinatorRequest, m.FindCoordinatorResponse(coordinators=[forbidden]))
     with consumer(kafka, "t", group_id="g") as reader:
-        with pytest.raises(GroupAuthorizationFailedError):
+        with pytest.raises(GroupAuthorizationError):
             reader.poll(60_000)
 
 

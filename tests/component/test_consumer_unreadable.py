@@ -16,7 +16,7 @@ from actors.client.consumer.positions import Chunk, PartitionState, Positions
 from actors.client.errors import (
     CorruptMessageError,
     SerializationError,
-    TopicAuthorizationFailedError,
+    TopicAuthorizationError,
 )
 from actors.wire import messages as m
 from tests.support.client_broker import DROP
@@ -170,7 +170,7 @@ def test_a_forbidden_topic_is_raised_by_name(kafka):
     kafka.script(m.FetchRequest, forbidden)
     with consumer(kafka) as reader:
         reader.assign([T0])
-        with pytest.raises(TopicAuthorizationFailedError) as raised:
+        with pytest.raises(TopicAuthorizationError) as raised:
             reader.poll(60_000)
         assert raised.value.topics == ["t"]
 

@@ -134,8 +134,8 @@ class ScriptedBroker:
     def _serve(self, connection: socket.socket) -> None:
         with contextlib.suppress(OSError, EOFError), connection:
             while True:
-                (size,) = struct.unpack(">i", _exactly(connection, 4))
-                frame = _exactly(connection, size)
+                (size,) = struct.unpack(">i", exactly(connection, 4))
+                frame = exactly(connection, size)
                 header = decode_request_header(frame)
                 kind = m.request_class(header.api_key)
                 request = kind.decode(frame, header.api_version, header.body_offset)
@@ -156,6 +156,10 @@ class ScriptedBroker:
                 if isinstance(answer, m.ApiVersionsResponse) and answer.error_code:
                     version = 0
                 connection.sendall(encode_response(answer, version, header.correlation_id))
+                self._after()
+
+    def _after(self) -> None:
+        """Called after each answer, in the thread of its connection."""
 
     def _answer(self, kind: type, request: Any) -> Any:
         with self.changed:
@@ -394,7 +398,8 @@ class ScriptedBroker:
         return None if request.acks == 0 else part(responses=topics)
 
 
-def _exactly(connection: socket.socket, size: int) -> bytes:
+def exactly(connection: socket.socket, size: int) -> bytes:
+    """So many bytes. Raises EOFError."""
     data = bytearray()
     while len(data) < size:
         piece = connection.recv(size - len(data))

@@ -212,9 +212,9 @@ def _node_of(answer: Any, group: str) -> Node | KafkaError:
     return Node(answer.node_id, answer.host, answer.port)
 
 
-def outcome(code: int, what: str, detail: str | None = None) -> KafkaError | None:
+def outcome(code: int, what: str, detail: str | None = None, topic: str | None = None) -> KafkaError | None:
     """The error for an error code, None for 0. `what` was being done; `detail` is the broker's own message."""
-    return error_for(code, what, detail) if code else None
+    return error_for(code, what, detail, [topic] if topic else ()) if code else None
 
 
 def final(error: KafkaError | None) -> KafkaError | None:

@@ -94,7 +94,7 @@ class Configs:
 
             for r in (await self._brokers.again(attempt, deadline)).responses:
                 what = f"changing settings of {r.resource_name}"
-                results[_resource(r)] = outcome(r.error_code, what, r.error_message)
+                results[_resource(r)] = outcome(r.error_code, what, r.error_message, r.resource_name)
         return results
 
     async def _who_knows(
@@ -118,7 +118,8 @@ def _resource(answer: Any) -> ConfigResource:
 
 def _entries(answer: Any) -> dict[str, ConfigEntry]:
     if answer.error_code:
-        raise error_for(answer.error_code, f"settings of {answer.resource_name}", answer.error_message)
+        what = f"settings of {answer.resource_name}"
+        raise error_for(answer.error_code, what, answer.error_message, [answer.resource_name])
     return {
         c.name: ConfigEntry(
             c.name, c.value, c.config_source, c.config_source == _DEFAULT_SOURCE, c.read_only, c.is_sensitive

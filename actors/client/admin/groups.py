@@ -173,7 +173,7 @@ def _per_partition(response: Any, what: str) -> Outcomes[TopicPartition]:
     results: Outcomes[TopicPartition] = {}
     for topic in response.topics:
         for p in topic.partitions:
-            error = outcome(p.error_code, f"{what}: {topic.name}-{p.partition_index}")
+            error = outcome(p.error_code, f"{what}: {topic.name}-{p.partition_index}", topic=topic.name)
             if p.error_code in _ELSEWHERE and error is not None:
                 raise error
             results[TopicPartition(topic.name, p.partition_index)] = error

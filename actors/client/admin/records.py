@@ -69,6 +69,6 @@ class Records:
         results: Deleted = {}
         for t in response.topics:
             for p in t.partitions:
-                error = outcome(p.error_code, f"deleting records of {t.name}-{p.partition_index}")
+                error = outcome(p.error_code, f"deleting records of {t.name}-{p.partition_index}", topic=t.name)
                 results[TopicPartition(t.name, p.partition_index)] = error or p.low_watermark
         return results

@@ -60,7 +60,7 @@ class Topics:
         async def ask(names: list[str]) -> Outcomes[str]:
             response = await self._brokers.ask_controller(lambda timeout: make(names, timeout), deadline)
             return {
-                topic.name: final(outcome(topic.error_code, f"{doing} {topic.name}", topic.error_message))
+                topic.name: final(outcome(topic.error_code, f"{doing} {topic.name}", topic.error_message, topic.name))
                 for topic in results(response)
             }
 
@@ -84,7 +84,7 @@ class Topics:
             info = found.topics.get(name)
             if info is None or info.error_code:
                 code = info.error_code if info else Code.UNKNOWN_TOPIC_OR_PARTITION
-                raise error_for(code, f"describing topic {name}")
+                raise error_for(code, f"describing topic {name}", topics=[name])
             partitions = tuple(
                 PartitionDescription(n, p.leader, p.leader_epoch, p.replicas, p.in_sync, p.error_code)
                 for n, p in sorted(info.partitions.items())

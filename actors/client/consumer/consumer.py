@@ -34,7 +34,7 @@ from actors.client.consumer.participation import Participation
 from actors.client.consumer.polling import Polling
 from actors.client.consumer.positions import EARLIEST, LATEST, RESET_TO, Positions
 from actors.client.consumer.user_thread import UserThread
-from actors.client.errors import IllegalStateError, InvalidGroupIdError
+from actors.client.errors import IllegalStateError, InvalidGroupIdError, TopicAuthorizationError
 from actors.client.group.driver import Driver
 from actors.client.group.membership import Membership
 from actors.client.net.changes import Changes
@@ -47,6 +47,7 @@ from actors.client.records import (
     TopicPartition,
 )
 from actors.runtime.environment import REAL, Environment
+from actors.wire.errors import ErrorCode as Code
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -101,6 +102,7 @@ class Consumer:
         )
         self._lookups = Lookups(config, self._network, self._thread, changes)
         self._network.on_metadata = self._on_metadata
+        self._network.on_denied = self._fetcher.refuse
         self._network.start()
         if topics:
             self.subscribe(list(topics))
@@ -114,6 +116,12 @@ class Consumer:
         return self._member.watched_topics | {tp.topic for tp in list(self._positions.states)}
 
     def _on_metadata(self) -> None:
+        known = self._network.cluster.topics
+        mine = self._member.topics | {tp.topic for tp in list(self._positions.states)}
+        closed = [
+            name for name in mine if (topic := known.get(name)) and topic.error_code == Code.TOPIC_AUTHORIZATION_FAILED
+        ]
+        self._fetcher.refuse(TopicAuthorizationError(topics=closed) if closed else None)
         self._driver.on_metadata()
         self._fetcher.step()
 

@@ -16,7 +16,7 @@ from actors.client.errors import (
     LogTruncationError,
     NoOffsetForPartitionError,
     OffsetOutOfRangeError,
-    TopicAuthorizationFailedError,
+    TopicAuthorizationError,
 )
 from actors.client.records import ConsumerRecord, TopicPartition
 from actors.log.batch import BatchHeader
@@ -221,7 +221,7 @@ class Drain:
             state.chunks.popleft()
             state.halted = False
             if chunk.code == Code.TOPIC_AUTHORIZATION_FAILED:
-                raise TopicAuthorizationFailedError(topics=[tp.topic])
+                raise TopicAuthorizationError(topics=[tp.topic])
             raise error_for(chunk.code, f"fetching {tp.topic}-{tp.partition} at offset {chunk.offset}")
 
 

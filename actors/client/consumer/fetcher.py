@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from actors.client.consumer.positions import RESET_TO, Chunk, PartitionState, Positions
-from actors.client.errors import KafkaError, UnsupportedVersionError
+from actors.client.errors import AuthenticationError, KafkaError, UnsupportedVersionError
 from actors.client.net.changes import Changes
 from actors.client.net.leaders import by_topic, list_offsets
 from actors.client.net.network import Network
@@ -100,6 +100,7 @@ class Fetcher:
         self._loading = False
         self._scheduled = False
         self._errors: deque[KafkaError] = deque()
+        self._refused: KafkaError | None = None
 
     def soon(self) -> None:
         """Have `step` run on the loop. May be called from any thread."""
@@ -235,10 +236,19 @@ class Fetcher:
         self._network.refresh()
         self._later(self._settings.retry_ms)
 
+    def refuse(self, error: KafkaError | None) -> None:
+        """What metadata says in the end: we are not let in, or to some topics. None: it says nothing of the kind."""
+        self._refused = error
+        if error is not None:
+            self._tell()
+
     def raise_error(self) -> None:
         """Raise the oldest failure that the program has to know of. Called in the user's thread."""
         if self._errors:
             raise self._errors.popleft()
+        error, self._refused = self._refused, None
+        if error is not None:
+            raise error
 
     # --- truncation (KIP-320) ---------------------------------------------------------------------------------------
 
@@ -349,6 +359,8 @@ class Fetcher:
                             self._take(state, data)
         except KafkaError as error:
             log.log(logging.DEBUG if error.retriable else logging.WARNING, "fetch from %s: %s", node, error)
+            if isinstance(error, AuthenticationError):
+                self.refuse(error)
             self._fetch_failed(asked)
         finally:
             self._fetching.discard(node.id)

@@ -314,7 +314,7 @@ class _Look:
         topic = self._network.cluster.topics.get(self._tp.topic)
         known = topic is not None and (not topic.partitions or self._tp.partition in topic.partitions)
         if topic is not None and topic.error_code not in (0, Code.UNKNOWN_TOPIC_OR_PARTITION):
-            raise error_for(topic.error_code, f"topic {self._tp.topic}")
+            raise error_for(topic.error_code, f"topic {self._tp.topic}", topics=[self._tp.topic])
         if topic is None or topic.error_code or not known:
             raise UnknownTopicOrPartitionError(f"{self._tp.topic}-{self._tp.partition} does not exist")
         raise LeaderNotAvailableError(f"{self._tp.topic}-{self._tp.partition} has no leader")
@@ -349,7 +349,8 @@ class _Look:
                 return missing
             return self._unsettled(KafkaError(f"the log ends at {end}"), missing)
         if data.error_code:
-            raise error_for(data.error_code, f"fetching {self._tp.topic}-{self._tp.partition} at {self._offset}")
+            what = f"fetching {self._tp.topic}-{self._tp.partition} at {self._offset}"
+            raise error_for(data.error_code, what, topics=[self._tp.topic])
         if data.records:
             return self._chunk(data)
         return self._nothing_came(data, throttled)

@@ -141,8 +141,11 @@ class Answers:
                     self._joining.error = FencedInstanceIdError(
                         f"{FencedInstanceIdError.hint} (group_instance_id={name!r})"
                     )
-            case _:
+            case code:
                 self._heartbeat_failed(now_ms)
+                if code == Code.GROUP_AUTHORIZATION_FAILED:
+                    what = f"heartbeat of group {self._config.group_id}"
+                    self._joining.error = self._joining.error or error_for(code, what)
 
     def _heartbeat_counts(self, pending: Pending, now_ms: int) -> None:
         self._lookup.alive()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from actors.client.error_codes import error_for, is_retriable
-from actors.client.errors import KafkaError
+from actors.client.errors import AuthenticationError, KafkaError
 from actors.client.net.backoff import Backoff
 from actors.client.records import Node
 from actors.wire.messages import FindCoordinatorRequest, FindCoordinatorResponse
@@ -26,15 +26,18 @@ class CoordinatorLookup:
 
     def due(self, now_ms: int) -> bool:
         """Whether a lookup has to be sent now."""
-        return (
-            self.coordinator is None and self.in_flight is None and self._error is None and now_ms >= self.not_before_ms
-        )
+        return self._idle and now_ms >= self.not_before_ms
 
     @property
     def next_ms(self) -> int | None:
         """When the next lookup may be sent; None while one is in flight, is not needed, or has failed for good."""
-        idle = self.coordinator is None and self.in_flight is None and self._error is None
-        return self.not_before_ms if idle else None
+        return self.not_before_ms if self._idle else None
+
+    @property
+    def _idle(self) -> bool:
+        # Credentials may come back while nobody polls, and heartbeats have to go on then.
+        final = self._error is not None and not isinstance(self._error, AuthenticationError)
+        return self.coordinator is None and self.in_flight is None and not final
 
     def request(self) -> FindCoordinatorRequest:
         return FindCoordinatorRequest(key=self.group_id, key_type=GROUP, coordinator_keys=[self.group_id])
@@ -51,6 +54,7 @@ class CoordinatorLookup:
         if answer.error_code == 0:
             self.coordinator = Node(answer.node_id, answer.host, answer.port)
             self._failures = 0
+            self._error = None
             return True
         self._failed(
             error_for(answer.error_code, f"looking up the coordinator of group {self.group_id}", answer.error_message),

@@ -14,7 +14,7 @@ from actors.client.errors import (
     FencedInstanceIdError,
     KafkaError,
     RebalanceInProgressError,
-    TopicAuthorizationFailedError,
+    TopicAuthorizationError,
 )
 from actors.client.group.membership import Membership
 from actors.client.group.standing import Generation, MemberState
@@ -94,7 +94,7 @@ def judge_commit(member: Membership, commit: Commit, response: OffsetCommitRespo
             where = f"committing {topic.name}-{partition.partition_index} for group {member.config.group_id}"
             return _commit_error(member, commit, code, where, now_ms)
     member.lookup.alive()
-    return TopicAuthorizationFailedError(topics=unauthorized) if unauthorized else None
+    return TopicAuthorizationError(topics=unauthorized) if unauthorized else None
 
 
 def _commit_error(member: Membership, commit: Commit, code: int, where: str, now_ms: int) -> KafkaError:
@@ -181,7 +181,7 @@ def judge_fetch(group_id: str, response: OffsetFetchResponse) -> Fetched:
             else:
                 offsets[tp] = OffsetAndMetadata(p.committed_offset, p.metadata or "", p.committed_leader_epoch)
     if unauthorized:
-        return Fetched({}, TopicAuthorizationFailedError(topics=unauthorized))
+        return Fetched({}, TopicAuthorizationError(topics=unauthorized))
     return Fetched(offsets)
 
 

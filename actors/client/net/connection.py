@@ -1,19 +1,25 @@
-"""One TCP connection to a broker: sends requests and matches answers by correlation id. Runs on the event loop."""
+"""One connection to a broker: sends requests and matches answers by correlation id. Runs on the event loop.
+
+`access` makes it, in TLS or plain, and `login` proves who the client is.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from actors.client.errors import (
+    AuthenticationError,
     CorrelationIdError,
     IllegalStateError,
     KafkaConnectionError,
     KafkaError,
     KafkaTimeoutError,
+    SaslAuthenticationError,
 )
+from actors.client.net.access import Access
 from actors.client.net.versions import Ranges, choose_version
 from actors.wire.errors import ErrorCode, WireError
 from actors.wire.framing import decode_response, encode_request
@@ -23,6 +29,16 @@ _BUFFER_BYTES = 64 << 10
 _MAX_FRAME_BYTES = (1 << 31) - 1
 # The first request; a broker that lacks this version answers UNSUPPORTED_VERSION in version 0, with those it has.
 _API_VERSIONS = 3
+_MAX_EARLY_BYTES = 1 << 20
+_TLS_ALERT = 0x1503  # how the alert begins with which a TLS server answers plain bytes
+
+
+class _Wire(Protocol):
+    """What a connection needs of its transport."""
+
+    def write(self, data: bytes) -> None: ...
+    def get_write_buffer_size(self) -> int: ...
+    def abort(self) -> None: ...
 
 
 @dataclass(slots=True)
@@ -39,13 +55,22 @@ class Connection(asyncio.BufferedProtocol):
 
     When the connection breaks, every open call fails with KafkaConnectionError, and `on_lost` is called once. An
     answer that cannot be read breaks it, too; its call fails with IllegalStateError, as a retry would not help.
+
+    A login that ends after a while (KIP-368) makes the connection `stale`, and `renew` makes it usable again.
     """
 
     client_id: str
     on_lost: Callable[[Connection, KafkaError], None]
     versions: Ranges = field(default_factory=dict)
+    stale: bool = False
+    _access: Access | None = None
+    _timeout_ms: int = 0
+    _ready: bool = False
+    _expiry: asyncio.TimerHandle | None = None
+    _idle: asyncio.Future[None] | None = None
+    _raw: asyncio.Future[bytes] | None = None
     _calls: dict[int, _Call] = field(default_factory=dict)
-    _transport: asyncio.Transport | None = None
+    _transport: _Wire | None = None
     _last_id: int = 0
     _lost: bool = False
     _small: bytearray = field(default_factory=lambda: bytearray(_BUFFER_BYTES))
@@ -59,7 +84,7 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def usable(self) -> bool:
-        return self._transport is not None and not self._lost and bool(self.versions)
+        return self._ready and not self._lost and not self.stale
 
     @classmethod
     async def open(
@@ -69,20 +94,34 @@ class Connection(asyncio.BufferedProtocol):
         client_id: str,
         on_lost: Callable[[Connection, KafkaError], None],
         timeout_ms: int,
+        access: Access | None = None,
     ) -> Connection:
-        """Connect and ask for the versions that the broker serves. Raises KafkaConnectionError."""
+        """Connect, ask for the versions that the broker serves, and log in. Without `access`: plain, and no login.
+
+        Raises KafkaConnectionError, AuthenticationError.
+        """
         loop = asyncio.get_running_loop()
+
+        def make() -> Connection:
+            return cls(client_id, on_lost, _access=access, _timeout_ms=timeout_ms)
+
         try:
             async with asyncio.timeout(timeout_ms / 1000):
-                _, connection = await loop.create_connection(lambda: cls(client_id, on_lost), host, port)
+                if access is None:
+                    _, connection = await loop.create_connection(make, host, port)
+                else:
+                    connection = await access.connect(make, host, port)
                 try:
                     await connection._negotiate(timeout_ms)
+                    await connection._log_in()
                 except BaseException:
                     connection.close()
                     raise
                 return connection
         except TimeoutError as error:
             raise KafkaConnectionError(f"no connection to {host}:{port} within {timeout_ms} ms") from error
+        except AuthenticationError as error:
+            raise type(error)(f"{host}:{port}: {error}") from error
         except (OSError, ValueError, IllegalStateError) as error:
             raise KafkaConnectionError(f"cannot connect to {host}:{port}: {error}") from error
 
@@ -93,16 +132,71 @@ class Connection(asyncio.BufferedProtocol):
             answer = await self._call(ask, 0, timeout_ms)
         self.versions = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
 
+    # --- the login ----------------------------------------------------------------------------------------------------
+
+    async def _log_in(self) -> None:
+        access = self._access
+        if access is not None and access.login is not None:
+            lifetime_ms = await access.login.log_in(self)
+            if lifetime_ms:
+                delay = access.renew_after_ms(lifetime_ms) / 1000
+                self._expiry = asyncio.get_running_loop().call_later(delay, self._expire)
+        self._ready = True
+
+    def _expire(self) -> None:
+        self.stale = True
+
+    async def renew(self) -> None:
+        """Log in again, once all answers have come. If that fails, it raises and the connection is closed."""
+        try:
+            if self._calls:
+                self._idle = asyncio.get_running_loop().create_future()
+                await self._idle
+            async with asyncio.timeout(self._timeout_ms / 1000):
+                await self._log_in()
+        except KafkaError as error:
+            self.close(error)
+            raise
+        except BaseException as error:
+            self.close()
+            if isinstance(error, TimeoutError):
+                raise KafkaConnectionError(f"the login was not renewed within {self._timeout_ms} ms") from error
+            raise
+        self.stale = False
+
+    async def ask(self, request: ApiMessage, version: int) -> Any:
+        """Ask in the course of a login."""
+        return await self._call(request, version, self._timeout_ms)
+
+    async def ask_raw(self, token: bytes) -> bytes:
+        """Send a token of a login without a header, as after SaslHandshake version 0."""
+        if self._transport is None or self._lost:
+            raise KafkaConnectionError
+        self._raw = asyncio.get_running_loop().create_future()
+        self._transport.write(len(token).to_bytes(4, "big") + token)
+        try:
+            return await self._raw
+        finally:
+            self._raw = None
+
+    # --- requests -----------------------------------------------------------------------------------------------------
+
     def call(
         self, request: ApiMessage, timeout_ms: int, min_version: int = 0, *, max_version: int = 32767
     ) -> asyncio.Future[Any]:
         """Send `request` in the highest common version. Raises UnsupportedVersionError, KafkaConnectionError."""
+        self._check_fresh()
         version = choose_version(type(request), self.versions, min_version, max_version)
         return self._call(request, version, timeout_ms)
 
     def tell(self, request: ApiMessage, min_version: int = 0) -> None:
         """Send a request that is not answered (Produce with acks=0)."""
+        self._check_fresh()
         self._write(request, choose_version(type(request), self.versions, min_version))
+
+    def _check_fresh(self) -> None:
+        if self.stale:
+            raise KafkaConnectionError("the login of this connection has to be renewed first")
 
     async def written(self) -> None:
         """Wait until what `tell` has sent is with the operating system. Raises KafkaConnectionError if it breaks."""
@@ -148,6 +242,11 @@ class Connection(asyncio.BufferedProtocol):
         if self._lost:
             return
         self._lost = True
+        if self._expiry is not None:
+            self._expiry.cancel()
+        for waiting in (self._idle, self._raw):
+            if waiting is not None and not waiting.done():
+                waiting.set_exception(type(error)(str(error)))
         calls, self._calls = self._calls, {}
         for call in calls.values():
             if call.timer is not None:
@@ -159,10 +258,25 @@ class Connection(asyncio.BufferedProtocol):
     # --- called by asyncio ----------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
+        self._transport = cast(_Wire, transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._end(KafkaConnectionError(f"the broker closed the connection{f': {exc}' if exc else ''}"))
+        if isinstance(exc, AuthenticationError):
+            self._end(exc)
+            return
+        if self._raw is not None:
+            self._end(SaslAuthenticationError("the broker hung up in the login: user or password may be wrong"))
+            return
+        why = f": {exc}" if exc else ""
+        self._end(KafkaConnectionError(f"the broker closed the connection{why}{self._hint()}"))
+
+    def _hint(self) -> str:
+        """What may be wrong if a broker hangs up on a connection without a login that it has answered once at most."""
+        answered = self._last_id - len(self._calls)
+        if not self._calls or answered > 1 or (self._access is not None and self._access.login is not None):
+            return ""
+        what = "a login (security_protocol=SASL_SSL or SASL_PLAINTEXT)" if answered else "TLS (security_protocol=SSL)"
+        return f" at the first request; it may expect {what}"
 
     def eof_received(self) -> bool:
         return False
@@ -190,7 +304,9 @@ class Connection(asyncio.BufferedProtocol):
         small, start, end = self._small, 0, self._small_end
         while end - start >= 4 and not self._lost:
             size = int.from_bytes(small[start : start + 4], "big")
-            if size > _MAX_FRAME_BYTES or size < 4:
+            if not self._ready:
+                self._check_early(size)
+            elif size > _MAX_FRAME_BYTES or size < 4:
                 raise WireError(f"a frame of {size} bytes")
             begin, stop = start + 4, start + 4 + size
             if stop > end:
@@ -205,7 +321,17 @@ class Connection(asyncio.BufferedProtocol):
         small[: end - start] = small[start:end]
         self._small_end = end - start
 
+    def _check_early(self, size: int) -> None:
+        """Before the login is done the other end may be anybody."""
+        if size >> 16 == _TLS_ALERT:
+            raise WireError("it is TLS: the broker may expect security_protocol=SSL or SASL_SSL")
+        if size > _MAX_EARLY_BYTES or (size < 4 and self._raw is None):
+            raise WireError(f"a frame of {size} bytes")
+
     def _on_frame(self, frame: bytes) -> None:
+        if self._raw is not None and not self._raw.done():
+            self._raw.set_result(frame)
+            return
         number = int.from_bytes(frame[:4], "big", signed=True)
         call = self._calls.pop(number, None)
         if call is None:
@@ -220,6 +346,9 @@ class Connection(asyncio.BufferedProtocol):
             name = call.response.__name__.removesuffix("Response")
             call.future.set_exception(IllegalStateError(f"the broker's answer to {name} cannot be read: {error!r}"))
             raise WireError(f"{name}: {error!r}") from error
+        if self._idle is not None and not self._calls:
+            self._idle.set_result(None)
+            self._idle = None
 
 
 def _decode(call: _Call, frame: bytes) -> ApiMessage:

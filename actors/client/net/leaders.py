@@ -112,7 +112,7 @@ def _read(response: Any) -> tuple[dict[TopicPartition, OffsetAndTimestamp | None
                 at = OffsetAndTimestamp(p.offset, p.timestamp, p.leader_epoch) if p.offset >= 0 else None
                 found[TopicPartition(topic.name, p.partition_index)] = at
                 continue
-            error = error_for(p.error_code, f"offsets of {topic.name}-{p.partition_index}")
+            error = error_for(p.error_code, f"offsets of {topic.name}-{p.partition_index}", topics=[topic.name])
             if not is_retriable(p.error_code):
                 raise error
             trouble = error

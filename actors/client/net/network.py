@@ -16,11 +16,13 @@ from typing import Any, TypeVar
 
 import uvloop
 
-from actors.client.errors import KafkaConnectionError, KafkaError, NoBrokersAvailable
+from actors.client.errors import AuthenticationError, KafkaConnectionError, KafkaError, NoBrokersAvailable
+from actors.client.net.access import Access
 from actors.client.net.backoff import Backoff
 from actors.client.net.connection import Connection
 from actors.client.net.metadata import ClusterMetadata, metadata_request
 from actors.client.net.nodes import NodeLoad, least_loaded
+from actors.client.net.security import NO_SECURITY, Security
 from actors.client.records import Node
 from actors.runtime.environment import REAL, Environment
 from actors.wire.messages import ApiMessage, MetadataResponse
@@ -46,11 +48,15 @@ class NetworkSettings:
     metadata_max_age_ms: int = 300_000
     max_in_flight: int = 100
     allow_auto_create_topics: bool = True
+    security: Security = NO_SECURITY
 
 
 @dataclass(slots=True)
 class _Peer:
-    """A node and this client's connection to it."""
+    """A node and this client's connection to it. `denied`: it did not let us in, or we did not believe it.
+
+    `trouble` is why there was no connection the last time.
+    """
 
     node: Node
     connection: Connection | None = None
@@ -58,6 +64,8 @@ class _Peer:
     failures: int = 0
     not_before_ms: int = 0
     last_attempt_ms: int = 0
+    denied: AuthenticationError | None = None
+    trouble: str = ""
 
 
 @dataclass(slots=True)
@@ -66,8 +74,9 @@ class Network:
 
     It has the clock of its client.
 
-    `on_metadata` is called after each update. With `create_only_held` brokers may create topics only while some are
-    held. `on_coordinator_lost` is called when the connection to a coordinator ends, even if nothing was in flight.
+    `on_metadata` is called after each update, and `on_denied` when no broker lets us in to ask for one. With
+    `create_only_held` brokers may create topics only while some are held. `on_coordinator_lost` is called when the
+    connection to a coordinator ends, even if nothing was in flight.
     """
 
     settings: NetworkSettings
@@ -75,6 +84,7 @@ class Network:
     create_only_held: bool = False
     on_metadata: Callable[[], None] = lambda: None
     on_coordinator_lost: Callable[[Node], None] = lambda node: None
+    on_denied: Callable[[AuthenticationError], None] = lambda error: None
     cluster: ClusterMetadata = field(default_factory=ClusterMetadata)
     bytes_in_flight: int = 0
     loop: asyncio.AbstractEventLoop = field(default_factory=uvloop.new_event_loop)
@@ -88,9 +98,12 @@ class Network:
     _held: dict[object, frozenset[str]] = field(default_factory=dict)
     _metadata_failures: int = 0
     _closed: bool = False
+    _last_denial: str = ""
+    _access: Access = field(init=False)
 
     def __post_init__(self) -> None:
         self.now_ms = self.environment.clock.monotonic_ms
+        self._access = Access(self.settings.security, self.environment.chance)
 
     def jitter(self) -> float:
         """What a pause is multiplied with, so that clients part ways."""
@@ -171,15 +184,22 @@ class Network:
         return await connection.call(request, timeout_ms, min_version, max_version=max_version)
 
     async def connection(self, node: Node | None, *, coordinator: bool = False) -> Connection:
-        """A usable connection to a node. Raises KafkaConnectionError, at once while the node is in its backoff."""
+        """A usable connection to a node. Raises KafkaConnectionError, AuthenticationError.
+
+        While the node is in its backoff, it raises at once.
+        """
         peer = self._least_loaded() if node is None else self._peer(node, coordinator=coordinator)
         if peer.connection is not None and peer.connection.usable:
             return peer.connection
         if peer.connecting is None:
-            if self.now_ms() < peer.not_before_ms:
+            stale = peer.connection if peer.connection is not None and peer.connection.stale else None
+            if stale is None and self.now_ms() < peer.not_before_ms:
+                if peer.denied is not None:
+                    raise again(peer.denied)
                 raise KafkaConnectionError(f"{peer.node.host}:{peer.node.port} cannot be reached just now")
             peer.last_attempt_ms = self.now_ms()
-            peer.connecting = self.loop.create_task(self._connect(peer))
+            work = self._connect(peer) if stale is None else self._renew(peer, stale)
+            peer.connecting = self.loop.create_task(work)
         return await asyncio.shield(peer.connecting)
 
     async def _connect(self, peer: _Peer) -> Connection:
@@ -191,6 +211,7 @@ class Network:
                 settings.client_id,
                 lambda connection, error: self._lost(peer, connection, error),
                 settings.connect_timeout_ms,
+                self._access,
             )
             if not any(peer is known for known in self._peers.values()):
                 # The broker has moved while this connected, and nobody else would close the connection.
@@ -198,15 +219,31 @@ class Network:
                 raise KafkaConnectionError(f"{peer.node.host}:{peer.node.port} is not where the broker is any more")
             peer.connection = connection
             peer.failures = 0
+            peer.denied = None
             return connection
-        except KafkaError:
-            self._failed(peer)
+        except KafkaError as error:
+            self._failed(peer, error)
             raise
         finally:
             peer.connecting = None
 
-    def _failed(self, peer: _Peer) -> None:
+    async def _renew(self, peer: _Peer, connection: Connection) -> Connection:
+        """Log in again on a connection (KIP-368). If that fails, it is closed, and `_lost` has been told."""
+        try:
+            await connection.renew()
+            return connection
+        finally:
+            peer.connecting = None
+
+    def _failed(self, peer: _Peer, error: KafkaError) -> None:
         peer.failures += 1
+        peer.trouble = str(error)
+        if isinstance(error, AuthenticationError):
+            peer.denied = error
+            peer.not_before_ms = self.now_ms() + self.settings.reconnect_backoff_max_ms
+            log.log(logging.WARNING if self._last_denial != str(error) else logging.DEBUG, "%s", error)
+            self._last_denial = str(error)
+            return
         backoff = Backoff(self.settings.reconnect_backoff_ms, self.settings.reconnect_backoff_max_ms, self.jitter)
         peer.not_before_ms = self.now_ms() + backoff.delay_ms(peer.failures)
         self.refresh()
@@ -216,7 +253,7 @@ class Network:
             peer.connection = None
             if not self._closed:
                 log.debug("connection to %s:%d lost: %s", peer.node.host, peer.node.port, error)
-                self._failed(peer)
+                self._failed(peer, error)
                 if self._peers.get(_COORDINATOR_IDS - peer.node.id) is peer:
                     self.on_coordinator_lost(peer.node)
 
@@ -250,7 +287,11 @@ class Network:
                 chosen = least_loaded(loads, self.environment.chance.randrange(len(peers)))
                 if chosen is not None:
                     return next(peer for peer in peers if peer.node.id == chosen)
-        raise NoBrokersAvailable
+        for peer in (*known, *bootstrap):
+            if peer.denied is not None:
+                raise again(peer.denied)
+        troubles = [peer.trouble for peer in (*known, *bootstrap) if peer.trouble]
+        raise NoBrokersAvailable(f"{NoBrokersAvailable.hint} ({troubles[0]})" if troubles else "")
 
     def _load(self, peer: _Peer) -> NodeLoad:
         connection = peer.connection
@@ -259,7 +300,8 @@ class Network:
             peer.node.id,
             ready=connection is not None and connection.usable and in_flight < self.settings.max_in_flight,
             connecting=peer.connecting is not None,
-            connectable=connection is None and self.now_ms() >= peer.not_before_ms,
+            connectable=(connection is None and self.now_ms() >= peer.not_before_ms)
+            or (connection is not None and connection.stale),
             in_flight=in_flight,
             last_attempt_ms=peer.last_attempt_ms,
         )
@@ -293,9 +335,12 @@ class Network:
                 response: MetadataResponse = await self.ask(None, request)
             except Exception as error:
                 # Whatever it is, the task goes on: without it the client would never learn of a new leader.
-                may_pass = isinstance(error, KafkaError) and error.retriable
+                may_pass = isinstance(error, AuthenticationError) or (isinstance(error, KafkaError) and error.retriable)
                 log.log(logging.DEBUG if may_pass else logging.WARNING, "metadata: %r", error)
-                self._refreshed += waiting
+                if isinstance(error, AuthenticationError):
+                    self._denied(error, waiting)
+                else:
+                    self._refreshed += waiting
                 self._metadata_failures += 1
                 await self._metadata_pause()
                 self._refresh.set()
@@ -316,12 +361,24 @@ class Network:
             # One request at a time, and only a few a second, however often somebody asks.
             await asyncio.sleep(0.02)
 
+    def _denied(self, error: AuthenticationError, waiting: list[asyncio.Future[None]]) -> None:
+        """Nobody waits for metadata that we are not given. The task goes on, for credentials may come back."""
+        for each in waiting:
+            if not each.done():
+                each.set_exception(again(error))
+        self.on_denied(error)
+
     def _metadata_delay(self) -> float:
         backoff = Backoff(self.settings.retry_backoff_ms, self.settings.retry_backoff_max_ms, self.jitter)
         return backoff.delay_ms(self._metadata_failures) / 1000
 
     async def _metadata_pause(self) -> None:
         await asyncio.sleep(self._metadata_delay())
+
+
+def again(error: AuthenticationError) -> AuthenticationError:
+    """The same error once more: one that is raised in two places would gather both tracebacks."""
+    return type(error)(str(error))
 
 
 def parse_bootstrap(servers: str | list[str] | tuple[str, ...]) -> tuple[tuple[str, int], ...]:

@@ -9,19 +9,22 @@ from typing import TYPE_CHECKING, Any
 
 from actors.client.config import network_settings, producer_config
 from actors.client.errors import (
+    AuthenticationError,
     BufferExhaustedError,
     ClosedError,
     IllegalStateError,
     KafkaTimeoutError,
     MessageTooLargeError,
     SerializationError,
+    TopicAuthorizationError,
 )
 from actors.client.net.metadata import TopicInfo
-from actors.client.net.network import Network
+from actors.client.net.network import Network, again
 from actors.client.producer.accumulator import FutureBatchMetadata, FutureRecordMetadata
 from actors.client.producer.sender import Sender
 from actors.client.records import TopicPartition
 from actors.runtime.environment import REAL, Environment
+from actors.wire.errors import ErrorCode as Code
 from placement.hashing import partition_for_key
 
 if TYPE_CHECKING:
@@ -52,7 +55,10 @@ class Producer:
         self._network = Network(settled, self._wanted_topics, create_only_held=True, environment=environment)
         self._sender = Sender(self._network, self.config)
         self._known = threading.Condition()
+        self._denials = 0
+        self._denied: AuthenticationError | None = None
         self._network.on_metadata = self._on_metadata
+        self._network.on_denied = self._on_denied
         self._network.start()
 
     def _wanted_topics(self) -> frozenset[str]:
@@ -70,6 +76,12 @@ class Producer:
             self._known.notify_all()
         self._sender.step()
 
+    def _on_denied(self, error: AuthenticationError) -> None:
+        with self._known:
+            self._denials += 1
+            self._denied = error
+            self._known.notify_all()
+
     def send(
         self,
         topic: str,
@@ -82,7 +94,8 @@ class Producer:
         """Queue a record. The future's `get()` returns where it was written, or raises why it was not delivered.
 
         Waits up to max_block_ms for the topic's metadata and for room in the buffer, and then raises KafkaTimeoutError
-        or BufferExhaustedError. Raises SerializationError and MessageTooLargeError at once.
+        or BufferExhaustedError. Raises SerializationError, MessageTooLargeError, AuthenticationError and
+        TopicAuthorizationError at once.
         """
         if self._closed:
             raise ClosedError
@@ -165,12 +178,18 @@ class Producer:
         return info
 
     def _await_topic(self, topic: str, deadline: int) -> TopicInfo:
+        denials, version = self._denials, self._network.cluster.version
         while True:
             with self._known:
                 info = self._network.cluster.topics.get(topic)
                 if info is not None and info.partitions:
                     self._topics[topic] = self._now_ms()
                     return info
+                if self._denied is not None and self._denials != denials:
+                    raise again(self._denied)
+                fresh = self._network.cluster.version != version
+                if fresh and info is not None and info.error_code == Code.TOPIC_AUTHORIZATION_FAILED:
+                    raise TopicAuthorizationError(topics=[topic])
                 self._network.soon(self._network.refresh)
                 left = deadline - self._now_ms()
                 if left <= 0:

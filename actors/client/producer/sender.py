@@ -9,7 +9,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from actors.client.error_codes import error_for, is_retriable
-from actors.client.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError, OutOfOrderSequenceNumberError
+from actors.client.errors import (
+    AuthenticationError,
+    ClusterAuthorizationError,
+    KafkaConnectionError,
+    KafkaError,
+    KafkaTimeoutError,
+    OutOfOrderSequenceNumberError,
+)
 from actors.client.net.backoff import Backoff
 from actors.client.net.network import Network
 from actors.client.producer.accumulator import Batch, Identity, Lane, codec_of
@@ -195,8 +202,15 @@ class Sender:
             for lane in self.lanes.values():
                 lane.retry.clear()
                 lane.waiting.clear()
+        hint = ""
+        if isinstance(error, ClusterAuthorizationError):
+            hint = (
+                "; it needs IDEMPOTENT_WRITE on the cluster or WRITE on a topic; enable_idempotence=False needs neither"
+            )
+        elif not isinstance(error, AuthenticationError):
+            hint = "; set enable_idempotence=False for brokers without producer ids"
         for batch in batches:
-            self._finish(batch, type(error)(f"{error}; set enable_idempotence=False for brokers without producer ids"))
+            self._finish(batch, type(error)(f"{error}{hint}"))
 
     async def _send(self, node: Node, batches: list[Batch]) -> None:
         try:
@@ -257,7 +271,8 @@ class Sender:
         else:
             where = f"producing to {batch.tp.topic}-{batch.tp.partition}"
             batch.record_errors = _record_errors(answer, where)
-            self._judge(batch, error_for(answer.error_code, where, answer.error_message), answer.error_code)
+            error = error_for(answer.error_code, where, answer.error_message, topics=[batch.tp.topic])
+            self._judge(batch, error, answer.error_code)
 
     def _delivered(self, batch: Batch, base_offset: int, timestamp_ms: int) -> None:
         with self.room:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from actors.client.errors import FencedInstanceIdError
+from actors.client.errors import FencedInstanceIdError, GroupAuthorizationError
 from actors.client.group.effects import Drop, Event, To
 from actors.client.group.standing import MemberState
 from actors.wire.messages import HeartbeatResponse
@@ -122,7 +122,7 @@ def test_a_heartbeat_of_an_older_generation_is_ignored(code):
     assert script.member.generation.id == 2
 
 
-@pytest.mark.parametrize("code", [30, 14, 99])
+@pytest.mark.parametrize("code", [29, 14, 99])
 def test_a_failed_heartbeat_is_repeated_after_a_growing_backoff_and_tells_nobody(code):
     script = Script().stable("t-0")
     script.heartbeat(code)
@@ -134,6 +134,17 @@ def test_a_failed_heartbeat_is_repeated_after_a_growing_backoff_and_tells_nobody
     assert gaps == [100, 200, 400]
     script.heartbeat(0)
     assert script.member.next_deadline() - script.now == 3000
+
+
+@pytest.mark.conformance("XF-06")
+def test_a_heartbeat_without_rights_is_told_and_the_next_ones_go_on():
+    script = Script().stable("t-0")
+    script.heartbeat(30)
+    with pytest.raises(GroupAuthorizationError):
+        script.poll()
+    script.heartbeat(0)
+    script.poll()
+    assert script.member.state is MemberState.STABLE
 
 
 @pytest.mark.parametrize("code", [15, 16])

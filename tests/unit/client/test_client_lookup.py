@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.client.errors import GroupAuthorizationFailedError
+from actors.client.errors import GroupAuthorizationError, SaslAuthenticationError
 from actors.client.group.effects import To, WantMetadata
 from actors.client.group.standing import MemberState
 from tests.support.membership_script import NODE, OTHER, Script, looking, lookup_answer, tps
@@ -30,7 +30,7 @@ def test_lookup_answered_15_is_repeated_with_growing_backoff_until_it_succeeds()
 def test_lookup_answered_30_raises_once_and_then_looks_again():
     script = looking()
     script.answer("FindCoordinator", lookup_answer(code=30))
-    with pytest.raises(GroupAuthorizationFailedError):
+    with pytest.raises(GroupAuthorizationError):
         script.poll()
     script.poll(1000)
     assert script.count("FindCoordinator") == 2
@@ -99,3 +99,34 @@ def test_finding_the_coordinator_makes_the_session_timer_fresh():
     script.tick(40_000)
     script.found(OTHER)
     assert script.member.live.search_at_ms == script.now + 45_000
+
+
+def refused() -> Script:
+    """A member of a stable group whose lookup of the coordinator was refused."""
+    script = Script().stable("t-0")
+    script.heartbeat(16)
+    script.tick(1000)
+    script.fail("FindCoordinator", SaslAuthenticationError("no"))
+    return script
+
+
+@pytest.mark.conformance("XF-06")
+def test_a_refused_login_is_raised_once_and_lookups_go_on_without_a_poll():
+    script = refused()
+    before = script.count("FindCoordinator")
+    script.tick(1000)
+    assert script.count("FindCoordinator") == before + 1
+    with pytest.raises(SaslAuthenticationError):
+        script.poll()
+    script.found()
+    script.heartbeat(0)
+    assert script.member.state is MemberState.STABLE
+
+
+@pytest.mark.conformance("XF-06")
+def test_a_refused_login_is_forgotten_once_the_coordinator_is_found():
+    script = refused()
+    script.tick(1000)
+    script.found()
+    script.poll()
+    assert script.member.coordinator == NODE

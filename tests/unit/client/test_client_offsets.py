@@ -7,10 +7,10 @@ import pytest
 from actors.client.errors import (
     CommitFailedError,
     FencedInstanceIdError,
-    GroupAuthorizationFailedError,
+    GroupAuthorizationError,
     KafkaError,
     RebalanceInProgressError,
-    TopicAuthorizationFailedError,
+    TopicAuthorizationError,
 )
 from actors.client.group.assignors import BUILT_IN
 from actors.client.group.effects import Drop
@@ -120,7 +120,7 @@ def test_errors_after_which_the_coordinator_is_looked_up_again(code):
 def test_unauthorized_topics_are_collected():
     who = member()
     error = judge_commit(who, make_commit(who, OFFSETS, NOW), answer(t=29, u=29), NOW)
-    assert isinstance(error, TopicAuthorizationFailedError)
+    assert isinstance(error, TopicAuthorizationError)
     assert error.topics == ["t", "u"]
 
 
@@ -191,8 +191,8 @@ def test_group_errors_that_pass(code, lost):
 
 
 def test_fetch_errors_that_do_not_pass():
-    assert isinstance(fetched(group_code=30).error, GroupAuthorizationFailedError)
-    assert isinstance(fetched(code=29).error, TopicAuthorizationFailedError)
+    assert isinstance(fetched(group_code=30).error, GroupAuthorizationError)
+    assert isinstance(fetched(code=29).error, TopicAuthorizationError)
     for code in (3, 99):
         error = fetched(code=code).error
         assert error is not None

@@ -54,5 +54,5 @@ def test_an_error_does_not_show_a_clients_password(value: object) -> None:
 
 @pytest.mark.conformance("XE-31")
 @pytest.mark.parametrize("value", ["swordfish", PASSWORD])
-def test_a_client_takes_a_password_as_text_or_as_a_secret(value: object) -> None:
-    assert resolve(TABLE, {"password": value})["password"] == value
+def test_a_client_takes_a_password_as_text_or_as_a_secret_and_keeps_a_secret(value: object) -> None:
+    assert resolve(TABLE, {"password": value})["password"] == PASSWORD

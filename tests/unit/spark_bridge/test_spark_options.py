@@ -120,7 +120,6 @@ def test_assign_and_patterns():
         ({"kafka.auto.offset.reset": "latest"}, ["kafka.auto.offset.reset=latest", "startingOffsets"]),
         ({"kafka.enable.auto.commit": "true"}, ["kafka.enable.auto.commit=true", "batches"]),
         ({"groupIdPrefix": "p"}, ["groupIdPrefix=p", "group_id"]),
-        ({"kafka.security.protocol": "SSL"}, ["kafka.security.protocol=SSL"]),
     ],
 )
 def test_what_cannot_be_meant_is_one_line_that_names_option_and_value(options, words):

@@ -1,0 +1,93 @@
+"""How the connections of one client come to be: plain or in TLS, and with or without a login."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+import ssl
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from actors.client.errors import KafkaConnectionError
+from actors.client.net.login import Login
+from actors.client.net.security import Security, Tls
+from actors.client.net.tls import TlsTransport, explained, needs_certificate
+from actors.runtime.environment import Chance
+
+log = logging.getLogger(__name__)
+P = TypeVar("P", bound=asyncio.BufferedProtocol)
+
+_LOOK_S: Final = 5.0
+
+
+class Access:
+    """Made with a client: what is wrong with its files and its password is known at once, as ConfigurationError."""
+
+    def __init__(self, security: Security, chance: Chance) -> None:
+        self._chance = chance
+        self.login = Login(security.sasl, chance) if security.sasl is not None else None
+        self._contexts = _Contexts(security.tls) if security.tls is not None else None
+        if security.sasl is not None:
+            security.sasl.secret()
+
+    def renew_after_ms(self, lifetime_ms: int) -> float:
+        """When to prove again who we are: from 85 to 95 % of a session's lifetime on, so that not all do it at once."""
+        return lifetime_ms * self._chance.uniform(0.85, 0.95)
+
+    async def connect(self, make: Callable[[], P], host: str, port: int) -> P:
+        """Connect a protocol. Raises OSError, KafkaConnectionError, SslAuthenticationError."""
+        loop = asyncio.get_running_loop()
+        if self._contexts is None:
+            _, protocol = await loop.create_connection(make, host, port)
+            return protocol
+        context = await asyncio.to_thread(self._contexts.current)
+        inner = make()
+        _, pipe = await loop.create_connection(lambda: TlsTransport(context, host, inner), host, port)
+        try:
+            await pipe.ready
+        except KafkaConnectionError as error:
+            raise KafkaConnectionError(f"cannot connect to {host}:{port}: {error}") from error
+        except (ssl.SSLError, ValueError) as error:
+            shown = await asyncio.to_thread(certificate_of, host, port) if needs_certificate(error) else None
+            raise explained(error, host, shown) from error
+        except BaseException:
+            pipe.abort()
+            raise
+        return inner
+
+
+class _Contexts:
+    """The TLS context, made anew when one of its files has been replaced. What cannot be read leaves the old one."""
+
+    def __init__(self, tls: Tls) -> None:
+        self._tls = tls
+        self._context = tls.context()
+        self._files = tls.files()
+        if tls.made is None and not tls.settings.check_hostname:
+            log.warning(
+                "ssl_check_hostname=False: any broker with a certificate that is believed is taken for the right one"
+            )
+
+    def current(self) -> ssl.SSLContext:
+        files = self._files
+        try:
+            files = self._tls.files()
+            if files != self._files:
+                self._context, self._files = self._tls.context(), files
+        except (OSError, ValueError) as error:  # in the middle of being replaced, or wrong
+            log.warning("the files of TLS are not read again, those from before stay in force: %s", error)
+        return self._context
+
+
+def certificate_of(host: str, port: int) -> bytes | None:
+    """The certificate that a server shows, whoever it is; for an error's text, and nothing is sent to it."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    with contextlib.suppress(OSError, ValueError):
+        with socket.create_connection((host, port), timeout=_LOOK_S) as plain:
+            with context.wrap_socket(plain, server_hostname=host.rstrip(".")) as wrapped:
+                return wrapped.getpeercert(binary_form=True)
+    return None

@@ -1,0 +1,184 @@
+"""What a client was told of security: how it makes sure of a broker (`Tls`), and how it proves who it is (`Sasl`).
+
+Values made of settings, and the rules that hold between these. Only `Sasl.secret` reads something.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import ssl
+import stat
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Final
+
+from actors.client.errors import ConfigurationError
+from actors.security.tls import ClientTls, TlsError, client_context
+from actors.settings.secret import Secret
+
+log = logging.getLogger(__name__)
+
+PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+SECRETS: Final = {
+    "sasl_plain_password": "name a file there with sasl_password_file, or a variable with sasl_password_env",
+    "ssl_password": "name a key file that is not encrypted and that only its owner may read, with ssl_keyfile",
+    "ssl_keydata": "name a key file there, with ssl_keyfile",
+    "ssl_context": "name files there, with ssl_cafile, ssl_certfile and ssl_keyfile",
+}
+"""The settings that do not leave this process, each with what takes its place in another one."""
+_PASSWORDS: Final = ("sasl_plain_password", "sasl_password_file", "sasl_password_env")
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """How connections are encrypted, which brokers are believed, and what the client shows of itself.
+
+    `made` is a context of the program's, which is taken as it is.
+    """
+
+    settings: ClientTls
+    made: ssl.SSLContext | None = None
+
+    def context(self) -> ssl.SSLContext:
+        """A context as the files are now. Raises ConfigurationError naming the setting, the file and the machine."""
+        if self.made is not None:
+            return self.made
+        try:
+            return client_context(self.settings)
+        except TlsError as error:
+            where = f" (on {os.uname().nodename})" if self._paths else ""
+            raise ConfigurationError(f"{error}{where}") from error
+
+    def files(self) -> tuple[tuple[int, int, int], ...]:
+        """What changes when a file of the context is replaced. Raises OSError."""
+        found = [os.stat(path) for path in self._paths]
+        return tuple((each.st_ino, each.st_mtime_ns, each.st_size) for each in found)
+
+    @property
+    def _paths(self) -> list[str]:
+        own = self.settings
+        return [path for path in (own.cafile, own.crlfile, own.certfile, own.keyfile) if path]
+
+
+@dataclass(frozen=True, slots=True)
+class Sasl:
+    """Who the client is, and where its password is: exactly one of the three is set."""
+
+    mechanism: str
+    username: str
+    password: Secret | None = None
+    password_file: str | None = None
+    password_env: str | None = None
+
+    def secret(self) -> Secret:
+        """The password. A file or a variable is read anew each time. Raises ConfigurationError, which names it."""
+        if self.password is not None:
+            return self.password
+        if self.password_env is not None:
+            found = os.environ.get(self.password_env)
+            if not found:
+                raise ConfigurationError(f"sasl_password_env={self.password_env}: there is no such variable here")
+            return Secret(found)
+        return _read_password(Path(self.password_file or ""))
+
+
+def _read_password(path: Path) -> Secret:
+    name = f"sasl_password_file={path}"
+    try:
+        with path.open(encoding="utf-8") as file:
+            if os.fstat(file.fileno()).st_mode & (stat.S_IRGRP | stat.S_IROTH):
+                log.warning("%s: others can read this file; chmod 600 keeps it to its owner", name)
+            text = file.read().rstrip("\r\n")
+    except UnicodeDecodeError:
+        raise ConfigurationError(f"{name}: is not UTF-8") from None
+    except OSError as error:
+        raise ConfigurationError(f"{name}: {error.strerror or error} on {os.uname().nodename}") from None
+    if not text:
+        raise ConfigurationError(f"{name}: the file is empty")
+    return Secret(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Security:
+    """Plain connections have neither."""
+
+    tls: Tls | None = None
+    sasl: Sasl | None = None
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any]) -> Security:
+        """What a client's settings say. Raises ConfigurationError naming the setting; no file is looked at."""
+        protocol = config["security_protocol"]
+        encrypted, proves = protocol.endswith("SSL"), protocol.startswith("SASL")
+        if not encrypted:
+            _unused(config, "ssl_", "security_protocol=SSL or SASL_SSL")
+        if not proves:
+            _unused(config, "sasl_", "security_protocol=SASL_SSL or SASL_PLAINTEXT")
+        return cls(_tls(config) if encrypted else None, _sasl(config, protocol) if proves else None)
+
+
+NO_SECURITY: Final = Security()
+
+
+def _given(config: Mapping[str, Any], prefix: str) -> list[str]:
+    """The settings that somebody gave; `ssl_check_hostname` always has a value and is not among them."""
+    return [n for n, v in config.items() if n.startswith(prefix) and v is not None and not isinstance(v, bool)]
+
+
+def _unused(config: Mapping[str, Any], prefix: str, needs: str) -> None:
+    for name in _given(config, prefix):
+        raise ConfigurationError(f"{name} needs {needs}, but security_protocol={config['security_protocol']}")
+
+
+def _tls(config: Mapping[str, Any]) -> Tls:
+    others = [name for name in _given(config, "ssl_") if name != "ssl_context"]
+    if config["ssl_context"] is not None and others:
+        raise ConfigurationError(f"{others[0]} has no effect beside ssl_context: set it in the context")
+    _one_of(config, ("ssl_cafile", "ssl_cadata"), required=False)
+    _one_of(config, ("ssl_certfile", "ssl_certdata"), required=False)
+    _one_of(config, ("ssl_keyfile", "ssl_keydata"), required=False)
+    chain = config["ssl_certfile"] or config["ssl_certdata"]
+    if not chain and (config["ssl_keyfile"] or config["ssl_keydata"]):
+        raise ConfigurationError("ssl_keyfile needs ssl_certfile, the certificate that the key belongs to")
+    if bool(config["ssl_certdata"]) != bool(config["ssl_keydata"]):
+        raise ConfigurationError("ssl_certdata and ssl_keydata need one another, a certificate and its key")
+    if not chain and config["ssl_password"] is not None:
+        raise ConfigurationError("ssl_password needs ssl_certfile, the certificate whose key it opens")
+    names = [field.name for field in fields(ClientTls)]
+    return Tls(ClientTls(**{name: config[f"ssl_{name}"] for name in names}), config["ssl_context"])
+
+
+def _sasl(config: Mapping[str, Any], protocol: str) -> Sasl:
+    mechanism, username = config["sasl_mechanism"], config["sasl_plain_username"]
+    if mechanism is None:
+        raise ConfigurationError(f"security_protocol={protocol} needs sasl_mechanism: one of {', '.join(MECHANISMS)}")
+    if not username:
+        raise ConfigurationError(f"sasl_mechanism={mechanism} needs sasl_plain_username")
+    _one_of(config, _PASSWORDS, required=True)
+    secret = config["sasl_plain_password"]
+    if secret is not None and not secret.reveal():
+        raise ConfigurationError("sasl_plain_password must not be empty")
+    if "\0" in username:
+        raise ConfigurationError("sasl_plain_username must not contain a NUL character")
+    return Sasl(mechanism, username, secret, config["sasl_password_file"], config["sasl_password_env"])
+
+
+def _one_of(config: Mapping[str, Any], names: Iterable[str], *, required: bool) -> None:
+    given = [name for name in names if config[name] is not None]
+    if len(given) > 1:
+        raise ConfigurationError(f"{' and '.join(given)} are given: one is enough")
+    if required and not given:
+        raise ConfigurationError(f"one of {', '.join(names)} is needed with sasl_mechanism={config['sasl_mechanism']}")
+
+
+def refuse_secrets(settings: Mapping[str, Any], where: str) -> None:
+    """Raise ConfigurationError if a secret is among settings that go to another process. It says what to do instead.
+
+    Arguments of actors, tasks' closures and a DataFrame's lineage are kept where nobody looks after them.
+    """
+    for name, instead in SECRETS.items():
+        if settings.get(name) is not None:
+            raise ConfigurationError(f"{name} does not travel to {where}: {instead}")

@@ -1,0 +1,90 @@
+"""Brokers that ask who is there: Apache Kafka with TLS, logins and an authorizer, and what a client needs for each.
+
+`SECURE_KINDS` are the kinds that the tests run against.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from tests.compat.peers import ApacheKafka
+from tests.support.authority import Authority, Pem
+
+SECURE_KINDS: Final = ("kafka",)
+ADMIN, ALICE, BOB = "admin", "alice", "bob"
+PASSWORDS: Final = {ADMIN: "the admin's secret", ALICE: "alice=secret", BOB: "nothing allowed"}
+"""Users by name. The admin may do everything, the others what ACLs let them."""
+
+_LISTENERS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_JAAS: Final = "org.apache.kafka.common.security"
+
+
+@dataclass(frozen=True)
+class SecurePeer:
+    """A running cluster: the bootstrap servers of each listener, whom to trust, and a client's certificate."""
+
+    kind: str
+    servers: Mapping[str, str]
+    cafile: str
+    certificate: Pem
+    plain_users: frozenset[str] = field(default=frozenset())
+
+    def settings(
+        self, user: str = ADMIN, mechanism: str = "SCRAM-SHA-256", protocol: str = "SASL_SSL"
+    ) -> dict[str, Any]:
+        """What a client of ours needs to log in as this user."""
+        found: dict[str, Any] = {"bootstrap_servers": self.servers[protocol], "security_protocol": protocol}
+        if protocol.endswith("SSL"):
+            found["ssl_cafile"] = self.cafile
+        if protocol.startswith("SASL"):
+            found |= {
+                "sasl_mechanism": mechanism,
+                "sasl_plain_username": user,
+                "sasl_plain_password": PASSWORDS[user],
+            }
+        return found
+
+
+@contextlib.contextmanager
+def secure_kafka(folder: Path, config: Mapping[str, str] | None = None) -> Iterator[SecurePeer]:
+    """Run Apache Kafka with a listener of each kind, all users, and the StandardAuthorizer."""
+    authority = Authority(folder)
+    server = authority.sign("localhost", "127.0.0.1")
+    logins = "".join(f' user_{name}="{password}"' for name, password in PASSWORDS.items())
+    settings = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": f"User:ANONYMOUS;User:{ADMIN};User:CN={ADMIN}",
+        "listener.security.protocol.map": ",".join(f"{name}:{name}" for name in _LISTENERS) + ",CONTROLLER:PLAINTEXT",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": server.both,
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": authority.cafile,
+        "listener.name.ssl.ssl.client.auth": "required",
+        "listener.name.ssl.ssl.principal.mapping.rules": "RULE:^.*(CN=[^,]+).*$/$1/",
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+        "auto.create.topics.enable": "false",
+        **(config or {}),
+    }
+    for name in ("sasl_ssl", "sasl_plaintext"):
+        prefix = f"listener.name.{name}"
+        settings[f"{prefix}.plain.sasl.jaas.config"] = f"{_JAAS}.plain.PlainLoginModule required{logins};"
+        for mechanism in ("scram-sha-256", "scram-sha-512"):
+            settings[f"{prefix}.{mechanism}.sasl.jaas.config"] = f"{_JAAS}.scram.ScramLoginModule required;"
+    kafka = ApacheKafka(
+        folder,
+        config=settings,
+        listeners=_LISTENERS[1:],
+        users=PASSWORDS,
+    )
+    kafka.format()
+    try:
+        kafka.start()
+        servers = {name: f"localhost:{port}" for name, port in kafka.listeners.items()}
+        servers["PLAINTEXT"] = kafka.bootstrap_servers
+        yield SecurePeer("kafka", servers, authority.cafile, authority.sign("localhost", common_name=ADMIN))
+    finally:
+        kafka.stop()

@@ -1,0 +1,212 @@
+"""The client's end of a login, against brokers that are honest and brokers that are not."""
+
+from __future__ import annotations
+
+import base64
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from actors.client.errors import (
+    AuthenticationError,
+    IllegalSaslStateError,
+    KafkaError,
+    SaslAuthenticationError,
+    UnsupportedSaslMechanismError,
+)
+from actors.client.net import login as login_module
+from actors.client.net.login import Login
+from actors.client.net.security import Sasl
+from actors.client.net.versions import Ranges
+from actors.security.scram import ScramCredential, ScramMechanism, ScramServer, salted_password
+from actors.settings.secret import Secret
+from actors.wire.messages import (
+    ApiMessage,
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
+
+SALT, ROUNDS = b"salt", 4096
+
+
+class Broker:
+    """What a login talks to. `alter` may change each token before the client gets it."""
+
+    def __init__(
+        self, handshake: tuple[int, int] | None = (0, 1), authenticate: tuple[int, int] | None = (0, 2)
+    ) -> None:
+        self.versions: Ranges = {
+            key: value for key, value in ((17, handshake), (36, authenticate)) if value is not None
+        }
+        self.asked: list[tuple[str, int]] = []
+        self.tokens: list[bytes] = []
+        self.code = 0
+        self.offered = ["PLAIN", "SCRAM-SHA-256"]
+        self.lifetime_ms = 0
+        self.alter: Callable[[bytes], bytes] = lambda token: token
+        self._steps: list[Callable[[bytes], bytes]] = []
+
+    async def ask(self, request: ApiMessage, version: int) -> Any:
+        self.asked.append((type(request).__name__, version))
+        if isinstance(request, SaslHandshakeRequest):
+            self._begin(request.mechanism)
+            return SaslHandshakeResponse(error_code=self.code, mechanisms=self.offered)
+        assert isinstance(request, SaslAuthenticateRequest)
+        answer = await self.ask_raw(request.auth_bytes)
+        if answer == b"wrong":
+            return SaslAuthenticateResponse(error_code=58, error_message="Authentication failed: it is wrong")
+        return SaslAuthenticateResponse(auth_bytes=answer, session_lifetime_ms=self.lifetime_ms)
+
+    async def ask_raw(self, token: bytes) -> bytes:
+        self.tokens.append(token)
+        return self.alter(self._steps.pop(0)(token))
+
+    def _begin(self, name: str) -> None:
+        if name == "PLAIN":
+            self._steps = [lambda token: b"" if token == b"\0alice\0secret" else b"wrong"]
+            return
+        mechanism = next(each for each in ScramMechanism if each.wire_name == name)
+        credential = ScramCredential.of(mechanism, salted_password(mechanism, "secret", SALT, ROUNDS), SALT, ROUNDS)
+        server = ScramServer(mechanism, lambda user: credential, lambda user: credential, "server")
+        self._steps = [server.first, server.final]
+
+
+def login(mechanism: str = "SCRAM-SHA-256", password: str = "secret") -> Login:
+    return Login(Sasl(mechanism, "alice", Secret(password)), random.Random(1))
+
+
+@pytest.mark.conformance("XF-03")
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+@pytest.mark.parametrize("newest", [0, 1, 2, 9])
+async def test_it_logs_in_with_the_highest_common_version(mechanism: str, newest: int) -> None:
+    broker = Broker(authenticate=(0, newest))
+    await login(mechanism).log_in(broker)
+    tokens = 1 if mechanism == "PLAIN" else 2
+    assert broker.asked == [("SaslHandshakeRequest", 1), *[("SaslAuthenticateRequest", min(newest, 2))] * tokens]
+
+
+@pytest.mark.conformance("XF-03")
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
+async def test_a_broker_without_sasl_authenticate_gets_raw_tokens(mechanism: str) -> None:
+    broker = Broker(handshake=(0, 0), authenticate=None)
+    assert await login(mechanism).log_in(broker) == 0
+    assert broker.asked == [("SaslHandshakeRequest", 0)]
+    assert broker.tokens
+
+
+@pytest.mark.conformance("XF-04")
+async def test_a_mechanism_that_is_not_offered_is_an_error_that_lists_what_is() -> None:
+    broker = Broker()
+    broker.code, broker.offered = 33, ["PLAIN", "GSSAPI"]
+    with pytest.raises(
+        UnsupportedSaslMechanismError, match=r"sasl_mechanism=SCRAM-SHA-256 here; it offers GSSAPI, PLAIN"
+    ):
+        await login().log_in(broker)
+    assert broker.tokens == []
+
+
+@pytest.mark.parametrize("known", [True, False])
+async def test_a_broker_without_logins_is_an_error(known: bool) -> None:
+    broker = Broker() if known else Broker(handshake=None, authenticate=None)
+    broker.code = 34
+    with pytest.raises(IllegalSaslStateError, match="security_protocol may have to be PLAINTEXT or SSL"):
+        await login().log_in(broker)
+
+
+@pytest.mark.conformance("XF-06")
+async def test_a_wrong_password_is_told_with_the_brokers_words() -> None:
+    with pytest.raises(SaslAuthenticationError, match=r"logging in as 'alice' by PLAIN: .* it is wrong") as raised:
+        await login("PLAIN", "wrong password").log_in(Broker())
+    assert not raised.value.retriable
+    assert "wrong password" not in str(raised.value)
+
+
+@pytest.mark.conformance("XF-07")
+async def test_the_lifetime_of_the_last_answer_counts() -> None:
+    broker = Broker()
+    broker.lifetime_ms = 3_600_000
+    assert await login().log_in(broker) == 3_600_000
+
+
+def _replaced(old: bytes, new: bytes) -> Callable[[bytes], bytes]:
+    return lambda token: token.replace(old, new)
+
+
+@pytest.mark.conformance("XF-05", "XG-08")
+@pytest.mark.parametrize(
+    "alter",
+    [
+        _replaced(b"i=4096", b"i=1"),
+        _replaced(b"i=4096", b"i=4095"),
+        _replaced(b"i=4096", b"i=1000001"),
+        _replaced(b"i=4096", b"i=1000000000"),
+        _replaced(b"i=4096", b"i=-4096"),
+        _replaced(b"r=", b"r=x"),
+        lambda token: token.replace(token[2 : token.find(b",")], token[2:26]) if token.startswith(b"r=") else token,
+        lambda token: b"v=" + base64.b64encode(bytes(32)) if token.startswith(b"v=") else token,
+        lambda token: b"" if token.startswith(b"v=") else token,
+        lambda token: b"v=" if token.startswith(b"v=") else token,
+        lambda token: b"e=other-error" if token.startswith(b"v=") else token,
+        lambda token: token[:-1],
+        lambda token: b"\xff" * 20_000,
+    ],
+)
+async def test_a_broker_that_cannot_prove_itself_is_refused(alter: Callable[[bytes], bytes]) -> None:
+    broker = Broker()
+    broker.alter = alter
+    with pytest.raises(AuthenticationError):
+        await login().log_in(broker)
+
+
+@pytest.mark.conformance("XF-05")
+async def test_each_flipped_bit_of_the_brokers_signature_is_noticed() -> None:
+    kept = login()
+    for bit in range(0, 256, 7):
+        broker = Broker()
+
+        def flip(token: bytes, bit: int = bit) -> bytes:
+            if not token.startswith(b"v="):
+                return token
+            signature = bytearray(base64.b64decode(token[2:]))
+            signature[bit // 8] ^= 1 << bit % 8
+            return b"v=" + base64.b64encode(signature)
+
+        broker.alter = flip
+        with pytest.raises(SaslAuthenticationError, match="has not proved that it knows this user"):
+            await kept.log_in(broker)
+
+
+@pytest.mark.conformance("XF-05")
+async def test_all_connections_cost_one_derivation(monkeypatch: pytest.MonkeyPatch) -> None:
+    derived = []
+
+    def counted(mechanism: ScramMechanism, password: str, salt: bytes, rounds: int) -> bytes:
+        derived.append((salt, rounds))
+        return salted_password(mechanism, password, salt, rounds)
+
+    monkeypatch.setattr(login_module, "salted_password", counted)
+    kept = login()
+    for _ in range(5):
+        await kept.log_in(Broker())
+    assert derived == [(SALT, ROUNDS)]
+
+
+async def test_each_login_has_a_nonce_of_its_own() -> None:
+    kept, nonces = login(), set()
+    for _ in range(5):
+        broker = Broker()
+        await kept.log_in(broker)
+        nonces.add(broker.tokens[0])
+        assert len(base64.b64decode(broker.tokens[0].rpartition(b"r=")[2])) * 8 >= 128
+    assert len(nonces) == 5
+
+
+async def test_no_error_and_no_representation_shows_the_password() -> None:
+    kept = login(password="hunter2")
+    with pytest.raises(KafkaError) as raised:
+        await kept.log_in(Broker())
+    assert "hunter2" not in f"{raised.value} {raised.value!r} {kept!r} {vars(kept)}"
