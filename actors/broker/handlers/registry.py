@@ -19,8 +19,10 @@ from actors.broker.handlers import (
     alter_replica_log_dirs,
     alter_user_scram_credentials,
     api_versions,
+    create_acls,
     create_partitions,
     create_topics,
+    delete_acls,
     delete_records,
     delete_topics,
     describe_acls,
@@ -51,6 +53,7 @@ from actors.broker.handlers import (
     sasl_handshake,
     update_features,
 )
+from actors.broker.handlers.authorization import guarded
 from actors.broker.handlers.context import HandlerContext, Request
 from actors.broker.handlers.rights import (
     ALTER_CLUSTER,
@@ -79,6 +82,7 @@ from actors.broker.handlers.rights import (
     WRITE_TRANSACTIONAL_ID,
     Right,
 )
+from actors.security.acl import ResourceType
 from actors.wire.api_keys import ApiKey
 from actors.wire.messages import ApiMessage
 
@@ -132,9 +136,12 @@ _Needs = Right | tuple[Right, ...]
 
 
 def _api(module: _Module, runs: Runs, needs: _Needs, handle: Handle | None, failed: Failed | None, **more: Any) -> Api:
+    """A row. If a request needs one right, on the cluster, it is refused without it; handlers check other rights."""
     first, last = module.VERSIONS
     served_from = getattr(module, "SERVED_FROM", first)
     rights = (needs,) if isinstance(needs, Right) else needs
+    if handle is not None and failed is not None and [right.resource for right in rights] == [ResourceType.CLUSTER]:
+        handle = guarded(handle, failed, rights[0])
     return Api(ApiKey(module.API.api_key), first, last, served_from, runs, rights, module.API, handle, failed, **more)
 
 
@@ -208,6 +215,8 @@ _ROWS = (
     _own(describe_log_dirs, DESCRIBE_CLUSTER),
     _own(alter_replica_log_dirs, ALTER_CLUSTER),
     _own(describe_acls, DESCRIBE_CLUSTER),
+    _decided(create_acls, ALTER_CLUSTER),
+    _decided(delete_acls, ALTER_CLUSTER),
     _own(describe_user_scram_credentials, DESCRIBE_CLUSTER),
     _decided(alter_user_scram_credentials, ALTER_CLUSTER),
     _own(sasl_handshake, NOTHING),
