@@ -27,6 +27,8 @@ class OpenedLog:
 
     segments: list[Segment]
     checkpoint: Checkpoint
+    written: Checkpoint
+    """The checkpoint that the folder holds."""
     epochs: LeaderEpochs
     producers: ProducerStates
     log_end_offset: int
@@ -109,7 +111,7 @@ class _Opening:
             high_watermark=watermark,
             recovery_point=min(self._checkpoint.recovery_point, end),
         )
-        return OpenedLog(segments, checkpoint, self._epochs, producers, end)
+        return OpenedLog(segments, checkpoint, self._checkpoint, self._epochs, producers, end)
 
     def _segments(self) -> list[Segment]:
         found = [path for path in self._directory.glob(f"*{LOG_SUFFIX}") if path.stem.isdigit()]
