@@ -1,7 +1,8 @@
 """What a broker does to its logs in the background: checkpoints, flushing, repair, retention, compaction.
 
 Everything that blocks runs in an executor or in a process of its own; the loop only plans, and puts results in place.
-At most one flush and one compaction are under way.
+At most one flush and one compaction are under way. A round first picks the logs for which something is due, all in one
+turn: most of thousands of logs are idle, and a turn for each would be most of what an idle broker does.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import sys
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 from weakref import WeakKeyDictionary
 
 from actors.broker.context import BrokerContext, Replication, Shards
@@ -29,7 +30,21 @@ log = logging.getLogger(__name__)
 _REPAIRS = 3  # when so many have failed in a row, another broker should lead
 
 Compact: TypeAlias = Callable[[CompactionPlan], Coroutine[Any, Any, CompactionResult]]
-Job: TypeAlias = Callable[[str, int, PartitionLog], Coroutine[Any, Any, None]]  # topic, partition
+IsDue: TypeAlias = Callable[[tuple[str, int], PartitionLog, int], bool]  # the time in ms last
+
+
+class Work(Protocol):
+    """What a job does for one log."""
+
+    async def __call__(self, topic: str, index: int, each: PartitionLog) -> None: ...
+
+
+class Job(NamedTuple):
+    """A job that looks every `seconds` which logs `is_due` picks, and has `work` done for these."""
+
+    seconds: float
+    is_due: IsDue
+    work: Work
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,43 +83,57 @@ class Housekeeper:
         """Start the jobs, at the intervals that the settings give."""
         config, intervals = self._context.config, self._intervals
         retention_seconds = config.integer("log.retention.check.interval.ms") / 1000
-        jobs: list[tuple[float, Job]] = [
-            (intervals.checkpoint_s, self._checkpoint),
-            (min(intervals.flush_s, max(config.integer("log.flush.scheduler.interval.ms") / 1000, 0.05)), self._flush),
-            (intervals.repair_s, self._repair),
-            (retention_seconds, self._retain),
+        flush_seconds = min(intervals.flush_s, max(config.integer("log.flush.scheduler.interval.ms") / 1000, 0.05))
+        jobs = [
+            Job(intervals.checkpoint_s, self._checkpoint_is_due, self._checkpoint),
+            Job(flush_seconds, self._flush_is_due, self._flush),
+            Job(intervals.repair_s, lambda _key, each, _now: each.failure is not None, self._repair),
+            Job(retention_seconds, lambda _key, _each, _now: True, self._retain),
         ]
         if config.boolean("log.cleaner.enable"):
-            jobs.append((max(config.integer("log.cleaner.backoff.ms") / 1000, 0.1), self._compact))
-        self._tasks = [self._context.loop.create_task(self._repeat(*job)) for job in jobs]
+            backoff_seconds = max(config.integer("log.cleaner.backoff.ms") / 1000, 0.1)
+            jobs.append(Job(backoff_seconds, lambda _key, each, _now: each.config.compacts, self._compact))
+        self._tasks = [self._context.loop.create_task(self._repeat(job)) for job in jobs]
 
     def stop(self) -> None:
         """Cancel all jobs. They leave the logs in a state that a crash could, too, and that opening repairs."""
         for task in self._tasks:
             task.cancel()
 
-    async def _repeat(self, seconds: float, job: Job) -> None:
+    async def _repeat(self, job: Job) -> None:
+        is_due = job.is_due
         while True:
-            await asyncio.sleep(seconds)
+            await asyncio.sleep(job.seconds)
             logs = self._context.data_dir.logs
-            for key, each in list(logs.items()):
+            now_ms = self._context.now_ms()
+            for key, each in [(key, each) for key, each in logs.items() if is_due(key, each, now_ms)]:
                 if logs.get(key) is not each:  # deleted since the round began
                     continue
                 try:
-                    await job(*key, each)
+                    await job.work(*key, each)
                 except Exception:  # an error with one log must not end the job
                     log.exception("housekeeping of %s", each.directory.name)
                 await asyncio.sleep(0)  # one log in a turn of the loop, so that clients are served in between
 
+    def _checkpoint_is_due(self, key: tuple[str, int], each: PartitionLog, _now_ms: int) -> bool:
+        """Whether something has moved. A watermark counts if other replicas have a say in it; else it is the end."""
+        if each.is_saved(watermark=True):
+            return False
+        partition = self._context.metadata.partition(*key)
+        replicated = partition is not None and len(partition.replicas) > 1
+        return not each.is_saved(watermark=replicated)
+
     async def _checkpoint(self, topic: str, index: int, each: PartitionLog) -> None:
         each.write_checkpoint()
 
+    def _flush_is_due(self, _key: tuple[str, int], each: PartitionLog, now_ms: int) -> bool:
+        return each.flush_is_due(now_ms) and each.failure is None
+
     async def _flush(self, topic: str, index: int, each: PartitionLog) -> None:
-        if each.failure is None and each.flush_is_due(self._context.now_ms()):
-            job = each.begin_flush()
-            if job is not None:
-                await self._context.loop.run_in_executor(None, job.run)
-                each.finish_flush(job)
+        job = each.begin_flush() if each.failure is None else None
+        if job is not None:
+            await self._context.loop.run_in_executor(None, job.run)
+            each.finish_flush(job)
 
     async def _repair(self, topic: str, index: int, each: PartitionLog) -> None:
         """Repair a log that takes no appends, if the disk allows it."""
@@ -141,7 +170,7 @@ class Housekeeper:
             loop.call_later(delay_s, lambda: loop.run_in_executor(None, remove_files, paths))
 
     async def _compact(self, topic: str, index: int, each: PartitionLog) -> None:
-        plan = each.plan_compaction(self._context.now_ms()) if each.config.compacts else None
+        plan = each.plan_compaction(self._context.now_ms())
         if plan is not None:
             result = await self._compaction(plan)
             paths = each.swap(result, self._context.now_ms())

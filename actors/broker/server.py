@@ -10,8 +10,8 @@ import logging
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
-from typing import Any
 
 from actors.broker.authorization import Authorization
 from actors.broker.clients import Clients
@@ -32,6 +32,7 @@ from actors.broker.replication import ReplicaManager
 from actors.broker.shards.hub import ShardHub
 from actors.broker.spec import BrokerSpec, StartError
 from actors.links.control import WantSpares
+from actors.log.config import LogConfig
 from actors.log.data_dir import META_NAME, DataDir
 from actors.log.files import REAL_WRITER, FileWriter
 from actors.log.machine import Machine
@@ -215,8 +216,12 @@ def _open_logs(
     data_dir = DataDir.open(path, cluster_id, spec.broker_id, machine)
     topics = metadata.topics
 
-    def config_of(topic: str) -> Any:
-        return log_config(topics[topic].configs if topic in topics else {}, config)
+    @cache  # most of thousands of topics have the same settings, mostly none
+    def config_with(own: tuple[tuple[str, str], ...]) -> LogConfig:
+        return log_config(dict(own), config)
+
+    def config_of(topic: str) -> LogConfig:
+        return config_with(tuple(sorted(topics[topic].configs.items())) if topic in topics else ())
 
     for folder in data_dir.load(config_of, now_ms()):
         log.warning("%s: folder %s is left alone", path, folder)

@@ -12,6 +12,7 @@ Which partitions there should be, and who leads them, is known to the controller
 import base64
 import contextlib
 import logging
+import os
 import re
 import shutil
 from collections.abc import Callable, Iterable, Mapping
@@ -95,20 +96,23 @@ class DataDir:
         Finishes interrupted deletions. Returns the folders that could not be opened, or that are not logs.
         """
         odd = []
-        for folder in sorted(each for each in self.path.iterdir() if each.is_dir()):
-            if folder.suffix == DELETE_SUFFIX:
+        with os.scandir(self.path) as entries:
+            names = sorted(entry.name for entry in entries if entry.is_dir())
+        for name in names:
+            folder = self.path / name
+            if name.endswith(DELETE_SUFFIX):
                 remove_folder(folder)
                 continue
-            found = _FOLDER.fullmatch(folder.name)
-            if found is None or folder.suffix == STRAY_SUFFIX:
-                odd.append(folder.name)
+            found = _FOLDER.fullmatch(name)
+            if found is None or name.endswith(STRAY_SUFFIX):
+                odd.append(name)
                 continue
             topic, partition = found["topic"], int(found["partition"])
             try:
                 self._open(folder, (topic, partition), config_of(topic), now_ms)
             except LogError as error:
                 logger.error("%s", error)
-                odd.append(folder.name)
+                odd.append(name)
         return odd
 
     def create(self, topic: str, partition: int, topic_id: bytes, config: LogConfig, now_ms: int) -> PartitionLog:

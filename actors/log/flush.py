@@ -132,7 +132,7 @@ class Flushing:
     def is_due(self, now_ms: int) -> bool:
         """Whether closed segments, or records older than flush.ms, have not been flushed."""
         since = self._unflushed_since_ms
-        return self.needed or (since is not None and now_ms - since >= self._state.config.flush_ms)
+        return (since is not None and now_ms - since >= self._state.config.flush_ms) or self.needed
 
     def begin(self) -> FlushJob | None:
         """A job that makes all appended records durable; None if they are. Run it, then call `finish`."""

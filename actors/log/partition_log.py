@@ -277,6 +277,13 @@ class PartitionLog:
         """
         return self._repairs.finish(job)
 
+    def is_saved(self, *, watermark: bool) -> bool:
+        """Whether the checkpoint that was last written has the start, and if asked for the watermark.
+
+        What else it has is written as it changes.
+        """
+        return self._state.is_saved(watermark=watermark)
+
     def write_checkpoint(self, *, durable: bool = False) -> None:
         """Write start, watermark and recovery point for the next opening, if they have moved."""
         self._state.save(durable=durable)

@@ -1,12 +1,15 @@
 """Opening a log's folder. After an unclean stop its end is checked, and cut at the first bad batch."""
 
 import logging
-from dataclasses import dataclass, replace
+import os
+from collections.abc import Container, Iterable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
 from actors.log.batch import BatchHeader
 from actors.log.checkpoint import Checkpoint, load_checkpoint
+from actors.log.compaction import CLEANED_SUFFIX
 from actors.log.config import LogConfig
 from actors.log.epochs import FILE_NAME as EPOCHS_FILE
 from actors.log.epochs import LeaderEpochs
@@ -14,11 +17,12 @@ from actors.log.errors import StorageError
 from actors.log.files import FileWriter, remove_files
 from actors.log.producer_state import ProducerStates
 from actors.log.segment import DELETED_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, SNAPSHOT_SUFFIX, TIME_INDEX_SUFFIX, Segment
-from actors.log.swap import recover
+from actors.log.swap import MANIFEST, recover
 
 logger = logging.getLogger(__name__)
 
 _LEFTOVERS: Final = (DELETED_SUFFIX, ".tmp")
+_INDEXES: Final = (INDEX_SUFFIX, TIME_INDEX_SUFFIX)
 
 
 @dataclass(slots=True)
@@ -27,6 +31,8 @@ class OpenedLog:
 
     segments: list[Segment]
     checkpoint: Checkpoint
+    written: Checkpoint
+    """The checkpoint that the folder holds."""
     epochs: LeaderEpochs
     producers: ProducerStates
     log_end_offset: int
@@ -44,10 +50,13 @@ def open_directory(
         raise StorageError(f"cannot open the log in {directory}: {error}") from error
 
 
-def rebuild_producers(directory: Path, segments: list[Segment], log_end_offset: int, now_ms: int) -> ProducerStates:
+def rebuild_producers(
+    directory: Path, segments: list[Segment], log_end_offset: int, now_ms: int, without: Container[Segment] = ()
+) -> ProducerStates:
     """The state of producers at the log end, from the newest usable snapshot and the batches after it.
 
-    Snapshots past the end are removed: they describe records that are gone.
+    Snapshots past the end are removed: they describe records that are gone. Segments in `without` need not be read,
+    because none of their batches is an idempotent producer's.
     """
     producers = ProducerStates()
     start = segments[0].base_offset
@@ -58,7 +67,7 @@ def rebuild_producers(directory: Path, segments: list[Segment], log_end_offset: 
         remove_files([path])
     ends = [segment.base_offset for segment in segments[1:]] + [log_end_offset]
     for segment, end in zip(segments, ends, strict=True):
-        if end > start:
+        if end > start and segment not in without:
             for header in segment.headers_from(start):
                 if header.producer_id >= 0 and not header.is_control:
                     producers.record(header, header.base_offset, now_ms)
@@ -67,8 +76,32 @@ def rebuild_producers(directory: Path, segments: list[Segment], log_end_offset: 
 
 def snapshots(directory: Path) -> list[tuple[int, Path]]:
     """(offset, path) of the producer snapshots in a log's folder."""
-    found = directory.glob(f"*{SNAPSHOT_SUFFIX}")
-    return [(int(path.stem), path) for path in found if path.stem.isdigit()]
+    return [(offset, directory / name) for offset, name in _numbered(os.listdir(directory), SNAPSHOT_SUFFIX)]
+
+
+def _numbered(names: Iterable[str], suffix: str) -> list[tuple[int, str]]:
+    """(offset, name) of the files of a kind that are named after an offset, ascending."""
+    stems = ((name.removesuffix(suffix), name) for name in names if name.endswith(suffix))
+    return sorted((int(stem), name) for stem, name in stems if stem.isdigit())
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What the check of a segment has seen of its batches, so that they need not be read again."""
+
+    first: BatchHeader | None = None
+    next_offset: int = 0
+    epochs: dict[int, int] = field(default_factory=dict)
+    """The offset at which each leader epoch begins."""
+    idempotent: bool = False
+    """Whether a batch is an idempotent producer's."""
+
+    def note(self, header: BatchHeader) -> None:
+        if self.first is None:
+            self.first = header
+        self.next_offset = header.next_offset
+        self.epochs.setdefault(header.leader_epoch, header.base_offset)
+        self.idempotent = self.idempotent or header.producer_id >= 0
 
 
 class _Opening:
@@ -82,26 +115,27 @@ class _Opening:
         self._writer = writer
         self._clean = clean_shutdown
         self._now_ms = now_ms
+        self._seen: dict[Segment, _Seen] = {}
         self._checkpoint = load_checkpoint(directory)
         self._epochs = LeaderEpochs(directory / EPOCHS_FILE)
         self._epochs_known = self._epochs.load()
 
     def run(self) -> OpenedLog:
-        remove_files(path for path in self._directory.iterdir() if path.suffix in _LEFTOVERS)
-        recover(self._directory, self._writer)
-        segments = self._segments()
-        self._remove_orphans(segments)
+        names = self._settle_folder()
+        segments = self._segments(names)
+        self._remove_orphans(segments, names)
         segments = self._load(segments)
-        end = self._end_offset(segments[-1])
+        end = self._end_offset(segments[-1], self._seen.get(segments[-1]))
         start = max(self._checkpoint.log_start_offset, segments[0].base_offset)
         if start > end:
             logger.warning("%s ends at %d, before its start %d: begun anew", self._directory, end, start)
             remove_files(path for segment in segments for path in segment.paths())
             segments, end = [Segment(self._directory, start)], start
         segments[-1].open_for_append()
-        self._set_first_append(segments[-1])
+        self._set_first_append(segments[-1], self._seen.get(segments[-1]))
         self._settle_epochs(segments, start, end)
-        producers = rebuild_producers(self._directory, segments, end, self._now_ms)
+        plain = {segment for segment, seen in self._seen.items() if not seen.idempotent}
+        producers = rebuild_producers(self._directory, segments, end, self._now_ms, plain)
         watermark = min(max(self._checkpoint.high_watermark, start), end)
         checkpoint = replace(
             self._checkpoint,
@@ -109,20 +143,30 @@ class _Opening:
             high_watermark=watermark,
             recovery_point=min(self._checkpoint.recovery_point, end),
         )
-        return OpenedLog(segments, checkpoint, self._epochs, producers, end)
+        return OpenedLog(segments, checkpoint, self._checkpoint, self._epochs, producers, end)
 
-    def _segments(self) -> list[Segment]:
-        found = [path for path in self._directory.glob(f"*{LOG_SUFFIX}") if path.stem.isdigit()]
-        bases = sorted(int(path.stem) for path in found)
+    def _settle_folder(self) -> list[str]:
+        """Remove leftovers, and settle a compaction's swap that was interrupted. The names of the files that stay."""
+        names = os.listdir(self._directory)
+        self._remove(name for name in names if name.endswith(_LEFTOVERS))
+        if MANIFEST in names or any(name.endswith(CLEANED_SUFFIX) for name in names):
+            recover(self._directory, self._writer)
+            names = os.listdir(self._directory)
+        return [name for name in names if not name.endswith(_LEFTOVERS)]
+
+    def _remove(self, names: Iterable[str]) -> None:
+        remove_files(self._directory / name for name in names)
+
+    def _segments(self, names: list[str]) -> list[Segment]:
+        bases = [base for base, _ in _numbered(names, LOG_SUFFIX)]
         return [Segment(self._directory, base) for base in bases or [self._checkpoint.log_start_offset]]
 
-    def _remove_orphans(self, segments: list[Segment]) -> None:
+    def _remove_orphans(self, segments: list[Segment], names: list[str]) -> None:
         """Remove indexes of segments that are gone, and snapshots from before the first segment."""
-        bases = {f"{segment.base_offset:020d}" for segment in segments}
-        indexes = [*self._directory.glob(f"*{INDEX_SUFFIX}"), *self._directory.glob(f"*{TIME_INDEX_SUFFIX}")]
-        remove_files(path for path in indexes if path.stem not in bases)
+        needed = {index.path.name for segment in segments for index in (segment.offsets, segment.times)}
+        self._remove(name for name in names if name.endswith(_INDEXES) and name not in needed)
         first = segments[0].base_offset
-        remove_files(path for offset, path in snapshots(self._directory) if offset < first)
+        self._remove(name for offset, name in _numbered(names, SNAPSHOT_SUFFIX) if offset < first)
 
     def _load(self, segments: list[Segment]) -> list[Segment]:
         """Load or recover each segment. If one is cut in its unflushed part, the log ends there."""
@@ -151,7 +195,10 @@ class _Opening:
 
     def _recover(self, segment: Segment) -> bool:
         """Check every batch, and cut the segment at the first bad one. Whether something was cut."""
-        length = segment.rebuild(self._config.index_interval_bytes, verify=True, on_batch=self._note_epoch)
+        seen = self._seen[segment] = _Seen()
+        length = segment.rebuild(self._config.index_interval_bytes, verify=True, on_batch=seen.note)
+        for epoch, offset in seen.epochs.items():
+            self._epochs.assign(epoch, offset)
         if segment.size_bytes == length:
             return False
         logger.warning(
@@ -176,23 +223,23 @@ class _Opening:
             segment.close()
             remove_files(segment.paths())
 
-    def _note_epoch(self, header: BatchHeader) -> None:
-        self._epochs.assign(header.leader_epoch, header.base_offset)
-
-    def _end_offset(self, active: Segment) -> int:
+    def _end_offset(self, active: Segment, seen: _Seen | None) -> int:
+        if seen is not None:
+            return active.base_offset if seen.first is None else seen.next_offset
         last = active.last_batch()
         return last.last_offset + 1 if last else active.base_offset
 
-    def _set_first_append(self, active: Segment) -> None:
+    def _set_first_append(self, active: Segment, seen: _Seen | None) -> None:
         if active.size_bytes:
-            written = active.header_at(0).max_timestamp
+            first = seen.first if seen is not None else None
+            written = (first or active.header_at(0)).max_timestamp
             active.first_append_ms = min(written, self._now_ms) if written >= 0 else self._now_ms
 
     def _settle_epochs(self, segments: list[Segment], start: int, end: int) -> None:
-        if not self._epochs_known:
+        if not self._epochs_known and not self._seen.keys() >= set(segments):
             for segment in segments:
                 for header in segment.headers_from(segment.base_offset):
-                    self._note_epoch(header)
+                    self._epochs.assign(header.leader_epoch, header.base_offset)
         self._epochs.truncate_end(end + 1)
         self._epochs.truncate_start(start)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from actors.log.batch import BatchHeader
-from actors.log.checkpoint import Checkpoint, save_checkpoint
+from actors.log.checkpoint import save_checkpoint
 from actors.log.config import LogConfig
 from actors.log.errors import StorageError
 from actors.log.files import FileWriter, Hold
@@ -38,7 +38,7 @@ class LogState:
         """Whether a repair reads the folder: until it has ended, no file may be removed."""
         self.generation = 0
         """How often the end has moved back. The result of a job that was begun before the last time does not count."""
-        self._saved: Checkpoint | None = None
+        self._saved = opened.written
 
     # -- whether it is usable
 
@@ -142,6 +142,11 @@ class LogState:
         self.failure = None
 
     # -- the checkpoint
+
+    def is_saved(self, *, watermark: bool) -> bool:
+        """Whether the folder's checkpoint has the start, and if asked for the watermark."""
+        saved = self._saved
+        return self.start == saved.log_start_offset and not (watermark and self.watermark != saved.high_watermark)
 
     def flushed_to(self, offset: int) -> None:
         """All before `offset` is on disk. Raises StorageError if that cannot be written down."""

@@ -31,6 +31,17 @@ _END_SECONDS = 1.5
 _GCS_PORT = "RAY_GCS_SERVER_PORT"
 _PORT = re.compile(r"The specified port is (\d+)")
 
+# An embedded Ray is one node. Of an idle cluster's CPU, half was these, at their defaults (in brackets). Whoever sets
+# one keeps it.
+_CALM = {
+    "RAY_event_stats": "false",  # (true) statistics about the event loops of each process, for Ray's developers
+    "RAY_kill_idle_workers_interval_ms": "1000",  # (200)
+    "RAY_memory_monitor_refresh_ms": "1000",  # (250)
+    "RAY_raylet_check_gc_period_milliseconds": "1000",  # (100)
+    "RAY_raylet_report_resources_period_milliseconds": "500",  # (100) to the GCS, which knows of no other node
+    "RAY_task_events_report_interval_ms": "5000",  # (1000) for `ray list tasks`
+}
+
 _fork_server: Path | None = None  # the folder of that of the Ray this process has started
 
 
@@ -53,7 +64,8 @@ def start_embedded(
     # Ray runs workers at niceness 15, and brokers would get CPU after every other process.
     os.environ.setdefault("RAY_worker_niceness", "0")
     try:
-        with process_environment({**_some_java(), **(environment or {})}), _forking(warm, log):
+        calm = {name: value for name, value in _CALM.items() if name not in os.environ}
+        with process_environment({**calm, **_some_java(), **(environment or {})}), _forking(warm, log):
             quiet = {"include_dashboard": False, "logging_level": "ERROR", "log_to_driver": False}
             with ray_words.kept(words):
                 ray.init(address="local", **{**quiet, **options})

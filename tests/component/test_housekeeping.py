@@ -9,12 +9,18 @@ from typing import Any
 import pytest
 
 from actors.broker import housekeeping
-from actors.broker.housekeeping import Housekeeper, Intervals, compact_in_process
+from actors.broker.housekeeping import Housekeeper, Intervals, Job, compact_in_process
+from actors.log.checkpoint import load_checkpoint
 from actors.log.errors import StorageError
 from tests.support.log_helpers import NOW_MS, FullDisk, append, open_log, values
 
 OFTEN = Intervals(0.001, 0.001, 0.001)
 NOBODY: Any = SimpleNamespace()  # replicas and shards that are not to be told of anything
+
+
+def replicas(count: int) -> Any:
+    """Metadata in which each partition has so many."""
+    return SimpleNamespace(partition=lambda topic, index: SimpleNamespace(replicas=range(count)))
 
 
 class Log:
@@ -23,11 +29,17 @@ class Log:
     def __init__(self, name: str, *, broken: bool, trouble: Exception | None = None) -> None:
         self.trouble = trouble or RuntimeError()
         self.directory = SimpleNamespace(name=name)
-        self.failure = "broken"
+        self.failure = None
         self.broken = broken
         self.config = SimpleNamespace(compacts=False)
         self.checkpoints = 0
         self.retained = 0
+
+    def is_saved(self, *, watermark: bool) -> bool:
+        return False
+
+    def flush_is_due(self, now_ms: int) -> bool:
+        return False
 
     def write_checkpoint(self) -> None:
         self.checkpoints += 1
@@ -51,6 +63,7 @@ async def test_a_log_in_trouble_keeps_no_other_from_its_upkeep(trouble):
         loop=asyncio.get_running_loop(),
         data_dir=SimpleNamespace(logs=logs),
         now_ms=lambda: 0,
+        metadata=replicas(2),
     )
     keeper = Housekeeper(context, NOBODY, NOBODY, compact_in_process, OFTEN)
     keeper.start()
@@ -76,6 +89,7 @@ async def test_a_log_whose_fsync_failed_takes_appends_again_without_a_restart(tm
         loop=asyncio.get_running_loop(),
         data_dir=SimpleNamespace(logs={(topic, 3): log}),
         now_ms=lambda: 0,
+        metadata=replicas(1),
     )
     shards: Any = SimpleNamespace(reload=told.append)
     replication: Any = SimpleNamespace(failed=lambda *key: None)
@@ -132,8 +146,28 @@ def kept(tmp_path, **settings: int) -> tuple[Any, Any]:
         data_dir=SimpleNamespace(logs={}),
         now_ms=lambda: clock.ms,
         clock=clock,
+        metadata=replicas(1),
     )
     return context, Housekeeper(context, NOBODY, NOBODY, compact_in_process, OFTEN)
+
+
+async def test_only_a_watermark_that_other_replicas_have_a_say_in_is_written_down_as_it_moves(tmp_path):
+    context, keeper = kept(tmp_path, **{"log.flush.scheduler.interval.ms": 60_000})
+    alone, shared = open_log(tmp_path / "alone-0"), open_log(tmp_path / "shared-0")
+    context.data_dir.logs = {("alone", 0): alone, ("shared", 0): shared}
+    context.metadata = SimpleNamespace(partition=lambda topic, _: replicas(1 + (topic == "shared")).partition(topic, 0))
+    for each in (alone, shared):
+        append(each, values(b"a"))
+        each.advance_high_watermark(1)
+    keeper.start()
+    async with asyncio.timeout(60):
+        while shared.checkpoint.high_watermark < 1:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+    assert not (alone.directory / "log.checkpoint").exists()
+    alone.delete_records_before(1)
+    assert load_checkpoint(alone.directory).log_start_offset == 1
+    keeper.stop()
+    alone.abandon(), shared.abandon()
 
 
 async def test_records_are_flushed_once_they_have_waited_for_flush_ms(tmp_path):
@@ -186,7 +220,7 @@ async def test_a_log_deleted_in_the_middle_of_a_round_is_not_looked_after_any_mo
         if each is new:
             both_rounds.set()
 
-    task = asyncio.create_task(keeper._repeat(0, job))
+    task = asyncio.create_task(keeper._repeat(Job(0, lambda _key, _each, _now: True, job)))
     async with asyncio.timeout(60):
         await both_rounds.wait()
     task.cancel()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -74,3 +75,14 @@ def test_what_is_no_failure_of_rays_stays_what_it_is(tmp_path: Path, monkeypatch
     monkeypatch.setattr(ray, "init", init)
     with pytest.raises(KeyboardInterrupt):
         ray_runtime.start_embedded(tmp_path / "ray-token")
+
+
+def test_ray_is_told_to_be_calm_but_for_what_the_user_has_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    monkeypatch.setenv("RAY_memory_monitor_refresh_ms", "250")
+    monkeypatch.delenv("RAY_event_stats", raising=False)
+    seen: dict[str, str] = {}
+    monkeypatch.setattr(ray, "init", lambda **options: seen.update(os.environ))
+    ray_runtime.start_embedded(tmp_path / "ray-token")
+    assert (seen["RAY_event_stats"], seen["RAY_memory_monitor_refresh_ms"]) == ("false", "250")
+    assert "RAY_event_stats" not in os.environ
