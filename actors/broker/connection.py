@@ -9,7 +9,9 @@ import asyncio
 import logging
 from typing import Protocol, cast
 
+from actors.broker.outgoing import PIECE_BYTES, Outgoing
 from actors.broker.slots import Slot, SlotQueue
+from actors.log.errors import LogError
 from actors.security.acl import ANONYMOUS
 from actors.wire.framing import LARGE_BYTES
 from actors.wire.gathering import Gathering
@@ -20,6 +22,7 @@ log = logging.getLogger(__name__)
 _READY_BYTES_MAX = 1 << 20  # if more answers are ready, they are written or waited for before more requests are handled
 MAX_OPEN_SLOTS = 512
 SMALLEST_REQUEST = 10  # api key, version, correlation id, length of the client id
+_TURN_PIECES = 8  # of large answers; then it is the turn of other clients
 
 
 class Server(Protocol):
@@ -65,6 +68,7 @@ class Connection(asyncio.Protocol):
         self.gate: Gate | None = None
         """What has to be asked for each frame; None if everything that is served may come."""
         self.last_active = now
+        self._outgoing = Outgoing()
         self._gathering = Gathering()
         self._held: bytes = b""
         self._write_paused = False
@@ -75,7 +79,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
-        self.transport.set_write_buffer_limits(high=1 << 18, low=1 << 16)
+        self.transport.set_write_buffer_limits(high=PIECE_BYTES // 2, low=PIECE_BYTES // 4)
         name = transport.get_extra_info("peername")
         self.peer = name[0] if isinstance(name, tuple) else ""
         if not self.server.on_connect(self):
@@ -83,6 +87,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.transport = None
+        self._outgoing.clear()
         self._gathering.clear()
         self._held = b""
         self.server.on_disconnect(self, self.slots.clear())
@@ -93,7 +98,7 @@ class Connection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._write_paused = False
-        self._continue()
+        self._write_on()
 
     def data_received(self, data: bytes) -> None:
         if self._held:
@@ -160,6 +165,7 @@ class Connection(asyncio.Protocol):
         slots = self.slots
         return (
             self._write_paused
+            or bool(self._outgoing)
             or self._holds > 0
             or len(slots) >= MAX_OPEN_SLOTS
             or slots.ready_bytes > _READY_BYTES_MAX
@@ -194,18 +200,41 @@ class Connection(asyncio.Protocol):
 
     def _write_ready(self) -> None:
         out = self.slots.take()
-        if out and self.transport is not None:
-            if len(out) == 1:
-                self.transport.write(out[0])
-            elif sum(map(len, out)) > LARGE_BYTES:
-                self.transport.writelines(out)
-            else:
-                self.transport.write(b"".join(out))
+        if not out or self.transport is None:
+            return
+        if self._outgoing:
+            self._outgoing.add(out)
+        elif len(out) == 1 and isinstance(out[0], bytes):
+            self.transport.write(out[0])
+        elif sum(map(len, out)) > LARGE_BYTES:
+            self._outgoing.add(out)
+            self._write_pieces()
+        else:
+            self.transport.write(b"".join(cast(list[bytes], out)))  # parts in files are larger
+
+    def _write_on(self) -> None:
+        self._write_pieces()
+        self._continue()
+
+    def _write_pieces(self) -> None:
+        """Write large answers until the socket takes no more or others have waited long enough."""
+        left = _TURN_PIECES
+        try:
+            while self._outgoing and self.transport is not None and not self._write_paused:
+                if not left:
+                    asyncio.get_running_loop().call_soon(self._write_on)
+                    return
+                self.transport.writelines(self._outgoing.next_piece())
+                left -= 1
+        except (LogError, OSError) as error:  # the beginning of the answer has left: only a new connection helps
+            self.close(f"an answer cannot be read: {error}")
 
     @property
     def write_buffer_size(self) -> int:
-        """Bytes of answers that the kernel has not taken yet."""
-        return 0 if self.transport is None else self.transport.get_write_buffer_size() + self.slots.ready_bytes
+        """Bytes of answers in memory that the kernel has not taken yet."""
+        if self.transport is None:
+            return 0
+        return self.transport.get_write_buffer_size() + self.slots.ready_bytes + self._outgoing.memory_bytes
 
     def end(self) -> None:
         """Close once the peer has been sent what was written; nothing more is read."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
+from actors.wire.framing import Part
+
 
 class Slot:
     """One request that wants an answer."""
@@ -20,9 +22,9 @@ class Slot:
         self.api_key = api_key
         self.version = version
         self.correlation_id = correlation_id
-        self.answer: bytes | list[bytes] | None = None
+        self.answer: bytes | list[Part] | None = None
 
-    def finish(self, answer: bytes | list[bytes]) -> None:
+    def finish(self, answer: bytes | list[Part]) -> None:
         """Set the whole response frame, which may be in parts; it leaves once those before it have."""
         self.answer = answer
         self.queue.ready_bytes += len(answer) if isinstance(answer, bytes) else sum(map(len, answer))
@@ -48,9 +50,9 @@ class SlotQueue:
         self._open.append(slot)
         return slot
 
-    def take(self) -> list[bytes]:
+    def take(self) -> list[Part]:
         """Remove and return the answers that may leave now, in request order; those in parts, part by part."""
-        out: list[bytes] = []
+        out: list[Part] = []
         waiting = self._open
         while waiting:
             answer = waiting[0].answer

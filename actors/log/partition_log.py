@@ -206,6 +206,17 @@ class PartitionLog:
         place = self._reader.place(offset, max_bytes, max_offset, min_one_batch)
         return place.segment.read(place.position, place.size_bytes) if place else b""
 
+    def read_or_locate(
+        self, offset: int, max_bytes: int, at_once_bytes: int, min_one_batch: bool = True
+    ) -> bytes | Extent:
+        """What `read` returns, but as an extent if it is longer than `at_once_bytes`. Then StorageError, too."""
+        place = self._reader.place(offset, max_bytes, None, min_one_batch)
+        if place is None:
+            return b""
+        if place.size_bytes > at_once_bytes:
+            return Extent(place)
+        return place.segment.read(place.position, place.size_bytes)
+
     def locate(
         self, offset: int, max_bytes: int, max_offset: int | None = None, min_one_batch: bool = True
     ) -> Extent | None:

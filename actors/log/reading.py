@@ -1,47 +1,49 @@
 """Reading a log: whole batches by offset, in this thread or, as an extent, in another; and offsets by time."""
 
-import os
 from collections.abc import Iterator
 
 from actors.log.batch import Record
 from actors.log.errors import FetchOffsetOutOfRange, StorageError
 from actors.log.files import read_exactly
+from actors.log.segment import OpenFile
 from actors.log.segments import Place
 from actors.log.state import LogState
 
 
 class Extent:
-    """Whole batches in a file: what `PartitionLog.read` would return, for another thread to read once.
+    """Whole batches in a file: what `PartitionLog.read` would return, to be read later, piece by piece.
 
-    It keeps the file open until then, because a compaction may put another file under that name.
+    It keeps the file open until then, because a compaction may put another file under that name. One thread at a time
+    reads it. Its length is what is left to read.
     """
 
-    __slots__ = ("_fd", "next_offset", "path", "position", "size_bytes")
+    __slots__ = ("_cuts", "_file", "_left", "_position", "_segment", "next_offset")
 
     def __init__(self, place: Place) -> None:
-        self._fd = -1
-        self.path = place.segment.path
-        self.position = place.position
-        self.size_bytes = place.size_bytes
+        self._segment = segment = place.segment
+        self._cuts = segment.cuts
+        self._position = place.position
+        self._left = place.size_bytes
+        self._file: OpenFile | None = segment.open_to_read()
         self.next_offset = place.next_offset
-        self._fd = place.segment.open_to_read()
 
-    def read(self) -> bytes:
-        """The bytes. StorageError where the file has fewer."""
-        try:
-            data = read_exactly(self._fd, self.size_bytes, self.position)
-        finally:
-            self._close()
-        if len(data) < self.size_bytes:
-            raise StorageError(f"{self.path}: {len(data)} of {self.size_bytes} bytes at byte {self.position}")
+    def __len__(self) -> int:
+        return self._left
+
+    def read(self, most_bytes: int | None = None) -> bytes:
+        """The next bytes, or all of them. StorageError if they are no longer there."""
+        size = self._left if most_bytes is None else min(self._left, most_bytes)
+        if self._file is None:
+            return b""
+        data = read_exactly(self._file.fd, size, self._position)
+        if len(data) < size or self._segment.cuts != self._cuts:
+            path = self._segment.path
+            raise StorageError(f"{path}: {size} bytes at byte {self._position} are no longer what they were")
+        self._position += size
+        self._left -= size
+        if not self._left:
+            self._file = None
         return data
-
-    def _close(self) -> None:
-        fd, self._fd = self._fd, -1
-        if fd >= 0:
-            os.close(fd)
-
-    __del__ = _close  # closes one that is never read; a thread that reads it still refers to it
 
 
 class Reader:

@@ -6,6 +6,7 @@ It knows positions and batch boundaries. The log decides what may be appended, r
 import mmap
 import os
 import struct
+import weakref
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -58,6 +59,20 @@ class BatchAt(NamedTuple):
         return self.position + self.size_bytes
 
 
+class OpenFile:
+    """A file that is open for reading as long as anybody refers to it. Raises OSError."""
+
+    __slots__ = ("__weakref__", "fd")
+
+    def __init__(self, path: Path) -> None:
+        self.fd = -1
+        self.fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+
+    def __del__(self) -> None:
+        if self.fd >= 0:
+            os.close(self.fd)
+
+
 class Segment:
     """A segment. `fd` is open while it is the active one; otherwise each read opens the file."""
 
@@ -72,7 +87,10 @@ class Segment:
         self.max_timestamp_offset = base_offset
         self.first_append_ms = NO_TIMESTAMP
         self.flushed = False
+        self.cuts = 0
+        """How often its end was cut off. What was found in it before is then no longer there."""
         self._unindexed_bytes = 0
+        self._shared: weakref.ref[OpenFile] | None = None
 
     # -- opening and closing
 
@@ -86,12 +104,16 @@ class Segment:
             os.close(self.fd)
             self.fd = -1
 
-    def open_to_read(self) -> int:
-        """A file descriptor, which the caller has to close. Raises StorageError."""
-        try:
-            return os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError as error:
-            raise StorageError(f"cannot read {self.path}: {error}") from error
+    def open_to_read(self) -> OpenFile:
+        """The file, which all who read at the same time share. Raises StorageError."""
+        file = self._shared() if self._shared is not None else None
+        if file is None:
+            try:
+                file = OpenFile(self.path)
+            except OSError as error:
+                raise StorageError(f"cannot read {self.path}: {error}") from error
+            self._shared = weakref.ref(file)
+        return file
 
     @contextmanager
     def reading(self) -> Iterator[int]:
@@ -99,11 +121,8 @@ class Segment:
         if self.fd >= 0:
             yield self.fd
             return
-        fd = self.open_to_read()
-        try:
-            yield fd
-        finally:
-            os.close(fd)
+        file = self.open_to_read()
+        yield file.fd
 
     def paths(self) -> list[Path]:
         return [self.path, self.offsets.path, self.times.path]
@@ -160,6 +179,7 @@ class Segment:
 
     def cut(self, position: int, interval_bytes: int) -> None:
         """Drop everything from the batch boundary `position` on. Raises OSError."""
+        self.cuts += 1
         os.truncate(self.path, position)
         self.rebuild(interval_bytes, verify=False)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from functools import cache
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
 from actors.wire.api_keys import ApiKey
 from actors.wire.codec import ApiMessage
@@ -20,6 +20,19 @@ _flexible_response_head = struct.Struct(">iib")
 LARGE_BYTES = 1 << 16
 """Small answers are copied together; larger ones are written in the parts they have."""
 M = TypeVar("M", bound=ApiMessage)
+
+
+class FilePart(Protocol):
+    """A part of an answer that is read when it is written. It is longer than LARGE_BYTES."""
+
+    def __len__(self) -> int:
+        """The bytes that have not been read yet."""
+
+    def read(self, most_bytes: int) -> bytes:
+        """The next bytes."""
+
+
+Part: TypeAlias = bytes | FilePart
 
 
 @cache
@@ -57,12 +70,12 @@ def encode_response(message: ApiMessage, version: int, correlation_id: int) -> b
     return frame_response(message.encode(version), message.api_key, version, correlation_id)
 
 
-def encode_large_response(message: ApiMessage, version: int, correlation_id: int) -> bytes | list[bytes]:
+def encode_large_response(message: ApiMessage, version: int, correlation_id: int) -> bytes | list[Part]:
     """The same frame; a large one in parts, which can be written without being copied together."""
     parts = message.encode_parts(version)
     size = sum(map(len, parts))
     parts.insert(0, _head_of_response(size, message.api_key, version, correlation_id))
-    return parts if size > LARGE_BYTES else b"".join(parts)
+    return [*parts] if size > LARGE_BYTES else b"".join(parts)
 
 
 def frame_response(body: bytes, api_key: int, version: int, correlation_id: int) -> bytes:
@@ -110,6 +123,8 @@ def decode_response(cls: type[M], version: int, frame: bytes) -> tuple[int, M]:
 
 
 __all__ = [
+    "FilePart",
+    "Part",
     "RequestHeader",
     "decode_request_header",
     "decode_response",

@@ -18,6 +18,7 @@ from actors.client.errors import (
     SerializationError,
     TopicAuthorizationError,
 )
+from actors.log.batch import HEADER_BYTES
 from actors.wire import messages as m
 from tests.support.client_broker import DROP
 from tests.support.consuming import T0, T1, consumer, read, wait_for
@@ -84,6 +85,31 @@ def test_a_damaged_batch_stays_in_the_way_and_loses_nothing_beside_it(kafka, arr
         assert sorted(seen) == [b"a", b"d"]
         reader.seek(T0, 2)
         assert [r.value for r in read(reader, 1)] == [b"c"]
+
+
+@pytest.mark.parametrize("sizes", [(1, 1, 1), (300, 400, 300)])
+def test_a_batch_that_cannot_be_decoded_keeps_no_batch_before_it(kafka, sizes):
+    """Arrow batches are made of several batches at once; of these, all before the bad one come, too."""
+    before, bad, after = sizes
+    kafka.append("t", 0, *[b"before"] * before)
+    kafka.append("t", 0, *[b"too"] * before)
+    at = len(kafka.logs[T0])
+    kafka.append("t", 0, *[b"bad"] * bad)
+    kafka.logs[T0][at + HEADER_BYTES] ^= 0x02  # the length of a record
+    kafka.append("t", 0, *[b"after"] * after)
+    with consumer(kafka, check_crcs=False) as reader:
+        reader.assign([T0])
+        seen: list[bytes] = []
+        failures = 0
+        while failures < 3:
+            try:
+                seen += reader.poll_arrow(60_000).column("value").to_pylist()
+            except CorruptMessageError:
+                failures += 1
+        assert seen == [b"before"] * before + [b"too"] * before
+        assert reader.position(T0) == 2 * before
+        reader.seek(T0, 2 * before + bad)
+        assert reader.poll_arrow(60_000).column("value").to_pylist() == [b"after"] * after
 
 
 @pytest.mark.parametrize("arrow", [False, True])

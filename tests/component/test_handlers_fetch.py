@@ -319,7 +319,7 @@ def test_a_bug_while_parked_is_answered(tmp_path: Path, monkeypatch: pytest.Monk
     broker = Broker(tmp_path)
     broker.topic("t")
     pending = parked(broker, ("t", 0, 0))
-    monkeypatch.setattr(broker.data_dir.logs["t", 0], "read", lambda *args, **kwargs: 1 // 0)
+    monkeypatch.setattr(broker.data_dir.logs["t", 0], "read_or_locate", lambda *args, **kwargs: 1 // 0)
     broker.loop.advance(0.6)
     assert pending.response.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
 

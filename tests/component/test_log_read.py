@@ -12,6 +12,7 @@ from actors.log.batch import build_batch, iter_batches, read_records
 from actors.log.epochs import LeaderEpochs
 from actors.log.errors import FetchOffsetOutOfRange, StorageError
 from actors.log.files import REAL_WRITER
+from actors.log.reading import Extent
 from tests.support.log_helpers import NOW_MS, all_bytes, append, content, open_log, values
 
 
@@ -146,10 +147,11 @@ def test_an_extent_outlives_a_roll_and_its_file(tmp_path):
     log = open_log(tmp_path)
     append(log, values(b"a"))
     extent, other = log.locate(0, 100), log.locate(0, 100)
+    path = log.segments.active.path
     log.roll()
     assert extent.read() == values(b"a", base_offset=0, leader_epoch=0)
-    other.path.rename(tmp_path / "another")
-    other.path.write_bytes(b"what a compaction has put in its place")
+    path.rename(tmp_path / "another")
+    path.write_bytes(b"what a compaction has put in its place")
     assert other.read() == values(b"a", base_offset=0, leader_epoch=0)
     log.abandon()
 
@@ -158,18 +160,57 @@ def test_an_extent_that_is_not_all_there_is_an_error(tmp_path):
     log = open_log(tmp_path)
     append(log, values(b"a"))
     extent = log.locate(0, 100)
-    os.truncate(extent.path, extent.size_bytes - 1)
+    os.truncate(log.segments.active.path, len(extent) - 1)
     with pytest.raises(StorageError):
         extent.read()
     log.abandon()
 
 
-def test_an_extent_keeps_its_file_open_until_it_has_been_read_or_nobody_will(tmp_path):
+def test_an_extent_of_records_that_were_cut_off_meanwhile_is_an_error_whatever_stands_there_now(tmp_path):
+    log = open_log(tmp_path)
+    append(log, values(b"a"))
+    append(log, values(b"b"))
+    extent = log.locate(0, 1000)
+    log.truncate_to(1)
+    append(log, values(b"another"))
+    with pytest.raises(StorageError):
+        extent.read()
+    log.abandon()
+
+
+def test_an_extent_is_read_in_pieces(tmp_path):
+    log = open_log(tmp_path)
+    append(log, values(b"a"))
+    append(log, values(b"b"))
+    whole = log.read(0, 1000)
+    extent = log.locate(0, 1000)
+    pieces = []
+    while len(extent):
+        pieces.append(extent.read(50))
+    assert b"".join(pieces) == whole
+    assert {len(piece) for piece in pieces[:-1]} == {50}
+    assert extent.read(50) == b""
+    log.abandon()
+
+
+def test_only_more_than_may_be_read_at_once_is_left_to_be_read_later(tmp_path):
+    log = open_log(tmp_path)
+    append(log, values(b"a"))
+    whole = log.read(0, 1000)
+    assert log.read_or_locate(0, 1000, len(whole)) == whole
+    extent = log.read_or_locate(0, 1000, len(whole) - 1)
+    assert isinstance(extent, Extent)
+    assert extent.read() == whole
+    assert log.read_or_locate(1, 1000, 0) == b""
+    log.abandon()
+
+
+def test_extents_share_their_file_and_keep_it_open_until_they_have_been_read_or_nobody_will(tmp_path):
     log = open_log(tmp_path)
     append(log, values(b"a"))
     open_files = os.listdir("/proc/self/fd")
     read, kept = log.locate(0, 100), log.locate(0, 100)
-    assert len(os.listdir("/proc/self/fd")) == len(open_files) + 2
+    assert len(os.listdir("/proc/self/fd")) == len(open_files) + 1
     read.read()
     assert len(os.listdir("/proc/self/fd")) == len(open_files) + 1
     del kept

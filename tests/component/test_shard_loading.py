@@ -102,7 +102,7 @@ async def test_a_compaction_between_finding_a_piece_and_reading_it_loses_no_reco
     read = Extent.read
 
     def slow(extent: Extent) -> bytes:
-        if extent.position > 0:
+        if extent.next_offset > 1:
             located.set()
             assert go_on.wait(20)
         return read(extent)

@@ -30,7 +30,7 @@ from actors.runtime.environment import REAL
 from actors.security.acl import Acl
 from actors.settings import BrokerConfig
 from actors.wire.errors import ErrorCode
-from actors.wire.framing import decode_request_header, decode_response, encode_request, encode_response
+from actors.wire.framing import Part, decode_request_header, decode_response, encode_large_response, encode_request
 from actors.wire.messages import response_class
 from placement.metadata import (
     AclRow,
@@ -47,6 +47,12 @@ from tests.support.log_helpers import machine
 
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 NOW_MS = 1_700_000_000_000
+
+
+def _read_now(answer: bytes | list[Part]) -> bytes:
+    """The bytes of an answer that may be in parts."""
+    parts = [answer] if isinstance(answer, bytes) else answer
+    return b"".join(part if isinstance(part, bytes) else part.read(len(part)) for part in parts)
 
 
 class Timer:
@@ -310,7 +316,7 @@ class Broker:
         response = handler.handle(self.handlers, Request(header, decoded, connection, slot))
         if response is not None:
             assert slot is not None, "nobody waits for this answer"
-            slot.answer = encode_response(response, version, header.correlation_id)
+            slot.finish(_read_now(encode_large_response(response, version, header.correlation_id)))
         connection.flush()
         return Pending(slot, header.api_key, version)
 

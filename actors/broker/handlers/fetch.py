@@ -16,7 +16,9 @@ from actors.broker.handlers.rights import CLUSTER_ACTION, READ_TOPIC
 from actors.broker.led import LogAccessError
 from actors.log.errors import LogError
 from actors.log.partition_log import PartitionLog
+from actors.log.reading import Extent
 from actors.wire.errors import ErrorCode
+from actors.wire.framing import LARGE_BYTES
 from actors.wire.messages import ApiMessage, FetchRequest, FetchResponse
 
 log = logging.getLogger(__name__)
@@ -35,8 +37,9 @@ _READ_COMMITTED = 1
 # Answers that clients have not read yet take memory. Beyond this sum answers become small.
 WAITING_BYTES_MAX = 64 << 20
 SMALL_ANSWER_BYTES = 64 << 10
-# A large answer would hold up the loop, and heartbeats with it. Clients simply ask again.
-ANSWER_BYTES_MAX = 2 << 20
+# What is read at once; larger pieces are read while the client takes them. Many small ones would hold up the loop, and
+# heartbeats with it. Clients simply ask again.
+COPIED_BYTES_MAX = 2 << 20
 
 
 def handle(context: HandlerContext, request: Request) -> FetchResponse | None:
@@ -69,7 +72,17 @@ def _replica(m: FetchRequest) -> int:
 class _Fetch:
     """One request, which is tried until there is enough to answer. What the client may read is decided once."""
 
-    __slots__ = ("_context", "_enough", "_forbidden", "_message", "_min_bytes", "_read", "_request", "_wanted")
+    __slots__ = (
+        "_context",
+        "_copied",
+        "_enough",
+        "_forbidden",
+        "_message",
+        "_min_bytes",
+        "_read",
+        "_request",
+        "_wanted",
+    )
 
     def __init__(self, context: HandlerContext, request: Request) -> None:
         self._context = context
@@ -84,6 +97,7 @@ class _Fetch:
         if context.broker.authorizer is not None:
             self._forbidden = denied(context, request, READ_TOPIC, (name for _, name in self._wanted))
         self._read = 0
+        self._copied = 0
         self._enough = False
 
     def partitions(self) -> list[tuple[str, int]]:
@@ -111,7 +125,7 @@ class _Fetch:
         min_bytes = min(m.min_bytes, max(limit, 1))
         if min_bytes > 1 and not last and not self._available(limit, min_bytes):
             return None
-        self._read, self._enough = 0, not self._wanted
+        self._read, self._copied, self._enough = 0, 0, not self._wanted
         topics = [
             Topic(
                 topic_id=topic.topic_id,
@@ -126,7 +140,7 @@ class _Fetch:
 
     def _limit(self) -> int:
         context = self._context
-        limit = min(self._message.max_bytes, context.broker.config.integer("fetch.max.bytes"), ANSWER_BYTES_MAX)
+        limit = min(self._message.max_bytes, context.broker.config.integer("fetch.max.bytes"))
         room = WAITING_BYTES_MAX - context.clients.response_bytes_waiting()
         return limit if room >= limit else min(limit, max(room, SMALL_ANSWER_BYTES))
 
@@ -159,13 +173,15 @@ class _Fetch:
         try:
             partition_log = self._log(topic, asked)
             diverging = _diverging(partition_log, asked)
-            records = b""
+            records: bytes | Extent = b""
             if diverging is not None:
                 self._enough = True
             else:
                 # The first batch of the first partition that has one is sent whatever its size (KIP-74).
                 room = max(min(asked.partition_max_bytes, limit - self._read), 0)
-                records = partition_log.read(asked.fetch_offset, room, min_one_batch=self._read == 0)
+                if self._copied > COPIED_BYTES_MAX:
+                    room = 0
+                records = partition_log.read_or_locate(asked.fetch_offset, room, LARGE_BYTES, self._read == 0)
         except LogAccessError as error:
             return self._refused(topic, asked.partition, error.code)
         except LogError as error:
@@ -174,6 +190,7 @@ class _Fetch:
             log.error("%s-%d: %s", topic, asked.partition, error)
             return self._refused(topic, asked.partition, ErrorCode.KAFKA_STORAGE_ERROR)
         self._read += len(records)
+        self._copied += len(records) if isinstance(records, bytes) else 0
         high_watermark = partition_log.high_watermark
         return Partition(
             partition_index=asked.partition,
@@ -182,7 +199,7 @@ class _Fetch:
             log_start_offset=partition_log.log_start_offset,
             diverging_epoch=diverging,
             aborted_transactions=[] if self._message.isolation_level == _READ_COMMITTED else None,
-            records=records,
+            records=records,  # type: ignore[arg-type]  # which the encoder only passes on
         )
 
     def _refused(self, topic: str | None, index: int, code: int) -> Partition:

@@ -5,6 +5,7 @@ Only this asks for Arrow: a consumer of records starts in half the time without 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,17 +14,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from actors.client.consumer.columnar import HEADERS, ArrowColumns, read_columns
-from actors.client.consumer.decode import slices
+from actors.client.consumer.decode import Whole, slices
 from actors.client.records import TopicPartition
-from actors.log.batch import BatchHeader
 
-_MANY = 1_000
-"""The least number of records with which decoding a batch by columns is worth its setting up."""
+_MANY = 500
+"""The least number of records with which decoding batches by columns is worth its setting up."""
 
 
 @dataclass(slots=True)
 class Columns:
-    """Records gathered by column, in pieces: a large batch is a piece of its own, small batches share one."""
+    """Records gathered by column, in pieces: many that come at once are a piece of their own, few share one."""
 
     with_headers: bool = False
     count: int = 0
@@ -38,17 +38,18 @@ class Columns:
     def __len__(self) -> int:
         return self.count
 
-    def add(self, tp: TopicPartition, batch: memoryview, header: BatchHeader, position: int) -> None:
-        """Add the records of a batch from offset `position` on; none of them if it cannot be decoded."""
-        if header.record_count >= _MANY:
-            piece = read_columns([(batch, header)], with_headers=self.with_headers)
-            piece = piece.since(position) if header.base_offset < position else piece
+    def add(self, tp: TopicPartition, batches: Sequence[Whole], position: int) -> None:
+        """Add the records of some batches from offset `position` on; none of them if one cannot be decoded."""
+        skips = bool(batches) and batches[0][1].base_offset < position
+        if sum(header.record_count for _, header in batches) >= _MANY:
+            piece = read_columns(batches, with_headers=self.with_headers)
+            piece = piece.since(position) if skips else piece
             self._close()
             self._pieces.append(piece)
             self._count(tp, len(piece))
             return
-        records = [r for some in slices(tp, batch, header) for r in some]
-        if header.base_offset < position:
+        records = [r for batch, header in batches for some in slices(tp, batch, header) for r in some]
+        if skips:
             records = [r for r in records if r.offset >= position]
         if not records:
             return

@@ -15,18 +15,21 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from actors.client.consumer.decode import Whole
 from actors.client.errors import CorruptMessageError
 from actors.log import compression as codecs
 from actors.log.batch import HEADER_BYTES, BatchHeader
 from actors.log.errors import CorruptBatchError, LogError
 
-Whole = tuple[memoryview, BatchHeader]
 Ints = npt.NDArray[np.int64]
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 _RUN_FIRST, _RUN_WORTH = 64, 16
+_RUN_TRIED = 4096  # at first, when nothing is known of the lengths
 _WALK_FIRST, _WALK_MOST = 64, 4096
+# The signed numbers that bytes are, one each.
+_OF_ONE_BYTE = (np.arange(256) >> 1) ^ -(np.arange(256) & 1)
 # So many bytes may be read beyond the last record, until its varint is found to be cut off.
 _PADDING = bytes(16)
 # Arrow's offsets have 32 bits.
@@ -48,7 +51,7 @@ class ArrowColumns:
         return len(self.offsets)
 
     def since(self, offset: int) -> ArrowColumns:
-        """The records of one batch from `offset` on."""
+        """The records from `offset` on, of batches of one partition."""
         first = int(np.searchsorted(self.offsets, offset))
         return ArrowColumns(
             self.offsets[first:],
@@ -120,14 +123,14 @@ def _record_starts(data: bytes, begin: int, end: int, header: BatchHeader) -> In
         raise _corrupt(header, f"{left} records in {end - begin} bytes")
     numbers = np.frombuffer(data, np.uint8)
     found: list[Ints] = []
-    reach, walk = _RUN_FIRST, _WALK_FIRST
+    reach, walk = _RUN_TRIED, _WALK_FIRST
     while left:
-        if left >= _RUN_FIRST:
+        if left >= _RUN_WORTH:
             some, begin = _run(data, numbers, begin, end, min(left, reach))
             left -= len(some)
             found.append(some)
             if len(some) >= _RUN_WORTH:
-                reach = min(reach * 8, left) if len(some) == reach else _RUN_FIRST
+                reach = len(some) * 16
                 walk = _WALK_FIRST
                 continue
         if left:
@@ -200,24 +203,26 @@ def _corrupt(header: BatchHeader, what: str) -> CorruptMessageError:
 class _Fields:
     """Reads the fields of all records at once, one field after the other; `at` is where the next one begins in each."""
 
-    __slots__ = ("at", "data", "last")
+    __slots__ = ("at", "data")
 
     def __init__(self, data: npt.NDArray[np.uint8], at: Ints) -> None:
         self.data = data
         self.at = at
-        self.last = len(data) - 1
 
     def varint(self) -> Ints:
         """Read a signed (zigzag) varint of up to ten bytes from each record."""
-        byte = self._bytes(self.at)
-        value = byte & 127
+        first = self._bytes(self.at)
         at = self.at + 1
-        longer = np.flatnonzero(byte & 128)
+        longer = np.flatnonzero(first > 127)
+        if not len(longer):
+            self.at = at
+            return _OF_ONE_BYTE[first]
+        value = (first & 127).astype(np.int64)
         shift = 7
         while len(longer):
             if shift > 63:
                 raise CorruptMessageError("a number in a record is longer than ten bytes")
-            byte = self._bytes(at[longer])
+            byte = self._bytes(at[longer]).astype(np.int64)
             value[longer] |= (byte & 127) << shift
             at[longer] += 1
             longer = longer[(byte & 128) != 0]
@@ -234,10 +239,11 @@ class _Fields:
         self.at = start + np.maximum(size, 0)
         return start, size
 
-    def _bytes(self, at: Ints) -> Ints:
-        if len(at) and int(at.max()) > self.last:
-            raise CorruptMessageError("a field lies outside its record")
-        return self.data[at].astype(np.int64)
+    def _bytes(self, at: Ints) -> npt.NDArray[np.uint8]:
+        try:
+            return self.data[at]
+        except IndexError as error:
+            raise CorruptMessageError("a field lies outside its record") from error
 
 
 def _check(header_counts: Ints, header_starts: Ints, ends: Ints) -> None:

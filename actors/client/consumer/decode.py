@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import repeat
+from itertools import islice, repeat
 from typing import Any
 
 from aiokafka.record.default_records import DefaultRecordBatch
@@ -19,7 +19,29 @@ _SLICE = 200
 _new = tuple.__new__
 
 
-def next_batch(chunk: Chunk, position: int, *, committed: bool, check: bool) -> tuple[memoryview, BatchHeader] | None:
+Whole = tuple[memoryview, BatchHeader]
+"""A whole batch."""
+
+
+def next_batches(chunk: Chunk, position: int, count: int, *, committed: bool, check: bool) -> list[Whole]:
+    """`next_batch`, and those after it up to `count` records, as long as nothing has to be said of them."""
+    batch = next_batch(chunk, position, committed=committed, check=check)
+    if batch is None:
+        return []
+    found, records = [batch], batch[1].record_count
+    view = memoryview(chunk.data)
+    for start, end, header in islice(chunk.batches, 1, None):
+        batch = view[start:end], header
+        if records >= count or header.is_control or header.is_transactional:
+            break
+        if check and not crc_matches(batch[0], header.crc):
+            break  # it is met when it is the first
+        found.append(batch)
+        records += header.record_count
+    return found
+
+
+def next_batch(chunk: Chunk, position: int, *, committed: bool, check: bool) -> Whole | None:
     """The next batch of the chunk with records from `position` on; None when the chunk is used up.
 
     It stays in the chunk until `position` is behind it, so that a batch that cannot be decoded is met again. Control

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from itertools import islice
 from typing import Any, Protocol, TypeVar
 
-from actors.client.consumer.decode import Deserializer, next_batch, read_batch
+from actors.client.consumer.decode import Deserializer, Whole, next_batch, next_batches, read_batch
 from actors.client.consumer.fetcher import NO_OFFSET, TRUNCATED
 from actors.client.consumer.positions import Chunk, PartitionState, Positions
 from actors.client.error_codes import error_for
@@ -19,7 +19,6 @@ from actors.client.errors import (
     TopicAuthorizationError,
 )
 from actors.client.records import ConsumerRecord, TopicPartition
-from actors.log.batch import BatchHeader
 from actors.wire.errors import ErrorCode as Code
 
 Records = dict[TopicPartition, list[ConsumerRecord]]
@@ -30,8 +29,8 @@ class Gathering(Protocol):
 
     def __len__(self) -> int: ...
 
-    def add(self, tp: TopicPartition, batch: memoryview, header: BatchHeader, position: int) -> None:
-        """Take the records of a batch from offset `position` on. Raises KafkaError, and then takes none."""
+    def add(self, tp: TopicPartition, batches: Sequence[Whole], position: int) -> None:
+        """Take the records of some batches from offset `position` on. Raises KafkaError, and then takes none."""
 
 
 G = TypeVar("G", bound=Gathering)
@@ -99,21 +98,37 @@ class Drain:
             while len(into) < limit and (chunk := self._front(state, quiet=len(into) > 0)) is not None:
                 assert state.position is not None
                 try:
-                    batch = next_batch(chunk, state.position, committed=self._committed, check=self._check)
-                    if batch is None:
+                    batches = next_batches(
+                        chunk, state.position, limit - len(into), committed=self._committed, check=self._check
+                    )
+                    if not batches:
                         self._finish(state, chunk)
                         continue
-                    into.add(state.tp, *batch, state.position)
+                    batches = self._add(state, batches, into)
                 except KafkaError:
                     if len(into):
                         return into
                     raise
-                chunk.batches.popleft()
-                state.position = batch[1].next_offset
-                state.epoch = batch[1].leader_epoch
+                for _ in batches:
+                    chunk.batches.popleft()
+                state.position = batches[-1][1].next_offset
+                state.epoch = batches[-1][1].leader_epoch
             if len(into) >= limit:
                 break
         return into
+
+    @staticmethod
+    def _add(state: PartitionState, batches: list[Whole], into: Gathering) -> list[Whole]:
+        """Add batches, or only the first if one of them cannot be read. Those that were added."""
+        assert state.position is not None
+        try:
+            into.add(state.tp, batches, state.position)
+        except KafkaError:
+            if len(batches) == 1:
+                raise
+            batches = batches[:1]
+            into.add(state.tp, batches, state.position)
+        return batches
 
     def meet_error(self, state: PartitionState) -> None:
         """If the partition has an error next instead of records, reset its position by the policy, or raise it."""

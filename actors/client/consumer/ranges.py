@@ -18,8 +18,8 @@ import numpy as np
 import pyarrow as pa
 
 from actors.client.config import consumer_config, network_settings
-from actors.client.consumer.columnar import HEADERS, ArrowColumns, Whole, read_columns
-from actors.client.consumer.decode import next_batch
+from actors.client.consumer.columnar import HEADERS, ArrowColumns, read_columns
+from actors.client.consumer.decode import Whole, next_batch
 from actors.client.consumer.positions import EARLIEST, LATEST, Chunk
 from actors.client.error_codes import error_for
 from actors.client.errors import (

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import random
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 
 from actors.broker.connection import MAX_OPEN_SLOTS, Connection
 from actors.broker.slots import Slot
+from actors.log.errors import StorageError
 from actors.wire.errors import WireError
 
 HEAD = bytes.fromhex("0012 0000 00000001 ffff")  # ApiVersions v0, correlation id 1, no client id
@@ -370,3 +373,96 @@ def test_a_request_that_runs_into_a_bug_closes_its_connection_and_leaves_a_trace
     assert transport.aborted
     assert "KeyError: 'no such thing'" in caplog.text
     assert "closing connection" in caplog.text
+
+
+class FileOf:
+    """A part of an answer that is read while it is written."""
+
+    def __init__(self, data: bytes) -> None:
+        self.left = data
+        self.fails = False
+
+    def __len__(self) -> int:
+        return len(self.left)
+
+    def read(self, most_bytes: int) -> bytes:
+        if self.fails:
+            raise StorageError("the disk is gone")
+        data, self.left = self.left[:most_bytes], self.left[most_bytes:]
+        return data
+
+
+def answer_from_file(file: FileOf) -> tuple[Connection, Server, Transport]:
+    """A connection whose client takes one piece of an answer at a time."""
+    connection, server, transport = connect()
+    take = transport.writelines
+
+    def take_one_piece(parts: list[bytes]) -> None:
+        take(parts)
+        connection.pause_writing()
+
+    transport.writelines = take_one_piece  # type: ignore[method-assign]
+    connection.data_received(request("fetch"))
+    server.slots[0].finish([b"head", file, b"tail"])
+    connection.flush()
+    return connection, server, transport
+
+
+def test_an_answer_in_a_file_is_read_as_fast_as_the_client_takes_it() -> None:
+    data = random.Random(1).randbytes(1_000_000)
+    file = FileOf(data)
+    connection, _, transport = answer_from_file(file)
+    for _ in range(3):
+        assert len(b"".join(transport.written)) + len(file) - 4 == 1_000_000
+        assert connection.write_buffer_size <= len(b"tail")
+        connection.resume_writing()
+    assert b"".join(transport.written) == b"head" + data + b"tail"
+
+
+def test_what_a_client_asks_while_an_answer_is_being_read_waits_and_answers_keep_their_order() -> None:
+    file = FileOf(b"x" * 500_000)
+    connection, server, transport = answer_from_file(file)
+    connection.data_received(request("next"))
+    assert (bodies(server), transport.reading) == ([b"fetch"], False)
+    connection.resume_writing()
+    assert len(file) == 0
+    connection.resume_writing()
+    assert (bodies(server), transport.reading) == ([b"fetch", b"next"], True)
+    server.slots[1].finish(b"<1>")
+    connection.flush()
+    assert b"".join(transport.written) == b"head" + b"x" * 500_000 + b"tail<1>"
+
+
+def test_answers_that_are_ready_wait_for_one_that_is_being_read() -> None:
+    connection, server, transport = connect()
+    connection.data_received(request("fetch") + request("heartbeat"))
+    connection.pause_writing()
+    server.slots[1].finish(b"<1>")
+    server.slots[0].finish([b"head", FileOf(b"x" * 100_000)])
+    connection.flush()
+    assert transport.written == []
+    connection.resume_writing()
+    assert b"".join(transport.written) == b"head" + b"x" * 100_000 + b"<1>"
+
+
+def test_an_answer_that_cannot_be_read_to_its_end_closes_its_connection(caplog: pytest.LogCaptureFixture) -> None:
+    file = FileOf(b"x" * 1_000_000)
+    connection, _, transport = answer_from_file(file)
+    file.fails = True
+    connection.resume_writing()
+    assert transport.aborted
+    assert "the disk is gone" in caplog.text
+
+
+async def test_a_client_that_takes_everything_lets_others_have_their_turn() -> None:
+    connection, server, transport = connect()
+    connection.data_received(request("fetch"))
+    size = 10_000_000
+    server.slots[0].finish([b"head", FileOf(b"x" * size)])
+    connection.flush()
+    turns = 1
+    while len(b"".join(transport.written)) < size + 4:
+        assert len(b"".join(transport.written)) <= turns * (2 << 20)
+        turns += 1
+        await asyncio.sleep(0)
+    assert turns == 5

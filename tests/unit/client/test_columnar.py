@@ -211,7 +211,7 @@ def test_small_and_large_batches_keep_their_order(sizes, with_headers):
         tp = (TP, OTHER)[n // 2 % 2]
         records = [(b"k%d" % i, b"v" * (i % 50), [("h", b"1")] if i % 3 else None, T + i) for i in range(size)]
         ((batch, header),) = whole(build_batch(records, 1000 * n))
-        columns.add(tp, batch, header, 1000 * n + 2)
+        columns.add(tp, [(batch, header)], 1000 * n + 2)
         for i, (key, value, some, at) in enumerate(records[2:], 2):
             told = [{"key": k, "value": v} for k, v in some or []]
             expected.append((tp.topic, tp.partition, 1000 * n + i, at, key, value, told))
@@ -229,9 +229,9 @@ def test_small_and_large_batches_keep_their_order(sizes, with_headers):
 def test_a_batch_that_cannot_be_read_adds_nothing(count):
     columns = Columns()
     ((good, header),) = whole(build_batch([(None, b"v", None, T)] * count))
-    columns.add(TP, good, header, 0)
+    columns.add(TP, [(good, header)], 0)
     with pytest.raises(CorruptMessageError):
-        columns.add(TP, good[:-3], header, 0)
+        columns.add(TP, [(good, header), (good[:-3], header)], 0)
     assert len(columns) == columns.batch().num_rows == count
 
 
