@@ -20,11 +20,12 @@ from actors.coordinator.messages import (
     MaySleepRequest,
     MaySleepResponse,
     Now,
-    OffsetCommitRequest,
+    Request,
     Response,
 )
 from actors.coordinator.shard import Shard, ShardState
-from actors.group_api import MODULES, Topics, decode, heartbeat
+from actors.group_api import MODULES, Topics, decode, heartbeat, offset_commit
+from actors.group_api.commits import Commits
 from actors.links.group_status import GroupStatus, Rebalance
 from actors.links.relay import (
     PAYLOADS,
@@ -51,22 +52,36 @@ _READ_SECONDS = 0.001
 _FIGURES_SECONDS = 1.0  # how old the figures may be that a broker is sent
 
 
-_OFFSET_COMMIT = ApiKey.OFFSET_COMMIT
-_OFFSET_FETCH = ApiKey.OFFSET_FETCH
-_HEARTBEAT = ApiKey.HEARTBEAT
+# How the frames of these requests begin.
+_OFFSET_COMMIT = ApiKey.OFFSET_COMMIT.to_bytes(2, "big")
+_OFFSET_FETCH = ApiKey.OFFSET_FETCH.to_bytes(2, "big")
 
 
 class _Asked:
     """A request that the shard has not answered yet. It is its token in the shard."""
 
-    __slots__ = ("connection", "header", "message", "slot", "topics")
+    __slots__ = ("client", "header", "message", "slot", "topics")
 
-    def __init__(self, connection: int, slot: int, header: RequestHeader, message: ApiMessage, topics: Topics) -> None:
-        self.connection = connection
+    def __init__(self, client: _Client, slot: int, header: RequestHeader, message: ApiMessage, topics: Topics) -> None:
+        self.client = client
         self.slot = slot
         self.header = header
         self.message = message
         self.topics = topics  # it was parsed by these; answered by others its errors would go to other partitions
+
+
+class _Client:
+    """A client's connection to the broker."""
+
+    __slots__ = ("after_commits", "commits", "host", "open_commits")
+
+    def __init__(self, host: str) -> None:
+        self.host = host
+        self.commits = Commits()
+        self.open_commits = 0
+        """Its commits that are not answered yet."""
+        self.after_commits: list[tuple[int, bytes]] = []
+        """Its offset fetches (slot, frame) that wait for them."""
 
 
 class _TopicsGone:
@@ -102,9 +117,7 @@ class ShardProcess:
         self._epoch = -1
         self._topics = Topics()
         self._gone: frozenset[str] = frozenset()  # topics deleted before the shard has loaded
-        self._hosts: dict[int, str] = {}
-        self._commits: dict[int, int] = {}  # by connection: commits not answered yet
-        self._after_commits: dict[int, list[tuple[int, bytes]]] = {}  # offset fetches (slot, frame) that wait for them
+        self._clients: dict[int, _Client] = {}  # by connection
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due = 0
         self._turn_time: Now | None = None
@@ -172,9 +185,7 @@ class ShardProcess:
         self._partition = -1
         self._said_active = False
         self._figures, self._figures_due = Figures(), 0.0
-        self._hosts.clear()
-        self._commits.clear()
-        self._after_commits.clear()
+        self._clients.clear()
         gc.unfreeze()  # what was loaded is garbage now
         gc.enable()  # a load may have been broken off
         if self._timer is not None:
@@ -185,11 +196,14 @@ class ShardProcess:
         if self._turn_time is None:
             self._clock.heard(self._monotonic_ms())
         if kind == Kind.REQUEST:
+            client = self._clients.get(a)
+            if client is None:
+                client = self._clients[a] = _Client("")  # the broker itself
             try:
-                self._request(a, b, payload)
+                self._request(client, b, payload)
             except Exception:
                 # A bug: the shard is loaded again. What the request holds is a client's, and is not logged.
-                log.exception("a request of %s failed: %s", self._hosts.get(a, "?"), _kind(payload))
+                log.exception("a request of %s failed: %s", client.host or "?", _kind(payload))
                 raise
         elif kind == Kind.APPENDED:
             base = int.from_bytes(payload[:8], "big")
@@ -199,7 +213,7 @@ class ShardProcess:
             if not self._said_active and self._shard is not None:
                 self._say_if_active(self._shard)
         elif kind == Kind.OPEN:
-            self._hosts[a] = "/" + payload.decode()
+            self._clients[a] = _Client("/" + payload.decode())
         elif kind == Kind.CLOSE:
             self._close(a)
         elif kind == Kind.PING:
@@ -301,45 +315,39 @@ class ShardProcess:
 
     # --- requests ---
 
-    def _request(self, connection: int, slot: int, frame: bytes) -> None:
+    def _request(self, client: _Client, slot: int, frame: bytes) -> None:
         shard = self._shard
         if shard is None:
             return  # the broker has taken the partition away, and answers for us
+        if client.open_commits and frame.startswith(_OFFSET_FETCH):
+            # A client that asks after it has committed, without waiting, expects to see what it committed.
+            client.after_commits.append((slot, frame))
+            return
         self._requests += 1
         try:
-            header = decode_request_header(frame)
-            message = decode(header, frame)
+            header, message, request = self._read(client, frame)
         except WireError as error:
-            log.warning("a malformed group request from %s: %s", self._hosts.get(connection, "?"), error)
+            log.warning("a malformed group request from %s: %s", client.host or "?", error)
             self._send(Kind.RESPONSE, 0, slot, b"")  # an empty answer: the broker closes that connection
             return
-        if header.api_key == _OFFSET_FETCH and self._commits.get(connection):
-            # A client that asks after it has committed, without waiting, expects to see what it committed.
-            self._after_commits.setdefault(connection, []).append((slot, frame))
-            return
-        module = MODULES[header.api_key]
-        request = module.parse(header, message, self._hosts.get(connection, ""), self._topics)
         if request is None:
-            answer = module.answer(message, None, header.api_version, self._topics)
+            answer = MODULES[header.api_key].answer(message, None, header.api_version, self._topics)
             self._send(Kind.RESPONSE, 0, slot, encode_response(answer, header.api_version, header.correlation_id))
             return
-        asked = _Asked(connection, slot, header, message, self._topics)
-        if header.api_key == _OFFSET_COMMIT:
-            self._commit(shard, asked, request)
-        else:
-            shard.handle(asked, request, self._now())
+        client.open_commits += frame.startswith(_OFFSET_COMMIT)
+        shard.handle(_Asked(client, slot, header, message, self._topics), request, self._now())
 
-    def _commit(self, shard: Shard, asked: _Asked, request: OffsetCommitRequest) -> None:
-        connection = asked.connection
-        self._commits[connection] = self._commits.get(connection, 0) + 1
-        shard.handle(asked, request, self._now())
+    def _read(self, client: _Client, frame: bytes) -> tuple[RequestHeader, ApiMessage, Request | None]:
+        if frame.startswith(_OFFSET_COMMIT):
+            return client.commits.read(frame, self._topics)
+        header = decode_request_header(frame)
+        message = decode(header, frame)
+        return header, message, MODULES[header.api_key].parse(header, message, client.host, self._topics)
 
     def _close(self, connection: int) -> None:
-        self._hosts.pop(connection, None)
-        self._commits.pop(connection, None)
-        self._after_commits.pop(connection, None)
+        client = self._clients.pop(connection, None)
         if self._shard is not None:
-            self._shard.drop(lambda token: isinstance(token, _Asked) and token.connection == connection)
+            self._shard.drop(lambda token: isinstance(token, _Asked) and token.client is client)
 
     # --- a turn ---
 
@@ -372,24 +380,24 @@ class ShardProcess:
             self._send(Kind.APPEND, self._partition, append.batch_id, batch)
 
     def _answer(self, asked: _Asked, response: Response) -> None:
-        header = asked.header
-        if header.api_key == _HEARTBEAT:
-            body = heartbeat.body(response.error_code, header.api_version)  # type: ignore[union-attr]
+        api_key, version, correlation_id, _, _ = asked.header
+        module = MODULES[api_key]
+        if module is offset_commit:
+            body = offset_commit.body(asked.message, response, version, asked.topics)  # type: ignore[arg-type]
+        elif module is heartbeat:
+            body = heartbeat.body(response.error_code, version)  # type: ignore[union-attr]
         else:
-            module = MODULES[header.api_key]
-            body = module.answer(asked.message, response, header.api_version, asked.topics).encode(header.api_version)
-        frame = frame_response(body, header.api_key, header.api_version, header.correlation_id)
-        self._send(Kind.RESPONSE, 0, asked.slot, frame)
-        if header.api_key == _OFFSET_COMMIT:
-            self._committed(asked.connection)
+            body = module.answer(asked.message, response, version, asked.topics).encode(version)
+        self._send(Kind.RESPONSE, 0, asked.slot, frame_response(body, api_key, version, correlation_id))
+        if module is offset_commit:
+            self._committed(asked.client)
 
-    def _committed(self, connection: int) -> None:
-        left = self._commits.pop(connection, 0) - 1
-        if left > 0:
-            self._commits[connection] = left
-            return
-        for slot, frame in self._after_commits.pop(connection, ()):
-            self._request(connection, slot, frame)
+    def _committed(self, client: _Client) -> None:
+        client.open_commits -= 1
+        if client.after_commits and not client.open_commits:
+            waiting, client.after_commits = client.after_commits, []
+            for slot, frame in waiting:
+                self._request(client, slot, frame)
 
     def _arm(self, shard: Shard) -> None:
         due = shard.next_deadline()
