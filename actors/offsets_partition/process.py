@@ -20,12 +20,10 @@ from actors.coordinator.messages import (
     MaySleepRequest,
     MaySleepResponse,
     Now,
-    Request,
     Response,
 )
 from actors.coordinator.shard import Shard, ShardState
-from actors.group_api import MODULES, Topics, decode, heartbeat, offset_commit
-from actors.group_api.commits import Commits
+from actors.group_api import MODULES, Topics, heartbeat, offset_commit
 from actors.links.group_status import GroupStatus, Rebalance
 from actors.links.relay import (
     PAYLOADS,
@@ -38,12 +36,12 @@ from actors.links.relay import (
     RelayProtocol,
 )
 from actors.log.batch import build_keyed_batch, read_header, recompress
+from actors.offsets_partition.clients import Client
 from actors.offsets_partition.replaying import replay
 from actors.runtime.environment import REAL, Environment, new_uuid
 from actors.runtime.liveness import SharedClock
-from actors.wire.api_keys import ApiKey
 from actors.wire.errors import WireError
-from actors.wire.framing import RequestHeader, decode_request_header, encode_response, frame_response
+from actors.wire.framing import RequestHeader, encode_response, frame_response
 from actors.wire.messages import ApiMessage
 
 log = logging.getLogger(__name__)
@@ -52,9 +50,8 @@ _READ_SECONDS = 0.001
 _FIGURES_SECONDS = 1.0  # how old the figures may be that a broker is sent
 
 
-# How the frames of these requests begin.
-_OFFSET_COMMIT = ApiKey.OFFSET_COMMIT.to_bytes(2, "big")
-_OFFSET_FETCH = ApiKey.OFFSET_FETCH.to_bytes(2, "big")
+_REQUEST = int(Kind.REQUEST)  # an enum's member costs more to look up
+_RESPONSE = int(Kind.RESPONSE)
 
 
 class _Asked:
@@ -62,26 +59,12 @@ class _Asked:
 
     __slots__ = ("client", "header", "message", "slot", "topics")
 
-    def __init__(self, client: _Client, slot: int, header: RequestHeader, message: ApiMessage, topics: Topics) -> None:
+    def __init__(self, client: Client, slot: int, header: RequestHeader, message: ApiMessage, topics: Topics) -> None:
         self.client = client
         self.slot = slot
         self.header = header
         self.message = message
         self.topics = topics  # it was parsed by these; answered by others its errors would go to other partitions
-
-
-class _Client:
-    """A client's connection to the broker."""
-
-    __slots__ = ("after_commits", "commits", "host", "open_commits")
-
-    def __init__(self, host: str) -> None:
-        self.host = host
-        self.commits = Commits()
-        self.open_commits = 0
-        """Its commits that are not answered yet."""
-        self.after_commits: list[tuple[int, bytes]] = []
-        """Its offset fetches (slot, frame) that wait for them."""
 
 
 class _TopicsGone:
@@ -117,7 +100,7 @@ class ShardProcess:
         self._epoch = -1
         self._topics = Topics()
         self._gone: frozenset[str] = frozenset()  # topics deleted before the shard has loaded
-        self._clients: dict[int, _Client] = {}  # by connection
+        self._clients: dict[int, Client] = {}  # by connection
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due = 0
         self._turn_time: Now | None = None
@@ -195,10 +178,10 @@ class ShardProcess:
     def _on_message(self, protocol: RelayProtocol, kind: int, a: int, b: int, payload: bytes) -> None:
         if self._turn_time is None:
             self._clock.heard(self._monotonic_ms())
-        if kind == Kind.REQUEST:
+        if kind == _REQUEST:
             client = self._clients.get(a)
             if client is None:
-                client = self._clients[a] = _Client("")  # the broker itself
+                client = self._clients[a] = Client("")  # the broker itself
             try:
                 self._request(client, b, payload)
             except Exception:
@@ -213,7 +196,7 @@ class ShardProcess:
             if not self._said_active and self._shard is not None:
                 self._say_if_active(self._shard)
         elif kind == Kind.OPEN:
-            self._clients[a] = _Client("/" + payload.decode())
+            self._clients[a] = Client("/" + payload.decode())
         elif kind == Kind.CLOSE:
             self._close(a)
         elif kind == Kind.PING:
@@ -315,34 +298,26 @@ class ShardProcess:
 
     # --- requests ---
 
-    def _request(self, client: _Client, slot: int, frame: bytes) -> None:
+    def _request(self, client: Client, slot: int, frame: bytes) -> None:
         shard = self._shard
         if shard is None:
             return  # the broker has taken the partition away, and answers for us
-        if client.open_commits and frame.startswith(_OFFSET_FETCH):
-            # A client that asks after it has committed, without waiting, expects to see what it committed.
+        if client.has_to_wait(frame):
             client.after_commits.append((slot, frame))
             return
         self._requests += 1
         try:
-            header, message, request = self._read(client, frame)
+            header, message, request = client.read(frame, self._topics)
         except WireError as error:
             log.warning("a malformed group request from %s: %s", client.host or "?", error)
-            self._send(Kind.RESPONSE, 0, slot, b"")  # an empty answer: the broker closes that connection
+            self._send(_RESPONSE, 0, slot, b"")  # an empty answer: the broker closes that connection
             return
         if request is None:
             answer = MODULES[header.api_key].answer(message, None, header.api_version, self._topics)
-            self._send(Kind.RESPONSE, 0, slot, encode_response(answer, header.api_version, header.correlation_id))
+            self._send(_RESPONSE, 0, slot, encode_response(answer, header.api_version, header.correlation_id))
             return
-        client.open_commits += frame.startswith(_OFFSET_COMMIT)
+        client.open_commits += header.api_key == offset_commit.API.api_key
         shard.handle(_Asked(client, slot, header, message, self._topics), request, self._now())
-
-    def _read(self, client: _Client, frame: bytes) -> tuple[RequestHeader, ApiMessage, Request | None]:
-        if frame.startswith(_OFFSET_COMMIT):
-            return client.commits.read(frame, self._topics)
-        header = decode_request_header(frame)
-        message = decode(header, frame)
-        return header, message, MODULES[header.api_key].parse(header, message, client.host, self._topics)
 
     def _close(self, connection: int) -> None:
         client = self._clients.pop(connection, None)
@@ -388,11 +363,11 @@ class ShardProcess:
             body = heartbeat.body(response.error_code, version)  # type: ignore[union-attr]
         else:
             body = module.answer(asked.message, response, version, asked.topics).encode(version)
-        self._send(Kind.RESPONSE, 0, asked.slot, frame_response(body, api_key, version, correlation_id))
+        self._send(_RESPONSE, 0, asked.slot, frame_response(body, api_key, version, correlation_id))
         if module is offset_commit:
             self._committed(asked.client)
 
-    def _committed(self, client: _Client) -> None:
+    def _committed(self, client: Client) -> None:
         client.open_commits -= 1
         if client.after_commits and not client.open_commits:
             waiting, client.after_commits = client.after_commits, []
