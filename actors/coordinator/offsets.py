@@ -130,7 +130,7 @@ class Offsets:
         for topic, partitions, offsets, metadata in request.topics:
             if metadata is None and not has_expiry:
                 values = plain_offset_values(offsets, now.wall_ms)
-                errors += [0] * len(partitions)
+                errors += [0] * len(values)
             else:
                 texts = metadata or [b""] * len(partitions)
                 codes = [self._check_metadata(text) for text in texts]
@@ -141,7 +141,7 @@ class Offsets:
                 ]
                 partitions = Partitions(list(compress(partitions.indexes, fit)))
                 errors += codes
-            if partitions:
+            if values:
                 accepted.append((topic, partitions, values))
         return errors, accepted
 

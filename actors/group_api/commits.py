@@ -6,6 +6,8 @@ coordinator is asked the same either way.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from actors.coordinator import messages as core
 from actors.group_api import decode, offset_commit
 from actors.group_api.topics import Topics
@@ -47,7 +49,7 @@ class Commits:
 class _Repeated:
     """A request that came twice, and what is made of it."""
 
-    __slots__ = ("_header", "_message", "_pattern", "_request", "topics")
+    __slots__ = ("_by", "_columns", "_header", "_message", "_pattern", "_retention_time_ms", "_version", "topics")
 
     def __init__(
         self,
@@ -57,11 +59,17 @@ class _Repeated:
         request: core.OffsetCommitRequest,
         topics: Topics,
     ) -> None:
+        self.topics = topics  # by these all of its partitions exist
         self._pattern = pattern
         self._header = header
         self._message = message
-        self._request = request
-        self.topics = topics  # by these all of its partitions exist
+        self._by, (self._version, self._retention_time_ms) = request[:4], request[5:]
+        self._columns: list[tuple[str, core.Partitions, Sequence[bytes] | None, slice]] = []
+        first = 0
+        for name, partitions, _, metadata in request.topics:
+            stop = first + len(partitions)
+            self._columns.append((name, partitions, metadata, slice(first, stop)))
+            first = stop
 
     def read(self, frame: bytes) -> Read | None:
         """The request in a frame; None if it is another one."""
@@ -70,20 +78,13 @@ class _Repeated:
             return None
         correlation_id, offsets = found
         api_key, version, _, client_id, body_offset = self._header
-        group_id, generation_id, member_id, instance_id, topics, _, retention_time_ms = self._request
-        wanted, first = [], 0
-        for name, partitions, _, metadata in topics:
-            stop = first + len(partitions)
-            wanted.append(_new(core.TopicOffsets, (name, partitions, offsets[first:stop], metadata)))
-            first = stop
-        return (
-            _new(RequestHeader, (api_key, version, correlation_id, client_id, body_offset)),
-            self._message,
-            _new(
-                core.OffsetCommitRequest,
-                (group_id, generation_id, member_id, instance_id, wanted, version, retention_time_ms),
-            ),
-        )
+        header = _new(RequestHeader, (api_key, version, correlation_id, client_id, body_offset))
+        topics = [
+            _new(core.TopicOffsets, (name, partitions, offsets[its_own], metadata))
+            for name, partitions, metadata, its_own in self._columns
+        ]
+        asked = (*self._by, topics, self._version, self._retention_time_ms)
+        return header, self._message, _new(core.OffsetCommitRequest, asked)
 
 
 def _repeated(
