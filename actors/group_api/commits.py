@@ -15,7 +15,7 @@ from actors.wire.commit_pattern import CommitPattern
 from actors.wire.framing import RequestHeader, decode_request_header
 from actors.wire.offset_columns import OffsetCommitColumns
 
-_PARTITIONS_MAX = 256  # what is kept of a request takes some room
+_KEPT_BYTES_MAX = 8192  # of a request: what is kept of it takes about ten times the room
 _new = tuple.__new__  # takes half the time of a named tuple's own constructor
 
 Read = tuple[RequestHeader, OffsetCommitColumns, core.OffsetCommitRequest | None]
@@ -40,9 +40,10 @@ class Commits:
         message = decode(header, frame)
         assert isinstance(message, OffsetCommitColumns)
         request = offset_commit.parse(header, message, "", topics)
-        if request is not None and self._message is not None and message.is_like(self._message):
-            self._repeated = _repeated(frame, header, message, request, topics)
-        self._message = message
+        if len(frame) <= _KEPT_BYTES_MAX:
+            if request is not None and self._message is not None and message.is_like(self._message):
+                self._repeated = _repeated(frame, header, message, request, topics)
+            self._message = message
         return header, message, request
 
 
@@ -94,8 +95,8 @@ def _repeated(
     request: core.OffsetCommitRequest,
     topics: Topics,
 ) -> _Repeated | None:
-    """None if that is not worth it: a partition does not exist, or they are very many."""
+    """None if there are no partitions, or one of them does not exist."""
     wanted = sum(len(topic.partitions) for topic in request.topics)
-    if not 0 < wanted == message.partition_count <= _PARTITIONS_MAX:
+    if not 0 < wanted == message.partition_count:
         return None
     return _Repeated(CommitPattern(frame, header.api_version, message), header, message, request, topics)

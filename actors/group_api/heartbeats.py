@@ -11,6 +11,7 @@ from actors.wire.messages import HeartbeatRequest
 _NO_TOPICS = Topics()
 _BODY_AT = 8
 """Before it: API key and version, then the correlation id, four bytes each."""
+_KEPT_BYTES_MAX = 1024  # of a request: nearly all are shorter
 _new = tuple.__new__  # takes half the time of a named tuple's own constructor
 
 Read = tuple[RequestHeader, HeartbeatRequest, core.HeartbeatRequest]
@@ -42,6 +43,7 @@ class Heartbeats:
         header = decode_request_header(frame)
         message = decode(header, frame)  # type: ignore[assignment]
         request = heartbeat.parse(header, message, "", _NO_TOPICS)
-        self._begin, self._rest, self._size = frame[:4], frame[_BODY_AT:], len(frame)
-        self._last = header, message, request
-        return self._last
+        if len(frame) <= _KEPT_BYTES_MAX:
+            self._begin, self._rest, self._size = frame[:4], frame[_BODY_AT:], len(frame)
+            self._last = header, message, request
+        return header, message, request
