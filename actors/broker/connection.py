@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import struct
 from typing import Protocol, cast
 
 from actors.broker.outgoing import PIECE_BYTES, Outgoing
@@ -19,6 +20,7 @@ from placement.metadata import PLAINTEXT
 
 log = logging.getLogger(__name__)
 
+_LENGTH = struct.Struct(">i")
 _READY_BYTES_MAX = 1 << 20  # if more answers are ready, they are written or waited for before more requests are handled
 MAX_OPEN_SLOTS = 512
 SMALLEST_REQUEST = 10  # api key, version, correlation id, length of the client id
@@ -120,7 +122,7 @@ class Connection(asyncio.Protocol):
                 if self._must_wait():
                     self._held = data[position:]
                     break
-                length = int.from_bytes(data[position : position + 4], "big", signed=True)
+                (length,) = _LENGTH.unpack_from(data, position)
                 gate = self.gate
                 if gate is None and not SMALLEST_REQUEST <= length <= server.socket_request_max_bytes:
                     self.close(
@@ -194,7 +196,8 @@ class Connection(asyncio.Protocol):
 
     def flush(self) -> None:
         """Write the answers whose turn has come, then go on with requests that waited for a free slot."""
-        self._write_ready()
+        if self.slots.ready_bytes:
+            self._write_ready()
         if self._held:
             self._continue()
 

@@ -211,7 +211,11 @@ class FrontDoor:
                     count, at = read_uvarint(data, at)
                     if count != 2:  # the length of a compact array is the number of its items plus 1
                         return None
-                size, at = read_uvarint(data, at)
+                size = data[at]
+                if size < 128:  # nearly all
+                    at += 1
+                else:
+                    size, at = read_uvarint(data, at)
                 size -= 1
             else:
                 size = int.from_bytes(data[at : at + 2], "big", signed=True)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import NamedTuple
 
-from actors.coordinator.messages import TopicPartition
+from actors.coordinator.messages import TopicPartition, partition_numbers
 from actors.coordinator.offset_table import OffsetTable
 from actors.coordinator.records import (
     GROUP_KEY_TYPE,
@@ -23,7 +23,6 @@ from actors.coordinator.records import (
     check_offset_value,
     decode,
     decode_offset_key,
-    partition_numbers,
     record_type,
 )
 
@@ -110,15 +109,15 @@ class DurableState:
     def replay(self, change: Change) -> None:
         """Apply what records say. A record about something unknown is no error: compaction leaves gaps."""
         group = self._group(change.group_id)
+        if type(change) is OffsetsPut:  # the one of them that has to be fast
+            for stored in change.topics:
+                group.offsets.put(stored)
+            if group.orphaned or group.pending:
+                for at in change.partitions():
+                    group.adopt(at)
+                    group.supersede(at, self._position)
+            return
         match change:
-            case OffsetsPut():  # the one of them that has to be fast
-                for stored in change.topics:
-                    group.offsets.put(stored)
-                if group.orphaned or group.pending:
-                    for at in change.partitions():
-                        group.adopt(at)
-                        group.supersede(at, self._position)
-                return
             case OffsetsDeleted(_, partitions):
                 self._delete(group, partitions)
             case GroupPut(_, metadata):
@@ -145,7 +144,7 @@ class DurableState:
         group = self._group(change.group_id)
         offsets = group.pending.setdefault(producer_id, {})
         for topic, partitions, values in change.topics:
-            for partition, value in zip(partition_numbers(partitions), values, strict=True):
+            for partition, value in zip(partitions, values, strict=True):
                 offsets[topic, partition] = PendingOffset(self._position, value)
 
     def end_transaction(self, producer_id: int, committed: bool) -> None:
@@ -233,7 +232,7 @@ class Loader:
         there = [(key[-4:], check_offset_value(value)) for key in keys if (value := self._values[key]) is not None]
         if there:
             partitions, values = zip(*there, strict=True)
-            yield OffsetsPut(group_id, [StoredOffsets(topic, partitions, values)])
+            yield OffsetsPut(group_id, [StoredOffsets(topic, partition_numbers(partitions), values)])
         gone = [key[-4:] for key in keys if self._values[key] is None]
         if gone:
             yield OffsetsDeleted(group_id, [(topic, partition) for partition in partition_numbers(gone)])

@@ -6,6 +6,7 @@ a quarter of building a frozen dataclass; the others are dataclasses.
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from struct import unpack
 from typing import NamedTuple
 
 from actors.coordinator.errors import Error
@@ -141,12 +142,38 @@ class LeaveGroupResponse:
 # -- OffsetCommit
 
 
+class Partitions:
+    """Partitions of one topic. A member commits the same ones again and again, so what is made of them is kept."""
+
+    __slots__ = ("_kept", "indexes")
+
+    def __init__(self, indexes: Sequence[bytes]) -> None:
+        self.indexes = indexes
+        """Four bytes each: a request has the index so, and so does a record's key."""
+        self._kept: tuple[bytes, list[bytes], tuple[int, ...]] | None = None
+
+    def __len__(self) -> int:
+        return len(self.indexes)
+
+    def keys_and_numbers(self, prefix: bytes) -> tuple[list[bytes], tuple[int, ...]]:
+        """Each index after `prefix`, and as a number. The list is not to be changed."""
+        kept = self._kept
+        if kept is None or kept[0] is not prefix:
+            indexes = self.indexes
+            kept = self._kept = prefix, [prefix + index for index in indexes], partition_numbers(indexes)
+        return kept[1], kept[2]
+
+
+def partition_numbers(indexes: Sequence[bytes]) -> tuple[int, ...]:
+    """What the four bytes of each say."""
+    return unpack(f">{len(indexes)}i", b"".join(indexes))
+
+
 class TopicOffsets(NamedTuple):
     """One topic of an OffsetCommit, as columns: an entry for each partition."""
 
     topic: str
-    partitions: Sequence[bytes]
-    """Four bytes each: the request has the index so, and so does the record's key."""
+    partitions: Partitions
     offsets: Sequence[bytes]
     """Twelve bytes each, offset and leader epoch: the same in the request and in the record's value."""
     metadata: Sequence[bytes] | None = None

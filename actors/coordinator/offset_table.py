@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from sys import intern
 
 from actors.coordinator.messages import TopicPartition
-from actors.coordinator.records import StoredOffsets, partition_numbers
+from actors.coordinator.records import StoredOffsets
 
 
 class OffsetTable:
@@ -26,7 +26,7 @@ class OffsetTable:
         table = self._topics.get(topic)
         if table is None:
             table = self._topics[intern(topic)] = {}
-        table.update(zip(partition_numbers(partitions), values))  # noqa: B905, for `strict` costs as much as the rest
+        table.update(zip(partitions, values))  # noqa: B905, for `strict` costs as much as the rest
 
     def set(self, at: TopicPartition, value: bytes) -> None:
         self._topics.setdefault(at[0], {})[at[1]] = value

@@ -6,7 +6,7 @@ topics in topic_deletion.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import compress
 
 from actors.coordinator.durable import DurableGroup
@@ -21,6 +21,7 @@ from actors.coordinator.messages import (
     OffsetDeleteResponse,
     OffsetFetchRequest,
     OffsetFetchResponse,
+    Partitions,
     Token,
     TopicPartition,
     error_response,
@@ -34,7 +35,7 @@ from actors.coordinator.records import (
     StoredOffsets,
     decode_offset_value,
     fits,
-    offset_keys,
+    offset_key_prefix,
     offset_value,
     plain_offset_values,
 )
@@ -43,6 +44,8 @@ from actors.coordinator.topic_deletion import TopicDeletions
 from actors.coordinator.writer import Write
 
 _new = tuple.__new__  # takes half the time of a named tuple's own constructor
+_Accepted = tuple[str, Partitions, Sequence[bytes]]  # a topic, and the values of the records of its partitions
+_DEAD, _EMPTY, _COMPLETING = GroupState.DEAD, GroupState.EMPTY, GroupState.COMPLETING_REBALANCE
 
 NO_RETENTION = -1
 END_OF_TIME_MS = 2**63 - 1
@@ -71,14 +74,20 @@ class Offsets:
         if group is None:
             group = runtime.groups[group_id] = Group(group_id, now.wall_ms)
         if self._deletions.under_way:
-            self._deletions.before_commit(group_id, {stored.topic for stored in accepted}, now)
+            self._deletions.before_commit(group_id, {topic for topic, _, _ in accepted}, now)
         keys: list[bytes] = []
         values: list[bytes] = []
-        for stored in accepted:
-            keys += offset_keys(group_id, stored, group.key_prefixes)
-            values += stored.values
+        stored: list[StoredOffsets] = []
+        for topic, partitions, its_values in accepted:
+            prefix = group.key_prefixes.get(topic)
+            if prefix is None:
+                prefix = group.key_prefixes[topic] = offset_key_prefix(group_id, topic)
+            its_keys, numbers = partitions.keys_and_numbers(prefix)
+            keys += its_keys
+            values += its_values
+            stored.append(_new(StoredOffsets, (topic, numbers, its_values)))
         runtime.unanswered[token] = request
-        write = CommitWrite(runtime, token, errors, _new(OffsetsPut, (group_id, accepted)))
+        write = CommitWrite(runtime, token, errors, _new(OffsetsPut, (group_id, stored)))
         runtime.writer.submit(write, keys, values, len(b"".join(keys)) + len(b"".join(values)), now)
 
     def _check_commit(self, group: Group | None, request: OffsetCommitRequest, now: Now) -> int:
@@ -86,9 +95,9 @@ class Offsets:
         if group is None:
             return self._check_new(request)
         state = group.state
-        if state is GroupState.DEAD:
+        if state is _DEAD:
             return Error.COORDINATOR_NOT_AVAILABLE
-        if generation_id < 0 and state is GroupState.EMPTY:
+        if generation_id < 0 and state is _EMPTY:
             return 0  # admin tools, and consumers that assign themselves
         if generation_id < 0 and not member_id and group_instance_id is None:
             return Error.UNKNOWN_MEMBER_ID
@@ -97,7 +106,7 @@ class Offsets:
             return member
         if generation_id != group.generation_id:
             return Error.ILLEGAL_GENERATION
-        if state is GroupState.COMPLETING_REBALANCE:
+        if state is _COMPLETING:
             return Error.REBALANCE_IN_PROGRESS
         self._runtime.timers.arm(member.session, now.monotonic_ms + member.session_timeout_ms)
         return 0
@@ -111,17 +120,17 @@ class Offsets:
             return 0
         return Error.GROUP_ID_NOT_FOUND if request.api_version >= 9 else Error.ILLEGAL_GENERATION
 
-    def _accept(self, request: OffsetCommitRequest, now: Now) -> tuple[list[int], list[StoredOffsets]]:
+    def _accept(self, request: OffsetCommitRequest, now: Now) -> tuple[list[int], list[_Accepted]]:
         """The error code of each offset, and what is to be stored."""
         retention_ms = request.retention_time_ms
         has_expiry = retention_ms != NO_RETENTION
         expire_ms = min(now.wall_ms + retention_ms, END_OF_TIME_MS) if has_expiry else NO_TIMESTAMP
         errors: list[int] = []
-        accepted: list[StoredOffsets] = []
+        accepted: list[_Accepted] = []
         for topic, partitions, offsets, metadata in request.topics:
             if metadata is None and not has_expiry:
                 values = plain_offset_values(offsets, now.wall_ms)
-                errors += [0] * len(partitions)
+                errors += [0] * len(values)
             else:
                 texts = metadata or [b""] * len(partitions)
                 codes = [self._check_metadata(text) for text in texts]
@@ -130,10 +139,10 @@ class Offsets:
                     offset_value(offset, text, now.wall_ms, expire_ms)
                     for offset, text in compress(zip(offsets, texts, strict=True), fit)
                 ]
-                partitions = list(compress(partitions, fit))
+                partitions = Partitions(list(compress(partitions.indexes, fit)))
                 errors += codes
-            if partitions:
-                accepted.append(_new(StoredOffsets, (topic, partitions, values)))
+            if values:
+                accepted.append((topic, partitions, values))
         return errors, accepted
 
     def _check_metadata(self, metadata: bytes) -> int:

@@ -7,7 +7,8 @@ state is in durable.py. Offset values stay bytes until they are read: writing th
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from struct import Struct, unpack
+from functools import lru_cache
+from struct import Struct
 from struct import error as StructError  # noqa: N812
 from typing import NamedTuple
 
@@ -22,6 +23,7 @@ _I32 = Struct(">i")
 _I64 = Struct(">q")
 _PLAIN_OFFSET = Struct(">hqihq")
 _TIMESTAMPS = Struct(">qq")
+_PLAIN_BYTES = _PLAIN_OFFSET.size
 _V1 = b"\x00\x01"
 _V3 = b"\x00\x03"
 _OFFSET_BYTES = 8
@@ -80,15 +82,9 @@ class StoredOffsets(NamedTuple):
     """Offset records of one topic, as columns: an entry for each of them."""
 
     topic: str
-    partitions: Sequence[bytes]
-    """Four bytes each, as they end the records' keys."""
+    partitions: Sequence[int]
     values: Sequence[bytes]
     """As `offset_value` makes them, or as the log has them: `decode_offset_value` reads either."""
-
-
-def partition_numbers(partitions: Sequence[bytes]) -> tuple[int, ...]:
-    """What the four bytes of each say."""
-    return unpack(f">{len(partitions)}i", b"".join(partitions))
 
 
 class OffsetsPut(NamedTuple):
@@ -99,7 +95,7 @@ class OffsetsPut(NamedTuple):
 
     def partitions(self) -> Iterator[TopicPartition]:
         """What it has offsets for."""
-        return ((topic, number) for topic, partitions, _ in self.topics for number in partition_numbers(partitions))
+        return ((topic, partition) for topic, partitions, _ in self.topics for partition in partitions)
 
 
 class OffsetsDeleted(NamedTuple):
@@ -174,7 +170,12 @@ def plain_offset_values(offsets: Sequence[bytes], commit_timestamp_ms: int) -> S
     """`offset_value` of each, with neither metadata nor an expiry."""
     end = b"\0\0" + _I64.pack(commit_timestamp_ms)
     joined = _V3 + (end + _V3).join(offsets) + end
-    return unpack(f"{_PLAIN_OFFSET.size}s" * len(offsets), joined)  # faster than to put each together
+    return _plain_values(len(offsets)).unpack(joined)  # faster than to put each together
+
+
+@lru_cache(maxsize=256)
+def _plain_values(count: int) -> Struct:
+    return Struct(f"{_PLAIN_BYTES}s" * count)
 
 
 def group_value(group: GroupMetadata) -> bytes:
@@ -207,8 +208,8 @@ def encode(changes: Iterable[Change]) -> list[Record]:
     for change in changes:
         match change:
             case OffsetsPut(group_id, topics):
-                for stored in topics:
-                    records += map(Record, offset_keys(group_id, stored, {}), stored.values)
+                for topic, partitions, values in topics:
+                    records += map(Record, [offset_key(group_id, topic, p) for p in partitions], values)
             case OffsetsDeleted(group_id, partitions):
                 records += (Record(offset_key(group_id, t, p), None) for t, p in partitions)
             case GroupPut(group_id, metadata):
@@ -216,14 +217,6 @@ def encode(changes: Iterable[Change]) -> list[Record]:
             case GroupDeleted(group_id):
                 records.append(Record(group_key(group_id), None))
     return records
-
-
-def offset_keys(group_id: str, stored: StoredOffsets, prefixes: dict[str, bytes]) -> list[bytes]:
-    """The keys of these records. `prefixes` keeps the group's key prefixes by topic between calls."""
-    prefix = prefixes.get(stored.topic)
-    if prefix is None:
-        prefix = prefixes[stored.topic] = offset_key_prefix(group_id, stored.topic)
-    return [prefix + partition for partition in stored.partitions]
 
 
 # -- reading
@@ -326,13 +319,13 @@ def decode_group_key(key: bytes) -> str:
 
 def check_offset_value(value: bytes) -> bytes:
     """The same bytes, if they are the value of an offset record. Raises CorruptRecordError."""
-    if len(value) != _PLAIN_OFFSET.size or value[:2] != _V3 or value[14:16] != b"\0\0":
+    if len(value) != _PLAIN_BYTES or value[:2] != _V3 or value[14:16] != b"\0\0":
         decode_offset_value(value)
     return value
 
 
 def decode_offset_value(value: bytes) -> OffsetAndMetadata:
-    if len(value) == _PLAIN_OFFSET.size and value.startswith(_V3):  # nearly all there are
+    if len(value) == _PLAIN_BYTES and value.startswith(_V3):  # nearly all there are
         _, offset, leader_epoch, length, timestamp = _PLAIN_OFFSET.unpack(value)
         if length == 0:
             return OffsetAndMetadata(offset, leader_epoch, "", timestamp)
@@ -396,7 +389,7 @@ def decode(key: bytes, value: bytes | None) -> Change | None:
         group_id, topic, partition = decode_offset_key(key)
         if value is None:
             return OffsetsDeleted(group_id, [(topic, partition)])
-        return OffsetsPut(group_id, [StoredOffsets(topic, [key[-4:]], [check_offset_value(value)])])
+        return OffsetsPut(group_id, [StoredOffsets(topic, [partition], [check_offset_value(value)])])
     if kind == GROUP_KEY_TYPE:
         group_id = decode_group_key(key)
         return GroupDeleted(group_id) if value is None else GroupPut(group_id, decode_group_value(value))

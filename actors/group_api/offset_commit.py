@@ -29,12 +29,12 @@ def parse(header: RequestHeader, m: OffsetCommitColumns, host: str, topics: Topi
     version = header.api_version
     wanted = []
     for topic in m.topics:
-        name, topic_id, _, partitions, offsets, metadata = topic
+        name, topic_id, _, partitions, metadata, offsets, _ = topic
         if version >= _WITH_TOPIC_ID_FROM:
             name = topics.names.get(topic_id, "")
         end = topics.ends.get(name, b"")
         if partitions and max(partitions) < end:
-            wanted.append(_new(core.TopicOffsets, (name, partitions, offsets, metadata)))
+            wanted.append(_new(core.TopicOffsets, (name, core.Partitions(partitions), offsets, metadata)))
         elif there := _those_that_exist(name, topic, end):
             wanted.append(there)
     if not wanted and m.topics:
@@ -48,8 +48,17 @@ def _those_that_exist(name: str, topic: TopicColumns, end: bytes) -> core.TopicO
         return None
     metadata = None if topic.metadata is None else list(compress(topic.metadata, exist))
     return core.TopicOffsets(
-        name, list(compress(topic.partitions, exist)), list(compress(topic.offsets, exist)), metadata
+        name, core.Partitions(list(compress(topic.partitions, exist))), list(compress(topic.offsets, exist)), metadata
     )
+
+
+def body(m: OffsetCommitColumns, r: core.OffsetCommitResponse, version: int, topics: Topics) -> bytes:
+    """The encoded answer; that of a request which is repeated is kept."""
+    if len(r.error_codes) != m.partition_count or any(r.error_codes):
+        return answer(m, r, version, topics).encode(version)
+    if m.good_answer is None:
+        m.good_answer = OffsetCommitAnswer(m, r.error_codes).encode(version)
+    return m.good_answer
 
 
 def answer(

@@ -37,7 +37,7 @@ class Admitted(NamedTuple):
 def admit(data: Buffer, config: LogConfig, now_ms: int, *, internal: bool) -> list[Admitted]:
     """The batches of one produce request, checked. Raises LogError with the code to answer if one is bad.
 
-    `internal`: the broker itself wrote them. Only it may write control batches.
+    `internal`: a process of this cluster made them. Their records are not looked at, and may be control records.
     """
     if len(data) > config.segment_bytes:
         raise LogError(RECORD_LIST_TOO_LARGE, f"{len(data)} bytes do not fit in segment.bytes")
@@ -86,7 +86,8 @@ def _check(batch: memoryview, header: BatchHeader, config: LogConfig, now_ms: in
     idempotent = header.producer_id >= 0 and not header.is_control
     if idempotent and (header.base_sequence < 0 or header.producer_epoch < 0):
         raise LogError(INVALID_RECORD, "a producer id needs a producer epoch and a base sequence")
-    check_records(batch, header, config, now_ms)
+    if not internal:
+        check_records(batch, header, config, now_ms)
 
 
 def _check_size(batch: Buffer, config: LogConfig) -> None:

@@ -183,7 +183,8 @@ class PartitionLog:
         """Check and append the batches of `data`, which get the next offsets and `leader_epoch`.
 
         All or nothing. A repeat of one of an idempotent producer's last five batches is answered with that
-        batch's offsets. `internal`: control batches are allowed. `data` itself is not changed.
+        batch's offsets. `internal`: a process of this cluster made them, so control batches are allowed and records not
+        looked at. `data` itself is not changed.
         """
         return self._appender.as_leader(data, leader_epoch, now_ms, internal)
 

@@ -20,11 +20,10 @@ from actors.coordinator.messages import (
     MaySleepRequest,
     MaySleepResponse,
     Now,
-    OffsetCommitRequest,
     Response,
 )
 from actors.coordinator.shard import Shard, ShardState
-from actors.group_api import MODULES, Topics, decode, heartbeat
+from actors.group_api import MODULES, Topics, heartbeat, offset_commit
 from actors.links.group_status import GroupStatus, Rebalance
 from actors.links.relay import (
     PAYLOADS,
@@ -37,12 +36,12 @@ from actors.links.relay import (
     RelayProtocol,
 )
 from actors.log.batch import build_keyed_batch, read_header, recompress
+from actors.offsets_partition.clients import Client
 from actors.offsets_partition.replaying import replay
 from actors.runtime.environment import REAL, Environment, new_uuid
 from actors.runtime.liveness import SharedClock
-from actors.wire.api_keys import ApiKey
 from actors.wire.errors import WireError
-from actors.wire.framing import RequestHeader, decode_request_header, encode_response, frame_response
+from actors.wire.framing import RequestHeader, encode_response, frame_response
 from actors.wire.messages import ApiMessage
 
 log = logging.getLogger(__name__)
@@ -51,18 +50,17 @@ _READ_SECONDS = 0.001
 _FIGURES_SECONDS = 1.0  # how old the figures may be that a broker is sent
 
 
-_OFFSET_COMMIT = ApiKey.OFFSET_COMMIT
-_OFFSET_FETCH = ApiKey.OFFSET_FETCH
-_HEARTBEAT = ApiKey.HEARTBEAT
+_REQUEST = int(Kind.REQUEST)  # an enum's member costs more to look up
+_RESPONSE = int(Kind.RESPONSE)
 
 
 class _Asked:
     """A request that the shard has not answered yet. It is its token in the shard."""
 
-    __slots__ = ("connection", "header", "message", "slot", "topics")
+    __slots__ = ("client", "header", "message", "slot", "topics")
 
-    def __init__(self, connection: int, slot: int, header: RequestHeader, message: ApiMessage, topics: Topics) -> None:
-        self.connection = connection
+    def __init__(self, client: Client, slot: int, header: RequestHeader, message: ApiMessage, topics: Topics) -> None:
+        self.client = client
         self.slot = slot
         self.header = header
         self.message = message
@@ -102,9 +100,7 @@ class ShardProcess:
         self._epoch = -1
         self._topics = Topics()
         self._gone: frozenset[str] = frozenset()  # topics deleted before the shard has loaded
-        self._hosts: dict[int, str] = {}
-        self._commits: dict[int, int] = {}  # by connection: commits not answered yet
-        self._after_commits: dict[int, list[tuple[int, bytes]]] = {}  # offset fetches (slot, frame) that wait for them
+        self._clients: dict[int, Client] = {}  # by connection
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due = 0
         self._turn_time: Now | None = None
@@ -172,9 +168,7 @@ class ShardProcess:
         self._partition = -1
         self._said_active = False
         self._figures, self._figures_due = Figures(), 0.0
-        self._hosts.clear()
-        self._commits.clear()
-        self._after_commits.clear()
+        self._clients.clear()
         gc.unfreeze()  # what was loaded is garbage now
         gc.enable()  # a load may have been broken off
         if self._timer is not None:
@@ -184,12 +178,15 @@ class ShardProcess:
     def _on_message(self, protocol: RelayProtocol, kind: int, a: int, b: int, payload: bytes) -> None:
         if self._turn_time is None:
             self._clock.heard(self._monotonic_ms())
-        if kind == Kind.REQUEST:
+        if kind == _REQUEST:
+            client = self._clients.get(a)
+            if client is None:
+                client = self._clients[a] = Client("")  # the broker itself
             try:
-                self._request(a, b, payload)
+                self._request(client, b, payload)
             except Exception:
                 # A bug: the shard is loaded again. What the request holds is a client's, and is not logged.
-                log.exception("a request of %s failed: %s", self._hosts.get(a, "?"), _kind(payload))
+                log.exception("a request of %s failed: %s", client.host or "?", _kind(payload))
                 raise
         elif kind == Kind.APPENDED:
             base = int.from_bytes(payload[:8], "big")
@@ -199,7 +196,7 @@ class ShardProcess:
             if not self._said_active and self._shard is not None:
                 self._say_if_active(self._shard)
         elif kind == Kind.OPEN:
-            self._hosts[a] = "/" + payload.decode()
+            self._clients[a] = Client("/" + payload.decode())
         elif kind == Kind.CLOSE:
             self._close(a)
         elif kind == Kind.PING:
@@ -301,45 +298,31 @@ class ShardProcess:
 
     # --- requests ---
 
-    def _request(self, connection: int, slot: int, frame: bytes) -> None:
+    def _request(self, client: Client, slot: int, frame: bytes) -> None:
         shard = self._shard
         if shard is None:
             return  # the broker has taken the partition away, and answers for us
+        if client.has_to_wait(frame):
+            client.after_commits.append((slot, frame))
+            return
         self._requests += 1
         try:
-            header = decode_request_header(frame)
-            message = decode(header, frame)
+            header, message, request = client.read(frame, self._topics)
         except WireError as error:
-            log.warning("a malformed group request from %s: %s", self._hosts.get(connection, "?"), error)
-            self._send(Kind.RESPONSE, 0, slot, b"")  # an empty answer: the broker closes that connection
+            log.warning("a malformed group request from %s: %s", client.host or "?", error)
+            self._send(_RESPONSE, 0, slot, b"")  # an empty answer: the broker closes that connection
             return
-        if header.api_key == _OFFSET_FETCH and self._commits.get(connection):
-            # A client that asks after it has committed, without waiting, expects to see what it committed.
-            self._after_commits.setdefault(connection, []).append((slot, frame))
-            return
-        module = MODULES[header.api_key]
-        request = module.parse(header, message, self._hosts.get(connection, ""), self._topics)
         if request is None:
-            answer = module.answer(message, None, header.api_version, self._topics)
-            self._send(Kind.RESPONSE, 0, slot, encode_response(answer, header.api_version, header.correlation_id))
+            answer = MODULES[header.api_key].answer(message, None, header.api_version, self._topics)
+            self._send(_RESPONSE, 0, slot, encode_response(answer, header.api_version, header.correlation_id))
             return
-        asked = _Asked(connection, slot, header, message, self._topics)
-        if header.api_key == _OFFSET_COMMIT:
-            self._commit(shard, asked, request)
-        else:
-            shard.handle(asked, request, self._now())
-
-    def _commit(self, shard: Shard, asked: _Asked, request: OffsetCommitRequest) -> None:
-        connection = asked.connection
-        self._commits[connection] = self._commits.get(connection, 0) + 1
-        shard.handle(asked, request, self._now())
+        client.open_commits += header.api_key == offset_commit.API.api_key
+        shard.handle(_Asked(client, slot, header, message, self._topics), request, self._now())
 
     def _close(self, connection: int) -> None:
-        self._hosts.pop(connection, None)
-        self._commits.pop(connection, None)
-        self._after_commits.pop(connection, None)
+        client = self._clients.pop(connection, None)
         if self._shard is not None:
-            self._shard.drop(lambda token: isinstance(token, _Asked) and token.connection == connection)
+            self._shard.drop(lambda token: isinstance(token, _Asked) and token.client is client)
 
     # --- a turn ---
 
@@ -372,24 +355,24 @@ class ShardProcess:
             self._send(Kind.APPEND, self._partition, append.batch_id, batch)
 
     def _answer(self, asked: _Asked, response: Response) -> None:
-        header = asked.header
-        if header.api_key == _HEARTBEAT:
-            body = heartbeat.body(response.error_code, header.api_version)  # type: ignore[union-attr]
+        api_key, version, correlation_id, _, _ = asked.header
+        module = MODULES[api_key]
+        if module is offset_commit:
+            body = offset_commit.body(asked.message, response, version, asked.topics)  # type: ignore[arg-type]
+        elif module is heartbeat:
+            body = heartbeat.body(response.error_code, version)  # type: ignore[union-attr]
         else:
-            module = MODULES[header.api_key]
-            body = module.answer(asked.message, response, header.api_version, asked.topics).encode(header.api_version)
-        frame = frame_response(body, header.api_key, header.api_version, header.correlation_id)
-        self._send(Kind.RESPONSE, 0, asked.slot, frame)
-        if header.api_key == _OFFSET_COMMIT:
-            self._committed(asked.connection)
+            body = module.answer(asked.message, response, version, asked.topics).encode(version)
+        self._send(_RESPONSE, 0, asked.slot, frame_response(body, api_key, version, correlation_id))
+        if module is offset_commit:
+            self._committed(asked.client)
 
-    def _committed(self, connection: int) -> None:
-        left = self._commits.pop(connection, 0) - 1
-        if left > 0:
-            self._commits[connection] = left
-            return
-        for slot, frame in self._after_commits.pop(connection, ()):
-            self._request(connection, slot, frame)
+    def _committed(self, client: Client) -> None:
+        client.open_commits -= 1
+        if client.after_commits and not client.open_commits:
+            waiting, client.after_commits = client.after_commits, []
+            for slot, frame in waiting:
+                self._request(client, slot, frame)
 
     def _arm(self, shard: Shard) -> None:
         due = shard.next_deadline()

@@ -19,9 +19,9 @@ from actors.wire.messages import OffsetCommitRequest, OffsetCommitResponse
 from actors.wire.repeated import Repeated
 from actors.wire.varints import read_uvarint, short, skip_tags
 
-_NO_LEADER_EPOCH: Final = b"\xff\xff\xff\xff"
+NO_LEADER_EPOCH: Final = b"\xff\xff\xff\xff"
 _NO_TOPIC_ID: Final = bytes(16)
-_WITH_EPOCH_FROM: Final = 6
+WITH_EPOCH_FROM: Final = 6
 _WITH_INSTANCE_FROM: Final = 7
 _WITH_RETENTION_UP_TO: Final = 4
 _WITH_THROTTLE_FROM: Final = 3
@@ -54,10 +54,12 @@ class TopicColumns(NamedTuple):
     """Name or id, and the number of partitions: as the request has it, and the answer repeats it."""
     partitions: Sequence[bytes]
     """Four bytes each: the index. In their order a negative one comes after all others."""
-    offsets: Sequence[bytes]
-    """Twelve bytes each: offset and leader epoch."""
     metadata: Sequence[bytes] | None
     """Good UTF-8, empty for null. None if no partition has any."""
+    offsets: Sequence[bytes]
+    """Twelve bytes each: offset and leader epoch."""
+    offsets_at: Sequence[int]
+    """Where in the frame each of the offsets begins."""
 
 
 # -- reading
@@ -135,8 +137,8 @@ _WITHOUT_EPOCH: Final = _CLASSIC._replace(row=_ROW_WITHOUT_EPOCH, plain_rows=Rep
 
 
 _FORMS: Final = {
-    **dict.fromkeys(range(OffsetCommitRequest.min_version, _WITH_EPOCH_FROM), _WITHOUT_EPOCH),
-    **dict.fromkeys(range(_WITH_EPOCH_FROM, OffsetCommitRequest.flexible_from), _CLASSIC),
+    **dict.fromkeys(range(OffsetCommitRequest.min_version, WITH_EPOCH_FROM), _WITHOUT_EPOCH),
+    **dict.fromkeys(range(WITH_EPOCH_FROM, OffsetCommitRequest.flexible_from), _CLASSIC),
     **dict.fromkeys(range(OffsetCommitRequest.flexible_from, OffsetCommitRequest.max_version + 1), _COMPACT),
 }
 
@@ -144,7 +146,7 @@ _FORMS: Final = {
 class OffsetCommitColumns(ApiMessage):
     """An OffsetCommit request."""
 
-    __slots__ = ("by", "head", "partition_count", "retention_time_ms", "topics")
+    __slots__ = ("by", "good_answer", "head", "partition_count", "retention_time_ms", "topics")
     api_key = OffsetCommitRequest.api_key
     min_version = OffsetCommitRequest.min_version
     max_version = OffsetCommitRequest.max_version
@@ -157,6 +159,12 @@ class OffsetCommitColumns(ApiMessage):
     """The number of topics: as the request has it, and the answer repeats it."""
     partition_count: int
     """Of all topics together."""
+    good_answer: bytes | None
+    """The body of the answer without an error, once it was made: a request that is repeated gets the same again."""
+
+    def is_like(self, other: OffsetCommitColumns) -> bool:
+        """Whether both say the same but for their offsets."""
+        return self.by == other.by and [topic[:5] for topic in self.topics] == [topic[:5] for topic in other.topics]
 
     @classmethod
     def decode(cls, data: bytes, version: int, offset: int = 0) -> Self:
@@ -173,6 +181,7 @@ class OffsetCommitColumns(ApiMessage):
 
     def _read(self, data: bytes, version: int, at: int, form: _Form) -> None:
         self.by, at = _read_committer(data, version, at, form)
+        self.good_answer = None
         self.retention_time_ms = -1
         if version <= _WITH_RETENTION_UP_TO:
             self.retention_time_ms = _I64.unpack_from(data, at)[0]
@@ -226,24 +235,26 @@ def _read_topic(data: bytes, version: int, at: int, form: _Form) -> tuple[TopicC
     if end <= len(data) and is_plain(rows[size - 2 :: size], rows[size - 1 :: size]):
         fields = plain_rows.times(count).unpack(rows)
         partitions, offsets = fields[::2], fields[1::2]
+        offsets_at: Sequence[int] = range(at + 4, end, size)
     else:
-        partitions, offsets, metadata, end = _read_each(data, at, count, form)
+        partitions, offsets, metadata, offsets_at, end = _read_each(data, at, count, form)
     if row is _ROW_WITHOUT_EPOCH:
-        offsets = tuple([offset + _NO_LEADER_EPOCH for offset in offsets])
+        offsets = tuple([offset + NO_LEADER_EPOCH for offset in offsets])
     if flexible:
         end = skip_tags(data, end) if data[end] else end + 1
-    return _new(TopicColumns, (name, topic_id, head, partitions, offsets, metadata)), end
+    return _new(TopicColumns, (name, topic_id, head, partitions, metadata, offsets, offsets_at)), end
 
 
 _Column: TypeAlias = tuple[bytes, ...]
 
 
-def _read_each(data: bytes, at: int, count: int, form: _Form) -> tuple[_Column, _Column, list[bytes], int]:
+def _read_each(data: bytes, at: int, count: int, form: _Form) -> tuple[_Column, _Column, list[bytes], list[int], int]:
     """The columns of partitions of which some have metadata or tagged fields, and where they end."""
     text, unpack, size = form.text, form.row.unpack_from, form.row.size
-    partitions, offsets, metadata = [], [], []
+    partitions, offsets, metadata, offsets_at = [], [], [], []
     for _ in range(count):
         partition, offset = unpack(data, at)
+        offsets_at.append(at + 4)
         start = at + size
         said, at = text(data, start)
         metadata.append(said.encode() if said else b"")
@@ -251,7 +262,7 @@ def _read_each(data: bytes, at: int, count: int, form: _Form) -> tuple[_Column, 
             at = skip_tags(data, at) if data[at] else at + 1
         partitions.append(partition)
         offsets.append(offset)
-    return tuple(partitions), tuple(offsets), metadata, at
+    return tuple(partitions), tuple(offsets), metadata, offsets_at, at
 
 
 # -- answering
@@ -276,7 +287,7 @@ class OffsetCommitAnswer(ApiMessage):
         errors = [_I16.pack(code) + end for code in self.error_codes] if any(self.error_codes) else None
         out = [_NO_THROTTLE if version >= _WITH_THROTTLE_FROM else b"", self.request.head]
         first = 0
-        for _, _, head, partitions, _, _ in self.request.topics:
+        for _, _, head, partitions, _, _, _ in self.request.topics:
             if errors is not None:
                 stop = first + len(partitions)
                 out += (head, *chain.from_iterable(zip(partitions, errors[first:stop], strict=True)), end)

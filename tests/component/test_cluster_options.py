@@ -69,7 +69,7 @@ def test_each_listener_has_a_port_for_each_broker() -> None:
 
 @pytest.mark.conformance("XA-09")
 def test_who_listens_to_strangers_is_warned(recwarn: pytest.WarningsRecorder) -> None:
-    warn_if_open(plans(listeners="PLAINTEXT://127.0.0.1:1,SASL_SSL://0.0.0.0:2"))
+    warn_if_open(plans(listeners="PLAINTEXT://127.0.0.1:1,SSL://0.0.0.0:2"))
     assert not recwarn.list
     warn_if_open(
         plans(listeners="PLAINTEXT://127.0.0.1:1,EVERY://:2", listener_security_protocol_map=f"{MAP},EVERY:PLAINTEXT")

@@ -121,8 +121,8 @@ async def test_what_somebody_in_between_changes_is_not_heard() -> None:
     ("settings", "encrypted"),
     [
         ({}, False),
-        ({"listeners": "SASL_PLAINTEXT://:1"}, False),
-        ({"listeners": "PLAINTEXT://:1,SASL_SSL://:2"}, True),
+        ({"listeners": "SASL_PLAINTEXT://:1", "sasl.enabled.mechanisms": "PLAIN"}, False),
+        ({"listeners": "PLAINTEXT://:1,SASL_SSL://:2", "sasl.enabled.mechanisms": "PLAIN"}, True),
         ({"listeners": "SSL://:1", "coterie.internal.security": "proof"}, False),
         ({"coterie.internal.security": "tls"}, True),
     ],

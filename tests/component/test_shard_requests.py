@@ -191,7 +191,7 @@ async def test_a_full_disk_refuses_an_append(
         shard = await w.serving(1)
         log = w.context.log(OFFSETS_TOPIC, 1)
 
-        def full(*_: Any) -> None:
+        def full(*_: Any, **__: Any) -> None:
             raise trouble
 
         monkeypatch.setattr(log, "append_as_leader", full)

@@ -12,7 +12,7 @@ from actors.coordinator import (
     TopicOffsets,
 )
 from actors.coordinator.durable import DurableState
-from actors.coordinator.messages import TopicPartition
+from actors.coordinator.messages import Partitions, TopicPartition
 from actors.coordinator.records import (
     OffsetAndMetadata,
     OffsetsPut,
@@ -40,7 +40,7 @@ def commit_request(
     for topic, same in itertools.groupby(rows, key=lambda row: row[0]):
         _, partitions, offsets, epochs, texts = zip(*same, strict=True)
         columns = (
-            [pack(">i", each) for each in partitions],
+            Partitions([pack(">i", each) for each in partitions]),
             [pack(">qi", *each) for each in zip(offsets, epochs, strict=True)],
         )
         metadata = [(text or "").encode() for text in texts] if any(texts) else None
@@ -52,7 +52,9 @@ def commit_rows(request: OffsetCommitRequest) -> list[CommitRow]:
     """What `commit_request` was given, but that metadata cannot be null."""
     rows: list[CommitRow] = []
     for topic, partitions, offsets, metadata in request.topics:
-        for partition, offset, text in zip(partitions, offsets, metadata or [b""] * len(partitions), strict=True):
+        for partition, offset, text in zip(
+            partitions.indexes, offsets, metadata or [b""] * len(partitions), strict=True
+        ):
             rows.append((topic, *unpack(">i", partition), *unpack(">qi", offset), text.decode()))
     return rows
 
@@ -65,7 +67,7 @@ def value_bytes(value: OffsetAndMetadata) -> bytes:
 
 def offsets_put(group_id: str, *entries: tuple[TopicPartition, OffsetAndMetadata]) -> OffsetsPut:
     """What the records say that store these offsets, one after the other."""
-    topics = [StoredOffsets(t, [pack(">i", p)], [value_bytes(value)]) for (t, p), value in entries]
+    topics = [StoredOffsets(t, [p], [value_bytes(value)]) for (t, p), value in entries]
     return OffsetsPut(group_id, topics)
 
 

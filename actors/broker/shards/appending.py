@@ -38,7 +38,7 @@ class Appending:
             return
         try:
             partition_log = context.log(OFFSETS_TOPIC, partition)
-            result = partition_log.append_as_leader(batch, info.leader_epoch, context.now_ms())
+            result = partition_log.append_as_leader(batch, info.leader_epoch, context.now_ms(), internal=True)
         except LogError as error:
             _refuse(link, number, error.error_code)
             return

@@ -1,0 +1,47 @@
+"""Heartbeats of a client that repeats itself are read as if each were its first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.group_api import heartbeat
+from actors.group_api.heartbeats import Heartbeats
+from actors.wire.errors import WireError
+from actors.wire.framing import encode_request
+from actors.wire.messages import HeartbeatRequest
+
+TEXT = st.text(max_size=6)
+REQUESTS = st.builds(
+    HeartbeatRequest,
+    group_id=TEXT,
+    generation_id=st.integers(-1, 9),
+    member_id=TEXT,
+    group_instance_id=st.none() | TEXT,
+)
+VERSION = st.integers(*heartbeat.VERSIONS)
+
+
+def said(heartbeats: Heartbeats, frame: bytes) -> Any:
+    """What is made of a frame; None if it is refused."""
+    try:
+        return heartbeats.read(frame)
+    except WireError:
+        return None
+
+
+@given(REQUESTS, VERSION, st.none() | TEXT, st.data())
+def test_repeated_heartbeats_are_read_as_new_ones(
+    request: HeartbeatRequest, version: int, client: str | None, data: st.DataObject
+) -> None:
+    """Any byte may differ, and the frame may be cut."""
+    heartbeats = Heartbeats()
+    for correlation_id in (-1, 7, 2**31 - 1):
+        frame = encode_request(request, version, correlation_id, client)[4:]
+        assert said(heartbeats, frame) == said(Heartbeats(), frame)
+    changed = bytearray(frame)
+    changed[data.draw(st.integers(2, len(frame) - 1))] = data.draw(st.integers(0, 255))
+    for other in (bytes(changed), frame[: data.draw(st.integers(8, len(frame)))], frame + b"\0", frame):
+        assert said(heartbeats, other) == said(Heartbeats(), other)
