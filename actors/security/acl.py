@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 WILDCARD: Final = "*"
 ANYBODY: Final = "User:*"
@@ -24,6 +25,11 @@ class ResourceType(IntEnum):
     TRANSACTIONAL_ID = 5
     DELEGATION_TOKEN = 6
     USER = 7
+
+    @property
+    def label(self) -> str:
+        """The name in the spelling of Kafka's documentation: `TransactionalId`."""
+        return "".join(word.capitalize() for word in self.name.split("_"))
 
 
 class AclOperation(IntEnum):
@@ -74,6 +80,33 @@ class Acl:
     operation: AclOperation
     permission: PermissionType
 
+    @classmethod
+    def of_row(cls, row: Iterable[Any]) -> Acl:
+        """The ACL of seven plain values, as the metadata has it. Raises ValueError."""
+        resource_type, name, pattern, principal, host, operation, permission = row
+        return cls(
+            ResourceType(resource_type),
+            name,
+            PatternType(pattern),
+            principal,
+            host,
+            AclOperation(operation),
+            PermissionType(permission),
+        )
+
+    @property
+    def row(self) -> tuple[int, str, int, str, str, int, int]:
+        """The seven plain values."""
+        return (
+            int(self.resource_type),
+            self.name,
+            int(self.pattern),
+            self.principal,
+            self.host,
+            int(self.operation),
+            int(self.permission),
+        )
+
     def applies_to(self, name: str) -> bool:
         """Whether the resource of this name is meant."""
         if self.pattern is PatternType.PREFIXED:
@@ -108,6 +141,12 @@ class AclFilter:
         if self.pattern is PatternType.MATCH:
             return self.name is None or acl.applies_to(self.name)
         return self.pattern in (PatternType.ANY, acl.pattern) and self.name in (None, acl.name)
+
+
+def is_principal(text: str) -> bool:
+    """Whether this is `Type:name` with both parts. The name may have colons."""
+    kind, _, name = text.partition(":")
+    return bool(kind and name)
 
 
 @lru_cache(maxsize=10_000)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
 from actors.security.acl import (
     ANYBODY,
@@ -21,9 +21,14 @@ from actors.security.acl import (
 )
 
 _REMEMBERED_MAX: Final = 100_000
+_LONG_NAME: Final = 256
+"""Longer names are not remembered: a client makes them up, and could fill the memory with them."""
+_NOT_GIVEN: Final[frozenset[AclOperation]] = frozenset()
 _GIVES: Final = {
-    AclOperation.DESCRIBE: {AclOperation.READ, AclOperation.WRITE, AclOperation.DELETE, AclOperation.ALTER},
-    AclOperation.DESCRIBE_CONFIGS: {AclOperation.ALTER_CONFIGS},
+    AclOperation.DESCRIBE: frozenset(
+        (AclOperation.READ, AclOperation.WRITE, AclOperation.DELETE, AclOperation.ALTER),
+    ),
+    AclOperation.DESCRIBE_CONFIGS: frozenset((AclOperation.ALTER_CONFIGS,)),
 }
 """What is allowed to who is allowed one of these. To deny one of these denies nothing else."""
 
@@ -34,7 +39,10 @@ _OPERATIONS_OF: Final = {
     ResourceType.TRANSACTIONAL_ID: (4, 8),
 }
 
-_Rules: TypeAlias = dict[str, set[Acl]]  # the ACLs of one pattern, by principal
+_Rules: TypeAlias = dict[tuple[str, str], set[Acl]]
+"""The ACLs of one pattern, by principal and host."""
+_Index: TypeAlias = dict[ResourceType, dict[str, _Rules]]
+"""The ACLs of one kind of pattern, by type and name."""
 
 
 class Authorizer:
@@ -49,19 +57,21 @@ class Authorizer:
     ) -> None:
         self._super_users = frozenset(super_users)
         self._allow_everyone = allow_everyone
-        self._literal: dict[tuple[ResourceType, str], _Rules] = {}
-        self._prefixed: dict[tuple[ResourceType, str], _Rules] = {}
-        self._lengths: dict[ResourceType, Counter[int]] = {}
+        self._literal: _Index = {kind: {} for kind in ResourceType}
+        self._prefixed: _Index = {kind: {} for kind in ResourceType}
+        self._lengths: dict[ResourceType, Counter[int]] = {kind: Counter() for kind in ResourceType}
         self._remembered: dict[tuple[str, str, AclOperation, ResourceType, str], bool] = {}
+        self._at_large: dict[tuple[str, str, AclOperation, ResourceType | None], bool] = {}
         self.change(acls, ())
 
     def change(self, added: Iterable[Acl], removed: Iterable[Acl]) -> None:
-        """Add and remove ACLs. One that is there already, or is not, changes nothing."""
+        """Remove ACLs, then add some. One that is there already, or is not, changes nothing."""
         for acl in removed:
             self._remove(acl)
         for acl in added:
             self._add(acl)
         self._remembered.clear()
+        self._at_large.clear()
 
     def allows(
         self, principal: str, host: str, operation: AclOperation, resource_type: ResourceType, name: str
@@ -70,9 +80,9 @@ class Authorizer:
         key = (principal, host, operation, resource_type, name)
         known = self._remembered.get(key)
         if known is None:
-            if len(self._remembered) >= _REMEMBERED_MAX:
-                self._remembered.clear()
-            known = self._remembered[key] = self._decide(*key)
+            known = self._decide(*key)[0]
+            if len(name) <= _LONG_NAME:
+                _kept(self._remembered, key, known)
         return known
 
     def allows_any_topic(self, principal: str, host: str, operation: AclOperation) -> bool:
@@ -80,24 +90,21 @@ class Authorizer:
 
         An operation that another one gives does not count here.
         """
-        if principal in self._super_users:
-            return True
-        host = normal_host(host)
-        everywhere = self._literal.get((ResourceType.TOPIC, WILDCARD), {})
-        if any(_is_met(acl, host, operation, PermissionType.DENY) for acl in _of(everywhere, principal)):
-            return False
-        if self._allow_everyone and not everywhere:
-            return True
-        for rules in (self._literal, self._prefixed):
-            for (resource_type, name), by_principal in rules.items():
-                if resource_type is not ResourceType.TOPIC:
-                    continue
-                allowed = any(
-                    _is_met(acl, host, operation, PermissionType.ALLOW) for acl in _of(by_principal, principal)
-                )
-                if allowed and not self._is_denied(principal, host, operation, name, rules is self._prefixed):
-                    return True
-        return False
+        key = (principal, host, operation, None)
+        known = self._at_large.get(key)
+        return _kept(self._at_large, key, self._any_topic(principal, host, operation)) if known is None else known
+
+    def allows_all(self, principal: str, host: str, operation: AclOperation, resource_type: ResourceType) -> bool:
+        """Whether it is certain, without a look at names, that the principal may do this with every resource."""
+        key = (principal, host, operation, resource_type)
+        known = self._at_large.get(key)
+        return _kept(self._at_large, key, self._all(*key)) if known is None else known
+
+    def rule(
+        self, principal: str, host: str, operation: AclOperation, resource_type: ResourceType, name: str
+    ) -> Acl | str:
+        """What decides, for people: an ACL, or in words what holds without one."""
+        return self._decide(principal, host, operation, resource_type, name)[1]
 
     def operations(self, principal: str, host: str, resource_type: ResourceType, name: str) -> int:
         """The bit field of what a principal may do with a resource: bit n for the operation of code n."""
@@ -110,87 +117,138 @@ class Authorizer:
     # --- the index ---
 
     def _add(self, acl: Acl) -> None:
-        prefixed = acl.pattern is PatternType.PREFIXED
-        rules = self._prefixed if prefixed else self._literal
-        by_principal = rules.setdefault((acl.resource_type, acl.name), {})
-        if prefixed and not by_principal:
-            self._lengths.setdefault(acl.resource_type, Counter())[len(acl.name)] += 1
-        by_principal.setdefault(acl.principal, set()).add(acl)
+        named = self._named(acl)
+        if acl.name not in named:
+            named[acl.name] = {}
+            if acl.pattern is PatternType.PREFIXED:
+                self._lengths[acl.resource_type][len(acl.name)] += 1
+        named[acl.name].setdefault(_key(acl), set()).add(acl)
 
     def _remove(self, acl: Acl) -> None:
-        prefixed = acl.pattern is PatternType.PREFIXED
-        rules = self._prefixed if prefixed else self._literal
-        by_principal = rules.get((acl.resource_type, acl.name), {})
-        if acl not in by_principal.get(acl.principal, ()):
+        named = self._named(acl)
+        rules = named.get(acl.name, {})
+        if acl not in rules.get(_key(acl), ()):
             return
-        by_principal[acl.principal].remove(acl)
-        if not by_principal[acl.principal]:
-            del by_principal[acl.principal]
-        if by_principal:
+        rules[_key(acl)].remove(acl)
+        if not rules[_key(acl)]:
+            del rules[_key(acl)]
+        if rules:
             return
-        del rules[acl.resource_type, acl.name]
-        if prefixed:
+        del named[acl.name]
+        if acl.pattern is PatternType.PREFIXED:
             lengths = self._lengths[acl.resource_type]
             lengths[len(acl.name)] -= 1
             if not lengths[len(acl.name)]:
                 del lengths[len(acl.name)]
 
+    def _named(self, acl: Acl) -> dict[str, _Rules]:
+        return (self._prefixed if acl.pattern is PatternType.PREFIXED else self._literal)[acl.resource_type]
+
     def _applying(self, resource_type: ResourceType, name: str) -> Iterator[_Rules]:
         """The ACLs of each pattern that the resource fits."""
-        for literal in {name, WILDCARD}:
-            if found := self._literal.get((resource_type, literal)):
-                yield found
-        for length in self._lengths.get(resource_type, ()):
-            if length <= len(name) and (found := self._prefixed.get((resource_type, name[:length]))):
-                yield found
+        literal = self._literal[resource_type]
+        for each in {name, WILDCARD}:
+            if each in literal:
+                yield literal[each]
+        yield from self._prefixes(resource_type, name)
+
+    def _prefixes(self, resource_type: ResourceType, name: str) -> Iterator[_Rules]:
+        prefixed = self._prefixed[resource_type]
+        for length in self._lengths[resource_type]:
+            if length <= len(name) and name[:length] in prefixed:
+                yield prefixed[name[:length]]
 
     # --- decisions ---
 
     def _decide(
         self, principal: str, host: str, operation: AclOperation, resource_type: ResourceType, name: str
-    ) -> bool:
+    ) -> tuple[bool, Acl | str]:
+        if principal in self._super_users:
+            return True, "super user"
+        host = normal_host(host)
+        given = _GIVES.get(operation, _NOT_GIVEN)
+        applies, allowing = False, None
+        for rules in self._applying(resource_type, name):
+            applies = True
+            for acl in _of(rules, principal, host):
+                if _is_met(acl, operation, PermissionType.DENY):
+                    return False, acl
+                if allowing is None and _is_met(acl, operation, PermissionType.ALLOW, given):
+                    allowing = acl
+        if allowing is not None:
+            return True, allowing
+        if applies:
+            return False, "no ACL allows it"
+        return self._allow_everyone, "no ACL is about the resource"
+
+    def _any_topic(self, principal: str, host: str, operation: AclOperation) -> bool:
         if principal in self._super_users:
             return True
         host = normal_host(host)
-        applying, allowed = False, False
-        for rules in self._applying(resource_type, name):
-            applying = True
-            for acl in _of(rules, principal):
-                if _is_met(acl, host, operation, PermissionType.DENY):
-                    return False
-                allowed = allowed or _is_met(acl, host, operation, PermissionType.ALLOW, _GIVES.get(operation, set()))
-        return allowed or (not applying and self._allow_everyone)
+        literal, prefixed = self._literal[ResourceType.TOPIC], self._prefixed[ResourceType.TOPIC]
+        everywhere = literal.get(WILDCARD, {})
+        if any(_is_met(acl, operation, PermissionType.DENY) for acl in _of(everywhere, principal, host)):
+            return False
+        if self._allow_everyone and not everywhere:
+            return True
+        for named in (literal, prefixed):
+            for name, rules in named.items():
+                allowed = any(_is_met(acl, operation, PermissionType.ALLOW) for acl in _of(rules, principal, host))
+                if allowed and (rules is everywhere or not self._is_denied(principal, host, operation, name, rules)):
+                    return True
+        return False
 
-    def _is_denied(self, principal: str, host: str, operation: AclOperation, name: str, prefixed: bool) -> bool:
+    def _is_denied(self, principal: str, host: str, operation: AclOperation, name: str, rules: _Rules) -> bool:
         """Whether all that an ALLOW of this name gives is denied again: by the same literal name, or by a prefix."""
-        denials = [
-            self._prefixed.get((ResourceType.TOPIC, name[:length]), {})
-            for length in self._lengths.get(ResourceType.TOPIC, ())
-            if length <= len(name) and name != WILDCARD
-        ]
-        if not prefixed:
-            denials.append(self._literal.get((ResourceType.TOPIC, name), {}))
+        denials = [rules, *self._prefixes(ResourceType.TOPIC, name)]
         return any(
-            _is_met(acl, host, operation, PermissionType.DENY) for rules in denials for acl in _of(rules, principal)
+            _is_met(acl, operation, PermissionType.DENY) for each in denials for acl in _of(each, principal, host)
+        )
+
+    def _all(self, principal: str, host: str, operation: AclOperation, resource_type: ResourceType) -> bool:
+        if principal in self._super_users:
+            return True
+        literal, prefixed = self._literal[resource_type], self._prefixed[resource_type]
+        if self._allow_everyone and not literal and not prefixed:
+            return True
+        host = normal_host(host)
+        given = _GIVES.get(operation, _NOT_GIVEN)
+        everywhere = literal.get(WILDCARD, {})
+        if not any(_is_met(acl, operation, PermissionType.ALLOW, given) for acl in _of(everywhere, principal, host)):
+            return False
+        return not any(
+            _is_met(acl, operation, PermissionType.DENY)
+            for named in (literal, prefixed)
+            for rules in named.values()
+            for acl in _of(rules, principal, host)
         )
 
 
-def _of(rules: _Rules, principal: str) -> Iterator[Acl]:
-    """The ACLs of a principal and those of everybody."""
-    yield from rules.get(principal, ())
-    if principal != ANYBODY:
-        yield from rules.get(ANYBODY, ())
+_K = TypeVar("_K")
+
+
+def _kept(decisions: dict[_K, bool], key: _K, decision: bool) -> bool:
+    if len(decisions) >= _REMEMBERED_MAX:
+        decisions.clear()
+    decisions[key] = decision
+    return decision
+
+
+def _key(acl: Acl) -> tuple[str, str]:
+    return acl.principal, WILDCARD if acl.host == WILDCARD else normal_host(acl.host)
+
+
+def _of(rules: _Rules, principal: str, host: str) -> Iterator[Acl]:
+    """The ACLs of a principal and those of everybody, at this host and at any."""
+    for who in {principal, ANYBODY}:
+        for where in (host, WILDCARD):
+            if found := rules.get((who, where)):
+                yield from found
 
 
 def _is_met(
-    acl: Acl,
-    host: str,
-    operation: AclOperation,
-    permission: PermissionType,
-    others: Iterable[AclOperation] = (),
+    acl: Acl, operation: AclOperation, permission: PermissionType, others: frozenset[AclOperation] = _NOT_GIVEN
 ) -> bool:
-    return (
-        acl.permission is permission
-        and (acl.host == WILDCARD or normal_host(acl.host) == host)
-        and (acl.operation is AclOperation.ALL or acl.operation is operation or acl.operation in others)
+    return acl.permission is permission and (
+        acl.operation is AclOperation.ALL or acl.operation is operation or acl.operation in others
     )

@@ -1,11 +1,11 @@
-"""The rights that requests need, by the names in Kafka's page on ACLs. They are not checked: there is no authoriser."""
+"""The rights that requests need, by the names in Kafka's page on ACLs. `authorization` checks them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Final
 
-from actors.wire.operations import AclOperation, ResourceType
+from actors.security.acl import AclOperation, ResourceType
 
 
 @dataclass(frozen=True, slots=True)

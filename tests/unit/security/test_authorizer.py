@@ -179,17 +179,23 @@ acls = st.builds(
     names.filter(bool),
     st.sampled_from([LITERAL, PREFIXED]),
     st.sampled_from([ANN, BEN, ANYBODY]),
-    st.sampled_from(["*", HERE, "10.0.0.2"]),
+    st.sampled_from(["*", HERE, "::ffff:10.0.0.1", "10.0.0.2", "some.name"]),
     st.sampled_from([READ, WRITE, DESCRIBE, AclOperation.ALL, AclOperation.ALTER_CONFIGS]),
     st.sampled_from([DENY, ALLOW]),
 )
 
 
+_AT_HERE = ("*", HERE, "::ffff:10.0.0.1")
+
+
 def naive(rules: set[Acl], principal: str, operation: AclOperation, name: str, everyone: bool) -> bool:
     """The rules of XC-01 to XC-03, read off a list."""
-    implied = {DESCRIBE: {READ, WRITE, AclOperation.DELETE, ALTER}}.get(operation, set())
+    implied = {
+        DESCRIBE: {READ, WRITE, AclOperation.DELETE, ALTER},
+        AclOperation.DESCRIBE_CONFIGS: {AclOperation.ALTER_CONFIGS},
+    }.get(operation, set())
     applying = [rule for rule in rules if rule.resource_type is TOPIC and rule.applies_to(name)]
-    meant = [rule for rule in applying if rule.principal in (principal, ANYBODY) and rule.host in ("*", HERE)]
+    meant = [rule for rule in applying if rule.principal in (principal, ANYBODY) and rule.host in _AT_HERE]
     if any(rule.permission is DENY and rule.operation in (operation, AclOperation.ALL) for rule in meant):
         return False
     if any(rule.permission is ALLOW and rule.operation in {operation, AclOperation.ALL, *implied} for rule in meant):
@@ -205,9 +211,74 @@ def test_decisions_are_those_of_a_list(added: set[Acl], removed: set[Acl], every
     left = added - removed
     for name in ("a", "ab", "abcd", "b", "c", "*"):
         for principal in (ANN, BEN):
-            for operation in (READ, DESCRIBE):
+            for operation in (READ, DESCRIBE, AclOperation.DESCRIBE_CONFIGS):
                 expected = naive(left, principal, operation, name, everyone)
                 assert authorizer.allows(principal, HERE, operation, TOPIC, name) == expected
+
+
+def naive_any_topic(rules: set[Acl], everyone: bool) -> bool:
+    """XC-06, read off a list: whether ANN may write some topic."""
+    topics = [rule for rule in rules if rule.resource_type is TOPIC]
+    meant = [
+        rule
+        for rule in topics
+        if rule.principal in (ANN, ANYBODY) and rule.host in _AT_HERE and rule.operation in (WRITE, AclOperation.ALL)
+    ]
+    denials = [rule for rule in meant if rule.permission is DENY]
+    if any(rule.name == "*" and rule.pattern is LITERAL for rule in denials):
+        return False
+    if everyone and not any(rule.name == "*" and rule.pattern is LITERAL for rule in topics):
+        return True
+    for rule in meant:
+        if rule.permission is ALLOW:
+            everything = rule.name == "*" and rule.pattern is LITERAL
+            covering = [
+                denial
+                for denial in denials
+                if (denial.pattern is PREFIXED and rule.name.startswith(denial.name))
+                or (denial.pattern is rule.pattern and denial.name == rule.name)
+            ]
+            if everything or not covering:
+                return True
+    return False
+
+
+@given(st.sets(acls, max_size=12), st.booleans())
+def test_some_topic_is_that_of_a_list(rules: set[Acl], everyone: bool) -> None:
+    """XC-06."""
+    assert Authorizer(rules, allow_everyone=everyone).allows_any_topic(ANN, HERE, WRITE) == naive_any_topic(
+        rules, everyone
+    )
+
+
+@given(st.sets(acls, max_size=6), st.booleans())
+def test_who_may_do_everything_may_do_each_thing(rules: set[Acl], everyone: bool) -> None:
+    """XC-82: nobody is let pass without a look at names who would be denied one."""
+    authorizer = Authorizer(rules, allow_everyone=everyone)
+    for operation in (READ, DESCRIBE):
+        if authorizer.allows_all(ANN, HERE, operation, TOPIC):
+            assert all(authorizer.allows(ANN, HERE, operation, TOPIC, name) for name in ("a", "ab", "abcd", "c", "*"))
+
+
+def test_who_may_do_everything() -> None:
+    """XC-82."""
+    assert Authorizer([acl("*", AclOperation.ALL)]).allows_all(ANN, HERE, READ, TOPIC)
+    assert Authorizer([acl("*")]).allows_all(ANN, HERE, DESCRIBE, TOPIC)
+    assert Authorizer([], [ANN]).allows_all(ANN, HERE, READ, TOPIC)
+    assert Authorizer([], allow_everyone=True).allows_all(ANN, HERE, READ, TOPIC)
+    assert not Authorizer([acl("*"), acl("t", permission=DENY)]).allows_all(ANN, HERE, READ, TOPIC)
+    assert not Authorizer([acl("a", pattern=PREFIXED)]).allows_all(ANN, HERE, READ, TOPIC)
+    assert not Authorizer([acl("t")], allow_everyone=True).allows_all(ANN, HERE, READ, TOPIC)
+
+
+def test_an_acl_and_the_row_in_the_metadata() -> None:
+    """XC-22."""
+    one = acl("a", WRITE, DENY, PREFIXED, BEN, HERE)
+    assert one.row == (2, "a", 4, BEN, HERE, 4, 2)
+    assert Acl.of_row(one.row) == one
+    assert all(type(value) in (int, str) for value in one.row), "the log takes plain values"
+    with pytest.raises(ValueError, match="99"):
+        Acl.of_row((2, "a", 4, BEN, HERE, 99, 2))
 
 
 def test_ten_thousand_acls_are_not_walked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,6 +300,39 @@ def test_ten_thousand_acls_are_not_walked(monkeypatch: pytest.MonkeyPatch) -> No
     del looked_at[:]
     assert authorizer.allows("User:7", HERE, READ, TOPIC, "topic-7")
     assert looked_at == [], "what was decided is remembered"
+    hosts = Authorizer([acl("t", host=f"10.1.{n // 250}.{n % 250}") for n in range(5_000)])
+    assert hosts.allows(ANN, "10.1.3.4", READ, TOPIC, "t")
+    assert len(looked_at) == 2, "nor are those of a principal at other hosts: once for DENY, once for ALLOW"
+
+
+def test_names_that_a_client_makes_up_do_not_fill_the_memory() -> None:
+    """XC-08."""
+    authorizer = Authorizer([acl("x", pattern=PREFIXED)])
+    for n in range(100):
+        assert authorizer.allows(ANN, HERE, READ, TOPIC, f"x{n}" + "y" * 1_000)
+    assert not authorizer._remembered
+
+
+def test_what_is_decided_about_all_topics_is_decided_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """XC-08: a producer that asks for an id does not have a hundred thousand ACLs walked each time."""
+    authorizer = Authorizer([acl(f"topic-{n}", principal=BEN) for n in range(1_000)])
+    assert not authorizer.allows_any_topic(ANN, HERE, WRITE)
+    assert not authorizer.allows_all(ANN, HERE, WRITE, TOPIC)
+    monkeypatch.setattr(authorizer, "_any_topic", None)
+    monkeypatch.setattr(authorizer, "_all", None)
+    assert not authorizer.allows_any_topic(ANN, HERE, WRITE)
+    assert not authorizer.allows_all(ANN, HERE, WRITE, TOPIC)
+
+
+def test_the_rule_that_decides_is_named() -> None:
+    """XC-09."""
+    denial = acl("t", WRITE, DENY)
+    authorizer = Authorizer([acl("t"), denial], [BEN])
+    assert authorizer.rule(ANN, HERE, READ, TOPIC, "t") == acl("t")
+    assert authorizer.rule(ANN, HERE, WRITE, TOPIC, "t") == denial
+    assert authorizer.rule(ANN, HERE, ALTER, TOPIC, "t") == "no ACL allows it"
+    assert authorizer.rule(ANN, HERE, READ, TOPIC, "other") == "no ACL is about the resource"
+    assert authorizer.rule(BEN, HERE, READ, TOPIC, "t") == "super user"
 
 
 # --- filters ---
