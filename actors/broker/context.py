@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+from actors.broker.authorization import Authorization
 from actors.broker.commits import Commits
 from actors.broker.fetches import ParkedFetches
 from actors.coordinator.messages import ListedGroup
@@ -98,7 +99,7 @@ def log_config(own: Mapping[str, str], config: BrokerConfig) -> LogConfig:
 
 @dataclass(slots=True)
 class BrokerContext:
-    """What the parts of a broker share. An image replaces `config` and `metadata`; nothing else changes.
+    """What the parts of a broker share. An image replaces `config` and `metadata`, and updates `authorizer`.
 
     Parts that need one another get each other where the broker is put together (`server`).
     """
@@ -113,6 +114,8 @@ class BrokerContext:
     fetches: ParkedFetches
     commits: Commits
     environment: Environment
+    authorizer: Authorization | None = None
+    """Who may do what, by the last image; None if everybody may do everything (`authorizer.class.name`)."""
 
     def log(self, topic: str, index: int) -> PartitionLog:
         """The log of a partition this broker leads; made at first use. Raises LogError, OSError."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from actors.broker.clients import Clients
 from actors.broker.connection import Connection
-from actors.broker.handlers import api_versions
+from actors.broker.handlers import api_versions, group_guard
 from actors.broker.handlers.context import HandlerContext, Request
 from actors.broker.handlers.registry import APIS, Api
 from actors.broker.listening import PortTakenError, listen
@@ -180,6 +180,10 @@ class FrontDoor:
         if api.relayed:
             group = self._group_of(data, start, end, api_key, version, length, version >= flexible_from)
             if group is not None:
+                if self._broker.authorizer is not None and group_guard.answers(
+                    self._context, self._broker.authorizer, connection, api, data[start:end], group.decode()
+                ):
+                    return
                 partition = self._shards.partition_of(group)
                 self._shards.relay(connection, partition, data[start:end], version, api_key, correlation_id)
                 return

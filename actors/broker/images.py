@@ -55,6 +55,8 @@ class Images:
             log.warning("an image of a former controller (epoch %d) is ignored", metadata.controller_epoch)
             return
         older, context.metadata = context.metadata, metadata
+        if context.authorizer is not None:
+            context.authorizer.update(metadata.acls)
         before = context.config
         context.config = with_dynamic(before, metadata, context.broker_id)
         self._drop_logs(metadata)

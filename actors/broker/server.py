@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from actors.broker.authorization import Authorization
 from actors.broker.clients import Clients
 from actors.broker.commits import Commits
 from actors.broker.context import BrokerContext, log_config
@@ -121,6 +122,7 @@ class BrokerServer:
             ParkedFetches(loop),
             Commits(),
             environment,
+            Authorization.of(config, metadata, loop.time),
         )
         return cls(spec, contact, context, compact)
 

@@ -23,7 +23,7 @@ from actors.group_api import (
 from actors.group_api.topics import Topics
 from actors.wire.errors import ErrorCode, WireError
 from actors.wire.framing import RequestHeader, encode_response
-from actors.wire.messages import ApiMessage, HeartbeatRequest, SyncGroupRequest
+from actors.wire.messages import ApiMessage, HeartbeatRequest, JoinGroupRequest, SyncGroupRequest
 
 __all__ = [
     "MODULES",
@@ -83,6 +83,11 @@ def decode(header: RequestHeader, frame: bytes) -> ApiMessage:
 def error_answer(header: RequestHeader, frame: bytes, code: ErrorCode) -> bytes:
     """The whole response frame that says `code` to the group request in `frame`, without asking any shard."""
     message = decode(header, frame)
+    if code is ErrorCode.GROUP_AUTHORIZATION_FAILED:
+        if isinstance(message, JoinGroupRequest):
+            message.member_id = ""  # as in Kafka, where other errors repeat it
+        elif isinstance(message, SyncGroupRequest) and not sync_group.names_protocol(message, header.api_version):
+            code = ErrorCode.INCONSISTENT_GROUP_PROTOCOL  # Kafka looks at this first
     if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         # As a shard that loads would: heartbeats succeed, and a member that syncs is sent back to join.
         if isinstance(message, HeartbeatRequest):

@@ -11,6 +11,14 @@ API = SyncGroupRequest
 VERSIONS = (0, 5)
 
 
+_PROTOCOL_FROM = 5
+
+
+def names_protocol(m: SyncGroupRequest, version: int) -> bool:
+    """Whether the request names the protocol, as it has to from version 5 on (KIP-559)."""
+    return version < _PROTOCOL_FROM or (m.protocol_type is not None and m.protocol_name is not None)
+
+
 def parse(header: RequestHeader, m: SyncGroupRequest, host: str, topics: Topics) -> core.SyncGroupRequest:
     return core.SyncGroupRequest(
         m.group_id,

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
+from actors.settings.authorization import AUTHORIZATION
 from actors.settings.kinds import MAX_INT, MAX_LONG, Setting, SettingType
 from actors.settings.security import LISTENER_SETTINGS, SECURITY_SETTINGS
 
@@ -368,7 +369,17 @@ _OWN: Final = (
     ),
 )
 
-_TABLES: Final = (_GROUPS, _NEW_GROUPS, _OFFSETS, _CONNECTIONS, SECURITY_SETTINGS, _TOPICS, _LOG, _CLUSTER, _OWN)
+_TABLES: Final = (
+    _GROUPS,
+    _NEW_GROUPS,
+    _OFFSETS,
+    _CONNECTIONS,
+    (*SECURITY_SETTINGS, *AUTHORIZATION),
+    _TOPICS,
+    _LOG,
+    _CLUSTER,
+    _OWN,
+)
 SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType(
     {setting.name: setting for table in _TABLES for setting in table}
 )

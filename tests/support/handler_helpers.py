@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from actors.broker.authorization import Authorization
 from actors.broker.clients import Clients
 from actors.broker.commits import Commits
 from actors.broker.connection import Connection
@@ -26,6 +27,7 @@ from actors.controller.decisions import topics
 from actors.links.operations import Operation
 from actors.log.data_dir import DataDir
 from actors.runtime.environment import REAL
+from actors.security.acl import Acl
 from actors.settings import BrokerConfig
 from actors.wire.errors import ErrorCode
 from actors.wire.framing import decode_request_header, decode_response, encode_request, encode_response
@@ -35,6 +37,7 @@ from tests.support.calls import name_of
 from tests.support.left_open import LEFT_OPEN
 from tests.support.log_helpers import machine
 
+AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 NOW_MS = 1_700_000_000_000
 
 
@@ -253,6 +256,7 @@ class Broker:
             ParkedFetches(loop),
             Commits(),
             REAL,
+            Authorization.of(self.config, self.metadata, self.loop.time),
         )
         self.led = LedPartitions(self.context, self.replication)
         self.clients = Clients(self.context)
@@ -265,6 +269,12 @@ class Broker:
         connection = Connection(server, 1, 0.0)
         connection.connection_made(transport)
         return connection
+
+    def allow(self, *acls: Acl) -> None:
+        """These are the cluster's ACLs from now on."""
+        assert self.context.authorizer is not None, "it needs authorizer_class_name=AUTHORIZER"
+        self.metadata.acls = {bytes([number]): acl.row for number, acl in enumerate(acls)}
+        self.context.authorizer.update(self.metadata.acls)
 
     def topic(self, name: str, *partitions: PartitionInfo, topic_id: int = 0, **configs: str) -> TopicInfo:
         """A topic in the metadata; one partition led by broker 0 if none are given."""

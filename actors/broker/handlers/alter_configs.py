@@ -13,9 +13,9 @@ API = AlterConfigsRequest
 VERSIONS = (0, 2)
 
 
-def handle(context: HandlerContext, request: Request) -> None:
+def handle(context: HandlerContext, request: Request) -> ApiMessage | None:
     """Settings that a resource does not name go back to their defaults."""
-    ask(context, request, AlterConfigsResponse, failed, _operations, replace=True)
+    return ask(context, request, AlterConfigsResponse, failed, _operations, replace=True)
 
 
 def _operations(resource: AlterConfigsRequest.AlterConfigsResource) -> list[ConfigChange]:

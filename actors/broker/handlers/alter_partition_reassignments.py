@@ -50,5 +50,19 @@ def _answer(
 def failed(
     message: ApiMessage, version: int, code: ErrorCode, text: str | None = None
 ) -> AlterPartitionReassignmentsResponse:
-    """The whole request refused."""
-    return AlterPartitionReassignmentsResponse(error_code=code, error_message=text)
+    """The whole request refused. Each partition has the error, too."""
+    assert isinstance(message, AlterPartitionReassignmentsRequest)
+    return AlterPartitionReassignmentsResponse(
+        error_code=code,
+        error_message=text,
+        responses=[
+            Topic(
+                name=topic.name,
+                partitions=[
+                    Partition(partition_index=p.partition_index, error_code=code, error_message=text)
+                    for p in topic.partitions
+                ],
+            )
+            for topic in message.topics
+        ],
+    )

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
+from actors.broker.handlers.authorization import DENIED, may
 from actors.broker.handlers.context import HandlerContext, Request
 from actors.broker.handlers.forwarding import forward
+from actors.broker.handlers.rights import ALTER_CONFIGS_CLUSTER, ALTER_CONFIGS_GROUP, ALTER_CONFIGS_TOPIC, Right
 from actors.links.operations import AlterConfigs, AlteredConfigs, ChangedResource, ConfigChange, ResourceOutcome
+from actors.security.acl import CLUSTER_NAME
+from actors.wire.config_resources import ConfigResourceType
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import AlterConfigsResponse, ApiMessage, IncrementalAlterConfigsResponse
 
@@ -22,20 +27,49 @@ def ask(
     operations: Callable[[Any], Iterable[ConfigChange]],
     *,
     replace: bool,
-) -> None:
-    """Have the controller change settings. `replace`: those that a resource does not name go back to their defaults."""
+) -> ApiMessage | None:
+    """Have the controller change settings. `replace`: those that a resource does not name go back to their defaults.
+
+    If the client may change none of them, the answer is returned at once.
+    """
+    given = request.message.resources
+    times = Counter((resource.resource_type, resource.resource_name) for resource in given)
+    forbidden = {key: right for key, n in times.items() if n == 1 and (right := _lacking(context, request, *key))}
     resources = tuple(
         ChangedResource(resource.resource_type, resource.resource_name, replace, tuple(operations(resource)))
-        for resource in request.message.resources
+        for resource in given
+        if (resource.resource_type, resource.resource_name) not in forbidden
     )
 
     def answer(altered: AlteredConfigs) -> R:
         for resource, outcome in zip(resources, altered.resources, strict=True):
             if not outcome.error_code:
                 context.idle_settings.note(resource.type, (change.key for change in resource.operations))
-        return answered(response, altered.resources)
+        decided = iter(altered.resources)
+        keys = ((resource.resource_type, resource.resource_name) for resource in given)
+        return answered(response, (_denied(*key, forbidden) or next(decided) for key in keys))
 
+    if forbidden and not resources:
+        return answer(AlteredConfigs(()))
     forward(context.broker, request, AlterConfigs(resources, request.message.validate_only), answer, failed)
+    return None
+
+
+def _lacking(context: HandlerContext, request: Request, kind: int, name: str) -> Right | None:
+    """The right that the client would need to change the settings of a resource, and has not."""
+    match kind:
+        case ConfigResourceType.TOPIC:
+            right = ALTER_CONFIGS_TOPIC
+        case ConfigResourceType.GROUP:
+            right = ALTER_CONFIGS_GROUP
+        case _:
+            right, name = ALTER_CONFIGS_CLUSTER, CLUSTER_NAME
+    return None if may(context, request, right, name) else right
+
+
+def _denied(kind: int, name: str, forbidden: Mapping[tuple[int, str], Right]) -> ResourceOutcome | None:
+    right = forbidden.get((kind, name))
+    return None if right is None else ResourceOutcome(kind, name, DENIED[right.resource], None)
 
 
 def answered(response: type[R], outcomes: Iterable[ResourceOutcome]) -> R:

@@ -5,7 +5,7 @@ Handlers never touch sockets or Ray; they return a message, or park the request 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,10 +41,6 @@ class Request:
             self.connection.flush()
 
 
-def _everybody(group_id: str) -> bool:
-    return True
-
-
 @dataclass(frozen=True, slots=True)
 class HandlerContext:
     """The parts of a broker that handlers use. Their helpers take only the part they need."""
@@ -59,5 +55,3 @@ class HandlerContext:
     idle_settings: IdleSettings
     advertised: Mapping[int, tuple[int, int]]
     """First and last version of each API that ApiVersions names, by API key."""
-    may_describe_group: Callable[[str], bool] = _everybody
-    """Whether the client has DESCRIBE on a group. There are no ACLs yet, so everybody has."""

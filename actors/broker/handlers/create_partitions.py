@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
+from actors.broker.handlers.authorization import denied
 from actors.broker.handlers.context import HandlerContext, Request
 from actors.broker.handlers.forwarding import forward
-from actors.links.operations import CreatedPartitions, CreatePartitions, GrownTopic
+from actors.broker.handlers.rights import ALTER_TOPIC
+from actors.links.operations import CreatedPartitions, CreatePartitions, GrownTopic, TopicOutcome
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, CreatePartitionsRequest, CreatePartitionsResponse
 
@@ -14,11 +18,23 @@ VERSIONS = (0, 3)
 Result = CreatePartitionsResponse.CreatePartitionsTopicResult
 
 
-def handle(context: HandlerContext, request: Request) -> None:
+def handle(context: HandlerContext, request: Request) -> CreatePartitionsResponse | None:
     """Answered by the controller. `count` is the number of partitions a topic shall have in all."""
     m: CreatePartitionsRequest = request.message
-    operation = CreatePartitions(tuple(_asked(topic) for topic in m.topics), m.validate_only)
-    forward(context.broker, request, operation, _answer, failed)
+    times = Counter(topic.name for topic in m.topics)
+    forbidden = denied(context, request, ALTER_TOPIC, (name for name, n in times.items() if n == 1))
+    asked = tuple(_asked(topic) for topic in m.topics if topic.name not in forbidden)
+
+    def answer(created: CreatedPartitions) -> CreatePartitionsResponse:
+        decided = iter(created.topics)
+        return CreatePartitionsResponse(
+            results=[_denied(t.name) if t.name in forbidden else _result(next(decided)) for t in m.topics]
+        )
+
+    if forbidden and not asked:
+        return answer(CreatedPartitions(()))
+    forward(context.broker, request, CreatePartitions(asked, m.validate_only), answer, failed)
+    return None
 
 
 def _asked(topic: CreatePartitionsRequest.CreatePartitionsTopic) -> GrownTopic:
@@ -26,10 +42,12 @@ def _asked(topic: CreatePartitionsRequest.CreatePartitionsTopic) -> GrownTopic:
     return GrownTopic(topic.name, topic.count, given)
 
 
-def _answer(created: CreatedPartitions) -> CreatePartitionsResponse:
-    return CreatePartitionsResponse(
-        results=[Result(name=t.name, error_code=t.error_code, error_message=t.error_message) for t in created.topics]
-    )
+def _result(topic: TopicOutcome) -> Result:
+    return Result(name=topic.name, error_code=topic.error_code, error_message=topic.error_message)
+
+
+def _denied(name: str) -> Result:
+    return Result(name=name, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, error_message=None)
 
 
 def failed(message: ApiMessage, version: int, code: ErrorCode, text: str | None = None) -> CreatePartitionsResponse:

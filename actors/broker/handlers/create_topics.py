@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Collection
+
 from actors.broker.context import BrokerContext
+from actors.broker.handlers.authorization import hidden, not_creatable
 from actors.broker.handlers.context import HandlerContext, Request
 from actors.broker.handlers.forwarding import forward
+from actors.broker.handlers.rights import DESCRIBE_CONFIGS_TOPIC
 from actors.links.operations import CreatedTopic, CreatedTopics, CreateTopics, NewTopic
 from actors.settings import topic_config_names, topic_config_value
 from actors.wire.config_resources import ConfigResourceType
@@ -20,11 +25,16 @@ Result = CreateTopicsResponse.CreatableTopicResult
 def handle(context: HandlerContext, request: Request) -> CreateTopicsResponse | None:
     """Topics with impossible fields are refused here, the others are decided by the controller."""
     m: CreateTopicsRequest = request.message
-    refused = {i: result for i, topic in enumerate(m.topics) if (result := _refused(topic)) is not None}
+    times = Counter(topic.name for topic in m.topics)
+    forbidden = not_creatable(context, request, (name for name, n in times.items() if n == 1))
+    secretive = hidden(context, request, DESCRIBE_CONFIGS_TOPIC, times)
+    refused = {
+        i: result for i, topic in enumerate(m.topics) if (result := _refused(topic, times, forbidden)) is not None
+    }
     asked = [topic for i, topic in enumerate(m.topics) if i not in refused]
 
     def answer(created: CreatedTopics) -> CreateTopicsResponse:
-        made = (_result(context, topic, result) for topic, result in zip(asked, created.topics, strict=True))
+        made = (_result(context, topic, result, secretive) for topic, result in zip(asked, created.topics, strict=True))
         return CreateTopicsResponse(topics=[refused.get(i) or next(made) for i in range(len(m.topics))])
 
     if not asked:
@@ -34,7 +44,15 @@ def handle(context: HandlerContext, request: Request) -> CreateTopicsResponse | 
     return None
 
 
-def _refused(topic: CreateTopicsRequest.CreatableTopic) -> Result | None:
+def _refused(
+    topic: CreateTopicsRequest.CreatableTopic, times: Counter[str], forbidden: Collection[str]
+) -> Result | None:
+    if times[topic.name] > 1:
+        text = f"topic {topic.name!r} is named more than once"
+        return Result(name=topic.name, error_code=ErrorCode.INVALID_REQUEST, error_message=text)
+    if topic.name in forbidden:
+        text = "Authorization failed."  # Kafka's words
+        return Result(name=topic.name, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, error_message=text)
     indexes = sorted(assignment.partition_index for assignment in topic.assignments)
     if indexes != list(range(len(indexes))):
         text = f"the assigned partitions {indexes} are not numbered from 0 without a gap"
@@ -57,7 +75,12 @@ def _new(topic: CreateTopicsRequest.CreatableTopic) -> NewTopic:
     )
 
 
-def _result(context: HandlerContext, topic: CreateTopicsRequest.CreatableTopic, result: CreatedTopic) -> Result:
+def _result(
+    context: HandlerContext,
+    topic: CreateTopicsRequest.CreatableTopic,
+    result: CreatedTopic,
+    secretive: Collection[str],
+) -> Result:
     made = Result(
         name=result.name,
         topic_id=result.topic_id,
@@ -68,7 +91,12 @@ def _result(context: HandlerContext, topic: CreateTopicsRequest.CreatableTopic, 
     )
     if not result.error_code:
         context.idle_settings.note(ConfigResourceType.TOPIC, (config.name for config in topic.configs))
-        made.configs = _configs(context.broker, topic)
+        if topic.name in secretive:
+            made.num_partitions = made.replication_factor = -1
+            made.configs = []
+            made.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        else:
+            made.configs = _configs(context.broker, topic)
     return made
 
 

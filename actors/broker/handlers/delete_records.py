@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 from functools import partial
 
+from actors.broker.handlers.authorization import denied
 from actors.broker.handlers.context import HandlerContext, Request
 from actors.broker.handlers.parked import Awaited, Parked
+from actors.broker.handlers.rights import DELETE_TOPIC
 from actors.broker.led import LogAccessError
 from actors.log.errors import LogError
 from actors.wire.errors import ErrorCode
@@ -26,9 +28,12 @@ def handle(context: HandlerContext, request: Request) -> DeleteRecordsResponse |
     """Answered when no replica in sync has the records any more. Offset -1 means the high watermark."""
     m: DeleteRecordsRequest = request.message
     waits: list[Awaited] = []
+    forbidden = denied(context, request, DELETE_TOPIC, (topic.name for topic in m.topics))
     response = DeleteRecordsResponse(
         topics=[
-            Topic(
+            _all_refused(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            if topic.name in forbidden
+            else Topic(
                 name=topic.name,
                 partitions=[
                     _partition(context, topic.name, p.partition_index, p.offset, waits) for p in topic.partitions
@@ -71,12 +76,11 @@ def _refused(index: int, code: int) -> Partition:
     return Partition(partition_index=index, low_watermark=-1, error_code=code)
 
 
+def _all_refused(topic: DeleteRecordsRequest.DeleteRecordsTopic, code: int) -> Topic:
+    return Topic(name=topic.name, partitions=[_refused(p.partition_index, code) for p in topic.partitions])
+
+
 def failed(message: ApiMessage, version: int, code: ErrorCode, text: str | None = None) -> DeleteRecordsResponse:
     """The whole request refused."""
     assert isinstance(message, DeleteRecordsRequest)
-    return DeleteRecordsResponse(
-        topics=[
-            Topic(name=topic.name, partitions=[_refused(p.partition_index, code) for p in topic.partitions])
-            for topic in message.topics
-        ]
-    )
+    return DeleteRecordsResponse(topics=[_all_refused(topic, code) for topic in message.topics])

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
+from actors.broker.handlers.authorization import denied, hidden, would
 from actors.broker.handlers.context import HandlerContext, Request
 from actors.broker.handlers.forwarding import forward
+from actors.broker.handlers.rights import DELETE_CLUSTER, DELETE_TOPIC, DESCRIBE_TOPIC
 from actors.links.operations import DeletedTopic, DeletedTopics, DeleteTopics, DoomedTopic
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, DeleteTopicsRequest, DeleteTopicsResponse
@@ -18,14 +22,59 @@ _DISABLED_FROM = 3
 _NO_ID = bytes(16)
 
 
-def handle(context: HandlerContext, request: Request) -> None:
-    """Answered by the controller. From version 6 on, topics are given by name or by id (KIP-516)."""
+def handle(context: HandlerContext, request: Request) -> DeleteTopicsResponse | None:
+    """Answered by the controller. From version 6 on, topics are given by name or by id (KIP-516).
+
+    The answers are in the order of the request, so that their places tell nothing about what exists. (Kafka, whose
+    places would, mixes them.)
+    """
     m: DeleteTopicsRequest = request.message
+    asked = _asked(m, request.version)
+    refused = _refused(context, request, asked)
+    left = tuple(topic for i, topic in enumerate(asked) if i not in refused)
 
     def answer(deleted: DeletedTopics) -> DeleteTopicsResponse:
-        return DeleteTopicsResponse(responses=[_result(topic, request.version) for topic in deleted.topics])
+        decided = iter(deleted.topics)
+        topics = (refused.get(i) or next(decided) for i in range(len(asked)))
+        return DeleteTopicsResponse(responses=[_result(topic, request.version) for topic in topics])
 
-    forward(context.broker, request, DeleteTopics(_asked(m, request.version)), answer, failed)
+    if refused and not left:
+        return answer(DeletedTopics(()))
+    forward(context.broker, request, DeleteTopics(left), answer, failed)
+    return None
+
+
+def _refused(context: HandlerContext, request: Request, asked: tuple[DoomedTopic, ...]) -> dict[int, DeletedTopic]:
+    """What is not even asked of the controller, by its place: what is named twice, and what the client may not delete.
+
+    A topic that is given by its id is judged by its name. That a topic has an id is no secret, unlike its name.
+    """
+    times = Counter((topic.name, topic.topic_id) for topic in asked)
+    refused = {}
+    for i, topic in enumerate(asked):
+        if times[topic.name, topic.topic_id] > 1:
+            text = f"topic {topic.name or (topic.topic_id or _NO_ID).hex()!r} is named more than once"
+            refused[i] = DeletedTopic(topic.name, topic.topic_id or _NO_ID, ErrorCode.INVALID_REQUEST, text)
+    if context.broker.authorizer is None:
+        return refused
+    metadata = context.broker.metadata
+    left = {
+        i: (topic, metadata.names.get(topic.topic_id) if topic.topic_id else topic.name)
+        for i, topic in enumerate(asked)
+        if i not in refused and (topic.name is None) != (topic.topic_id is None)
+    }
+    names = [name for _, name in left.values()]
+    unseen = hidden(context, request, DESCRIBE_TOPIC, names)
+    forbidden = () if would(context, request, DELETE_CLUSTER) else denied(context, request, DELETE_TOPIC, names)
+    for i, (topic, name) in left.items():
+        if name is None:
+            refused[i] = DeletedTopic(None, topic.topic_id or _NO_ID, ErrorCode.UNKNOWN_TOPIC_ID, None)
+        elif topic.name is not None and name not in unseen and name not in metadata.topics:
+            refused[i] = DeletedTopic(name, _NO_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
+        elif name in forbidden or (topic.name is not None and name in unseen):
+            shown = None if topic.name is None and name in unseen else name
+            refused[i] = DeletedTopic(shown, topic.topic_id or _NO_ID, ErrorCode.TOPIC_AUTHORIZATION_FAILED, None)
+    return refused
 
 
 def _asked(m: DeleteTopicsRequest, version: int) -> tuple[DoomedTopic, ...]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from actors.broker.handlers.authorization import cluster_operations
 from actors.broker.handlers.context import HandlerContext, Request
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, DescribeClusterRequest, DescribeClusterResponse
-from actors.wire.operations import CLUSTER_OPERATIONS, NOT_ASKED
 
 API = DescribeClusterRequest
 VERSIONS = (0, 2)
@@ -34,7 +34,7 @@ def handle(context: HandlerContext, request: Request) -> DescribeClusterResponse
             )
             for b, at in (reached if m.include_fenced_brokers else alive)
         ],
-        cluster_authorized_operations=CLUSTER_OPERATIONS if m.include_cluster_authorized_operations else NOT_ASKED,
+        cluster_authorized_operations=cluster_operations(context, request, m.include_cluster_authorized_operations),
     )
 
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from actors.broker.context import BrokerContext
+from actors.broker.handlers.authorization import DENIED, may
 from actors.broker.handlers.context import HandlerContext, Request
+from actors.broker.handlers.rights import DESCRIBE_CONFIGS_CLUSTER, DESCRIBE_CONFIGS_GROUP, DESCRIBE_CONFIGS_TOPIC
+from actors.security.acl import CLUSTER_NAME
 from actors.settings import (
     BrokerConfig,
     ConfigValue,
@@ -35,7 +38,20 @@ Resource = DescribeConfigsRequest.DescribeConfigsResource
 def handle(context: HandlerContext, request: Request) -> DescribeConfigsResponse:
     """Answered at once. A broker knows the settings of all topics, but of no other broker."""
     m: DescribeConfigsRequest = request.message
-    return DescribeConfigsResponse(results=[_described(context, m, resource) for resource in m.resources])
+    return DescribeConfigsResponse(
+        results=[_denied(context, request, resource) or _described(context, m, resource) for resource in m.resources]
+    )
+
+
+def _denied(context: HandlerContext, request: Request, resource: Resource) -> Result | None:
+    match resource.resource_type:
+        case ConfigResourceType.TOPIC:
+            right, name = DESCRIBE_CONFIGS_TOPIC, resource.resource_name
+        case ConfigResourceType.GROUP:
+            right, name = DESCRIBE_CONFIGS_GROUP, resource.resource_name
+        case _:
+            right, name = DESCRIBE_CONFIGS_CLUSTER, CLUSTER_NAME
+    return None if may(context, request, right, name) else _refused(resource, DENIED[right.resource], None)
 
 
 def _described(context: HandlerContext, m: DescribeConfigsRequest, resource: Resource) -> Result:

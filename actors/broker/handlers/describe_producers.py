@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from actors.broker.context import BrokerContext
+from actors.broker.handlers.authorization import denied
 from actors.broker.handlers.context import HandlerContext, Request
+from actors.broker.handlers.rights import READ_TOPIC
 from actors.log.batch import NO_SEQUENCE, NO_TIMESTAMP
 from actors.log.partition_log import PartitionLog
 from actors.wire.errors import ErrorCode
@@ -21,9 +23,15 @@ Producer = DescribeProducersResponse.ProducerState
 def handle(context: HandlerContext, request: Request) -> DescribeProducersResponse:
     """Answered at once, by any broker that has a replica, from its own log."""
     m: DescribeProducersRequest = request.message
+    legal = (t.name for t in m.topics if not topic_name_error(t.name))
+    forbidden = denied(context, request, READ_TOPIC, legal)
     return DescribeProducersResponse(
         topics=[
-            Topic(name=t.name, partitions=[_partition(context.broker, t.name, index) for index in t.partition_indexes])
+            _all_refused(t, ErrorCode.TOPIC_AUTHORIZATION_FAILED, None)
+            if t.name in forbidden
+            else Topic(
+                name=t.name, partitions=[_partition(context.broker, t.name, index) for index in t.partition_indexes]
+            )
             for t in m.topics
         ]
     )
@@ -64,12 +72,11 @@ def _refused(index: int, code: ErrorCode, text: str | None) -> Partition:
     return Partition(partition_index=index, error_code=code, error_message=text)
 
 
+def _all_refused(topic: DescribeProducersRequest.TopicRequest, code: ErrorCode, text: str | None) -> Topic:
+    return Topic(name=topic.name, partitions=[_refused(index, code, text) for index in topic.partition_indexes])
+
+
 def failed(message: ApiMessage, version: int, code: ErrorCode, text: str | None = None) -> DescribeProducersResponse:
     """The whole request refused."""
     assert isinstance(message, DescribeProducersRequest)
-    return DescribeProducersResponse(
-        topics=[
-            Topic(name=t.name, partitions=[_refused(index, code, text) for index in t.partition_indexes])
-            for t in message.topics
-        ]
-    )
+    return DescribeProducersResponse(topics=[_all_refused(t, code, text) for t in message.topics])

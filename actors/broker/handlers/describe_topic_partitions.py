@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Container
 
+from actors.broker.handlers.authorization import denied, hidden, operations
 from actors.broker.handlers.context import HandlerContext, Request
 from actors.broker.handlers.leaders import described_partition, reachable
+from actors.broker.handlers.rights import DESCRIBE_TOPIC
+from actors.security.acl import ResourceType
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse
-from actors.wire.operations import TOPIC_OPERATIONS
 from placement.metadata import PartitionInfo, TopicInfo, topic_name_error
 
 API = DescribeTopicPartitionsRequest
@@ -26,7 +28,10 @@ def handle(context: HandlerContext, request: Request) -> DescribeTopicPartitions
     known = context.broker.metadata.topics
     cursor = m.cursor
     first = cursor.topic_name if cursor else ""
-    asked = {topic.name for topic in m.topics} or set(known)
+    asked = {topic.name for topic in m.topics}
+    forbidden = denied(context, request, DESCRIBE_TOPIC, asked)
+    if not asked:
+        asked = known.keys() - hidden(context, request, DESCRIBE_TOPIC, known)
     if cursor and (cursor.partition_index < 0 or (m.topics and first not in asked)):
         return failed(m, request.version, ErrorCode.INVALID_REQUEST)
     alive = {broker.id for broker in context.broker.metadata.alive()}
@@ -36,13 +41,17 @@ def handle(context: HandlerContext, request: Request) -> DescribeTopicPartitions
     for name in sorted(name for name in asked if name >= first):
         if room <= 0:
             return DescribeTopicPartitionsResponse(topics=topics, next_cursor=Cursor(topic_name=name))
+        if name in forbidden:
+            topics.append(Topic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name))
+            continue
+        may_do = operations(context, request, ResourceType.TOPIC, name)
         topic = known.get(name)
         if topic is None:
-            topics.append(_missing(name))
+            topics.append(_missing(name, may_do))
             continue
         begin = cursor.partition_index if cursor and name == first else 0
         end = min(begin + room, len(topic.partitions))
-        topics.append(_described(topic, begin, end, alive, reached))
+        topics.append(_described(topic, begin, end, alive, reached, may_do))
         room -= end - begin
         if end < len(topic.partitions):
             here = Cursor(topic_name=name, partition_index=end)
@@ -50,14 +59,16 @@ def handle(context: HandlerContext, request: Request) -> DescribeTopicPartitions
     return DescribeTopicPartitionsResponse(topics=topics)
 
 
-def _described(topic: TopicInfo, begin: int, end: int, alive: set[int], reached: Container[int]) -> Topic:
+def _described(
+    topic: TopicInfo, begin: int, end: int, alive: set[int], reached: Container[int], may_do: int
+) -> Topic:
     partitions = [_partition(index, topic.partitions[index], alive, reached) for index in range(begin, end)]
     return Topic(
         name=topic.name,
         topic_id=topic.id,
         is_internal=topic.internal,
         partitions=partitions,
-        topic_authorized_operations=TOPIC_OPERATIONS,
+        topic_authorized_operations=may_do,
     )
 
 
@@ -68,8 +79,10 @@ def _partition(index: int, p: PartitionInfo, alive: set[int], reached: Container
     return partition
 
 
-def _missing(name: str, code: ErrorCode = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) -> Topic:
-    return Topic(error_code=ErrorCode.INVALID_TOPIC_EXCEPTION if topic_name_error(name) else code, name=name)
+def _missing(name: str, may_do: int) -> Topic:
+    illegal = topic_name_error(name) is not None
+    code = ErrorCode.INVALID_TOPIC_EXCEPTION if illegal else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return Topic(error_code=code, name=name, topic_authorized_operations=may_do)
 
 
 def failed(

@@ -9,9 +9,13 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from actors.broker.context import BrokerContext
+from actors.broker.handlers import judged_offsets
+from actors.broker.handlers.authorization import denied, operations, would
 from actors.broker.handlers.context import HandlerContext, Request
+from actors.broker.handlers.rights import DELETE_GROUP, DESCRIBE_CLUSTER, DESCRIBE_GROUP
 from actors.group_api import offset_fetch
 from actors.group_api.list_groups import listed
+from actors.security.acl import ResourceType
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import (
     ApiMessage,
@@ -20,8 +24,10 @@ from actors.wire.messages import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
     ListGroupsResponse,
+    OffsetFetchRequest,
     OffsetFetchResponse,
 )
+from actors.wire.operations import NOT_ASKED
 from placement.hashing import partition_for_group
 
 
@@ -64,15 +70,23 @@ def describe_groups(context: HandlerContext, request: Request) -> None:
     """DescribeGroups: sent to the shards of its groups."""
     m: DescribeGroupsRequest = request.message
     also = m.include_authorized_operations
+    forbidden = denied(context, request, DESCRIBE_GROUP, m.groups)
+    asked = [group for group in m.groups if group not in forbidden]
     parts: list[tuple[int, ApiMessage]] = [
         (partition, DescribeGroupsRequest(groups=groups, include_authorized_operations=also))
-        for partition, groups in _by_partition(context.broker, m.groups).items()
+        for partition, groups in _by_partition(context.broker, asked).items()
     ]
 
     def merge(answers: list[DescribeGroupsResponse]) -> DescribeGroupsResponse:
         found = {g.group_id: g for a in answers for g in a.groups}
-        lost = ErrorCode.COORDINATOR_NOT_AVAILABLE  # if an answer leaves a group out
+        for each in found.values():
+            if each.authorized_operations != NOT_ASKED:
+                each.authorized_operations = operations(context, request, ResourceType.GROUP, each.group_id)
         unknown = DescribeGroupsResponse.DescribedGroup
+        for group in m.groups:
+            if group in forbidden:
+                found[group] = unknown(group_id=group, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        lost = ErrorCode.COORDINATOR_NOT_AVAILABLE  # if an answer leaves a group out
         return DescribeGroupsResponse(
             groups=[found.get(group) or unknown(group_id=group, error_code=lost) for group in m.groups]
         )
@@ -83,13 +97,19 @@ def describe_groups(context: HandlerContext, request: Request) -> None:
 def delete_groups(context: HandlerContext, request: Request) -> None:
     """DeleteGroups: sent to the shards of its groups."""
     m: DeleteGroupsRequest = request.message
+    forbidden = denied(context, request, DELETE_GROUP, m.groups_names)
+    asked = [group for group in dict.fromkeys(m.groups_names) if group not in forbidden]
     parts: list[tuple[int, ApiMessage]] = [
         (partition, DeleteGroupsRequest(groups_names=groups))
-        for partition, groups in _by_partition(context.broker, dict.fromkeys(m.groups_names)).items()
+        for partition, groups in _by_partition(context.broker, asked).items()
     ]
 
     def merge(answers: list[DeleteGroupsResponse]) -> DeleteGroupsResponse:
-        return DeleteGroupsResponse(results=[r for a in answers for r in a.results])
+        found = {r.group_id: r for a in answers for r in a.results}
+        refused = DeleteGroupsResponse.DeletableGroupResult
+        for group in forbidden:
+            found[group] = refused(group_id=group, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        return DeleteGroupsResponse(results=[found[group] for group in dict.fromkeys(m.groups_names) if group in found])
 
     _gather(context, request.version, parts, merge, request.reply)
 
@@ -106,13 +126,19 @@ def list_groups(context: HandlerContext, request: Request) -> None:
         errors = [a.error_code for a in answers if a.error_code not in (0, ErrorCode.NOT_COORDINATOR)]
         if errors:
             return ListGroupsResponse(error_code=errors[0])
-        return ListGroupsResponse(groups=[g for a in answers for g in a.groups] + asleep.groups)
+        groups = [g for a in answers for g in a.groups] + asleep.groups
+        if not would(context, request, DESCRIBE_CLUSTER):
+            groups = [group for group in groups if would(context, request, DESCRIBE_GROUP, group.group_id)]
+        return ListGroupsResponse(groups=groups)
 
     _gather(context, request.version, parts, merge, request.reply)
 
 
 def offset_fetch_groups(context: HandlerContext, request: Request) -> None:
     """OffsetFetch of several groups (KIP-709): one request for each group."""
+    if context.broker.authorizer is not None:
+        _judged_groups(context, request)
+        return
     count = context.broker.offsets_partition_count()
     parts: list[tuple[int, ApiMessage]] = [
         (partition_for_group(part.groups[0].group_id, count), part) for part in offset_fetch.split(request.message)
@@ -122,3 +148,35 @@ def offset_fetch_groups(context: HandlerContext, request: Request) -> None:
         return OffsetFetchResponse(groups=[g for a in answers for g in a.groups])
 
     _gather(context, request.version, parts, merge, request.reply)
+
+
+def _judged_groups(context: HandlerContext, request: Request) -> None:
+    """The same where ACLs are checked: each group, and each topic of a group."""
+    m: OffsetFetchRequest = request.message
+    forbidden = denied(context, request, DESCRIBE_GROUP, (group.group_id for group in m.groups))
+    answers: list[OffsetFetchResponse.OffsetFetchResponseGroup | None] = [
+        judged_offsets.GroupAnswer(group_id=group.group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        if group.group_id in forbidden
+        else None
+        for group in m.groups
+    ]
+    waiting = [index for index, answer in enumerate(answers) if answer is None]
+    missing = len(waiting)
+
+    def reply() -> None:
+        request.reply(OffsetFetchResponse(groups=[answer for answer in answers if answer is not None]))
+
+    def found(index: int) -> Callable[[OffsetFetchResponse.OffsetFetchResponseGroup], None]:
+        def done(answer: OffsetFetchResponse.OffsetFetchResponseGroup) -> None:
+            nonlocal missing
+            answers[index] = answer
+            missing -= 1
+            if not missing:
+                reply()
+
+        return done
+
+    if not waiting:
+        reply()
+    for index in waiting:
+        judged_offsets.Judged(context, request, m.groups[index]).find(found(index))

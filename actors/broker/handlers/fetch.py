@@ -6,10 +6,13 @@ Incremental fetch sessions (KIP-227) are declined: every answer has session id 0
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 
 from actors.broker.fetches import ParkedFetch
+from actors.broker.handlers.authorization import denied, may
 from actors.broker.handlers.context import HandlerContext, Request
 from actors.broker.handlers.leaders import WRONG_LEADER, current_leader, endpoints
+from actors.broker.handlers.rights import CLUSTER_ACTION, READ_TOPIC
 from actors.broker.led import LogAccessError
 from actors.log.errors import LogError
 from actors.log.partition_log import PartitionLog
@@ -42,6 +45,8 @@ def handle(context: HandlerContext, request: Request) -> FetchResponse | None:
     refusal = _session_refusal(m)
     if refusal is not None:
         return failed(m, request.version, refusal)
+    if context.broker.authorizer is not None and _replica(m) >= 0 and not may(context, request, CLUSTER_ACTION):
+        return _all_refused(m, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     fetch = _Fetch(context, request)
     response = fetch.attempt(last=m.max_wait_ms <= 0)
     if response is None:
@@ -56,10 +61,15 @@ def _session_refusal(m: FetchRequest) -> ErrorCode | None:
     return ErrorCode.FETCH_SESSION_ID_NOT_FOUND if m.session_id else ErrorCode.INVALID_FETCH_SESSION_EPOCH
 
 
-class _Fetch:
-    """One request, which is tried until there is enough to answer."""
+def _replica(m: FetchRequest) -> int:
+    """The broker that says it follows; -1 for a client. From version 15 on it stands in another field (KIP-903)."""
+    return m.replica_id if m.replica_state is None else max(m.replica_id, m.replica_state.replica_id)
 
-    __slots__ = ("_context", "_enough", "_message", "_min_bytes", "_read", "_request", "_wanted")
+
+class _Fetch:
+    """One request, which is tried until there is enough to answer. What the client may read is decided once."""
+
+    __slots__ = ("_context", "_enough", "_forbidden", "_message", "_min_bytes", "_read", "_request", "_wanted")
 
     def __init__(self, context: HandlerContext, request: Request) -> None:
         self._context = context
@@ -70,6 +80,9 @@ class _Fetch:
         for topic in self._message.topics:
             by_id = request.version >= _TOPIC_IDS_FROM
             self._wanted.append((topic, names.get(topic.topic_id) if by_id else topic.topic))
+        self._forbidden: Collection[str] = ()
+        if context.broker.authorizer is not None:
+            self._forbidden = denied(context, request, READ_TOPIC, (name for _, name in self._wanted))
         self._read = 0
         self._enough = False
 
@@ -137,6 +150,8 @@ class _Fetch:
     def _log(self, topic: str | None, asked: FetchRequest.FetchPartition) -> PartitionLog:
         if topic is None:
             raise LogAccessError(ErrorCode.UNKNOWN_TOPIC_ID)
+        if topic in self._forbidden:
+            raise LogAccessError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         self._context.led.leader_of(topic, asked.partition, asked.current_leader_epoch)
         return self._context.broker.log(topic, asked.partition)
 
@@ -203,11 +218,17 @@ def _refused(index: int, code: int) -> Partition:
 def failed(message: ApiMessage, version: int, code: ErrorCode, text: str | None = None) -> FetchResponse:
     """The whole request refused. Before version 7 only partitions have a field for the error."""
     assert isinstance(message, FetchRequest)
-    if version >= 7:
-        return FetchResponse(error_code=code)
+    return FetchResponse(error_code=code) if version >= 7 else _all_refused(message, code)
+
+
+def _all_refused(m: FetchRequest, code: int) -> FetchResponse:
     return FetchResponse(
         responses=[
-            Topic(topic=topic.topic, partitions=[_refused(asked.partition, code) for asked in topic.partitions])
-            for topic in message.topics
+            Topic(
+                topic_id=topic.topic_id,
+                topic=topic.topic,
+                partitions=[_refused(asked.partition, code) for asked in topic.partitions],
+            )
+            for topic in m.topics
         ]
     )

@@ -8,7 +8,10 @@ from __future__ import annotations
 from functools import partial
 
 from actors.broker.context import BrokerContext
+from actors.broker.handlers.authorization import DENIED, may
 from actors.broker.handlers.context import HandlerContext, Request
+from actors.broker.handlers.rights import CLUSTER_ACTION, DESCRIBE_GROUP, DESCRIBE_TRANSACTIONAL_ID
+from actors.security.acl import CLUSTER_NAME
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, FindCoordinatorRequest, FindCoordinatorResponse
 from placement.hashing import partition_for_group
@@ -17,7 +20,8 @@ from placement.metadata import OFFSETS_TOPIC
 API = FindCoordinatorRequest
 VERSIONS = (0, 6)
 
-GROUP, TRANSACTION = 0, 1
+GROUP, TRANSACTION, SHARE = 0, 1, 2
+_RIGHTS = {GROUP: DESCRIBE_GROUP, TRANSACTION: DESCRIBE_TRANSACTIONAL_ID, SHARE: CLUSTER_ACTION}
 # An error that is fatal to all clients, and whose text most of them show. With the retriable COORDINATOR_NOT_AVAILABLE
 # a transactional producer would wait for its whole timeout.
 NO_TRANSACTIONS = (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not supported yet")
@@ -40,7 +44,7 @@ class _Lookup:
         self._context = context
         self._request = request
         self._listener = request.connection.listener
-        self._found = [_find(context, self._listener, key_type, key) for key in keys]
+        self._found = [_find(context, request, key_type, key) for key in keys]
         self._codes: dict[int, ErrorCode] = {}  # by offsets partition led here
         self._parked = False
 
@@ -85,14 +89,15 @@ def _partition(broker: BrokerContext, key: str) -> int:
     return partition_for_group(key, broker.offsets_partition_count())
 
 
-def _find(context: HandlerContext, listener: str, key_type: int, key: str) -> Coordinator:
+def _find(context: HandlerContext, request: Request, key_type: int, key: str) -> Coordinator:
+    right = _RIGHTS.get(key_type)
+    if right is not None and not may(context, request, right, CLUSTER_NAME if key_type == SHARE else key):
+        return _refused(key, DENIED[right.resource], None)
     if key_type == TRANSACTION:
         return _refused(key, *NO_TRANSACTIONS)
     if key_type != GROUP:
         return _refused(key, ErrorCode.INVALID_REQUEST, f"key type {key_type} has no coordinator: only groups (0) have")
-    if not context.may_describe_group(key):
-        return _refused(key, ErrorCode.GROUP_AUTHORIZATION_FAILED, None)
-    return _placed(context, listener, key)
+    return _placed(context, request.connection.listener, key)
 
 
 def _placed(context: HandlerContext, listener: str, key: str) -> Coordinator:

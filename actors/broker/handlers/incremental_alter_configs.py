@@ -12,9 +12,9 @@ API = IncrementalAlterConfigsRequest
 VERSIONS = (0, 1)
 
 
-def handle(context: HandlerContext, request: Request) -> None:
+def handle(context: HandlerContext, request: Request) -> ApiMessage | None:
     """Settings that a resource does not name stay as they are."""
-    ask(context, request, IncrementalAlterConfigsResponse, failed, _operations, replace=False)
+    return ask(context, request, IncrementalAlterConfigsResponse, failed, _operations, replace=False)
 
 
 def _operations(resource: IncrementalAlterConfigsRequest.AlterConfigsResource) -> list[ConfigChange]:

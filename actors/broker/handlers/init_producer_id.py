@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from actors.broker.handlers.authorization import may, may_produce_anything
 from actors.broker.handlers.context import HandlerContext, Request
 from actors.broker.handlers.find_coordinator import NO_TRANSACTIONS
+from actors.broker.handlers.rights import WRITE_TRANSACTIONAL_ID
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, InitProducerIdRequest, InitProducerIdResponse
 
@@ -15,7 +17,10 @@ def handle(context: HandlerContext, request: Request) -> InitProducerIdResponse 
     """A new id with epoch 0. If the block is used up, the request is parked until the next one is there."""
     m: InitProducerIdRequest = request.message
     if m.transactional_id is not None:
+        may(context, request, WRITE_TRANSACTIONAL_ID, m.transactional_id)  # the code is the same: for the audit log
         return failed(m, request.version, NO_TRANSACTIONS[0])
+    if not may_produce_anything(context, request):
+        return failed(m, request.version, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     number = context.producer_ids.take()
     if number is not None:
         return _given(number)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 from enum import IntEnum
 
+from actors.broker.handlers.authorization import denied
 from actors.broker.handlers.context import HandlerContext, Request
+from actors.broker.handlers.rights import DESCRIBE_TOPIC
 from actors.broker.led import LogAccessError
 from actors.log.errors import LogError
 from actors.wire.errors import ErrorCode
@@ -45,9 +47,12 @@ Topic = ListOffsetsResponse.ListOffsetsTopicResponse
 def handle(context: HandlerContext, request: Request) -> ListOffsetsResponse:
     """Answered at once."""
     m: ListOffsetsRequest = request.message
+    forbidden = denied(context, request, DESCRIBE_TOPIC, (topic.name for topic in m.topics))
     return ListOffsetsResponse(
         topics=[
-            Topic(
+            _refused(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            if topic.name in forbidden
+            else Topic(
                 name=topic.name,
                 partitions=[_partition(context, topic.name, asked, request.version) for asked in topic.partitions],
             )
@@ -101,15 +106,14 @@ def _look_up(
     return found[0], found[1], partition_log.epoch_at(found[0])
 
 
+def _refused(topic: ListOffsetsRequest.ListOffsetsTopic, code: int) -> Topic:
+    return Topic(
+        name=topic.name,
+        partitions=[Partition(partition_index=p.partition_index, error_code=code) for p in topic.partitions],
+    )
+
+
 def failed(message: ApiMessage, version: int, code: ErrorCode, text: str | None = None) -> ListOffsetsResponse:
     """The whole request refused."""
     assert isinstance(message, ListOffsetsRequest)
-    return ListOffsetsResponse(
-        topics=[
-            Topic(
-                name=topic.name,
-                partitions=[Partition(partition_index=p.partition_index, error_code=code) for p in topic.partitions],
-            )
-            for topic in message.topics
-        ]
-    )
+    return ListOffsetsResponse(topics=[_refused(topic, code) for topic in message.topics])

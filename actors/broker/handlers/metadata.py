@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from actors.broker.context import BrokerContext
+from actors.broker.handlers.authorization import cluster_operations, denied, hidden, not_creatable, operations
 from actors.broker.handlers.context import HandlerContext, Request
 from actors.broker.handlers.leaders import described_broker, described_partition, reachable
+from actors.broker.handlers.rights import DESCRIBE_TOPIC
 from actors.links.operations import CreatedTopics, CreateTopics, NewTopic
+from actors.security.acl import ResourceType
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, MetadataRequest, MetadataResponse
-from actors.wire.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from actors.wire.operations import NOT_ASKED
 from placement.metadata import OFFSETS_TOPIC, TopicInfo, topic_name_error
 
 API = MetadataRequest
@@ -27,16 +30,26 @@ def handle(context: HandlerContext, request: Request) -> MetadataResponse | None
     m: MetadataRequest = request.message
     broker, topics = context.broker, m.topics
     if topics is None or (request.version == 0 and not topics):
+        unseen = hidden(context, request, DESCRIBE_TOPIC, broker.metadata.topics)
         shown = _Shown(broker, request)
-        return _response(shown, m, [shown.described(topic) for topic in broker.metadata.topics.values()])
+        seen = [topic for name, topic in broker.metadata.topics.items() if name not in unseen]
+        return _response(context, request, shown, [shown.described(topic) for topic in seen])
     if not all(_legal(topic, request.version) for topic in topics):
         return failed(m, request.version, ErrorCode.INVALID_REQUEST)
-    missing = _to_create(context, request)
+    forbidden = set(denied(context, request, DESCRIBE_TOPIC, (_name(broker, topic) for topic in topics)))
+    missing = [name for name in _may_be_created(context, request) if name not in forbidden]
+    forbidden |= set(not_creatable(context, request, missing))
+    missing = _to_create(context, [name for name in missing if name not in forbidden])
     if not missing:
         shown = _Shown(broker, request)
-        return _response(shown, m, _found(shown, m, {}))
-    _create(broker, request, missing)
+        return _response(context, request, shown, _found(shown, m, {}, forbidden))
+    _create(context, request, missing, forbidden)
     return None
+
+
+def _name(broker: BrokerContext, topic: MetadataRequest.MetadataRequestTopic) -> str | None:
+    """The name of a topic that is asked for; None if it is given by an id that no topic has."""
+    return topic.name if topic.topic_id == _NO_ID else broker.metadata.names.get(topic.topic_id)
 
 
 def _legal(topic: MetadataRequest.MetadataRequestTopic, version: int) -> bool:
@@ -44,13 +57,18 @@ def _legal(topic: MetadataRequest.MetadataRequestTopic, version: int) -> bool:
     return topic.name is not None if topic.topic_id == _NO_ID else version >= _IDS_FROM
 
 
-def _to_create(context: HandlerContext, request: Request) -> list[str]:
+def _may_be_created(context: HandlerContext, request: Request) -> list[str]:
+    """The topics asked for that do not exist, if they shall be created."""
     m: MetadataRequest = request.message
     allowed = request.version < 4 or m.allow_auto_topic_creation
     if not allowed or not context.broker.config.boolean("auto.create.topics.enable"):
         return []
     names = dict.fromkeys(t.name for t in m.topics or () if t.name is not None and t.topic_id == _NO_ID)
-    missing = [name for name in names if name not in context.broker.metadata.topics and topic_name_error(name) is None]
+    return [name for name in names if name not in context.broker.metadata.topics]
+
+
+def _to_create(context: HandlerContext, names: list[str]) -> list[str]:
+    missing = [name for name in names if topic_name_error(name) is None]
     if OFFSETS_TOPIC in missing:
         # It has settings of its own, and only one creation of it is ever under way.
         missing.remove(OFFSETS_TOPIC)
@@ -58,7 +76,9 @@ def _to_create(context: HandlerContext, request: Request) -> list[str]:
     return missing
 
 
-def _create(broker: BrokerContext, request: Request, names: list[str]) -> None:
+def _create(context: HandlerContext, request: Request, names: list[str], forbidden: Collection[str]) -> None:
+    broker = context.broker
+
     def done(created: CreatedTopics | None, error: str | None) -> None:
         # On LEADER_NOT_AVAILABLE a client asks again, whatever went wrong with the call.
         codes = dict.fromkeys(names, int(ErrorCode.LEADER_NOT_AVAILABLE))
@@ -66,7 +86,8 @@ def _create(broker: BrokerContext, request: Request, names: list[str]) -> None:
             if topic.error_code not in (0, ErrorCode.TOPIC_ALREADY_EXISTS):
                 codes[topic.name] = topic.error_code
         shown = _Shown(broker, request)
-        request.reply(_response(shown, request.message, _found(shown, request.message, codes)))
+        found = _found(shown, request.message, codes, forbidden)
+        request.reply(_response(context, request, shown, found))
 
     broker.controller.call(CreateTopics(tuple(NewTopic(name) for name in names)), done)
 
@@ -91,7 +112,7 @@ class _Shown:
         return Topic(name=topic.name, topic_id=topic.id, is_internal=topic.internal, partitions=partitions)
 
 
-def _found(shown: _Shown, m: MetadataRequest, codes: dict[str, int]) -> list[Topic]:
+def _found(shown: _Shown, m: MetadataRequest, codes: dict[str, int], forbidden: Collection[str]) -> list[Topic]:
     """The topics asked for, each once; `codes` says what became of those that had to be created."""
     answers: dict[str | bytes | None, Topic] = {}
     metadata = shown.broker.metadata
@@ -104,8 +125,17 @@ def _found(shown: _Shown, m: MetadataRequest, codes: dict[str, int]) -> list[Top
             name = key = asked.name
             missing = Topic(error_code=_why_missing(name, codes), name=name)
         topic = metadata.topics.get(name) if name is not None else None
-        answers[key] = missing if topic is None else shown.described(topic)
+        if name in forbidden:
+            answers[key] = _forbidden(asked)
+        else:
+            answers[key] = missing if topic is None else shown.described(topic)
     return list(answers.values())
+
+
+def _forbidden(asked: MetadataRequest.MetadataRequestTopic) -> Topic:
+    """What a client is told of a topic that it may not see, or not create: no more than it has said itself."""
+    given = asked.name if asked.topic_id == _NO_ID else None
+    return Topic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=given, topic_id=asked.topic_id)
 
 
 def _why_missing(name: str | None, codes: dict[str, int]) -> int:
@@ -114,18 +144,21 @@ def _why_missing(name: str | None, codes: dict[str, int]) -> int:
     return codes.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
-def _response(shown: _Shown, m: MetadataRequest, topics: Iterable[Topic]) -> MetadataResponse:
-    topics = list(topics)
+def _response(context: HandlerContext, request: Request, shown: _Shown, topics: list[Topic]) -> MetadataResponse:
+    broker, m = context.broker, request.message
     if m.include_topic_authorized_operations:
         for topic in topics:
-            topic.topic_authorized_operations = TOPIC_OPERATIONS if topic.name is not None else NOT_ASKED
-    make, broker = MetadataResponse.MetadataResponseBroker, shown.broker
+            unseen = topic.name is None or topic.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            topic.topic_authorized_operations = (
+                NOT_ASKED if unseen else operations(context, request, ResourceType.TOPIC, topic.name or "")
+            )
+    make = MetadataResponse.MetadataResponseBroker
     return MetadataResponse(
         brokers=[described_broker(make, broker, i, at) for i, at in shown.reached.items()],
         cluster_id=broker.metadata.cluster_id,
         controller_id=next(iter(shown.reached), -1),
         topics=topics,
-        cluster_authorized_operations=CLUSTER_OPERATIONS if m.include_cluster_authorized_operations else NOT_ASKED,
+        cluster_authorized_operations=cluster_operations(context, request, m.include_cluster_authorized_operations),
     )
 
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 
+from actors.broker.handlers.authorization import denied, would
 from actors.broker.handlers.context import HandlerContext, Request
+from actors.broker.handlers.rights import CLUSTER_ACTION, DESCRIBE_TOPIC
 from actors.broker.led import LogAccessError
 from actors.log.errors import LogError
 from actors.wire.errors import ErrorCode
@@ -22,9 +25,16 @@ Topic = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult
 def handle(context: HandlerContext, request: Request) -> OffsetForLeaderEpochResponse:
     """Answered at once. Epoch and offset are -1 if the epoch is unknown."""
     m: OffsetForLeaderEpochRequest = request.message
+    forbidden: Collection[str] = ()
+    if not would(context, request, CLUSTER_ACTION):  # who may follow may ask about every topic
+        forbidden = denied(context, request, DESCRIBE_TOPIC, (topic.topic for topic in m.topics))
     return OffsetForLeaderEpochResponse(
         topics=[
-            Topic(topic=topic.topic, partitions=[_partition(context, topic.topic, asked) for asked in topic.partitions])
+            _refused(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            if topic.topic in forbidden
+            else Topic(
+                topic=topic.topic, partitions=[_partition(context, topic.topic, asked) for asked in topic.partitions]
+            )
             for topic in m.topics
         ]
     )
@@ -47,14 +57,13 @@ def _partition(
     return Result(partition=index, leader_epoch=epoch, end_offset=end)
 
 
+def _refused(topic: OffsetForLeaderEpochRequest.OffsetForLeaderTopic, code: int) -> Topic:
+    return Topic(
+        topic=topic.topic, partitions=[Result(partition=p.partition, error_code=code) for p in topic.partitions]
+    )
+
+
 def failed(message: ApiMessage, version: int, code: ErrorCode, text: str | None = None) -> OffsetForLeaderEpochResponse:
     """The whole request refused."""
     assert isinstance(message, OffsetForLeaderEpochRequest)
-    return OffsetForLeaderEpochResponse(
-        topics=[
-            Topic(
-                topic=topic.topic, partitions=[Result(partition=p.partition, error_code=code) for p in topic.partitions]
-            )
-            for topic in message.topics
-        ]
-    )
+    return OffsetForLeaderEpochResponse(topics=[_refused(topic, code) for topic in message.topics])

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 from functools import partial
 
 from actors.broker.context import BrokerContext
+from actors.broker.handlers.authorization import denied, may
 from actors.broker.handlers.context import HandlerContext, Request
 from actors.broker.handlers.find_coordinator import NO_TRANSACTIONS
 from actors.broker.handlers.leaders import WRONG_LEADER, current_leader, endpoints
 from actors.broker.handlers.parked import Awaited, Parked
+from actors.broker.handlers.rights import WRITE_TOPIC, WRITE_TRANSACTIONAL_ID
 from actors.broker.led import LogAccessError
 from actors.log.errors import LogError, RefusedRecordsError
 from actors.wire.errors import ErrorCode
@@ -44,11 +47,9 @@ def handle(context: HandlerContext, request: Request) -> ProduceResponse | None:
         text = f"acks={m.acks} is not -1, 0 or 1"
         response = failed(m, request.version, ErrorCode.INVALID_REQUIRED_ACKS, text)
     elif m.transactional_id is not None:
-        response = failed(m, request.version, *NO_TRANSACTIONS)
+        response = failed(m, request.version, *_why_not(context, request, m.transactional_id))
     else:
-        response = ProduceResponse(
-            responses=[_append_all(context, topic, m, request.version, waits) for topic in m.topic_data]
-        )
+        response = _append_all(context, request, waits)
     errors = {part.error_code for topic in response.responses for part in topic.partition_responses} - {0}
     if request.slot is None:
         if errors:
@@ -67,16 +68,34 @@ def handle(context: HandlerContext, request: Request) -> ProduceResponse | None:
     return response
 
 
-def _append_all(
-    context: HandlerContext,
-    data: ProduceRequest.TopicProduceData,
-    m: ProduceRequest,
-    version: int,
-    waits: list[Awaited],
-) -> Topic:
-    name = context.broker.metadata.names.get(data.topic_id) if version >= _TOPIC_IDS_FROM else data.name
-    results = [_append(context, name, part, m.acks, version, waits) for part in data.partition_data]
-    return Topic(topic_id=data.topic_id, name=data.name, partition_responses=results)
+def _why_not(context: HandlerContext, request: Request, transactional_id: str) -> tuple[ErrorCode, str | None]:
+    if may(context, request, WRITE_TRANSACTIONAL_ID, transactional_id):
+        return NO_TRANSACTIONS
+    return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, None
+
+
+def _append_all(context: HandlerContext, request: Request, waits: list[Awaited]) -> ProduceResponse:
+    m: ProduceRequest = request.message
+    version, by_id = request.version, context.broker.metadata.names
+    topics = [(by_id.get(t.topic_id) if version >= _TOPIC_IDS_FROM else t.name, t) for t in m.topic_data]
+    forbidden: Collection[str] = ()
+    if context.broker.authorizer is not None:
+        forbidden = denied(context, request, WRITE_TOPIC, (name for name, _ in topics))
+    return ProduceResponse(
+        responses=[
+            Topic(
+                topic_id=topic.topic_id,
+                name=topic.name,
+                partition_responses=[
+                    _append(context, name, part, m.acks, version, waits)
+                    if name not in forbidden
+                    else _refused(part.index, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+                    for part in topic.partition_data
+                ],
+            )
+            for name, topic in topics
+        ]
+    )
 
 
 def _append(

@@ -48,6 +48,7 @@ from actors.broker.handlers import (
     produce,
     update_features,
 )
+from actors.broker.handlers.authorization import guarded
 from actors.broker.handlers.context import HandlerContext, Request
 from actors.broker.handlers.rights import (
     ALTER_CLUSTER,
@@ -76,6 +77,7 @@ from actors.broker.handlers.rights import (
     WRITE_TRANSACTIONAL_ID,
     Right,
 )
+from actors.security.acl import ResourceType
 from actors.wire.api_keys import ApiKey
 from actors.wire.messages import ApiMessage
 
@@ -129,9 +131,12 @@ _Needs = Right | tuple[Right, ...]
 
 
 def _api(module: _Module, runs: Runs, needs: _Needs, handle: Handle | None, failed: Failed | None, **more: Any) -> Api:
+    """A row. If a request needs one right, on the cluster, it is refused without it; handlers check other rights."""
     first, last = module.VERSIONS
     served_from = getattr(module, "SERVED_FROM", first)
     rights = (needs,) if isinstance(needs, Right) else needs
+    if handle is not None and failed is not None and [right.resource for right in rights] == [ResourceType.CLUSTER]:
+        handle = guarded(handle, failed, rights[0])
     return Api(ApiKey(module.API.api_key), first, last, served_from, runs, rights, module.API, handle, failed, **more)
 
 

@@ -1,0 +1,83 @@
+"""What the clients of a broker may do: the authorizer with the ACLs of the last image, and the log of its decisions.
+
+A broker without `authorizer.class.name` has none of this. What each request needs is in the handlers
+(`handlers/authorization.py`), and for requests that go to shards in the front door (`front_door.py`, `group_guard.py`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from actors.broker.audit import Audit, audit
+from actors.broker.connection import Connection
+from actors.security.acl import Acl, AclOperation, ResourceType
+from actors.security.authorizer import Authorizer
+from actors.settings import BrokerConfig
+from actors.settings.authorization import super_users
+from placement.metadata import ClusterMetadata
+
+log = logging.getLogger(__name__)
+
+AclRows = Mapping[bytes, tuple[Any, ...]]
+
+
+class Authorization:
+    """Decides for a broker's clients. `update` takes over the ACLs of an image."""
+
+    def __init__(self, authorizer: Authorizer, now: Callable[[], float]) -> None:
+        self._authorizer = authorizer
+        self._audit = Audit(now)
+        self._acls: AclRows = {}
+
+    @classmethod
+    def of(cls, config: BrokerConfig, metadata: ClusterMetadata, now: Callable[[], float]) -> Authorization | None:
+        """That of a broker with these settings; None if ACLs are not checked."""
+        if not config.text("authorizer.class.name"):
+            return None
+        made = cls(
+            Authorizer(
+                (),
+                super_users(config.text("super.users") or ""),
+                allow_everyone=config.boolean("allow.everyone.if.no.acl.found"),
+            ),
+            now,
+        )
+        made.update(metadata.acls)
+        return made
+
+    def update(self, acls: AclRows) -> None:
+        """These are all ACLs from now on. An ACL never changes under its id."""
+        older, self._acls = self._acls, dict(acls)
+        added, removed = acls.keys() - older.keys(), older.keys() - acls.keys()
+        if added or removed:
+            self._authorizer.change(
+                [Acl.of_row(acls[each]) for each in added], [Acl.of_row(older[each]) for each in removed]
+            )
+            log.info("%d ACLs: %d came and %d went", len(acls), len(added), len(removed))
+
+    def allows(self, by: Connection, operation: AclOperation, resource_type: ResourceType, name: str, api: int) -> bool:
+        """Whether a client may do this with a resource. It asks for it in a request of this API."""
+        principal, host = by.principal, by.peer
+        asked = (principal, host, operation, resource_type, name)
+        allowed = self._authorizer.allows(*asked)
+        if not allowed or audit.isEnabledFor(logging.DEBUG):
+            self._audit.decided(*asked, api, allowed, lambda: self._authorizer.rule(*asked))
+        return allowed
+
+    def would_allow(self, by: Connection, operation: AclOperation, resource_type: ResourceType, name: str) -> bool:
+        """As `allows`, to leave something out of a list: that is no denial, and is not logged."""
+        return self._authorizer.allows(by.principal, by.peer, operation, resource_type, name)
+
+    def allows_all_topics(self, by: Connection, operation: AclOperation) -> bool:
+        """Whether it is certain that a client may do this with every topic, so that names need not be looked at."""
+        return self._authorizer.allows_all(by.principal, by.peer, operation, ResourceType.TOPIC)
+
+    def allows_any_topic(self, by: Connection, operation: AclOperation) -> bool:
+        """Whether there may be a topic that a client may do this with."""
+        return self._authorizer.allows_any_topic(by.principal, by.peer, operation)
+
+    def operations(self, by: Connection, resource_type: ResourceType, name: str) -> int:
+        """The bit field of what a client may do with a resource."""
+        return self._authorizer.operations(by.principal, by.peer, resource_type, name)
