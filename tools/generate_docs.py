@@ -80,10 +80,10 @@ _PROTOCOL_NOTES = """\
 - **DescribeConfigs** answers for topics, brokers, groups and client metrics. Settings of groups are the brokers'
   defaults for the protocols that are not served; only those of topics and brokers can be changed. A broker's loggers
   are neither shown nor changed.
-- **Rights** are those that Kafka asks for. Some requests need one of those listed, others all of them. Nothing is
-  checked yet, because there is no authoriser.
-- **Authorised operations** (KIP-430): a client that asks for them is told all of Kafka's, because there is no
-  authoriser.
+- **Rights** are those that Kafka asks for, where [ACLs](security.md#acls) are checked. Some requests need one of those
+  listed, others all of them. What a client may not see is answered as what does not exist: with the error of the
+  missing right.
+- **Authorised operations** (KIP-430): without an authorizer a client that asks for them is told all of Kafka's.
 - **acks=0**: a failed Produce closes the connection, because such a producer gets no answer.
 - Responses leave a connection in the order of its requests, as in Apache Kafka. At most 512 requests of one
   connection are open; the broker reads on when one is answered.

@@ -49,8 +49,6 @@ class Connection(asyncio.Protocol):
         self.slots = SlotQueue(self)
         self.transport: asyncio.Transport | None = None
         self.peer = ""
-        self.principal = ANONYMOUS
-        """Who the client has proved to be."""
         self.last_active = now
         self._gathering = Gathering()
         self._held: bytes = b""

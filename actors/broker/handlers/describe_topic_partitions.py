@@ -59,9 +59,7 @@ def handle(context: HandlerContext, request: Request) -> DescribeTopicPartitions
     return DescribeTopicPartitionsResponse(topics=topics)
 
 
-def _described(
-    topic: TopicInfo, begin: int, end: int, alive: set[int], reached: Container[int], may_do: int
-) -> Topic:
+def _described(topic: TopicInfo, begin: int, end: int, alive: set[int], reached: Container[int], may_do: int) -> Topic:
     partitions = [_partition(index, topic.partitions[index], alive, reached) for index in range(begin, end)]
     return Topic(
         name=topic.name,
