@@ -132,11 +132,6 @@ _TOOL_DIFFERENCES = [
         "there are no transactions",
     ),
     (
-        "`kafka-acls`",
-        "nothing: SECURITY_DISABLED, as of a Kafka without an authorizer",
-        "there are no ACLs",
-    ),
-    (
         "`kafka-client-metrics`",
         "lists nothing, and no client is asked for metrics",
         "nobody collects them",

@@ -50,6 +50,8 @@ APIS = [
     "write_txn_markers",
     "txn_offset_commit",
     "describe_acls",
+    "create_acls",
+    "delete_acls",
     "describe_configs",
     "alter_configs",
     "alter_replica_log_dirs",

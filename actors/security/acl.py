@@ -126,6 +126,28 @@ class AclFilter:
     operation: AclOperation = AclOperation.ANY
     permission: PermissionType = PermissionType.ANY
 
+    @classmethod
+    def of_codes(
+        cls,
+        resource_type: int,
+        name: str | None,
+        pattern: int,
+        principal: str | None,
+        host: str | None,
+        operation: int,
+        permission: int,
+    ) -> AclFilter:
+        """The filter with these of Kafka's codes. Raises ValueError for one that does not exist."""
+        return cls(
+            ResourceType(resource_type),
+            name,
+            PatternType(pattern),
+            principal,
+            host,
+            AclOperation(operation),
+            PermissionType(permission),
+        )
+
     def matches(self, acl: Acl) -> bool:
         """Whether this ACL is one of those."""
         return (

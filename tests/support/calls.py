@@ -7,10 +7,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, fields, is_dataclass
 from typing import Any, get_args, get_origin, get_type_hints
 
-from actors.links.operations import CLASSES, Operation, Result
+from actors.links.control import CODEC
+from actors.links.operations import Operation, Result
 
 _OPERATIONS = {
-    re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower(): cls for cls in CLASSES.values() if issubclass(cls, Operation)
+    re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower(): cls
+    for cls in CODEC.classes.values()
+    if issubclass(cls, Operation)
 }
 
 

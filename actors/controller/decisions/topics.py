@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
+from actors.controller.decisions.acls import create_acls, delete_acls
 from actors.controller.decisions.configs import RefusedError, alter_configs, check_topic_configs, refusal_for
 from actors.controller.decisions.elections import (
     Decision,
@@ -24,6 +25,7 @@ from actors.controller.decisions.elections import (
     replica_torn,
 )
 from actors.controller.decisions.reassignments import alter_reassignments, elect_leaders
+from actors.links.acl_operations import CreateAcls, DeleteAcls
 from actors.links.operations import (
     AllocateProducerIds,
     AlterConfigs,
@@ -401,6 +403,8 @@ OPERATIONS: dict[type[Operation[Result]], Callable[..., Decision]] = {
     DeleteTopics: delete_topics,
     CreatePartitions: create_partitions,
     AlterConfigs: _alter_configs,
+    CreateAcls: create_acls,
+    DeleteAcls: delete_acls,
     CreateOffsetsTopic: create_offsets_topic,
     AllocateProducerIds: allocate_producer_ids,
     BrokerLeaving: _broker_leaving,

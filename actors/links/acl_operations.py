@@ -1,0 +1,89 @@
+"""What brokers ask of the controller about ACLs, and the results. Codes are Kafka's (`actors.security.acl`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from actors.links.operations import Operation, Result
+
+
+@dataclass(frozen=True, slots=True)
+class AclEntry:
+    """An ACL, as a client writes it: nothing of it has been checked."""
+
+    resource_type: int
+    name: str
+    pattern: int
+    principal: str
+    host: str
+    operation: int
+    permission: int
+
+
+@dataclass(frozen=True, slots=True)
+class AclFilterEntry:
+    """Which ACLs are meant, as a client writes it. None is all."""
+
+    resource_type: int
+    name: str | None
+    pattern: int
+    principal: str | None
+    host: str | None
+    operation: int
+    permission: int
+
+
+@dataclass(frozen=True, slots=True)
+class AclOutcome:
+    """What became of an ACL that was to be made."""
+
+    error_code: int
+    error_message: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedAcls(Result):
+    """In the order they were asked for."""
+
+    acls: tuple[AclOutcome, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CreateAcls(Operation[CreatedAcls]):
+    """Make ACLs. `by` is who wants it: for the log, since the broker has asked whether he may."""
+
+    acls: tuple[AclEntry, ...]
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class FilteredAcls:
+    """The ACLs that one filter has removed."""
+
+    error_code: int
+    error_message: str | None
+    acls: tuple[AclEntry, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DeletedAcls(Result):
+    """In the order of the filters. What two filters meant is in both."""
+
+    filters: tuple[FilteredAcls, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteAcls(Operation[DeletedAcls]):
+    """Remove ACLs. `by` as in CreateAcls."""
+
+    filters: tuple[AclFilterEntry, ...]
+    by: str
+
+
+CLASSES: dict[int, type[Operation[Result]] | type[Result]] = {
+    116: CreateAcls,
+    117: DeleteAcls,
+    214: CreatedAcls,
+    215: DeletedAcls,
+}
+"""Tags on the control link, beside those of `operations`."""

@@ -1,0 +1,208 @@
+"""A broker behind its front door, for walks over all requests: nothing runs, and what is touched is noted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from actors.broker.connection import Connection
+from actors.broker.front_door import FrontDoor
+from actors.broker.handlers.context import HandlerContext
+from actors.broker.slots import Slot
+from actors.broker.spec import BrokerSpec
+from actors.coordinator.messages import ListedGroup
+from actors.security.acl import Acl
+from actors.wire.errors import ErrorCode
+from actors.wire.framing import decode_response, encode_request
+from actors.wire.messages import (
+    ApiMessage,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    response_class,
+)
+from placement.metadata import OFFSETS_TOPIC
+from tests.support.handler_helpers import AUTHORIZER, Broker, led_by
+
+GROUPS = ("g", "other")
+RELAYED = "relayed"
+"""What a request got that went to a shard as it came."""
+
+
+class Shards:
+    """Notes what is asked of shards. Questions are answered at once: every offset is 5, every group is stable."""
+
+    def __init__(self) -> None:
+        self.touched: list[str] = []
+        self.relayed: list[tuple[Slot, bytes]] = []
+        self.asked: list[ApiMessage] = []
+
+    def partition_of(self, group: bytes) -> int:
+        return 0
+
+    def relay(self, connection: Connection, partition: int, frame: bytes, version: int, api: int, corr: int) -> None:
+        self.touched.append("relay")
+        self.relayed.append((connection.slots.open(1, api, version, corr), frame))
+
+    def ask(self, partition: int, message: Any, version: int, done: Callable[[Any], None]) -> None:
+        self.touched.append("ask")
+        self.asked.append(message)
+        done(answer(message, version))
+
+    def await_serving(self, partition: int, done: Callable[[ErrorCode], None]) -> None:
+        self.touched.append("await_serving")
+        done(ErrorCode.NONE)
+
+    def led(self) -> list[int]:
+        return []
+
+    def asleep(self) -> list[ListedGroup]:
+        return [ListedGroup(group, "consumer", "Empty") for group in GROUPS]
+
+    def disconnected(self, connection: Connection, unanswered: list[Slot]) -> None: ...
+
+
+def answer(m: Any, version: int) -> ApiMessage:
+    """What a shard answers, in which all is well."""
+    match m:
+        case OffsetCommitRequest():
+            commit = OffsetCommitResponse
+            return commit(
+                topics=[
+                    commit.OffsetCommitResponseTopic(
+                        name=t.name,
+                        topic_id=t.topic_id,
+                        partitions=[
+                            commit.OffsetCommitResponsePartition(partition_index=p.partition_index)
+                            for p in t.partitions
+                        ],
+                    )
+                    for t in m.topics
+                ]
+            )
+        case OffsetDeleteRequest():
+            delete = OffsetDeleteResponse
+            return delete(
+                topics=[
+                    delete.OffsetDeleteResponseTopic(
+                        name=t.name,
+                        partitions=[
+                            delete.OffsetDeleteResponsePartition(partition_index=p.partition_index)
+                            for p in t.partitions
+                        ],
+                    )
+                    for t in m.topics
+                ]
+            )
+        case OffsetFetchRequest():
+            return _fetched(m, version)
+        case DescribeGroupsRequest():
+            made = DescribeGroupsResponse.DescribedGroup
+            may_do = 3400 if m.include_authorized_operations else -(2**31)
+            return DescribeGroupsResponse(
+                groups=[made(group_id=g, group_state="Stable", authorized_operations=may_do) for g in m.groups]
+            )
+        case DeleteGroupsRequest():
+            gone = DeleteGroupsResponse.DeletableGroupResult
+            return DeleteGroupsResponse(results=[gone(group_id=g) for g in m.groups_names])
+    raise AssertionError(m)
+
+
+ALL_OFFSETS = ("t", "other")
+
+
+def _fetched(m: OffsetFetchRequest, version: int) -> OffsetFetchResponse:
+    r = OffsetFetchResponse
+    if version >= 8:
+        (group,) = m.groups
+        names = ALL_OFFSETS if group.topics is None else [t.name for t in group.topics]
+        ids = [name_id(name) for name in names] if group.topics is None else [t.topic_id for t in group.topics]
+        topics = [
+            r.OffsetFetchResponseTopics(
+                name=name,
+                topic_id=topic_id,
+                partitions=[r.OffsetFetchResponsePartitions(committed_offset=5, metadata="")],
+            )
+            for name, topic_id in zip(names, ids, strict=True)
+        ]
+        return r(groups=[r.OffsetFetchResponseGroup(group_id=group.group_id, topics=topics)])
+    names = ALL_OFFSETS if m.topics is None else [t.name for t in m.topics]
+    return r(
+        topics=[
+            r.OffsetFetchResponseTopic(
+                name=name, partitions=[r.OffsetFetchResponsePartition(committed_offset=5, metadata="")]
+            )
+            for name in names
+        ]
+    )
+
+
+def name_id(name: str) -> bytes:
+    """The id of a topic of this name in these worlds."""
+    return name.encode().ljust(16, b"#")
+
+
+class World:
+    """A broker with these topics and ACLs; its clients are User:ANONYMOUS unless they say something else."""
+
+    def __init__(
+        self, tmp_path: Path, acls: Iterable[Acl] = (), topics: Iterable[str] = ("t",), **settings: str
+    ) -> None:
+        self.broker = Broker(tmp_path, **({"authorizer_class_name": AUTHORIZER} | settings))
+        self.broker.topic(OFFSETS_TOPIC, *[led_by(0)] * 50)
+        for name in topics:
+            self.broker.topic(name, topic_id=int.from_bytes(name_id(name), "big"))
+        if self.broker.context.authorizer is not None:
+            self.broker.allow(*acls)
+        self.shards: Any = Shards()
+        handlers = self.broker.handlers
+        self.handlers = HandlerContext(
+            handlers.broker,
+            handlers.led,
+            handlers.replication,
+            self.shards,
+            handlers.clients,
+            handlers.producer_ids,
+            handlers.offsets_topic,
+            handlers.idle_settings,
+            handlers.advertised,
+        )
+        spec = BrokerSpec(0, "127.0.0.1", (), str(tmp_path), "", {})
+        self.door = FrontDoor(spec, self.handlers, self.broker.clients, self.shards, 0.25)
+        self.connection = self.broker.connection
+
+    @property
+    def touched(self) -> list[str]:
+        """What requests have reached: shards, the controller, logs."""
+        logs = [f"log of {topic}" for topic, _ in self.broker.data_dir.logs]
+        return self.shards.touched + self.broker.controller.operations + logs
+
+    def bytes_for(self, message: ApiMessage, version: int) -> bytes | str | None:
+        """The answer's frame; RELAYED if a shard has to answer, None if there is none."""
+        frame = encode_request(message, version, 7, "tests")[4:]
+        transport: Any = self.connection.transport
+        before, relayed = len(transport.written), len(self.shards.relayed)
+        self.door.on_frame(self.connection, frame, 0, len(frame))
+        if len(self.shards.relayed) > relayed:
+            slot, sent = self.shards.relayed[-1]
+            assert sent == frame
+            slot.finish(b"")
+            self.connection.flush()
+            return RELAYED
+        self.connection.flush()
+        return b"".join(transport.written[before:]) or None
+
+    def ask(self, message: ApiMessage, version: int) -> Any:
+        """The answer; RELAYED if a shard has to answer, None if there is none."""
+        frame = self.bytes_for(message, version)
+        if not isinstance(frame, bytes):
+            return frame
+        return decode_response(response_class(message.api_key), version, frame[4:])[1]
