@@ -57,7 +57,7 @@ class Audit:
         self._lines += 1
         audit.log(
             level,
-            "%s %s at %s: %s on %s %s for %s, by %s",
+            "%s %s at %s: %s on %s %s for %s, rule: %s",
             "allowed" if allowed else "denied",
             shown(principal),
             host or "?",

@@ -539,7 +539,6 @@ class Walk:
     """A world for each of: the topic exists or not. It is as it was before each request."""
 
     def __init__(self, path: Path, acls: list[Acl], *, exists: bool) -> None:
-        path.mkdir()
         self.world = World(path, acls, ["t"] if exists else [], auto_create_topics_enable="false")
         self.exists = exists
         self._image = self.world.broker.metadata.to_wire()
@@ -559,7 +558,7 @@ def decoded(row: Row, version: int, frame: bytes) -> list[int]:
 
 def walks(tmp_path: Path, acls: list[Acl]) -> Iterator[Walk]:
     for exists in (True, False):
-        yield Walk(tmp_path / str(exists), acls, exists=exists)
+        yield Walk(tmp_path, acls, exists=exists)
 
 
 def check(row: Row, version: int, walk: Walk, has: Has) -> bytes | str | None:

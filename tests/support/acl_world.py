@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -150,13 +151,17 @@ def name_id(name: str) -> bytes:
     return name.encode().ljust(16, b"#")
 
 
+_numbers = count()
+
+
 class World:
     """A broker with these topics and ACLs; its clients are User:ANONYMOUS unless they say something else."""
 
     def __init__(
         self, tmp_path: Path, acls: Iterable[Acl] = (), topics: Iterable[str] = ("t",), **settings: str
     ) -> None:
-        self.broker = Broker(tmp_path, **({"authorizer_class_name": AUTHORIZER} | settings))
+        path = tmp_path / f"world-{next(_numbers)}"
+        self.broker = Broker(path, **({"authorizer_class_name": AUTHORIZER} | settings))
         self.broker.topic(OFFSETS_TOPIC, *[led_by(0)] * 50)
         for name in topics:
             self.broker.topic(name, topic_id=int.from_bytes(name_id(name), "big"))
@@ -175,7 +180,7 @@ class World:
             handlers.idle_settings,
             handlers.advertised,
         )
-        spec = BrokerSpec(0, "127.0.0.1", (), str(tmp_path), "", {})
+        spec = BrokerSpec(0, "127.0.0.1", (), str(path), "", {})
         self.door = FrontDoor(spec, self.handlers, self.broker.clients, self.shards, 0.25)
         self.connection = self.broker.connection
 

@@ -32,7 +32,15 @@ from actors.settings import BrokerConfig
 from actors.wire.errors import ErrorCode
 from actors.wire.framing import decode_request_header, decode_response, encode_request, encode_response
 from actors.wire.messages import response_class
-from placement.metadata import BrokerInfo, ClusterMetadata, PartitionInfo, TopicInfo, broker_record, topic_record
+from placement.metadata import (
+    AclRow,
+    BrokerInfo,
+    ClusterMetadata,
+    PartitionInfo,
+    TopicInfo,
+    broker_record,
+    topic_record,
+)
 from tests.support.calls import name_of
 from tests.support.left_open import LEFT_OPEN
 from tests.support.log_helpers import machine
@@ -273,7 +281,7 @@ class Broker:
     def allow(self, *acls: Acl) -> None:
         """These are the cluster's ACLs from now on."""
         assert self.context.authorizer is not None, "it needs authorizer_class_name=AUTHORIZER"
-        self.metadata.acls = {bytes([number]): acl.row for number, acl in enumerate(acls)}
+        self.metadata.acls = {repr(acl.row).encode(): AclRow(*acl.row) for acl in acls}
         self.context.authorizer.update(self.metadata.acls)
 
     def topic(self, name: str, *partitions: PartitionInfo, topic_id: int = 0, **configs: str) -> TopicInfo:
