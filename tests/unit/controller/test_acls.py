@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from actors.controller.decisions import acls as decisions
-from actors.controller.decisions.acls import create_acls, delete_acls
+from actors.controller.decisions.acls import create_acls, delete_acls, locked_out
 from actors.links.acl_operations import AclEntry, AclFilterEntry, CreateAcls, CreatedAcls, DeleteAcls, DeletedAcls
 from actors.links.control import CODEC, Answer, Call
 from actors.settings import BrokerConfig
@@ -181,3 +181,25 @@ def test_calls_about_acls_travel_over_the_link() -> None:
         Answer(2, deleted),
     ):
         assert CODEC.decode(CODEC.encode(message)) == message
+
+
+AUTHORIZED = {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "out"),
+    [
+        ({}, False),
+        (AUTHORIZED, True),
+        (AUTHORIZED | {"super.users": "User:a"}, False),
+        (AUTHORIZED | {"allow.everyone.if.no.acl.found": "true"}, False),
+    ],
+    ids=str,
+)
+def test_nobody_starts_a_cluster_in_which_nobody_may_do_anything(settings: dict[str, str], out: bool) -> None:
+    """XB-44."""
+    config = BrokerConfig.from_mapping(settings)
+    cluster = Cluster()
+    assert (locked_out(cluster.metadata, config) is not None) == out
+    cluster.create(READ_T)
+    assert locked_out(cluster.metadata, config) is None
