@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from actors.broker.spec import StartError
 from actors.client import Admin
 from actors.client.errors import KafkaError, TopicAuthorizationFailedError
 from actors.security.acl import ANONYMOUS, Acl, AclFilter, AclOperation, PatternType
@@ -44,8 +45,9 @@ async def code_of(w: World, name: str) -> int:
     return answer
 
 
+@pytest.mark.conformance("XC-20", "XC-21")
 async def test_acls_are_made_found_and_removed(tmp_path: Path) -> None:
-    """XC-20, XC-21: what was answered holds for the next request."""
+    """What was answered holds for the next request."""
     async with checked(tmp_path) as (w, admin):
         client = await w.client()
         client.send(create("t"))
@@ -58,6 +60,9 @@ async def test_acls_are_made_found_and_removed(tmp_path: Path) -> None:
         made = await asyncio.to_thread(admin.create_acls, [*acls, acls[0]])
         assert made == dict.fromkeys(acls)
         assert await code_of(w, "t") == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        client.send(create("u"))  # its image has no ACLs
+        await client.answer()
+        assert await code_of(w, "t") == ErrorCode.TOPIC_AUTHORIZATION_FAILED
         assert await asyncio.to_thread(admin.describe_acls, AclFilter()) == acls
         found = await asyncio.to_thread(
             admin.describe_acls, AclFilter(TOPIC, "others", PatternType.MATCH, principal="User:a")
@@ -69,8 +74,8 @@ async def test_acls_are_made_found_and_removed(tmp_path: Path) -> None:
         assert await asyncio.to_thread(admin.describe_acls, AclFilter()) == acls[1:]
 
 
+@pytest.mark.conformance("XC-12", "XC-13")
 async def test_acls_outlive_the_controller_and_the_broker(tmp_path: Path) -> None:
-    """XC-12, XC-13."""
     async with checked(tmp_path) as (w, admin):
         await asyncio.to_thread(admin.create_acls, [forbidden(DESCRIBE, TOPIC, "t")])
         denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -83,8 +88,8 @@ async def test_acls_outlive_the_controller_and_the_broker(tmp_path: Path) -> Non
         assert await code_of(w, "t") == denied, "a broker that starts has the ACLs before it listens"
 
 
+@pytest.mark.conformance("XC-15", "XC-16")
 async def test_what_is_no_acl_is_refused_by_the_broker(tmp_path: Path) -> None:
-    """XC-15, XC-16."""
     async with checked(tmp_path) as (_, admin):
         good, bad = allowed(READ, TOPIC, "t", by="User:a"), allowed(READ, TOPIC, "t", by="nobody")
 
@@ -98,8 +103,8 @@ async def test_what_is_no_acl_is_refused_by_the_broker(tmp_path: Path) -> None:
             await asyncio.to_thread(admin.create_acls, [bad])
 
 
+@pytest.mark.conformance("XC-14")
 async def test_who_may_not_alter_the_cluster_makes_no_acls(tmp_path: Path) -> None:
-    """XC-14."""
     async with checked(tmp_path) as (w, admin):
         await asyncio.to_thread(admin.create_acls, [allowed(DESCRIBE, CLUSTER)])
 
@@ -124,8 +129,17 @@ async def test_a_client_is_told_of_the_right_that_it_lacks(tmp_path: Path) -> No
         await asyncio.to_thread(attempt)
 
 
+@pytest.mark.conformance("XC-11")
+async def test_a_broker_that_would_ask_nobody_for_rights_is_not_let_in(tmp_path: Path) -> None:
+    async with world(tmp_path) as w:
+        await w.server.stop()
+        w.settings["authorizer.class.name"] = AUTHORIZER
+        with pytest.raises(StartError, match=r"all brokers of a cluster have the same"):
+            await w.start_broker()
+
+
+@pytest.mark.conformance("XC-14")
 async def test_without_an_authorizer_there_are_no_acls(tmp_path: Path) -> None:
-    """XC-14."""
     assert BrokerConfig.from_mapping({})["authorizer.class.name"] == ""
     async with world(tmp_path) as w:
         admin = await asyncio.to_thread(Admin, bootstrap_servers=f"127.0.0.1:{w.server.port}")
