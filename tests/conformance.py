@@ -35,9 +35,9 @@ RANGES = (
         ("XC", 80, 85),
         ("XC", 87, 88),
     ),
-    *(("XG", 2, 3), ("XG", 5, 5)),
     *(("XE", 1, 2), ("XE", 30, 32)),
     *(("XF", 8, 8),),
+    *(("XG", 2, 3), ("XG", 5, 5)),
 )
 IDS = tuple(f"{letter}-{n:02}" for letter, first, last in RANGES for n in range(first, last + 1))
 
