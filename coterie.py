@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from actors.cluster import Cluster, ClusterError
     from actors.members.pool import ConsumerPool, MemberStatus, PoolError
     from actors.members.ray_data import GroupRead, read_group
+    from actors.security.acl import Acl, AclFilter, AclOperation, PatternType, PermissionType, ResourceType
     from actors.wire.config_resources import ConfigResourceType
     from spark_bridge import (
         Batch,
@@ -54,6 +55,9 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "Acl",
+    "AclFilter",
+    "AclOperation",
     "Admin",
     "Batch",
     "BatchMetadata",
@@ -79,10 +83,13 @@ __all__ = [
     "OffsetRange",
     "OnceFiles",
     "OnceTable",
+    "PatternType",
+    "PermissionType",
     "PoolError",
     "Producer",
     "RangeReader",
     "RecordMetadata",
+    "ResourceType",
     "TopicPartition",
     "__version__",
     "errors",
@@ -116,6 +123,14 @@ _HOMES = {
     "actors.cluster": ["Cluster", "ClusterError"],
     "actors.members.pool": ["ConsumerPool", "MemberStatus", "PoolError"],
     "actors.members.ray_data": ["GroupRead", "read_group"],
+    "actors.security.acl": [
+        "Acl",
+        "AclFilter",
+        "AclOperation",
+        "PatternType",
+        "PermissionType",
+        "ResourceType",
+    ],
     "actors.wire.config_resources": ["ConfigResourceType"],
     "spark_bridge": [
         "Batch",

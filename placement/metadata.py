@@ -127,6 +127,9 @@ class AclRow(NamedTuple):
     permission: int
 
 
+_SECURITY = frozenset(("scram", "scram_removed", "scram_secret", "acl", "acl_removed"))
+
+
 @dataclass(slots=True)
 class ClusterMetadata:
     """All metadata of a cluster: what a broker needs to answer Metadata and FindCoordinator from memory."""
@@ -145,6 +148,10 @@ class ClusterMetadata:
     """What salts of users that do not exist are made of, so that nobody can tell that they do not."""
     acls: dict[bytes, AclRow] = field(default_factory=dict)
     """By id (16 bytes)."""
+    security_version: int = field(default=0, compare=False)
+    """The version at which credentials or ACLs last changed here. Nobody is sent it."""
+    whole: bool = True
+    """False for an image without credentials and ACLs, which are those of the image before."""
 
     def apply(self, record: list[Any]) -> None:
         """Apply one record of the metadata log. Raises ValueError if its kind is not known."""
@@ -192,6 +199,8 @@ class ClusterMetadata:
             case _:
                 raise ValueError(f"metadata record of unknown kind {kind!r}: written by a newer version?")
         self.version += 1
+        if kind in _SECURITY:
+            self.security_version = self.version
 
     def _put(self, topic: TopicInfo) -> None:
         self.topics[topic.name] = topic
@@ -208,6 +217,13 @@ class ClusterMetadata:
 
     def to_wire(self) -> list[Any]:
         """The metadata as msgpack takes it: the image for brokers, and the snapshot at the metadata log's beginning."""
+        security: list[Any] = [None]
+        if self.whole:
+            security = [
+                [[*key, *credential] for key, credential in self.scram.items()],
+                self.scram_secret,
+                [[acl_id, *acl] for acl_id, acl in self.acls.items()],
+            ]
         return [
             self.cluster_id,
             self.controller_epoch,
@@ -216,10 +232,16 @@ class ClusterMetadata:
             [topic_record(t)[1:] for t in self.topics.values()],
             self.broker_configs,
             self.next_producer_id,
-            [[*key, *credential] for key, credential in self.scram.items()],
-            self.scram_secret,
-            [[acl_id, *acl] for acl_id, acl in self.acls.items()],
+            *security,
         ]
+
+    def without_security(self) -> ClusterMetadata:
+        """The same without credentials and ACLs, for who has them."""
+        return replace(self, whole=False)
+
+    def with_security_of(self, older: ClusterMetadata) -> ClusterMetadata:
+        """The whole metadata, of an image without credentials and ACLs and of the image before."""
+        return replace(self, scram=older.scram, scram_secret=older.scram_secret, acls=older.acls, whole=True)
 
     @classmethod
     def from_wire(cls, wire: list[Any]) -> ClusterMetadata:
@@ -227,8 +249,15 @@ class ClusterMetadata:
         # Those of releases without security end after the producer ids.
         later: list[Any] = [[], b"", []]
         cluster_id, controller_epoch, version, brokers, topics, broker_configs, next_producer_id, *rest = wire
-        scram, scram_secret, acls = rest + later[len(rest) :]
-        made = cls(cluster_id, controller_epoch, broker_configs=broker_configs, next_producer_id=next_producer_id)
+        whole = rest != [None]
+        scram, scram_secret, acls = rest + later[len(rest) :] if whole else later
+        made = cls(
+            cluster_id,
+            controller_epoch,
+            broker_configs=broker_configs,
+            next_producer_id=next_producer_id,
+            whole=whole,
+        )
         made.scram_secret = scram_secret
         for values in brokers:
             made.apply(["broker", *values])

@@ -54,7 +54,8 @@ class Images:
         ):
             log.warning("an image of a former controller (epoch %d) is ignored", metadata.controller_epoch)
             return
-        older, context.metadata = context.metadata, metadata
+        older = context.metadata
+        context.metadata = metadata = metadata if metadata.whole else metadata.with_security_of(older)
         if context.authorizer is not None:
             context.authorizer.update(metadata.acls)
         before = context.config

@@ -102,6 +102,7 @@ class BrokerServer:
             joined = await contact.join_first()
             metadata = joined.metadata
             config = with_dynamic(settings, metadata, spec.broker_id)
+            _check_authorizer(spec.broker_id, config, joined.authorizer)
             recovers = loop.create_task(contact.show_recovery())
             try:
                 data_dir = await loop.run_in_executor(
@@ -193,6 +194,16 @@ class BrokerServer:
         self.housekeeper.stop()
         self.shards.close()
         self.replicas.close()
+
+
+def _check_authorizer(broker_id: int, config: BrokerConfig, clusters: str) -> None:
+    """A broker that asks nobody for rights would be the way around the others. Raises StartError."""
+    own = config.text("authorizer.class.name") or ""
+    if bool(own) != bool(clusters):
+        raise StartError(
+            f"broker {broker_id} has authorizer.class.name={own}, its cluster authorizer.class.name={clusters}: all "
+            "brokers of a cluster have the same"
+        )
 
 
 def _open_logs(

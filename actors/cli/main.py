@@ -61,6 +61,7 @@ _CLUSTER = "actors.cli.cluster_commands"
         "topics": ("actors.cli.topics", "topics", "Create, list, describe, alter, move and delete topics."),
         "groups": ("actors.cli.groups", "groups", "List, describe, reset and delete consumer groups."),
         "users": ("actors.cli.users", "users", "List users, set their passwords, and delete them."),
+        "acls": ("actors.cli.acls", "acls", "List, add and remove ACLs: who may do what."),
         "produce": ("actors.cli.produce", "produce", "Write records from standard input to a topic."),
         "consume": ("actors.cli.consume", "consume", "Write a topic's records to standard output."),
         "which": ("actors.cli.which", "which", "The offsets partition and the coordinator of a group."),
@@ -71,8 +72,8 @@ _CLUSTER = "actors.cli.cluster_commands"
 def cli() -> None:
     """Kafka's consumer groups, native to Ray.
 
-    `coterie up` starts a cluster. The commands for topics, groups and records need nothing but --bootstrap-server and
-    work with any Kafka.
+    `coterie up` starts a cluster. The commands for topics, groups, ACLs and records need nothing but
+    --bootstrap-server and work with any Kafka.
     """
 
 

@@ -23,6 +23,7 @@ import ray
 
 from actors.broker.spec import BrokerSpec
 from actors.controller import first_users
+from actors.controller.decisions.acls import locked_out
 from actors.controller.doors import doors_of, plan_doors
 from actors.controller.launcher import START_SECONDS, RayLauncher
 from actors.controller.metadata_log import MetadataLog
@@ -37,6 +38,7 @@ from actors.log.files import REAL_WRITER
 from actors.runtime.environment import REAL
 from actors.runtime.private import keep_private
 from actors.runtime.process import LoopThread, check_code_version, last_line, log_to
+from actors.runtime.ray_connection import ClusterError
 from actors.settings import ANY_HOST, BrokerConfig
 from placement.nodes import alive_nodes, place_brokers
 
@@ -134,6 +136,10 @@ class Controller:
         metadata_log = MetadataLog(first_users.log_path(folder))
         first_users.take(folder, metadata_log, REAL.chance)
         config = BrokerConfig.from_mapping(spec.config)
+        wrong = None if self._restarted else locked_out(metadata_log.metadata, config)
+        if wrong is not None:
+            metadata_log.close()
+            raise ClusterError(wrong)
         self._server = ControllerServer(metadata_log, config, self._secret, self._launcher, self._thread.loop)
         self._launcher.start_failed = lambda broker_id: self._on_loop(self._server.start_failed, broker_id)
         self._port = self._thread.call(self._server.listen(self._address))

@@ -177,7 +177,7 @@ class ControllerServer:
             case Join(broker_id):
                 session.joins = broker_id
                 self._launcher.heard(broker_id)
-                protocol.send(Joined(self.metadata.cluster_id, self.metadata))
+                protocol.send(Joined(self.metadata.cluster_id, self.metadata, self.config["authorizer.class.name"]))
             case Hello():
                 self._register(session, message)
         if session.acked_version >= self.metadata.version:
@@ -348,9 +348,15 @@ class ControllerServer:
                 self._tell()
 
     def _tell(self) -> None:
-        image = CODEC.encode(Image(self.metadata))
+        """Send brokers the new image. Credentials and ACLs, which may be many, are in it only if they have changed."""
+        metadata = self.metadata
+        images: dict[bool, bytes] = {}
         for session in self._brokers.values():
-            session.protocol.send_encoded(image)
+            known = session.security_version == metadata.security_version
+            if known not in images:
+                images[known] = CODEC.encode(Image(metadata.without_security() if known else metadata))
+            session.protocol.send_encoded(images[known])
+            session.security_version = metadata.security_version
 
     def _call(self, session: Session, number: int, operation: Operation[Result]) -> None:
         try:

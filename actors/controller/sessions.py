@@ -58,6 +58,8 @@ class Session:
     answered: bool = False
     """Whether the broker has shown that it knows it is registered."""
     acked_version: int = -1
+    security_version: int = -1
+    """Of the credentials and ACLs that it was sent last."""
     last_heard: float = 0.0
     silence: Silence | None = None
     caught_up: float | None = None  # when it last had all of the metadata

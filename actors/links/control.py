@@ -22,10 +22,11 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """Controller -> broker: the answer to Join."""
+    """Controller -> broker: the answer to Join. `authorizer` is the cluster's authorizer.class.name."""
 
     cluster_id: str
     metadata: ClusterMetadata
+    authorizer: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,11 @@ from actors.security.acl import ANONYMOUS, AclOperation, PatternType, ResourceTy
 from actors.settings import BrokerConfig, SettingError
 from actors.wire import messages as m
 from actors.wire.errors import ErrorCode
+from actors.wire.framing import decode_response
 from placement.metadata import OFFSETS_TOPIC
 from tests.support.acl_world import RELAYED, World, name_id
 from tests.support.acls import CLUSTER, GROUP, TOPIC, allowed, forbidden
-from tests.support.handler_helpers import AUTHORIZER
+from tests.support.handler_helpers import AUTHORIZER, Broker
 from tests.support.log_helpers import values
 
 READ, WRITE, CREATE, DELETE = AclOperation.READ, AclOperation.WRITE, AclOperation.CREATE, AclOperation.DELETE
@@ -28,8 +29,8 @@ DENIED_TOPIC, DENIED_GROUP = ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.GRO
 # --- settings ---
 
 
+@pytest.mark.conformance("XC-10", "XC-11")
 def test_settings_of_the_authorizer() -> None:
-    """XC-10, XC-11."""
     for name in ("", AUTHORIZER, "kafka.security.authorizer.AclAuthorizer"):
         BrokerConfig.from_mapping({"authorizer.class.name": name})
     for texts in (
@@ -43,8 +44,8 @@ def test_settings_of_the_authorizer() -> None:
     BrokerConfig.from_mapping({"super.users": " User:CN=a,O=b ; User:c;"})
 
 
+@pytest.mark.conformance("XC-10")
 def test_a_super_user_may_have_commas_in_its_name(tmp_path: Path) -> None:
-    """XC-10."""
     world = World(tmp_path, super_users="User:CN=a,O=b;User:c")
     world.connection.principal = "User:CN=a,O=b"
     assert world.ask(m.HeartbeatRequest(group_id="g"), 4) == RELAYED
@@ -52,8 +53,8 @@ def test_a_super_user_may_have_commas_in_its_name(tmp_path: Path) -> None:
     assert world.ask(m.HeartbeatRequest(group_id="g"), 4).error_code == DENIED_GROUP
 
 
+@pytest.mark.conformance("XC-03", "XC-05")
 def test_hosts_and_principals_are_those_of_the_connection(tmp_path: Path) -> None:
-    """XC-03, XC-05."""
     world = World(tmp_path, [allowed(READ, GROUP, "g", by="User:a", at="0:0:0:0:0:0:0:1")])
     heartbeat = m.HeartbeatRequest(group_id="g")
     world.connection.principal, world.connection.peer = "User:a", "::1"
@@ -64,16 +65,16 @@ def test_hosts_and_principals_are_those_of_the_connection(tmp_path: Path) -> Non
     assert world.ask(heartbeat, 4).error_code == DENIED_GROUP
 
 
+@pytest.mark.conformance("XC-21", "XC-87")
 def test_a_changed_acl_counts_for_the_next_request(tmp_path: Path) -> None:
-    """XC-21, XC-87."""
     world = World(tmp_path, [allowed(READ, GROUP, "g")])
     assert world.ask(m.HeartbeatRequest(group_id="g"), 4) == RELAYED
     world.broker.allow()
     assert world.ask(m.HeartbeatRequest(group_id="g"), 4).error_code == DENIED_GROUP
 
 
+@pytest.mark.conformance("XC-01")
 def test_everybody_may_use_what_no_acl_is_about(tmp_path: Path) -> None:
-    """XC-01."""
     world = World(tmp_path, [forbidden(READ, GROUP, "g", by="User:b")], allow_everyone_if_no_acl_found="true")
     assert world.ask(m.HeartbeatRequest(group_id="other"), 4) == RELAYED
     assert world.ask(m.HeartbeatRequest(group_id="g"), 4).error_code == DENIED_GROUP
@@ -82,8 +83,9 @@ def test_everybody_may_use_what_no_acl_is_about(tmp_path: Path) -> None:
 # --- the forms of denials ---
 
 
+@pytest.mark.conformance("XC-30")
 def test_a_denied_produce(tmp_path: Path) -> None:
-    """XC-30: nothing is written, not even for the topic that is allowed beside it in the place of the other."""
+    """Nothing is written, not even for the topic that is allowed beside it in the place of the other."""
     world = World(tmp_path, [allowed(WRITE, TOPIC, "t")], ["t", "secret"])
     data = m.ProduceRequest.PartitionProduceData(records=values(b"v"))
     topics = [m.ProduceRequest.TopicProduceData(name=name, partition_data=[data]) for name in ("secret", "t", "none")]
@@ -94,8 +96,8 @@ def test_a_denied_produce(tmp_path: Path) -> None:
     assert world.touched == ["log of t"]
 
 
+@pytest.mark.conformance("XC-30")
 def test_a_denied_produce_that_waits_for_no_answer_ends_its_connection(tmp_path: Path) -> None:
-    """XC-30."""
     world = World(tmp_path, [allowed(READ, TOPIC, "t")])
     data = m.ProduceRequest.PartitionProduceData(records=values(b"v"))
     topics = [m.ProduceRequest.TopicProduceData(name="t", partition_data=[data])]
@@ -105,8 +107,9 @@ def test_a_denied_produce_that_waits_for_no_answer_ends_its_connection(tmp_path:
     assert world.touched == []
 
 
+@pytest.mark.conformance("XC-30", "XC-36")
 def test_producers_are_told_apart_from_those_for_whom_there_are_no_transactions(tmp_path: Path) -> None:
-    """XC-30, XC-36: the code is the same, the text is not."""
+    """The code is the same, the text is not."""
     find = m.FindCoordinatorRequest(key_type=1, coordinator_keys=["x"])
     produce = m.ProduceRequest(
         acks=1,
@@ -125,8 +128,8 @@ def test_producers_are_told_apart_from_those_for_whom_there_are_no_transactions(
     assert texts == [(None, None), ("transactions are not supported yet",) * 2]
 
 
+@pytest.mark.conformance("XC-31")
 def test_a_denied_fetch_is_answered_at_once_and_waits_for_nobody(tmp_path: Path) -> None:
-    """XC-31."""
     world = World(tmp_path, [allowed(READ, TOPIC, "t")], ["t", "secret"])
     part = m.FetchRequest.FetchPartition(partition_max_bytes=1000, current_leader_epoch=-1, last_fetched_epoch=-1)
     topics = [m.FetchRequest.FetchTopic(topic=name, partitions=[part]) for name in ("secret", "t")]
@@ -141,9 +144,36 @@ def test_a_denied_fetch_is_answered_at_once_and_waits_for_nobody(tmp_path: Path)
     assert world.touched == ["log of t"]
 
 
+@pytest.mark.conformance("XC-85", "XC-87")
+def test_a_fetch_that_waits_is_not_judged_again(tmp_path: Path) -> None:
+    """What comes after a right was taken is told to the fetch that was there, and to no other one."""
+    world = World(tmp_path, [allowed(READ, TOPIC, "t"), allowed(WRITE, TOPIC, "t")])
+    part = m.FetchRequest.FetchPartition(partition_max_bytes=1000, current_leader_epoch=-1, last_fetched_epoch=-1)
+    fetch = m.FetchRequest(
+        max_wait_ms=60_000,
+        min_bytes=1,
+        max_bytes=1000,
+        session_epoch=-1,
+        topics=[m.FetchRequest.FetchTopic(topic="t", partitions=[part])],
+        replica_id=-1,
+    )
+    assert world.ask(fetch, 12) is None, "it waits"
+    world.broker.allow(allowed(WRITE, TOPIC, "t"))
+    other = world.broker.connect()
+    reader, world.connection = world.connection, other
+    data = m.ProduceRequest.PartitionProduceData(records=values(b"v"))
+    topics = [m.ProduceRequest.TopicProduceData(name="t", partition_data=[data])]
+    assert world.ask(m.ProduceRequest(acks=1, topic_data=topics), 9).responses[0].partition_responses[0].error_code == 0
+    world.broker.loop.turn()
+    transport: Any = reader.transport
+    answer = decode_response(m.FetchResponse, 12, b"".join(transport.written)[4:])[1]
+    assert answer.responses[0].partitions[0].records
+    assert world.ask(fetch, 12).responses[0].partitions[0].error_code == DENIED_TOPIC
+
+
+@pytest.mark.conformance("XC-37")
 @pytest.mark.parametrize("version", range(10))
 def test_a_denied_join(tmp_path: Path, version: int) -> None:
-    """XC-37."""
     protocol = m.JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=b"secret")
     request = m.JoinGroupRequest(group_id="g", member_id="mine", protocol_type="consumer", protocols=[protocol])
     answer = World(tmp_path).ask(request, version)
@@ -153,8 +183,9 @@ def test_a_denied_join(tmp_path: Path, version: int) -> None:
     assert answer.protocol_name == (None if version >= 7 else "")
 
 
+@pytest.mark.conformance("XC-39")
 def test_a_denied_sync_and_a_sync_without_a_protocol(tmp_path: Path) -> None:
-    """XC-39: what is malformed comes before the check."""
+    """What is malformed comes before the check."""
     world = World(tmp_path)
     named = m.SyncGroupRequest(group_id="g", member_id="mine", protocol_type="consumer", protocol_name="range")
     answer = world.ask(named, 5)
@@ -165,8 +196,8 @@ def test_a_denied_sync_and_a_sync_without_a_protocol(tmp_path: Path) -> None:
     assert world.touched == []
 
 
+@pytest.mark.conformance("XC-81")
 def test_denials_stand_in_the_order_of_the_requests(tmp_path: Path) -> None:
-    """XC-81."""
     world = World(tmp_path, [allowed(READ, GROUP, "g")])
     slot = world.connection.slots.open(0, 12, 4, 1)
     assert world.ask(m.LeaveGroupRequest(group_id="no"), 5) is None, "it waits for the answer before it"
@@ -195,8 +226,9 @@ def commit(*names: str, version: int = 9) -> m.OffsetCommitRequest:
     )
 
 
+@pytest.mark.conformance("XC-34")
 def test_a_commit_of_two_topics_of_which_one_is_denied(tmp_path: Path) -> None:
-    """XC-34: the other one is committed."""
+    """The other one is committed."""
     world = World(tmp_path, [allowed(READ, GROUP, "g"), allowed(READ, TOPIC, "t")], ["t", "secret"])
     answer = world.ask(commit("secret", "t", "none"), 9)
     rows = [(topic.name, [part.error_code for part in topic.partitions]) for topic in answer.topics]
@@ -206,17 +238,19 @@ def test_a_commit_of_two_topics_of_which_one_is_denied(tmp_path: Path) -> None:
     assert (asked.group_id, asked.member_id) == ("g", "mine")
 
 
+@pytest.mark.conformance("XC-34")
 def test_a_commit_by_ids(tmp_path: Path) -> None:
-    """XC-34: an id is judged by its name; one that no topic has is told as such."""
+    """An id is judged by its name; one that no topic has is told as such."""
     world = World(tmp_path, [allowed(READ, GROUP, "g"), allowed(READ, TOPIC, "t")], ["t", "secret"])
     answer = world.ask(commit("secret", "none", "t", version=10), 10)
     assert [topic.partitions[0].error_code for topic in answer.topics] == [DENIED_TOPIC, ErrorCode.UNKNOWN_TOPIC_ID, 0]
     assert [topic.topic_id for topic in answer.topics] == [name_id(name) for name in ("secret", "none", "t")]
 
 
+@pytest.mark.conformance("XC-82")
 @pytest.mark.parametrize("version", [2, 5, 8, 9])
 def test_who_may_read_every_topic_commits_as_ever(tmp_path: Path, version: int) -> None:
-    """XC-82: the request goes to its shard as it came."""
+    """The request goes to its shard as it came."""
     for acls in ([allowed(READ, TOPIC, "*")], [allowed(READ, TOPIC, "t")]):
         world = World(tmp_path, [allowed(READ, GROUP, "g"), *acls])
         assert world.ask(commit("t"), version) == RELAYED
@@ -231,9 +265,9 @@ def all_offsets(version: int) -> m.OffsetFetchRequest:
     return r(groups=[r.OffsetFetchRequestGroup(group_id="g", topics=None)])
 
 
+@pytest.mark.conformance("XC-35", "XC-83")
 @pytest.mark.parametrize("version", range(2, 11))
 def test_a_fetch_of_all_offsets_leaves_out_what_may_not_be_seen(tmp_path: Path, version: int) -> None:
-    """XC-35, XC-83."""
     world = World(tmp_path, [allowed(DESCRIBE, GROUP, "g"), allowed(DESCRIBE, TOPIC, "t")], ["t", "other"])
     answer = world.ask(all_offsets(version), version)
     topics = answer.groups[0].topics if version >= 8 else answer.topics
@@ -243,9 +277,9 @@ def test_a_fetch_of_all_offsets_leaves_out_what_may_not_be_seen(tmp_path: Path, 
     assert everywhere.ask(all_offsets(version), version) == RELAYED
 
 
+@pytest.mark.conformance("XC-35")
 @pytest.mark.parametrize("version", range(1, 11))
 def test_a_fetch_of_two_topics_of_which_one_is_denied(tmp_path: Path, version: int) -> None:
-    """XC-35."""
     world = World(tmp_path, [allowed(READ, GROUP, "g"), allowed(READ, TOPIC, "t")], ["t", "secret"])
     r = m.OffsetFetchRequest
     make: Any = r.OffsetFetchRequestTopic if version < 8 else r.OffsetFetchRequestTopics
@@ -263,9 +297,10 @@ def test_a_fetch_of_two_topics_of_which_one_is_denied(tmp_path: Path, version: i
     assert [(name, p.error_code, p.committed_offset) for name, p in rows] == [(mine, 0, 5), (secret, DENIED_TOPIC, -1)]
 
 
+@pytest.mark.conformance("XC-35")
 @pytest.mark.parametrize("version", range(1, 11))
 def test_a_denied_fetch_of_offsets(tmp_path: Path, version: int) -> None:
-    """XC-35: versions 0 and 1 have no field for the group's error, so each partition has it."""
+    """Versions 0 and 1 have no field for the group's error, so each partition has it."""
     r = m.OffsetFetchRequest
     topic: Any = (r.OffsetFetchRequestTopic if version < 8 else r.OffsetFetchRequestTopics)(partition_indexes=[0, 1])
     if version < 10:
@@ -282,8 +317,8 @@ def test_a_denied_fetch_of_offsets(tmp_path: Path, version: int) -> None:
         assert [p.error_code for p in answer.topics[0].partitions] == [DENIED_GROUP] * 2
 
 
+@pytest.mark.conformance("XC-60")
 def test_a_deletion_of_offsets_of_two_topics_of_which_one_is_denied(tmp_path: Path) -> None:
-    """XC-60."""
     r = m.OffsetDeleteRequest
     topics = [
         r.OffsetDeleteRequestTopic(name=name, partitions=[r.OffsetDeleteRequestPartition(partition_index=0)])
@@ -297,16 +332,16 @@ def test_a_deletion_of_offsets_of_two_topics_of_which_one_is_denied(tmp_path: Pa
 # --- groups ---
 
 
+@pytest.mark.conformance("XC-41")
 def test_groups_that_may_not_be_seen_are_not_listed(tmp_path: Path) -> None:
-    """XC-41."""
     acls = [allowed(READ, GROUP, "oth", pattern=PatternType.PREFIXED)]
     assert [g.group_id for g in World(tmp_path, acls).ask(m.ListGroupsRequest(), 5).groups] == ["other"]
     all_groups = World(tmp_path, [allowed(DESCRIBE, CLUSTER)]).ask(m.ListGroupsRequest(), 5)
     assert [g.group_id for g in all_groups.groups] == ["g", "other"]
 
 
+@pytest.mark.conformance("XC-40", "XC-56", "XC-84")
 def test_denied_groups_keep_their_places(tmp_path: Path) -> None:
-    """XC-40, XC-56, XC-84."""
     world = World(tmp_path, [allowed(DELETE, GROUP, "g")])
     described = world.ask(
         m.DescribeGroupsRequest(groups=["no", "g", "nor"], include_authorized_operations=True), 5
@@ -334,8 +369,8 @@ def metadata(*names: str, create: bool = True) -> m.MetadataRequest:
     )
 
 
+@pytest.mark.conformance("XC-33", "XC-70", "XC-72", "XC-78")
 def test_metadata_tells_nothing_of_what_may_not_be_seen(tmp_path: Path) -> None:
-    """XC-33, XC-70, XC-72, XC-78."""
     world = World(tmp_path, [allowed(READ, TOPIC, "t"), allowed(DESCRIBE, CLUSTER)], ["t", "secret"])
     all_topics = world.ask(metadata(), 10)
     assert [(topic.name, topic.topic_authorized_operations) for topic in all_topics.topics] == [("t", 1 << 3 | 1 << 8)]
@@ -360,8 +395,8 @@ def test_metadata_tells_nothing_of_what_may_not_be_seen(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.conformance("XC-71")
 def test_topics_are_created_for_who_may_create_them(tmp_path: Path) -> None:
-    """XC-71."""
     reader = World(tmp_path, [allowed(READ, TOPIC, "new")])
     assert [topic.error_code for topic in reader.ask(metadata("new"), 10).topics] == [DENIED_TOPIC]
     assert reader.ask(metadata("new", create=False), 10).topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -372,15 +407,27 @@ def test_topics_are_created_for_who_may_create_them(tmp_path: Path) -> None:
         assert world.touched == ["create_topics"]
 
 
+@pytest.mark.conformance("XC-71")
 def test_who_may_create_but_not_see_a_topic_creates_none_by_asking(tmp_path: Path) -> None:
-    """XC-71: CREATE does not give DESCRIBE."""
+    """CREATE does not give DESCRIBE."""
     world = World(tmp_path, [allowed(CREATE, TOPIC, "new"), allowed(CREATE, CLUSTER)])
     assert world.ask(metadata("new"), 10).topics[0].error_code == DENIED_TOPIC
     assert world.touched == []
 
 
+@pytest.mark.conformance("XC-74")
+def test_the_offsets_topic_is_made_for_who_may_see_a_group(tmp_path: Path) -> None:
+    """Without a right to create topics."""
+    broker = Broker(tmp_path, authorizer_class_name=AUTHORIZER, offsets_topic_replication_factor="1")
+    broker.allow(allowed(READ, GROUP, "g"))
+    for _ in range(2):
+        found = broker.ask(m.FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), 4).coordinators[0]
+    assert found.error_code == 0
+    assert broker.controller.operations == ["create_offsets_topic"]
+
+
+@pytest.mark.conformance("XC-64", "XC-78")
 def test_a_bit_field_of_a_cluster_that_may_not_be_described_is_empty(tmp_path: Path) -> None:
-    """XC-64, XC-78."""
     world = World(tmp_path, [allowed(ALTER_CONFIGS, CLUSTER)])
     request = m.DescribeClusterRequest(include_cluster_authorized_operations=True, endpoint_type=1)
     assert world.ask(request, 2).cluster_authorized_operations == 0
@@ -388,8 +435,8 @@ def test_a_bit_field_of_a_cluster_that_may_not_be_described_is_empty(tmp_path: P
     assert world.ask(request, 2).cluster_authorized_operations == 1 << 7 | 1 << 8
 
 
+@pytest.mark.conformance("XC-68", "XC-78")
 def test_described_pages_leave_out_what_may_not_be_seen(tmp_path: Path) -> None:
-    """XC-68, XC-78."""
     world = World(tmp_path, [allowed(WRITE, TOPIC, "t"), allowed(WRITE, TOPIC, "none")], ["t", "secret"])
     r = m.DescribeTopicPartitionsRequest
     everything = world.ask(r(topics=[], response_partition_limit=100), 0)
@@ -406,8 +453,8 @@ def test_described_pages_leave_out_what_may_not_be_seen(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.conformance("XC-43")
 def test_created_topics_show_their_settings_to_who_may_see_them(tmp_path: Path) -> None:
-    """XC-43."""
     world = World(
         tmp_path, [allowed(CREATE, TOPIC, "new"), allowed(CREATE, TOPIC, "open"), allowed(ALL, TOPIC, "open")]
     )
@@ -427,8 +474,9 @@ def test_created_topics_show_their_settings_to_who_may_see_them(tmp_path: Path) 
     assert "secret" not in world.broker.metadata.topics
 
 
+@pytest.mark.conformance("XC-44")
 def test_topics_that_are_named_twice_are_not_deleted_by_who_may_not(tmp_path: Path) -> None:
-    """XC-44: nor by who may."""
+    """Nor by who may."""
     for acls in ([], [allowed(DELETE, TOPIC, "t")]):
         world = World(tmp_path, acls)
         answer = world.ask(m.DeleteTopicsRequest(topic_names=["t", "t"]), 5)
@@ -437,8 +485,9 @@ def test_topics_that_are_named_twice_are_not_deleted_by_who_may_not(tmp_path: Pa
         assert world.touched == []
 
 
+@pytest.mark.conformance("XC-44")
 def test_deleted_by_id_and_by_name(tmp_path: Path) -> None:
-    """XC-44: the answers have the order of the request."""
+    """The answers have the order of the request."""
     acls = [allowed(DELETE, TOPIC, "mine"), allowed(READ, TOPIC, "seen")]
     world = World(tmp_path, acls, ["mine", "seen", "secret"])
     r = m.DeleteTopicsRequest
@@ -456,8 +505,8 @@ def test_deleted_by_id_and_by_name(tmp_path: Path) -> None:
     assert {"seen", "secret"} < set(world.broker.metadata.topics)
 
 
+@pytest.mark.conformance("XC-44")
 def test_a_cluster_wide_right_to_delete_does_not_show_names(tmp_path: Path) -> None:
-    """XC-44."""
     world = World(tmp_path, [allowed(DELETE, CLUSTER)])
     by_name = world.ask(m.DeleteTopicsRequest(topic_names=["t", "none"]), 5)
     assert [topic.error_code for topic in by_name.responses] == [DENIED_TOPIC] * 2
@@ -469,8 +518,8 @@ def test_a_cluster_wide_right_to_delete_does_not_show_names(tmp_path: Path) -> N
 # --- without an authorizer, and what is logged ---
 
 
+@pytest.mark.conformance("XC-14", "XC-77", "XC-88")
 def test_without_an_authorizer_nothing_is_asked(tmp_path: Path) -> None:
-    """XC-14, XC-77, XC-88."""
     world = World(tmp_path, authorizer_class_name="")
     assert world.broker.context.authorizer is None
     assert world.ask(commit("t"), 9) == RELAYED
@@ -484,14 +533,36 @@ def test_without_an_authorizer_nothing_is_asked(tmp_path: Path) -> None:
     assert [result.error_code for result in created.results] == [ErrorCode.SECURITY_DISABLED] * 2
 
 
+class Counted:
+    """A broker's context that counts how often its authorizer is looked for."""
+
+    def __init__(self, context: Any) -> None:
+        self.context = context
+        self.times = 0
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "authorizer":
+            self.times += 1
+        return getattr(self.context, name)
+
+
+@pytest.mark.conformance("XC-88")
+def test_without_an_authorizer_one_look_is_all_that_a_request_of_a_group_costs(tmp_path: Path) -> None:
+    world = World(tmp_path, authorizer_class_name="")
+    counted: Any = Counted(world.broker.context)
+    world.door._broker = counted
+    assert world.ask(commit("t"), 9) == RELAYED
+    assert counted.times == 1
+
+
 def audited(caplog: pytest.LogCaptureFixture) -> list[tuple[int, str]]:
     found = [(r.levelno, r.getMessage()) for r in caplog.records if r.name == "coterie.audit"]
     caplog.clear()
     return found
 
 
+@pytest.mark.conformance("XC-09")
 def test_denials_are_logged_once_a_second(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """XC-09."""
     caplog.set_level(logging.INFO, "coterie.audit")
     world = World(tmp_path, [allowed(READ, GROUP, "g"), forbidden(READ, TOPIC, "t")])
     for _ in range(3):
@@ -514,10 +585,10 @@ def test_denials_are_logged_once_a_second(tmp_path: Path, caplog: pytest.LogCapt
     )
 
 
+@pytest.mark.conformance("XC-09")
 def test_what_is_allowed_is_logged_for_who_wants_it_and_lists_are_no_denials(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """XC-09."""
     caplog.set_level(logging.DEBUG, "coterie.audit")
     world = World(tmp_path, [allowed(READ, GROUP, "g")])
     world.ask(m.HeartbeatRequest(group_id="g"), 4)
@@ -528,8 +599,8 @@ def test_what_is_allowed_is_logged_for_who_wants_it_and_lists_are_no_denials(
     assert audited(caplog) == []
 
 
+@pytest.mark.conformance("XC-09")
 def test_made_up_names_do_not_fill_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """XC-09."""
     caplog.set_level(logging.INFO, "coterie.audit")
     world = World(tmp_path)
     for number in range(1_100):

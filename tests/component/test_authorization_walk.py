@@ -561,7 +561,7 @@ def walks(tmp_path: Path, acls: list[Acl]) -> Iterator[Walk]:
         yield Walk(tmp_path, acls, exists=exists)
 
 
-def check(row: Row, version: int, walk: Walk, has: Has) -> bytes | str | None:
+def expect_answer(row: Row, version: int, walk: Walk, has: Has) -> bytes | str | None:
     answer, touched = walk.ask(row, version)
     expected = row.codes(has, version, walk.exists)
     where = f"{row.key.name} v{version}, topic {'exists' if walk.exists else 'missing'}, with {set(has) or 'nothing'}"
@@ -579,31 +579,67 @@ def check(row: Row, version: int, walk: Walk, has: Has) -> bytes | str | None:
     return answer
 
 
+@pytest.mark.conformance(
+    "XG-02",
+    "XG-03",
+    "XC-30",
+    "XC-31",
+    "XC-32",
+    "XC-33",
+    "XC-34",
+    "XC-35",
+    "XC-36",
+    "XC-37",
+    "XC-38",
+    "XC-39",
+    "XC-40",
+    "XC-41",
+    "XC-43",
+    "XC-44",
+    "XC-45",
+    "XC-46",
+    "XC-47",
+    "XC-51",
+    "XC-52",
+    "XC-53",
+    "XC-54",
+    "XC-55",
+    "XC-56",
+    "XC-57",
+    "XC-58",
+    "XC-59",
+    "XC-60",
+    "XC-61",
+    "XC-63",
+    "XC-64",
+    "XC-65",
+    "XC-66",
+    "XC-68",
+)
 @pytest.mark.parametrize("right", [None, *ALL.values()], ids=str)
 def test_each_request_is_answered_by_the_rights_that_its_client_has(tmp_path: Path, right: Right | None) -> None:
-    """XG-02, XG-03, XC-30 to XC-68."""
     has = frozenset[str]() if right is None else with_what_follows(right)
     acls = [] if right is None else [acl(right)]
     there, missing = walks(tmp_path, acls)
     for row in ROWS:
         for version in row.each():
-            one, other = check(row, version, there, has), check(row, version, missing, has)
+            one, other = expect_answer(row, version, there, has), expect_answer(row, version, missing, has)
             denied = row.codes(has, version, True)
             if row.hides and denied != PASSES and denied == row.codes(has, version, False):
                 assert one == other, f"{row.key.name} v{version} tells whether a topic exists"
 
 
+@pytest.mark.conformance("XG-02")
 def test_who_has_all_rights_is_denied_nothing(tmp_path: Path) -> None:
-    """XG-02."""
     everything = frozenset(ALL)
     for walk in walks(tmp_path, [acl(right) for right in ALL.values()]):
         for row in ROWS:
             for version in row.each():
-                check(row, version, walk, everything)
+                expect_answer(row, version, walk, everything)
 
 
+@pytest.mark.conformance("XC-01", "XC-10")
 def test_a_super_user_needs_no_acl(tmp_path: Path) -> None:
-    """XC-01, XC-10."""
     world = World(tmp_path, super_users=" User:a ;User:ANONYMOUS", auto_create_topics_enable="false")
     for row in ROWS:
         for version in row.each():
@@ -612,22 +648,24 @@ def test_a_super_user_needs_no_acl(tmp_path: Path) -> None:
             assert not {TOPIC, GROUP, CLUSTER} & set(codes) or "nobody's" in str(row.request(version)), row.key.name
 
 
+@pytest.mark.conformance("XG-02")
 def test_every_key_that_is_served_is_walked() -> None:
-    """XG-02: give a new API a row in ROWS, by table C.5."""
+    """Give a new API a row in ROWS, by table C.5."""
     assert {int(row.key) for row in ROWS} == {int(key) for key in APIS}
 
 
+@pytest.mark.conformance("XC-69")
 @pytest.mark.parametrize("key", [key for key in range(93) if key not in APIS])
 def test_what_is_not_served_is_not_answered(tmp_path: Path, key: int) -> None:
-    """XC-69."""
     world = World(tmp_path)
     frame = key.to_bytes(2, "big") + bytes(8)
     with pytest.raises(WireError, match="not served"):
         world.door.on_frame(world.connection, frame, 0, len(frame))
 
 
+@pytest.mark.conformance("XC-80")
 def test_the_rights_of_the_walk_are_all_that_requests_need() -> None:
-    """XC-80: the table of requests declares no right that the walk does not give."""
+    """The table of requests declares no right that the walk does not give."""
     declared = {str(right) for api in APIS.values() for right in api.rights}
     assert declared <= set(ALL)
     assert ErrorCode.TOPIC_AUTHORIZATION_FAILED == TOPIC

@@ -21,6 +21,7 @@ from actors.controller.launcher import RayLauncher
 from actors.controller.server import ControllerServer
 from actors.links.secret import mark
 from actors.runtime.process import code_version
+from actors.runtime.ray_connection import ClusterError
 from placement.metadata import BrokerInfo, broker_record
 from placement.nodes import Node, PlacementError
 
@@ -241,6 +242,21 @@ def test_only_a_restarted_controller_that_cannot_start_leaves_it_to_the_next(
     ray.restarted = True
     with pytest.raises(ProcessEnded, match="1"):
         made()
+
+
+@pytest.mark.usefixtures("exits")
+def test_a_cluster_in_which_nobody_may_do_anything_is_not_started_but_goes_on_where_it_runs(
+    tmp_path: Path, ray: FakeRay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """XB-44."""
+    monkeypatch.setattr(RayLauncher, "start_broker", lambda launcher, broker_id: None)
+    actor_class = Controller.__ray_metadata__.modified_class  # type: ignore[attr-defined]
+    config = {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}
+    spec = replace(spec_in(tmp_path), config=config)
+    with pytest.raises(ClusterError, match=r"set super\.users"):
+        actor_class(spec)
+    ray.restarted = True
+    end(actor_class(spec))
 
 
 def test_where_the_data_is_is_on_the_disk_before_it_is_believed(

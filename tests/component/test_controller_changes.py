@@ -239,3 +239,22 @@ async def test_producer_ids_are_never_given_twice_not_even_by_a_successor(tmp_pa
                     block = (await broker.call("allocate_producer_ids", number))["result"]
                     taken += range(block["first"], block["first"] + block["count"])
     assert len(taken) == len(set(taken)) == 8000
+
+
+@pytest.mark.conformance("XC-22")
+async def test_acls_are_sent_when_they_change_and_to_who_comes_and_not_with_every_topic(tmp_path: Path) -> None:
+    async with controller(tmp_path) as c:
+        one = await FakeBroker(0).register(c.port)
+        acl = {"resource_type": 2, "name": "t", "pattern": 3, "principal": "User:a", "host": "*"}
+        acls = [acl | {"operation": 3, "permission": 3}]
+        one.ask("create_acls", 7, acls=acls, by="User:admin")
+        await one.hear(Answer)
+        with_acls = one.of(Image)[-1].metadata
+        assert [row.principal for row in with_acls.acls.values()] == ["User:a"]
+        one.ask("create_topics", 8, topics=[topic("t")])
+        await one.hear(Answer, 2)
+        last = one.of(Image)[-1].metadata
+        assert (last.whole, last.acls, "t" in last.topics) == (False, {}, True)
+        assert last.with_security_of(with_acls) == c.metadata
+        other = await FakeBroker(1).register(c.port)
+        assert (await other.hear(Image)).metadata.acls == c.metadata.acls

@@ -27,6 +27,7 @@ from actors.client.errors import (
     TopicAlreadyExistsError,
 )
 from actors.client.records import Node
+from actors.security.acl import Acl, AclFilter
 
 HOST = Node(1, "host-1", 9093)
 
@@ -53,6 +54,19 @@ class FakeAdmin:
     refusals: dict[TopicPartition, KafkaError] = field(default_factory=dict)
     elected: list[TopicPartition] = field(default_factory=list)
     not_elected: KafkaError | None = None
+
+    acls: list[Acl] = field(default_factory=list)
+
+    def create_acls(self, acls: Iterable[Acl]) -> None:
+        self.acls += [acl for acl in acls if acl not in self.acls]
+
+    def describe_acls(self, wanted: AclFilter) -> list[Acl]:
+        return [acl for acl in self.acls if wanted.matches(acl)]
+
+    def delete_acls(self, filters: Iterable[AclFilter]) -> dict[AclFilter, list[Acl]]:
+        found = {wanted: self.describe_acls(wanted) for wanted in filters}
+        self.acls = [acl for acl in self.acls if not any(acl in gone for gone in found.values())]
+        return found
 
     @contextmanager
     def connect(self, bootstrap_server: str, timeout_ms: int) -> Iterator[FakeAdmin]:

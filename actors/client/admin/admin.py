@@ -1,7 +1,7 @@
-"""`Admin`: topics, replicas, settings, records, groups and their offsets, on any Kafka. Names follow kafka-python's.
+"""`Admin`: topics, replicas, settings, records, groups, offsets, ACLs, on any Kafka. Names follow kafka-python's.
 
-This module has the public methods. Each has one of the parts (`topics`, `records`, `configs`, `groups`, `replicas`) do
-its work on the event loop, and waits for it. `brokers` chooses the broker of a request and repeats it if need be.
+This module has the public methods. Each has one of the parts (`topics`, `records`, `configs`, and so on) do its work
+on the event loop, and waits for it. `brokers` chooses the broker of a request and repeats it if need be.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from actors.client.admin.acls import Acls
 from actors.client.admin.brokers import Brokers
 from actors.client.admin.configs import Configs
 from actors.client.admin.groups import Groups
@@ -33,6 +34,7 @@ from actors.client.consumer.positions import EARLIEST, LATEST
 from actors.client.errors import KafkaError
 from actors.client.records import Node, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from actors.runtime.environment import REAL, Environment
+from actors.security.acl import Acl, AclFilter
 
 Outcome = TypeVar("Outcome")
 K = TypeVar("K")
@@ -56,6 +58,7 @@ class Admin:
         self._replicas = Replicas(self._brokers)
         self._users = Users(self._brokers)
         self._chance = environment.chance
+        self._acls = Acls(self._brokers)
 
     def close(self) -> None:
         """Close the connections."""
@@ -255,6 +258,24 @@ class Admin:
             lambda deadline: self._groups.remove_members(group_id, member_ids, group_instance_ids, reason, deadline),
             timeout_ms,
         )
+
+    # --- ACLs ---------------------------------------------------------------------------------------------------------
+
+    def create_acls(
+        self, acls: Iterable[Acl], timeout_ms: int | None = None, raise_errors: bool = True
+    ) -> dict[Acl, KafkaError | None]:
+        """Create ACLs (KIP-140). One that is there already is no error."""
+        return self._each(lambda deadline: self._acls.create(acls, deadline), timeout_ms, raise_errors)
+
+    def describe_acls(self, wanted: AclFilter, timeout_ms: int | None = None) -> list[Acl]:
+        """The ACLs that a filter finds: `AclFilter()` finds all."""
+        return self._brokers.run(lambda deadline: self._acls.describe(wanted, deadline), timeout_ms)
+
+    def delete_acls(
+        self, filters: Iterable[AclFilter], timeout_ms: int | None = None, raise_errors: bool = True
+    ) -> dict[AclFilter, list[Acl] | KafkaError]:
+        """Remove the ACLs that each filter finds. Returns them."""
+        return self._each(lambda deadline: self._acls.delete(filters, deadline), timeout_ms, raise_errors)
 
     # --- offsets of groups --------------------------------------------------------------------------------------------
 

@@ -62,6 +62,21 @@ def create_acls(
     return CreatedAcls(tuple(outcomes)), records
 
 
+def locked_out(metadata: ClusterMetadata, config: BrokerConfig) -> str | None:
+    """Why nobody could ever do anything in a cluster that starts like this; None if somebody can."""
+    if (
+        not config.text("authorizer.class.name")
+        or config.text("super.users")
+        or config.boolean("allow.everyone.if.no.acl.found")
+        or metadata.acls
+    ):
+        return None
+    return (
+        "with authorizer.class.name and no ACL nobody may do anything, not even make ACLs: set super.users, such as "
+        "super.users=User:admin, or allow.everyone.if.no.acl.found=true"
+    )
+
+
 def delete_acls(
     metadata: ClusterMetadata, config: BrokerConfig, asked: DeleteAcls, new_id: Callable[[], bytes]
 ) -> tuple[DeletedAcls, list[Record]]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from actors.controller.decisions import acls as decisions
-from actors.controller.decisions.acls import create_acls, delete_acls
+from actors.controller.decisions.acls import create_acls, delete_acls, locked_out
 from actors.links.acl_operations import AclEntry, AclFilterEntry, CreateAcls, CreatedAcls, DeleteAcls, DeletedAcls
 from actors.links.control import CODEC, Answer, Call
 from actors.settings import BrokerConfig
@@ -76,8 +76,8 @@ def meant(**changes: Any) -> AclFilterEntry:
     return AclFilterEntry(**(values | changes))
 
 
+@pytest.mark.conformance("XC-15")
 def test_an_acl_is_stored_once_however_often_it_is_made() -> None:
-    """XC-15."""
     cluster = Cluster()
     assert cluster.codes(READ_T, entry(name="u"), READ_T) == [0, 0, 0]
     assert cluster.rows == [(2, "t", 3, "User:a", "*", 3, 3), (2, "u", 3, "User:a", "*", 3, 3)]
@@ -85,6 +85,7 @@ def test_an_acl_is_stored_once_however_often_it_is_made() -> None:
     assert cluster.records == []
 
 
+@pytest.mark.conformance("XC-15", "XC-16", "XC-17")
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -100,7 +101,7 @@ def test_an_acl_is_stored_once_however_often_it_is_made() -> None:
     ids=str,
 )
 def test_what_is_no_acl_is_refused_and_does_not_hold_up_the_others(wrong: dict[str, Any]) -> None:
-    """XC-15, XC-16, XC-17: codes that Kafka does not know at all included."""
+    """Codes that Kafka does not know at all included."""
     cluster = Cluster()
     created = cluster.create(entry(**wrong), READ_T)
     assert [acl.error_code for acl in created.acls] == [ErrorCode.INVALID_REQUEST, 0]
@@ -108,15 +109,16 @@ def test_what_is_no_acl_is_refused_and_does_not_hold_up_the_others(wrong: dict[s
     assert len(cluster.rows) == 1
 
 
+@pytest.mark.conformance("XC-15", "XC-16")
 def test_names_with_colons_and_the_cluster() -> None:
-    """XC-15, XC-16."""
     cluster = Cluster()
     assert cluster.codes(entry(principal="User:a:b"), entry(resource_type=4, name="kafka-cluster")) == [0, 0]
     assert cluster.codes(entry(resource_type=7, name="User:a", operation=13), entry(host="some.name")) == [0, 0]
 
 
+@pytest.mark.conformance("XC-05")
 def test_a_host_that_is_no_address_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
-    """XC-05: it is stored, as in Kafka, and is nobody's."""
+    """It is stored, as in Kafka, and is nobody's."""
     cluster = Cluster()
     with caplog.at_level(logging.INFO):
         cluster.create(entry(host="some.name"), entry(host="::1"))
@@ -125,8 +127,8 @@ def test_a_host_that_is_no_address_is_warned_of(caplog: pytest.LogCaptureFixture
     assert "'User:admin' creates" in caplog.records[0].getMessage()
 
 
+@pytest.mark.conformance("XC-20")
 def test_each_filter_says_what_it_removed_and_nothing_is_removed_twice() -> None:
-    """XC-20."""
     cluster = Cluster()
     deny = entry(permission=2)
     cluster.create(READ_T, deny, entry(name="u"), entry(resource_type=3, name="g"))
@@ -136,9 +138,9 @@ def test_each_filter_says_what_it_removed_and_nothing_is_removed_twice() -> None
     assert [row[1] for row in cluster.rows] == ["u", "g"]
 
 
+@pytest.mark.conformance("XC-17")
 @pytest.mark.parametrize("code", ["resource_type", "pattern", "operation", "permission"])
 def test_a_filter_with_an_unknown_code_is_refused_alone(code: str) -> None:
-    """XC-17."""
     cluster = Cluster()
     cluster.create(READ_T)
     for value in (0, 99):
@@ -148,8 +150,8 @@ def test_a_filter_with_an_unknown_code_is_refused_alone(code: str) -> None:
     assert len(cluster.rows) == 1
 
 
+@pytest.mark.conformance("XC-19")
 def test_filters_by_what_applies_to_a_name() -> None:
-    """XC-19."""
     cluster = Cluster()
     cluster.create(READ_T, entry(name="*"), entry(name="t", pattern=4), entry(name="topic"), entry(operation=2))
     (found,) = cluster.delete(meant(name="t", pattern=2, operation=3)).filters
@@ -157,8 +159,8 @@ def test_filters_by_what_applies_to_a_name() -> None:
     assert [row[5] for row in cluster.rows] == [3, 2], "to look for READ does not find ALL"
 
 
+@pytest.mark.conformance("XC-22")
 def test_there_are_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """XC-22."""
     monkeypatch.setattr(decisions, "MOST_CHANGES", 3)
     monkeypatch.setattr(decisions, "MOST_ACLS", 5)
     cluster = Cluster()
@@ -170,8 +172,8 @@ def test_there_are_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [each.error_code for each in cluster.delete(meant(name="t0"), meant(name="u0")).filters] == [0, 0]
 
 
+@pytest.mark.conformance("XC-22")
 def test_calls_about_acls_travel_over_the_link() -> None:
-    """XC-22."""
     created = CreatedAcls((decisions.AclOutcome(0, None), decisions.AclOutcome(42, "wrong")))
     deleted = DeletedAcls((decisions.FilteredAcls(0, None, (READ_T,)),))
     for message in (
@@ -181,3 +183,25 @@ def test_calls_about_acls_travel_over_the_link() -> None:
         Answer(2, deleted),
     ):
         assert CODEC.decode(CODEC.encode(message)) == message
+
+
+AUTHORIZED = {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}
+
+
+@pytest.mark.conformance("XB-44")
+@pytest.mark.parametrize(
+    ("settings", "out"),
+    [
+        ({}, False),
+        (AUTHORIZED, True),
+        (AUTHORIZED | {"super.users": "User:a"}, False),
+        (AUTHORIZED | {"allow.everyone.if.no.acl.found": "true"}, False),
+    ],
+    ids=str,
+)
+def test_nobody_starts_a_cluster_in_which_nobody_may_do_anything(settings: dict[str, str], out: bool) -> None:
+    config = BrokerConfig.from_mapping(settings)
+    cluster = Cluster()
+    assert (locked_out(cluster.metadata, config) is not None) == out
+    cluster.create(READ_T)
+    assert locked_out(cluster.metadata, config) is None

@@ -51,8 +51,8 @@ def allowed(
 # --- the rules, one by one ---
 
 
+@pytest.mark.conformance("XC-01")
 def test_what_nobody_has_allowed_is_denied_unless_everyone_may_do_what_no_acl_is_about() -> None:
-    """XC-01."""
     assert not allowed([])
     everyone = Authorizer([acl("t", principal=BEN)], allow_everyone=True)
     assert everyone.allows(ANN, HERE, READ, TOPIC, "other")
@@ -61,23 +61,23 @@ def test_what_nobody_has_allowed_is_denied_unless_everyone_may_do_what_no_acl_is
     assert not denied_elsewhere.allows(BEN, HERE, READ, TOPIC, "t")
 
 
+@pytest.mark.conformance("XC-01", "XG-05")
 def test_a_denial_wins_over_what_is_allowed_in_whatever_pattern() -> None:
-    """XC-01, XG-05."""
     for denial in (acl("t", permission=DENY), acl("*", permission=DENY), acl("", permission=DENY, pattern=PREFIXED)):
         assert not allowed([acl("t"), denial])
     assert not allowed([acl("t", pattern=PREFIXED), acl("topic", permission=DENY)], name="topic")
     assert allowed([acl("t", pattern=PREFIXED), acl("topic", permission=DENY)], name="topics")
 
 
+@pytest.mark.conformance("XC-01")
 def test_a_super_user_may_do_what_is_denied() -> None:
-    """XC-01."""
     authorizer = Authorizer([acl("t", AclOperation.ALL, DENY, principal=ANYBODY)], [ANN])
     assert authorizer.allows(ANN, HERE, READ, TOPIC, "t")
     assert not authorizer.allows(BEN, HERE, READ, TOPIC, "t")
 
 
+@pytest.mark.conformance("XC-02")
 def test_patterns() -> None:
-    """XC-02."""
     assert allowed([acl("*")], name="anything")
     assert allowed([acl("ord", pattern=PREFIXED)], name="orders")
     assert not allowed([acl("ord", pattern=PREFIXED)], name="or")
@@ -87,9 +87,10 @@ def test_patterns() -> None:
     assert not allowed([acl("t", resource_type=GROUP)])
 
 
+@pytest.mark.conformance("XC-03")
 @pytest.mark.parametrize("given_operation", [READ, WRITE, AclOperation.DELETE, ALTER, AclOperation.ALL])
 def test_what_else_an_operation_gives(given_operation: AclOperation) -> None:
-    """XC-03: to be allowed to read is to be allowed to describe; to be denied it is not."""
+    """To be allowed to read is to be allowed to describe; to be denied it is not."""
     assert allowed([acl(operation=given_operation)], DESCRIBE)
     denied = [acl(operation=DESCRIBE), acl(operation=given_operation, permission=DENY)]
     assert allowed(denied, DESCRIBE) == (given_operation is not AclOperation.ALL)
@@ -98,8 +99,8 @@ def test_what_else_an_operation_gives(given_operation: AclOperation) -> None:
     assert allowed([acl(operation=AclOperation.ALTER_CONFIGS)], AclOperation.DESCRIBE_CONFIGS)
 
 
+@pytest.mark.conformance("XC-03", "XC-04", "XC-05")
 def test_principals_and_hosts() -> None:
-    """XC-03, XC-04, XC-05."""
     assert allowed([acl(principal=ANYBODY)], principal=ANONYMOUS)
     assert not allowed([acl(principal=BEN)])
     assert allowed([acl(host=HERE)])
@@ -110,8 +111,9 @@ def test_principals_and_hosts() -> None:
     assert normal_host("some.name") == "some.name"
 
 
+@pytest.mark.conformance("XC-08")
 def test_a_change_counts_at_once() -> None:
-    """XC-08: nothing decided before is remembered."""
+    """Nothing decided before is remembered."""
     authorizer = Authorizer()
     assert not authorizer.allows(ANN, HERE, READ, TOPIC, "orders")
     rules = [acl("ord", pattern=PREFIXED), acl("ord", pattern=PREFIXED, principal=BEN)]
@@ -124,8 +126,8 @@ def test_a_change_counts_at_once() -> None:
     assert not authorizer.allows(BEN, HERE, READ, TOPIC, "orders")
 
 
+@pytest.mark.conformance("XC-76")
 def test_bit_fields() -> None:
-    """XC-76."""
     every = [acl("*", AclOperation.ALL, resource_type=kind) for kind in (TOPIC, GROUP, ResourceType.CLUSTER)]
     authorizer = Authorizer(every)
     of = {kind: authorizer.operations(ANN, HERE, kind, "x") for kind in (TOPIC, GROUP, ResourceType.CLUSTER)}
@@ -143,8 +145,8 @@ def any_topic(acls: list[Acl], **more: bool) -> bool:
     return Authorizer(acls, **more).allows_any_topic(ANN, HERE, WRITE)
 
 
+@pytest.mark.conformance("XC-06")
 def test_some_topic_may_be_written() -> None:
-    """XC-06."""
     assert not any_topic([])
     for one in (acl("t", WRITE), acl("t", WRITE, pattern=PREFIXED), acl("*", AclOperation.ALL)):
         assert any_topic([one])
@@ -153,8 +155,8 @@ def test_some_topic_may_be_written() -> None:
     assert Authorizer([acl("*", WRITE, DENY)], [ANN]).allows_any_topic(ANN, HERE, WRITE)
 
 
+@pytest.mark.conformance("XC-06")
 def test_what_is_allowed_and_denied_again_is_no_topic() -> None:
-    """XC-06."""
     assert not any_topic([acl("t", WRITE), acl("*", AclOperation.ALL, DENY)])
     assert not any_topic([acl("t", WRITE), acl("t", WRITE, DENY)])
     assert not any_topic([acl("topic", WRITE), acl("to", WRITE, DENY, PREFIXED)])
@@ -164,8 +166,8 @@ def test_what_is_allowed_and_denied_again_is_no_topic() -> None:
     assert any_topic([acl("*", WRITE), acl("to", WRITE, DENY, PREFIXED)])
 
 
+@pytest.mark.conformance("XC-06")
 def test_where_everyone_may_what_no_acl_is_about_there_is_always_some_topic() -> None:
-    """XC-06."""
     assert any_topic([acl("t", WRITE, DENY)], allow_everyone=True)
     assert not any_topic([acl("*", READ, principal=BEN)], allow_everyone=True)
 
@@ -203,9 +205,9 @@ def naive(rules: set[Acl], principal: str, operation: AclOperation, name: str, e
     return not applying and everyone
 
 
+@pytest.mark.conformance("XC-07", "XG-05")
 @given(st.sets(acls, max_size=12), st.sets(acls, max_size=6), st.booleans())
 def test_decisions_are_those_of_a_list(added: set[Acl], removed: set[Acl], everyone: bool) -> None:
-    """XC-07, XG-05."""
     authorizer = Authorizer([*added, *removed], allow_everyone=everyone)
     authorizer.change([], removed)
     left = added - removed
@@ -243,25 +245,26 @@ def naive_any_topic(rules: set[Acl], everyone: bool) -> bool:
     return False
 
 
+@pytest.mark.conformance("XC-06")
 @given(st.sets(acls, max_size=12), st.booleans())
 def test_some_topic_is_that_of_a_list(rules: set[Acl], everyone: bool) -> None:
-    """XC-06."""
     assert Authorizer(rules, allow_everyone=everyone).allows_any_topic(ANN, HERE, WRITE) == naive_any_topic(
         rules, everyone
     )
 
 
+@pytest.mark.conformance("XC-82")
 @given(st.sets(acls, max_size=6), st.booleans())
 def test_who_may_do_everything_may_do_each_thing(rules: set[Acl], everyone: bool) -> None:
-    """XC-82: nobody is let pass without a look at names who would be denied one."""
+    """Nobody is let pass without a look at names who would be denied one."""
     authorizer = Authorizer(rules, allow_everyone=everyone)
     for operation in (READ, DESCRIBE):
         if authorizer.allows_all(ANN, HERE, operation, TOPIC):
             assert all(authorizer.allows(ANN, HERE, operation, TOPIC, name) for name in ("a", "ab", "abcd", "c", "*"))
 
 
+@pytest.mark.conformance("XC-82")
 def test_who_may_do_everything() -> None:
-    """XC-82."""
     assert Authorizer([acl("*", AclOperation.ALL)]).allows_all(ANN, HERE, READ, TOPIC)
     assert Authorizer([acl("*")]).allows_all(ANN, HERE, DESCRIBE, TOPIC)
     assert Authorizer([], [ANN]).allows_all(ANN, HERE, READ, TOPIC)
@@ -271,8 +274,8 @@ def test_who_may_do_everything() -> None:
     assert not Authorizer([acl("t")], allow_everyone=True).allows_all(ANN, HERE, READ, TOPIC)
 
 
+@pytest.mark.conformance("XC-22")
 def test_an_acl_and_the_row_in_the_metadata() -> None:
-    """XC-22."""
     one = acl("a", WRITE, DENY, PREFIXED, BEN, HERE)
     assert one.row == (2, "a", 4, BEN, HERE, 4, 2)
     assert Acl.of_row(one.row) == one
@@ -281,8 +284,8 @@ def test_an_acl_and_the_row_in_the_metadata() -> None:
         Acl.of_row((2, "a", 4, BEN, HERE, 99, 2))
 
 
+@pytest.mark.conformance("XC-07")
 def test_ten_thousand_acls_are_not_walked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """XC-07."""
     rules = [acl(f"topic-{n}", principal=f"User:{n}") for n in range(5_000)]
     rules += [acl(f"prefix-{n}-", pattern=PREFIXED, principal=f"User:{n}") for n in range(5_000)]
     authorizer = Authorizer(rules)
@@ -305,16 +308,17 @@ def test_ten_thousand_acls_are_not_walked(monkeypatch: pytest.MonkeyPatch) -> No
     assert len(looked_at) == 2, "nor are those of a principal at other hosts: once for DENY, once for ALLOW"
 
 
+@pytest.mark.conformance("XC-08")
 def test_names_that_a_client_makes_up_do_not_fill_the_memory() -> None:
-    """XC-08."""
     authorizer = Authorizer([acl("x", pattern=PREFIXED)])
     for n in range(100):
         assert authorizer.allows(ANN, HERE, READ, TOPIC, f"x{n}" + "y" * 1_000)
     assert not authorizer._remembered
 
 
+@pytest.mark.conformance("XC-08")
 def test_what_is_decided_about_all_topics_is_decided_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """XC-08: a producer that asks for an id does not have a hundred thousand ACLs walked each time."""
+    """A producer that asks for an id does not have a hundred thousand ACLs walked each time."""
     authorizer = Authorizer([acl(f"topic-{n}", principal=BEN) for n in range(1_000)])
     assert not authorizer.allows_any_topic(ANN, HERE, WRITE)
     assert not authorizer.allows_all(ANN, HERE, WRITE, TOPIC)
@@ -324,8 +328,8 @@ def test_what_is_decided_about_all_topics_is_decided_once(monkeypatch: pytest.Mo
     assert not authorizer.allows_all(ANN, HERE, WRITE, TOPIC)
 
 
+@pytest.mark.conformance("XC-09")
 def test_the_rule_that_decides_is_named() -> None:
-    """XC-09."""
     denial = acl("t", WRITE, DENY)
     authorizer = Authorizer([acl("t"), denial], [BEN])
     assert authorizer.rule(ANN, HERE, READ, TOPIC, "t") == acl("t")
@@ -338,6 +342,7 @@ def test_the_rule_that_decides_is_named() -> None:
 # --- filters ---
 
 
+@pytest.mark.conformance("XC-19")
 @pytest.mark.parametrize(
     ("asked", "found"),
     [
@@ -356,7 +361,6 @@ def test_the_rule_that_decides_is_named() -> None:
     ],
 )
 def test_filters(asked: AclFilter, found: set[int]) -> None:
-    """XC-19."""
     rules = [
         acl("abc"),
         acl("a", WRITE, DENY, PREFIXED),
