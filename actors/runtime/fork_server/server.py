@@ -21,6 +21,7 @@ from pathlib import Path
 
 import ray
 
+from actors.runtime.fork_server import holes
 from actors.runtime.fork_server.client import FORKED, LENGTH_BYTES, say
 
 _OF_RAY = (
@@ -105,6 +106,7 @@ def _be_as_a_worker(packages: str) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     gc.collect()
+    holes.fill()
     gc.freeze()  # the collector writes to objects it looks at, and a page that is written is no longer shared
 
 
