@@ -34,6 +34,12 @@ class Probe:
             "job": os.environ["RAY_JOB_ID"],
         }
 
+    def multiply(self, size: int) -> float:
+        """The sum of a product that is large enough for numpy to compute it in several threads."""
+        import numpy as np  # not in a driver that only describes
+
+        return float((np.ones((size, size)) @ np.ones((size, size))).sum())
+
 
 def described(actor: Any) -> dict[str, Any] | None:
     """What an actor says, None while it is being restarted."""
@@ -119,6 +125,20 @@ def test_forked_actors_share_nothing_they_must_not(start_probe: Callable[..., An
     assert len({one["group"] for one in found} | {os.getpgid(server.pid)}) == 4
     assert {one["exit_code"] for one in found} == {1}  # its own children are waited for
     assert {one["job"] for one in found} == {ray.get_runtime_context().get_job_id()}
+
+
+def test_a_forked_actor_loads_no_library_that_the_server_has_not(probe: Any) -> None:
+    described = ray.get(probe.describe.remote())
+    libraries = [
+        {part.path for part in psutil.Process(pid).memory_maps() if ".so" in part.path}
+        for pid in (described["pid"], described["parent"])
+    ]
+    assert libraries[0] <= libraries[1]
+    assert any("libarrow" in path for path in libraries[1]), "Ray imports it wherever it connects"
+
+
+def test_a_forked_actor_computes_in_threads_that_were_not_forked(probe: Any) -> None:
+    assert ray.get(probe.multiply.remote(600), timeout=60) == 600**3
 
 
 def test_a_forked_actor_that_dies_is_restarted_and_leaves_no_zombie(probe: Any) -> None:

@@ -21,9 +21,20 @@ from pathlib import Path
 
 import ray
 
+from actors.runtime.fork_server import holes
 from actors.runtime.fork_server.client import FORKED, LENGTH_BYTES, say
 
-_OF_RAY = ("ray.actor", "ray._private.node", "ray._private.async_compat", "ray._private.runtime_env.setup_hook")
+_OF_RAY = (
+    "ray.actor",
+    "ray._common.pydantic_compat",
+    "ray._common.usage.usage_lib",
+    "ray._private.arrow_serialization",
+    "ray._private.async_compat",
+    "ray._private.node",
+    "ray._private.runtime_env.setup_hook",
+    "pyarrow.json",
+)
+"""What every worker imports, to the end of its connecting."""
 _OF_A_WORKER = {b"RAY_JOB_ID"}  # in which workers of one raylet differ
 _REQUEST_SECONDS = 5.0
 
@@ -47,6 +58,7 @@ def main() -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody here waits for the workers
     # Leave the process group of the first worker: when that worker ends, the raylet kills its whole group.
     os.setpgid(0, os.getpgid(raylet))
+    os.environ["JE_ARROW_MALLOC_CONF"] = "background_thread:false"  # else pyarrow, when it is imported, starts a thread
     with socket.socket(fileno=int(listener_fd)) as listener, open(os.pidfd_open(raylet), "rb", 0) as life:
         _import(*_OF_RAY, *filter(None, warm.split(",")))
         if (unsound := _why_unsound()) is not None:
@@ -67,10 +79,11 @@ def _import(*modules: str) -> None:
 
 def _why_unsound() -> str | None:
     """Why this process cannot be forked after its imports, in words; None if it can."""
-    if (threads := len(os.listdir("/proc/self/task"))) > 1:
-        return f"imports have started {threads - 1} threads, which a fork would lose"
     if _draw_in_a_fork() == _draw_in_a_fork():
         return "imports have drawn a random id of Ray's, and all forked processes would draw the same ones"
+    # Only now: numpy's threads end when their process forks, and come back when they are needed.
+    if (threads := len(os.listdir("/proc/self/task"))) > 1:
+        return f"imports have started {threads - 1} threads, which a fork would lose"
     return None
 
 
@@ -93,6 +106,7 @@ def _be_as_a_worker(packages: str) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     gc.collect()
+    holes.fill()
     gc.freeze()  # the collector writes to objects it looks at, and a page that is written is no longer shared
 
 
