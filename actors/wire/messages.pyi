@@ -926,6 +926,17 @@ class DescribeLogDirsResponse(ApiMessage):
     results: list[DescribeLogDirsResponse.DescribeLogDirsResult]
     def __init__(self, *, throttle_time_ms: int = ..., error_code: int = ..., results: list[DescribeLogDirsResponse.DescribeLogDirsResult] = ...) -> None: ...
 
+class SaslAuthenticateRequest(ApiMessage):
+    auth_bytes: bytes
+    def __init__(self, *, auth_bytes: bytes = ...) -> None: ...
+
+class SaslAuthenticateResponse(ApiMessage):
+    error_code: int
+    error_message: str | None
+    auth_bytes: bytes
+    session_lifetime_ms: int
+    def __init__(self, *, error_code: int = ..., error_message: str | None = ..., auth_bytes: bytes = ..., session_lifetime_ms: int = ...) -> None: ...
+
 class CreatePartitionsRequest(ApiMessage):
     class CreatePartitionsTopic(Message):
         name: str
@@ -1149,6 +1160,32 @@ class DescribeUserScramCredentialsResponse(ApiMessage):
     error_message: str | None
     results: list[DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult]
     def __init__(self, *, throttle_time_ms: int = ..., error_code: int = ..., error_message: str | None = ..., results: list[DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult] = ...) -> None: ...
+
+class AlterUserScramCredentialsRequest(ApiMessage):
+    class ScramCredentialDeletion(Message):
+        name: str
+        mechanism: int
+        def __init__(self, *, name: str = ..., mechanism: int = ...) -> None: ...
+    class ScramCredentialUpsertion(Message):
+        name: str
+        mechanism: int
+        iterations: int
+        salt: bytes
+        salted_password: bytes
+        def __init__(self, *, name: str = ..., mechanism: int = ..., iterations: int = ..., salt: bytes = ..., salted_password: bytes = ...) -> None: ...
+    deletions: list[AlterUserScramCredentialsRequest.ScramCredentialDeletion]
+    upsertions: list[AlterUserScramCredentialsRequest.ScramCredentialUpsertion]
+    def __init__(self, *, deletions: list[AlterUserScramCredentialsRequest.ScramCredentialDeletion] = ..., upsertions: list[AlterUserScramCredentialsRequest.ScramCredentialUpsertion] = ...) -> None: ...
+
+class AlterUserScramCredentialsResponse(ApiMessage):
+    class AlterUserScramCredentialsResult(Message):
+        user: str
+        error_code: int
+        error_message: str | None
+        def __init__(self, *, user: str = ..., error_code: int = ..., error_message: str | None = ...) -> None: ...
+    throttle_time_ms: int
+    results: list[AlterUserScramCredentialsResponse.AlterUserScramCredentialsResult]
+    def __init__(self, *, throttle_time_ms: int = ..., results: list[AlterUserScramCredentialsResponse.AlterUserScramCredentialsResult] = ...) -> None: ...
 
 class DescribeQuorumRequest(ApiMessage):
     class TopicData(Message):
