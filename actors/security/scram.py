@@ -28,6 +28,8 @@ NONCE_CHARACTERS: Final = 24
 EXCHANGE_BYTES_MAX: Final = 8192
 SALT_BYTES: Final = 24
 """How long the salts are that we make."""
+USUAL_ITERATIONS: Final = 8192
+"""How many iterations the credentials have that we make, unless others are asked for."""
 
 
 class ScramMechanism(Enum):
@@ -137,10 +139,10 @@ class ScramServer:
         if re.search(rb",tokenauth=true(?:,|$)", found["extensions"], re.IGNORECASE):
             raise ScramError("there are no delegation tokens")
         self.user = user
-        credential = self._credential_of(user)
+        credential, dummy = self._credential_of(user), self._dummy_of(user)  # both, so that both take as long
         self._known = credential is not None and credential.iterations >= ITERATIONS_MIN
         if credential is None or not self._known:
-            credential = self._dummy_of(user)
+            credential = dummy
         self._credential = credential
         self._nonce = found["nonce"] + self._own_nonce
         self._binding = base64.b64encode(found["gs2"])
@@ -241,7 +243,12 @@ def _xor(one: bytes, other: bytes) -> bytes:
     return bytes(a ^ b for a, b in zip(one, other, strict=True))
 
 
-def dummy_credential(secret: bytes, mechanism: ScramMechanism, user: str, iterations: int) -> ScramCredential:
+def dummy_credential(
+    secret: bytes, mechanism: ScramMechanism, user: str, iterations: int, salt_bytes: int = SALT_BYTES
+) -> ScramCredential:
     """What a user has who does not exist: always the same, like a real one, and nobody's password fits."""
-    salt = hmac.digest(secret, f"{mechanism.wire_name}:{user}".encode(), "sha256")[:SALT_BYTES]
-    return ScramCredential(salt, bytes(mechanism.digest_bytes), bytes(mechanism.digest_bytes), iterations)
+    salt = b""
+    for block in range(-(-salt_bytes // 32)):
+        salt += hmac.digest(secret, f"{mechanism.wire_name}:{block}:{user}".encode(), "sha256")
+    nothing = bytes(mechanism.digest_bytes)
+    return ScramCredential(salt[:salt_bytes], nothing, nothing, iterations)
