@@ -197,6 +197,53 @@ class AlterConfigs(Operation[AlteredConfigs]):
     validate_only: bool = False
 
 
+# --- users ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ScramUpsertion:
+    """What is to be kept of a user's password for a mechanism (its code of KIP-554). It is no password itself."""
+
+    user: str
+    mechanism: int
+    salt: bytes = field(repr=False)
+    stored_key: bytes = field(repr=False)
+    server_key: bytes = field(repr=False)
+    iterations: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScramDeletion:
+    """A password for a mechanism that is to be forgotten."""
+
+    user: str
+    mechanism: int
+
+
+@dataclass(frozen=True, slots=True)
+class UserOutcome:
+    """What became of a user whose password was to change."""
+
+    user: str
+    error_code: int
+    error_message: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class AlteredScram(Result):
+    """One for each user: deletions first, then upsertions, in the order they were asked for."""
+
+    users: tuple[UserOutcome, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AlterScram(Operation[AlteredScram]):
+    """No user is named twice."""
+
+    deletions: tuple[ScramDeletion, ...] = ()
+    upsertions: tuple[ScramUpsertion, ...] = ()
+
+
 # --- replicas and leaders ---------------------------------------------------------------------------------------
 
 
@@ -392,6 +439,7 @@ CLASSES: dict[int, type[Operation[Result]] | type[Result]] = {
     112: HandOver,
     113: ListShards,
     114: LookAtGroup,
+    115: AlterScram,
     200: CreatedTopics,
     201: OffsetsTopicCreated,
     202: DeletedTopics,
@@ -405,5 +453,6 @@ CLASSES: dict[int, type[Operation[Result]] | type[Result]] = {
     210: Quorum,
     211: Shards,
     212: GroupSeen,
+    213: AlteredScram,
 }
 """Tags on the control link: operations from 100 on, results from 200 on."""

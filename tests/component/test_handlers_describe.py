@@ -24,7 +24,6 @@ from actors.wire.messages import (
     DescribeProducersRequest,
     DescribeQuorumRequest,
     DescribeTopicPartitionsRequest,
-    DescribeUserScramCredentialsRequest,
     GetTelemetrySubscriptionsRequest,
     ListConfigResourcesRequest,
     ListTransactionsRequest,
@@ -374,11 +373,6 @@ def test_no_feature_can_be_changed(tmp_path: Path, name: str, level: int) -> Non
 def test_acls_are_disabled(tmp_path: Path, version: int) -> None:
     answer = Broker(tmp_path).ask(DescribeAclsRequest(), version)
     assert (answer.error_code, answer.resources) == (ErrorCode.SECURITY_DISABLED, [])
-
-
-def test_scram_credentials_are_refused(tmp_path: Path) -> None:
-    answer = Broker(tmp_path).ask(DescribeUserScramCredentialsRequest(users=None), 0)
-    assert (answer.error_code, answer.results) == (ErrorCode.SECURITY_DISABLED, [])
 
 
 @pytest.mark.parametrize("version", [0, 1])

@@ -17,6 +17,7 @@ from actors.broker.handlers import (
     alter_configs,
     alter_partition_reassignments,
     alter_replica_log_dirs,
+    alter_user_scram_credentials,
     api_versions,
     create_partitions,
     create_topics,
@@ -46,6 +47,8 @@ from actors.broker.handlers import (
     not_served,
     offset_for_leader_epoch,
     produce,
+    sasl_authenticate,
+    sasl_handshake,
     update_features,
 )
 from actors.broker.handlers.context import HandlerContext, Request
@@ -206,6 +209,9 @@ _ROWS = (
     _own(alter_replica_log_dirs, ALTER_CLUSTER),
     _own(describe_acls, DESCRIBE_CLUSTER),
     _own(describe_user_scram_credentials, DESCRIBE_CLUSTER),
+    _decided(alter_user_scram_credentials, ALTER_CLUSTER),
+    _own(sasl_handshake, NOTHING),
+    _own(sasl_authenticate, NOTHING),
     _own(get_telemetry_subscriptions, NOTHING),
     # what clients look for, and what is not served
     _refused(not_served.CONSUMER_GROUP_HEARTBEAT, (READ_GROUP, DESCRIBE_TOPIC)),

@@ -24,12 +24,14 @@ from actors.controller.decisions.elections import (
     replica_torn,
 )
 from actors.controller.decisions.reassignments import alter_reassignments, elect_leaders
+from actors.controller.decisions.users import alter_scram
 from actors.links.operations import (
     AllocateProducerIds,
     AlterConfigs,
     AlteredConfigs,
     AlterPartitions,
     AlterReassignments,
+    AlterScram,
     BrokerLeaving,
     CreatedPartitions,
     CreatedTopic,
@@ -408,4 +410,5 @@ OPERATIONS: dict[type[Operation[Result]], Callable[..., Decision]] = {
     ReplicaTorn: lambda metadata, config, asked, new_id: replica_torn(metadata, asked, config),
     AlterReassignments: lambda metadata, config, asked, new_id: alter_reassignments(metadata, config, asked),
     ElectLeaders: lambda metadata, config, asked, new_id: elect_leaders(metadata, config, asked),
+    AlterScram: lambda metadata, config, asked, new_id: alter_scram(metadata, asked, new_id),
 }

@@ -63,4 +63,6 @@ def test_the_rights_are_those_of_kafkas_page() -> None:
         ApiKey.API_VERSIONS,
         ApiKey.DESCRIBE_CLUSTER,
         ApiKey.GET_TELEMETRY_SUBSCRIPTIONS,
-    }, "Kafka asks for no right for these three alone"
+        ApiKey.SASL_HANDSHAKE,
+        ApiKey.SASL_AUTHENTICATE,
+    }, "Kafka asks for no right for these five alone"

@@ -1,0 +1,47 @@
+"""What the controller decides about users: which SCRAM credentials there are (KIP-554).
+
+The broker that was asked has checked what can be told without the metadata, and has made the keys: passwords do not
+come here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from actors.links.operations import AlteredScram, AlterScram, ScramUpsertion, UserOutcome
+from actors.wire.errors import ErrorCode
+from placement.metadata import ClusterMetadata
+
+
+def alter_scram(
+    metadata: ClusterMetadata, asked: AlterScram, new_id: Callable[[], bytes]
+) -> tuple[AlteredScram, list[list[Any]]]:
+    """Forget and keep credentials. Who had none to be forgotten is told so; the others are carried out."""
+    outcomes, records = [], []
+    for doomed in asked.deletions:
+        if (doomed.user, doomed.mechanism) in metadata.scram:
+            records.append(["scram_removed", doomed.user, doomed.mechanism])
+            outcomes.append(UserOutcome(doomed.user, 0, None))
+        else:
+            text = "the user has no credential for this mechanism"
+            outcomes.append(UserOutcome(doomed.user, ErrorCode.RESOURCE_NOT_FOUND, text))
+    records += kept(metadata, asked.upsertions, new_id)
+    outcomes += [UserOutcome(each.user, 0, None) for each in asked.upsertions]
+    return AlteredScram(tuple(outcomes)), records
+
+
+def kept(
+    metadata: ClusterMetadata, upsertions: Iterable[ScramUpsertion], new_id: Callable[[], bytes]
+) -> list[list[Any]]:
+    """The records of credentials. With the first of a cluster comes the secret that unknown users' salts are made of.
+
+    Until then no user exists, so that it tells nothing that none does.
+    """
+    records: list[list[Any]] = [
+        ["scram", each.user, each.mechanism, each.salt, each.stored_key, each.server_key, each.iterations]
+        for each in upsertions
+    ]
+    if records and not metadata.scram_secret:
+        records.insert(0, ["scram_secret", new_id() + new_id()])
+    return records

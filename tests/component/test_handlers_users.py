@@ -1,0 +1,135 @@
+"""Credentials over the wire: SECURITY.md, B.5."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actors.links.operations import AlterScram
+from actors.security.scram import ScramCredential, ScramMechanism, salted_password
+from actors.wire.messages import AlterUserScramCredentialsRequest, DescribeUserScramCredentialsRequest
+from tests.support.handler_helpers import Broker
+
+SHA_256, SHA_512 = ScramMechanism.SHA_256, ScramMechanism.SHA_512
+Deletion = AlterUserScramCredentialsRequest.ScramCredentialDeletion
+Upsertion = AlterUserScramCredentialsRequest.ScramCredentialUpsertion
+
+
+def upsertion(name: str, mechanism: int = 1, **more: Any) -> Upsertion:
+    size = 64 if mechanism == 2 else 32
+    given = {"iterations": 8192, "salt": b"salt of ours", "salted_password": bytes(range(size))}
+    return Upsertion(name=name, mechanism=mechanism, **{**given, **more})
+
+
+def alter(broker: Broker, *changes: Deletion | Upsertion) -> list[tuple[str, int]]:
+    request = AlterUserScramCredentialsRequest(
+        deletions=[each for each in changes if isinstance(each, Deletion)],
+        upsertions=[each for each in changes if isinstance(each, Upsertion)],
+    )
+    return [(each.user, each.error_code) for each in broker.ask(request, 0).results]
+
+
+def described(broker: Broker, *names: str) -> dict[str, Any]:
+    users = [DescribeUserScramCredentialsRequest.UserName(name=name) for name in names]
+    answer = broker.ask(DescribeUserScramCredentialsRequest(users=users or None), 0)
+    assert answer.error_code == 0
+    assert len({each.user for each in answer.results}) == len(answer.results)
+    return {
+        each.user: each.error_code or [(info.mechanism, info.iterations) for info in each.credential_infos]
+        for each in answer.results
+    }
+
+
+@pytest.mark.conformance("XB-31")
+def test_who_has_a_password_is_told_and_for_what(tmp_path: Path) -> None:
+    broker = Broker(tmp_path)
+    assert described(broker) == {}
+    assert alter(broker, upsertion("bert", 2), upsertion("anne", iterations=4096)) == [("bert", 0), ("anne", 0)]
+    assert alter(broker, upsertion("anne", 2)) == [("anne", 0)]
+    everybody = {"anne": [(1, 4096), (2, 8192)], "bert": [(2, 8192)]}
+    assert described(broker) == everybody
+    assert described(broker, "bert", "carl", "anne", "bert") == {"bert": 92, "carl": 91, "anne": everybody["anne"]}
+    answer = broker.ask(DescribeUserScramCredentialsRequest(users=[]), 0)
+    assert {each.user for each in answer.results} == {"anne", "bert"}
+
+
+@pytest.mark.conformance("XB-32")
+def test_a_user_who_is_named_twice_stays_as_he_is(tmp_path: Path) -> None:
+    broker = Broker(tmp_path)
+    alter(broker, upsertion("anne"))
+    changes = [upsertion("anne", 2), Deletion(name="anne", mechanism=1), upsertion("bert")]
+    assert sorted(alter(broker, *changes)) == [("anne", 92), ("bert", 0)]
+    assert described(broker) == {"anne": [(1, 8192)], "bert": [(1, 8192)]}
+    assert alter(broker, Deletion(name="carl", mechanism=1), Deletion(name="carl", mechanism=2)) == [("carl", 92)]
+
+
+@pytest.mark.conformance("XB-33", "XB-34")
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        (upsertion(""), 93),
+        (Deletion(name="", mechanism=1), 93),
+        (upsertion("n" * 256), 93),
+        (upsertion("a\nb"), 93),
+        (upsertion("anne", 0), 33),
+        (upsertion("anne", 3), 33),
+        (Deletion(name="anne", mechanism=-1), 33),
+        (upsertion("anne", iterations=4095), 93),
+        (upsertion("anne", iterations=16385), 93),
+        (upsertion("anne", salt=b""), 93),
+        (upsertion("anne", salt=bytes(256)), 93),
+        (upsertion("anne", salted_password=bytes(31)), 93),
+        (upsertion("anne", 2, salted_password=bytes(32)), 93),
+        (Deletion(name="anne", mechanism=1), 91),
+    ],
+)
+def test_what_cannot_be_kept_is_refused_and_the_rest_is_carried_out(
+    tmp_path: Path, change: Deletion | Upsertion, code: int
+) -> None:
+    broker = Broker(tmp_path)
+    assert sorted(alter(broker, change, upsertion("zoe"))) == [(change.name, code), ("zoe", 0)]
+    assert described(broker) == {"zoe": [(1, 8192)]}
+
+
+@pytest.mark.conformance("XB-33")
+def test_the_bounds_themselves_will_do(tmp_path: Path) -> None:
+    broker = Broker(tmp_path)
+    least = upsertion("n" * 255, iterations=4096, salt=b"s")
+    most = upsertion("ä" * 127, iterations=16384, salt=bytes(255))
+    assert {code for _, code in alter(broker, least, most)} == {0}
+
+
+@pytest.mark.conformance("XB-35")
+@pytest.mark.parametrize("mechanism", ScramMechanism)
+def test_what_is_worth_as_much_as_the_password_is_kept_nowhere(tmp_path: Path, mechanism: ScramMechanism) -> None:
+    broker = Broker(tmp_path)
+    broker.controller.prompt = False
+    salted = salted_password(mechanism, "pencil", b"salt", 4096)
+    asked = upsertion("anne", mechanism.code, iterations=4096, salt=b"salt", salted_password=salted)
+    pending = broker.send(AlterUserScramCredentialsRequest(upsertions=[asked]), 0)
+    ((operation, _),) = broker.controller.calls
+    assert isinstance(operation, AlterScram)
+    assert salted not in [operation.upsertions[0].stored_key, operation.upsertions[0].server_key]
+    broker.controller.answer()
+    assert pending.response.results[0].error_code == 0
+    row = broker.metadata.scram["anne", mechanism.code]
+    assert ScramCredential(*row) == ScramCredential.of(mechanism, salted, b"salt", 4096)
+
+
+def test_what_was_asked_and_not_answered_names_each_user_once(tmp_path: Path) -> None:
+    broker = Broker(tmp_path)
+    broker.controller.prompt = False
+    request = AlterUserScramCredentialsRequest(
+        deletions=[Deletion(name="zoe", mechanism=1)], upsertions=[upsertion("anne")]
+    )
+    pending = broker.send(request, 0)
+    broker.controller.fail("it has gone")
+    assert [(each.user, each.error_code) for each in pending.response.results] == [("anne", 7), ("zoe", 7)]
+
+
+def test_a_request_about_nobody_is_answered_without_the_controller(tmp_path: Path) -> None:
+    broker = Broker(tmp_path)
+    assert alter(broker) == []
+    assert broker.controller.operations == []
