@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 _READY_BYTES_MAX = 1 << 20  # if more answers are ready, they are written or waited for before more requests are handled
 MAX_OPEN_SLOTS = 512
-_SMALLEST_REQUEST = 10  # api key, version, correlation id, length of the client id
+SMALLEST_REQUEST = 10  # api key, version, correlation id, length of the client id
 
 
 class Server(Protocol):
@@ -37,6 +37,19 @@ class Server(Protocol):
         """The client has gone. `unanswered` are the slots that had no answer yet."""
 
 
+class Gate(Protocol):
+    """What a peer may send that has not proved who it is, or whose session ends. It takes the server's place."""
+
+    def takes(self, length: int) -> bool:
+        """Whether the next frame may have this length."""
+
+    def refuse(self, length: int) -> None:
+        """A frame of a length that it may not have has been announced."""
+
+    def on_frame(self, data: bytes, start: int, end: int) -> None:
+        """One whole frame. May raise WireError, or replace itself: the next frame is looked at anew."""
+
+
 class Connection(asyncio.Protocol):
     """One client. Reading stops while too many slots are open or the client does not read its answers."""
 
@@ -49,6 +62,10 @@ class Connection(asyncio.Protocol):
         self.slots = SlotQueue(self)
         self.transport: asyncio.Transport | None = None
         self.peer = ""
+        self.listener = ""
+        self.principal = "User:ANONYMOUS"
+        self.gate: Gate | None = None
+        """What has to be asked for each frame; None if everything that is served may come."""
         self.last_active = now
         self._gathering = Gathering()
         self._held: bytes = b""
@@ -101,17 +118,24 @@ class Connection(asyncio.Protocol):
                     self._held = data[position:]
                     break
                 length = int.from_bytes(data[position : position + 4], "big", signed=True)
-                if not _SMALLEST_REQUEST <= length <= server.socket_request_max_bytes:
+                gate = self.gate
+                if gate is None and not SMALLEST_REQUEST <= length <= server.socket_request_max_bytes:
                     self.close(
-                        f"a request of {length} bytes is outside {_SMALLEST_REQUEST} to "
+                        f"a request of {length} bytes is outside {SMALLEST_REQUEST} to "
                         f"socket.request.max.bytes={server.socket_request_max_bytes}"
                     )
+                    return
+                if gate is not None and not gate.takes(length):
+                    gate.refuse(length)
                     return
                 end = position + 4 + length
                 if end > size:
                     need = 4 + length
                     break
-                server.on_frame(self, data, position + 4, end)
+                if gate is None:
+                    server.on_frame(self, data, position + 4, end)
+                else:
+                    gate.on_frame(data, position + 4, end)
                 if self.transport is None:
                     return
                 position = end
@@ -184,6 +208,11 @@ class Connection(asyncio.Protocol):
     def write_buffer_size(self) -> int:
         """Bytes of answers that the kernel has not taken yet."""
         return 0 if self.transport is None else self.transport.get_write_buffer_size() + self.slots.ready_bytes
+
+    def end(self) -> None:
+        """Close once the peer has been sent what was written; nothing more is read."""
+        if self.transport is not None:
+            self.transport.close()
 
     def close(self, reason: str = "") -> None:
         """Close at once. A reason is logged, with the peer."""

@@ -20,9 +20,7 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?\Z")
 def handle(context: HandlerContext, request: Request) -> ApiVersionsResponse:
     """All ranges, or INVALID_REQUEST if the client's software name or version is illegal."""
     m: ApiVersionsRequest = request.message
-    if request.version >= 3 and not (
-        _SOFTWARE.match(m.client_software_name) and _SOFTWARE.match(m.client_software_version)
-    ):
+    if not is_legal(m, request.version):
         return failed(m, request.version, ErrorCode.INVALID_REQUEST)
     least = 0 if request.version >= _ZERO_FROM else 1
     return ApiVersionsResponse(
@@ -39,6 +37,12 @@ def handle(context: HandlerContext, request: Request) -> ApiVersionsResponse:
             if f.level > 0
         ],
     )
+
+
+def is_legal(message: ApiVersionsRequest, version: int) -> bool:
+    """Whether a client's software may be called so. Older versions do not say what it is."""
+    names = (message.client_software_name, message.client_software_version)
+    return version < 3 or all(map(_SOFTWARE.match, names))
 
 
 def unsupported() -> ApiVersionsResponse:

@@ -1,0 +1,127 @@
+"""The users of a cluster, as its metadata has them, and the verification of passwords that come in clear (PLAIN)."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+from collections import Counter
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from actors.broker.context import BrokerContext
+from actors.security.plain import fits
+from actors.security.scram import (
+    SALT_BYTES,
+    USUAL_ITERATIONS,
+    ScramCredential,
+    ScramMechanism,
+    dummy_credential,
+)
+from actors.settings.secret import Secret
+from placement.metadata import ClusterMetadata
+
+_THREADS: Final = 2
+_WAITING_MAX: Final = 64
+_REMEMBERED_SECONDS: Final = 60.0
+_REMEMBERED_MAX: Final = 10_000
+
+
+class StoredUsers:
+    """Who has a SCRAM credential in the last image. The rest gets made-up ones that look like those."""
+
+    def __init__(self, context: BrokerContext) -> None:
+        self._context = context
+        self._usual: dict[int, tuple[int, int]] = {}
+        self._usual_of: ClusterMetadata | None = None
+        self._usual_version = -1
+
+    def credential(self, user: str, mechanism: ScramMechanism) -> ScramCredential | None:
+        """What is kept of the user's password for this mechanism."""
+        row = self._context.metadata.scram.get((user, mechanism.code))
+        return None if row is None else ScramCredential(*row)
+
+    def any_credential(self, user: str) -> tuple[ScramMechanism, ScramCredential] | None:
+        """What is kept of the user's password: for SCRAM-SHA-256 if there are both."""
+        for mechanism in ScramMechanism:
+            if (found := self.credential(user, mechanism)) is not None:
+                return mechanism, found
+        return None
+
+    def dummy(self, user: str, mechanism: ScramMechanism) -> ScramCredential:
+        """What a user has who does not exist: a salt as long, and as many iterations, as most of those who do."""
+        metadata = self._context.metadata
+        if self._usual_of is not metadata or self._usual_version != metadata.version:
+            self._usual, self._usual_of, self._usual_version = _usual(metadata), metadata, metadata.version
+        salt_bytes, iterations = self._usual.get(mechanism.code, (SALT_BYTES, USUAL_ITERATIONS))
+        return dummy_credential(metadata.scram_secret, mechanism, user, iterations, salt_bytes)
+
+
+def _usual(metadata: ClusterMetadata) -> dict[int, tuple[int, int]]:
+    """The most frequent length of a salt and number of iterations, by the mechanism's code."""
+    counts: dict[int, Counter[tuple[int, int]]] = {}
+    for (_, code), (salt, _, _, iterations) in metadata.scram.items():
+        counts.setdefault(code, Counter())[len(salt), iterations] += 1
+    return {code: max(count, key=lambda each: (count[each], each)) for code, count in counts.items()}
+
+
+class Passwords:
+    """Verifies passwords in threads, a few at a time. One that was right is remembered for a minute.
+
+    `own` are users that are in no metadata, but in a file of this node. `key` is random, and this process's alone.
+    """
+
+    def __init__(self, users: StoredUsers, loop: asyncio.AbstractEventLoop, key: bytes) -> None:
+        self._users = users
+        self._loop = loop
+        self._key = key
+        self._threads = ThreadPoolExecutor(_THREADS, "passwords")
+        self._waiting = 0
+        self._right: dict[bytes, float] = {}  # until when, by a digest of user, password and credential
+
+    def close(self) -> None:
+        """Verify no more."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def verify(self, user: str, password: str, own: Mapping[str, Secret], done: Callable[[bool | None], None]) -> None:
+        """`done` gets whether the password is the user's, perhaps at once; None if too many wait already.
+
+        A user who does not exist costs as much as one who does.
+        """
+        if user in own:
+            done(own[user] == Secret(password))
+            return
+        found = self._users.any_credential(user)
+        mechanism, credential = found or (
+            ScramMechanism.SHA_256,
+            self._users.dummy(user, ScramMechanism.SHA_256),
+        )
+        digest = self._digest(user, password, credential)
+        if self._right.get(digest, 0.0) > self._loop.time():
+            done(True)
+            return
+        if self._waiting >= _WAITING_MAX:
+            done(None)
+            return
+        self._waiting += 1
+        future = self._loop.run_in_executor(self._threads, fits, password, mechanism, credential)
+
+        def verified(future: asyncio.Future[bool]) -> None:
+            self._waiting -= 1
+            if future.cancelled():
+                return
+            right = future.exception() is None and future.result() and found is not None
+            if right:
+                self._remember(digest)
+            done(right)
+
+        future.add_done_callback(verified)
+
+    def _digest(self, user: str, password: str, credential: ScramCredential) -> bytes:
+        text = b"\0".join((user.encode(), password.encode(), credential.salt, credential.stored_key))
+        return hmac.digest(self._key, text, "sha256")
+
+    def _remember(self, digest: bytes) -> None:
+        if len(self._right) >= _REMEMBERED_MAX:
+            self._right.clear()
+        self._right[digest] = self._loop.time() + _REMEMBERED_SECONDS

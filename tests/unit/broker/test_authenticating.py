@@ -1,0 +1,615 @@
+"""A SASL listener's connection, frame by frame: SECURITY.md, A.3 and B.1."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from actors.broker.authenticating import Desk, Gate, Limits
+from actors.broker.connection import Connection
+from actors.broker.slots import Slot
+from actors.broker.strangers import FailureLog, Strangers
+from actors.security.authentication import MECHANISMS, Terms
+from actors.security.scram import ScramClient, ScramCredential, ScramMechanism, dummy_credential, salted_password
+from actors.settings.secret import Secret
+from actors.wire.framing import decode_response, encode_request
+from actors.wire.messages import (
+    ApiMessage,
+    ApiVersionsRequest,
+    HeartbeatRequest,
+    MetadataRequest,
+    SaslAuthenticateRequest,
+    SaslHandshakeRequest,
+    response_class,
+)
+from tests.support.handler_helpers import Loop
+
+PLAIN, SHA_256, SHA_512 = MECHANISMS
+SALTED = salted_password(ScramMechanism.SHA_256, "pencil", b"salt", 4096)
+DELAY = 0.1
+TOKEN_BYTES = 2000
+REQUEST_BYTES = 10_000
+
+
+class Transport:
+    """A socket that takes everything; `closed` once it was ended with what was written, `aborted` without."""
+
+    def __init__(self, address: str) -> None:
+        self.connection: Connection
+        self._address = address
+        self.written = b""
+        self.reading = True
+        self.closed = False
+        self.aborted = False
+
+    def write(self, data: bytes) -> None:
+        assert not self.closed
+        assert not self.aborted
+        self.written += data
+
+    def close(self) -> None:
+        self.closed = True
+
+    def abort(self) -> None:
+        self.aborted = True
+        if self.connection.transport is not None:
+            self.connection.connection_lost(None)
+
+    def pause_reading(self) -> None:
+        assert self.reading
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        assert not self.reading
+        self.reading = True
+
+    def set_write_buffer_limits(self, high: int, low: int) -> None: ...
+
+    def get_extra_info(self, name: str) -> Any:
+        return (self._address, 5555)
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+
+class Server:
+    """Notes what it is given, and who gave it; answers nothing."""
+
+    socket_request_max_bytes = REQUEST_BYTES
+
+    def __init__(self) -> None:
+        self.frames: list[bytes] = []
+        self.principals: list[str] = []
+        self.strangers: Strangers
+
+    def on_connect(self, connection: Connection) -> bool:
+        return True
+
+    def on_frame(self, connection: Connection, data: bytes, start: int, end: int) -> None:
+        self.frames.append(data[start:end])
+        self.principals.append(connection.principal)
+
+    def on_disconnect(self, connection: Connection, unanswered: list[Slot]) -> None:
+        self.strangers.remove(connection)
+
+
+class Users:
+    def credential(self, user: str, mechanism: ScramMechanism) -> ScramCredential | None:
+        if user != "user" or mechanism is not ScramMechanism.SHA_256:
+            return None
+        return ScramCredential.of(mechanism, SALTED, b"salt", 4096)
+
+    def dummy(self, user: str, mechanism: ScramMechanism) -> ScramCredential:
+        return dummy_credential(b"secret", mechanism, user, 4096)
+
+
+class Passwords:
+    """The verdict comes when the test says so."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str]] = []
+        self._done: list[Callable[[bool | None], None]] = []
+
+    def verify(self, user: str, password: str, own: Mapping[str, Secret], done: Callable[[bool | None], None]) -> None:
+        self.asked.append((user, password))
+        self._done.append(done)
+
+    def say(self, right: bool | None) -> None:
+        self._done.pop(0)(right)
+
+
+class World:
+    """One listener, on a clock that is set by hand."""
+
+    def __init__(self, lifetime_ms: int = 0, mechanisms: tuple[str, ...] = MECHANISMS) -> None:
+        self.loop = Loop()
+        self.server = Server()
+        self.passwords = Passwords()
+        failures = FailureLog(self.loop.time)
+        self.strangers = self.server.strangers = Strangers("SASL", 3, 30.0, self.loop.time, failures)
+        parts: Any = (Users(), self.passwords)
+        loop: Any = self.loop
+        self.desk = Desk(
+            "SASL",
+            Terms(mechanisms, dict.fromkeys(mechanisms, lifetime_ms)),
+            Limits(TOKEN_BYTES, DELAY),
+            *parts,
+            self.strangers,
+            failures,
+            loop,
+            random.Random(1),
+        )
+
+    def connect(self, address: str = "10.0.0.7") -> Client:
+        return Client(self, address)
+
+
+class Client:
+    """One connection, and what its client knows."""
+
+    def __init__(self, world: World, address: str) -> None:
+        self.world = world
+        self.connection = Connection(world.server, 1, 0.0)
+        self.transport = Transport(address)
+        self.transport.connection = self.connection
+        made: Any = self.transport
+        self.connection.connection_made(made)
+        self.connection.gate = Gate(self.connection, world.desk)
+
+    def send(self, data: bytes) -> None:
+        if self.transport.reading and self.connection.transport is not None:
+            self.connection.data_received(data)
+
+    def ask(self, message: ApiMessage, version: int) -> Any:
+        """The answer that is there at once."""
+        self.send(request(message, version))
+        return self.answer(message, version)
+
+    def answer(self, message: ApiMessage, version: int) -> Any:
+        frame, self.transport.written = self.transport.written[4:], b""
+        return decode_response(response_class(message.api_key), version, frame)[1]
+
+    def log_in(self, password: str = "pencil", version: int = 2) -> Any:
+        """The answer to the last token."""
+        self.ask(SaslHandshakeRequest(mechanism=SHA_256), 1)
+        client = ScramClient(ScramMechanism.SHA_256, "user", "ours")
+        first = self.ask(SaslAuthenticateRequest(auth_bytes=client.first()), version)
+        asked = client.read_first(first.auth_bytes)
+        salted = salted_password(ScramMechanism.SHA_256, password, asked.salt, asked.iterations)
+        last = SaslAuthenticateRequest(auth_bytes=client.final(salted))
+        self.send(request(last, version))
+        if not self.transport.written:
+            self.world.loop.advance(DELAY)
+        return self.answer(last, version)
+
+    def expect_failure(self, answered: bool) -> None:
+        """Nothing is read; the answer, if there is one, and the end come after the delay."""
+        loop, transport = self.world.loop, self.transport
+        assert not transport.reading
+        assert not transport.closed
+        assert transport.written == b""
+        loop.advance(DELAY * 0.99)
+        assert not transport.closed
+        loop.advance(DELAY * 0.02)
+        assert transport.closed
+        assert bool(transport.written) is answered
+        assert self.world.server.frames == [], "nothing is served"
+        assert self.connection.principal == "User:ANONYMOUS"
+        loop.advance(1.0)
+        assert transport.aborted, "whether or not the client has taken its answer"
+        assert self.connection._held == b""
+
+
+def request(message: ApiMessage, version: int, correlation_id: int = 7) -> bytes:
+    return encode_request(message, version, correlation_id, "cl")
+
+
+def framed(token: bytes) -> bytes:
+    return len(token).to_bytes(4, "big") + token
+
+
+HANDSHAKE = request(SaslHandshakeRequest(mechanism=PLAIN), 1)
+TOKEN = request(SaslAuthenticateRequest(auth_bytes=b"\0user\0pencil"), 1, 8)
+METADATA = request(MetadataRequest(), 4, 9)
+
+
+# --- the bytes ---
+
+
+@pytest.mark.conformance("XB-01", "XA-17")
+def test_the_bytes_are_kafkas() -> None:
+    client = World(3_600_000, (PLAIN, SHA_256)).connect()
+    client.send(bytes.fromhex("0000001b00110001000000070002636c000d534352414d2d5348412d323536"))
+    assert client.transport.written.hex() == "00000020000000070000000000020005504c41494e000d534352414d2d5348412d323536"
+    sent = {
+        0: "0000001400240000000000080002636c0000000400750070",
+        1: request(SaslAuthenticateRequest(auth_bytes=b"\0u\0p"), 1, 8).hex(),
+        2: "0000001300240002000000080002636c00050075007000",
+    }
+    answers = {
+        (0, 3_600_000): "0000000c000000080000ffff00000000",
+        (1, 3_600_000): "00000014000000080000ffff00000000000000000036ee80",
+        (2, 0): "00000012000000080000000001000000000000000000",
+    }
+    for (version, lifetime_ms), answer in answers.items():
+        client = World(lifetime_ms).connect()
+        client.ask(SaslHandshakeRequest(mechanism=PLAIN), 1)
+        client.send(bytes.fromhex(sent[version]))
+        client.world.passwords.say(True)
+        assert client.world.passwords.asked == [("u", "p")]
+        assert client.transport.written.hex() == answer
+
+
+@pytest.mark.conformance("XB-02", "XA-29")
+def test_after_the_first_version_of_the_handshake_tokens_have_a_length_and_nothing_else() -> None:
+    client = World().connect()
+    assert client.ask(SaslHandshakeRequest(mechanism=PLAIN), 0).error_code == 0
+    client.send(bytes.fromhex("0000000400750070"))
+    assert client.world.passwords.asked == [("u", "p")]
+    client.world.passwords.say(True)
+    assert client.transport.written == bytes(4)
+    client.send(METADATA)
+    assert client.world.server.principals == ["User:u"]
+
+
+@pytest.mark.conformance("XB-02")
+def test_scram_goes_by_itself_too() -> None:
+    client = World().connect()
+    client.ask(SaslHandshakeRequest(mechanism=SHA_256), 0)
+    scram = ScramClient(ScramMechanism.SHA_256, "user", "ours")
+    client.send(framed(scram.first()))
+    asked = scram.read_first(client.transport.written[4:])
+    assert int.from_bytes(client.transport.written[:4], "big") == len(client.transport.written) - 4
+    assert asked.salt == b"salt"
+    client.transport.written = b""
+    client.send(framed(scram.final(SALTED)))
+    scram.read_final(client.transport.written[4:])
+    assert client.connection.gate is None
+
+
+@pytest.mark.conformance("XB-02", "XA-29", "XA-30")
+@pytest.mark.parametrize("token", [b"", b"\0u\0", b"x" * TOKEN_BYTES])
+def test_a_failure_without_frames_is_told_by_the_end_alone(token: bytes) -> None:
+    client = World().connect()
+    client.ask(SaslHandshakeRequest(mechanism=PLAIN), 0)
+    client.send(framed(token))
+    client.expect_failure(answered=False)
+
+
+# --- what may come ---
+
+
+@pytest.mark.conformance("XA-13", "XA-16")
+def test_versions_are_told_once() -> None:
+    client = World().connect()
+    client.send(request(ApiVersionsRequest(client_software_name="a-b.c", client_software_version="1"), 3))
+    assert len(client.world.server.frames) == 1
+    client.send(request(ApiVersionsRequest(), 0))
+    assert client.transport.aborted
+    assert len(client.world.server.frames) == 1
+
+
+@pytest.mark.conformance("XA-14", "XA-15")
+@pytest.mark.parametrize(
+    ("message", "version"),
+    [
+        (ApiVersionsRequest(client_software_name="a b", client_software_version="1"), 3),
+        (ApiVersionsRequest(client_software_name="ab", client_software_version="-1"), 3),
+        (ApiVersionsRequest(client_software_name="", client_software_version="1"), 4),
+        (ApiVersionsRequest(), 99),
+    ],
+)
+def test_who_asks_for_them_in_a_wrong_way_may_ask_again(message: ApiVersionsRequest, version: int) -> None:
+    client = World().connect()
+    asked = request(message, min(version, 4))
+    asked = asked[:6] + version.to_bytes(2, "big") + asked[8:]
+    for _ in range(3):
+        client.send(asked)
+    client.send(request(ApiVersionsRequest(), 0))
+    client.send(HANDSHAKE)
+    assert client.answer(SaslHandshakeRequest(), 1).error_code == 0
+    assert len(client.world.server.frames) == 4
+
+
+def _handshake_of(version: int) -> bytes:
+    return HANDSHAKE[:6] + version.to_bytes(2, "big") + HANDSHAKE[8:]
+
+
+_STRANGE = {
+    "another request": METADATA,
+    "a token before the handshake": TOKEN,
+    "an unknown version of the handshake": _handshake_of(2),
+    "no request": framed(b"GET / HTTP/1.1\r\n\r\n"),
+    "a token of GSSAPI": framed(bytes.fromhex("6082014006092a864886f712010202")),
+    "a handshake that is cut off": framed(HANDSHAKE[4:-3]),
+    "a negative length": (-1).to_bytes(4, "big", signed=True),
+    "a short frame": framed(HANDSHAKE[4:13]),
+    "a long frame": (TOKEN_BYTES + 1).to_bytes(4, "big"),
+    "an endless frame": b"\x7f\xff\xff\xff",
+}
+
+
+@pytest.mark.conformance("XA-19", "XA-23", "XA-30", "XB-04")
+@pytest.mark.parametrize("first", [b"", request(ApiVersionsRequest(), 0)], ids=["INITIAL", "VERSIONS_TOLD"])
+@pytest.mark.parametrize("what", _STRANGE)
+def test_a_stranger_who_sends_anything_else_fails_without_an_answer(first: bytes, what: str) -> None:
+    client = World().connect()
+    if first:
+        client.send(first)
+        client.world.server.frames.clear()
+    client.send(_STRANGE[what])
+    client.expect_failure(answered=False)
+
+
+@pytest.mark.conformance("XA-19")
+def test_so_does_one_whose_question_for_versions_is_cut_off() -> None:
+    client = World().connect()
+    client.send(framed(request(ApiVersionsRequest(client_software_name="abc"), 3)[4:-4]))
+    client.expect_failure(answered=False)
+
+
+@pytest.mark.conformance("XA-18", "XA-30")
+def test_a_mechanism_that_is_not_enabled_is_answered_after_the_delay() -> None:
+    client = World(mechanisms=(SHA_256,)).connect()
+    client.send(HANDSHAKE)
+    client.expect_failure(answered=True)
+    answer = client.answer(SaslHandshakeRequest(), 1)
+    assert (answer.error_code, answer.mechanisms) == (33, [SHA_256])
+
+
+@pytest.mark.conformance("XA-21", "XA-23")
+@pytest.mark.parametrize(
+    "frame",
+    [
+        METADATA,
+        HANDSHAKE,
+        request(ApiVersionsRequest(), 0),
+        TOKEN[:6] + b"\0\x03" + TOKEN[8:],
+        framed(TOKEN[4:-1]),
+        (TOKEN_BYTES + 1).to_bytes(4, "big"),
+    ],
+)
+def test_nothing_but_tokens_may_come_after_the_handshake(frame: bytes) -> None:
+    client = World().connect()
+    client.send(HANDSHAKE)
+    client.transport.written = b""
+    client.send(frame)
+    client.expect_failure(answered=False)
+
+
+@pytest.mark.conformance("XA-20", "XA-30")
+def test_who_does_not_know_the_password_is_told_so_after_the_delay() -> None:
+    client = World().connect()
+    begun = client.world.loop.now
+    answer = client.log_in("pen")
+    assert answer.error_code == 58
+    assert answer.auth_bytes == b""
+    assert client.world.loop.now - begun == DELAY
+    assert client.transport.closed
+    assert client.world.desk.counts == {"failed-authentication": 1}
+
+
+@pytest.mark.conformance("XA-20", "XA-26")
+def test_who_knows_it_is_served_under_his_name_with_the_limits_of_clients() -> None:
+    client = World().connect()
+    answer = client.log_in()
+    assert (answer.error_code, answer.auth_bytes[:2], answer.session_lifetime_ms) == (0, b"v=", 0)
+    client.send(framed(METADATA[4:].ljust(REQUEST_BYTES, b"\0")))
+    assert client.world.server.principals == ["User:user"]
+    assert len(client.world.strangers) == 0
+    client.send((REQUEST_BYTES + 1).to_bytes(4, "big"))
+    assert client.transport.aborted
+
+
+# --- frames in one segment, and in many ---
+
+
+@pytest.mark.conformance("XA-26", "XA-27", "XA-28")
+@pytest.mark.parametrize("right", [True, False, None])
+def test_what_follows_a_token_in_one_segment_waits_for_the_verdict(right: bool | None) -> None:
+    client = World().connect()
+    longer = framed(METADATA[4:].ljust(TOKEN_BYTES + 1, b"\0"))  # before the verdict it would be too long
+    client.send(HANDSHAKE + TOKEN + METADATA + longer)
+    assert client.world.server.frames == []
+    assert not client.transport.reading
+    client.transport.written = b""
+    client.world.passwords.say(right)
+    if right:
+        assert client.world.server.principals == ["User:user", "User:user"]
+        assert client.transport.reading
+        assert client.answer(SaslAuthenticateRequest(), 1).error_code == 0
+    else:
+        client.expect_failure(answered=right is False)
+
+
+@pytest.mark.conformance("XA-27")
+def test_a_stranger_is_found_wherever_the_bytes_are_cut() -> None:
+    stream = request(ApiVersionsRequest(), 0) + HANDSHAKE + TOKEN + METADATA
+    for right in (True, False):
+        for cut in range(len(stream) + 1):
+            client = World().connect()
+            client.send(stream[:cut])
+            if client.world.passwords.asked:
+                client.world.passwords.say(right)
+            client.send(stream[cut:])
+            if len(client.world.passwords._done):
+                client.world.passwords.say(right)
+            expected = ["User:ANONYMOUS", "User:user"] if right else ["User:ANONYMOUS"]
+            assert client.world.server.principals == expected, f"cut at {cut}"
+            assert client.connection.principal == expected[-1]
+
+
+@pytest.mark.conformance("XA-31")
+def test_a_client_that_goes_while_its_password_is_verified_leaves_nothing() -> None:
+    client = World().connect()
+    client.send(HANDSHAKE + TOKEN + METADATA)
+    client.connection.connection_lost(None)
+    client.world.passwords.say(True)
+    assert client.world.server.frames == []
+    assert client.connection.principal == "User:ANONYMOUS"
+
+
+@pytest.mark.conformance("XA-31")
+def test_a_client_that_goes_before_its_answer_leaves_nothing() -> None:
+    client = World(mechanisms=(SHA_256,)).connect()
+    client.send(HANDSHAKE)
+    client.connection.connection_lost(None)
+    client.world.loop.advance(10.0)
+    assert client.transport.written == b""
+
+
+@pytest.mark.conformance("XB-06")
+def test_a_fault_of_ours_is_logged_and_told_like_wrong_credentials(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = World().connect()
+
+    def faulty(*_: object) -> None:
+        raise KeyError("no such thing")
+
+    monkeypatch.setattr(Users, "credential", faulty)
+    client.ask(SaslHandshakeRequest(mechanism=SHA_256), 1)
+    client.send(request(SaslAuthenticateRequest(auth_bytes=b"n,,n=user,r=ours"), 2))
+    client.expect_failure(answered=True)
+    answer = client.answer(SaslAuthenticateRequest(), 2)
+    assert (answer.error_code, "invalid credentials" in answer.error_message) == (58, True)
+    assert "KeyError: 'no such thing'" in caplog.text
+    assert "n=user" not in caplog.text
+
+
+# --- the session's lifetime ---
+
+
+@pytest.mark.conformance("XA-54", "XA-55", "XA-57", "XA-58")
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_a_session_goes_on_if_its_client_proves_again_who_it_is(version: int) -> None:
+    client = World(10_000).connect()
+    answer = client.log_in(version=version)
+    assert answer.session_lifetime_ms == (10_000 if version else 0)
+    loop, server = client.world.loop, client.world.server
+    client.send(METADATA)
+    loop.advance(9.0)
+    assert client.log_in(version=version).error_code == 0
+    loop.advance(9.0)
+    client.send(METADATA)
+    assert server.principals == ["User:user"] * 2
+    loop.advance(1.0)
+    assert client.connection.transport is not None, "nothing happens to a connection that sends nothing"
+    client.send(METADATA)
+    assert client.transport.aborted
+    assert len(server.frames) == 2
+    assert client.world.desk.counts == {
+        "successful-authentication": 1,
+        "successful-reauthentication": 1,
+        "expired-connections": 1,
+    }
+
+
+@pytest.mark.conformance("XA-57")
+def test_even_an_expired_session_goes_on_so() -> None:
+    client = World(10_000).connect()
+    client.log_in()
+    client.world.loop.advance(60.0)
+    assert client.log_in().error_code == 0
+    client.send(METADATA)
+    assert client.world.server.principals == ["User:user"]
+
+
+@pytest.mark.conformance("XA-22", "XA-55")
+def test_too_early_a_handshake_is_served_as_one_that_is_not_expected() -> None:
+    client = World(10_000).connect()
+    client.log_in()
+    client.world.loop.advance(2.0)
+    client.log_in()
+    client.world.loop.advance(0.5)
+    client.send(HANDSHAKE)
+    client.send(TOKEN)
+    assert client.world.server.frames == [HANDSHAKE[4:], TOKEN[4:]]
+    assert client.transport.reading
+
+
+@pytest.mark.conformance("XA-59")
+def test_the_handshakes_answer_waits_for_those_before_it() -> None:
+    client = World(10_000).connect()
+    client.log_in()
+    parked = client.connection.slots.open(1, 1, 11, 1)
+    client.send(request(SaslHandshakeRequest(mechanism=SHA_256), 1))
+    assert client.transport.written == b""
+    parked.finish(b"<fetched>")
+    client.connection.flush()
+    assert client.transport.written.startswith(b"<fetched>")
+    assert len(client.transport.written) > 20
+
+
+@pytest.mark.conformance("XA-56")
+def test_who_fails_to_prove_it_again_is_closed_on() -> None:
+    client = World(10_000).connect()
+    client.log_in()
+    client.world.loop.advance(2.0)
+    assert client.log_in("pen").error_code == 58
+    assert client.transport.closed
+    assert client.world.desk.counts["failed-reauthentication"] == 1
+
+
+# --- logs and limits ---
+
+
+@pytest.mark.conformance("XA-34")
+def test_a_failure_is_one_line_without_what_was_sent(caplog: pytest.LogCaptureFixture) -> None:
+    world = World()
+    for _ in range(3):
+        client = world.connect()
+        client.send(HANDSHAKE)
+        token = b"\0" + b"ev\nil\x1b[31m" + b"x" * 100 + b"\0pencil"
+        client.send(request(SaslAuthenticateRequest(auth_bytes=token), 1))
+        world.passwords.say(False)
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert line.startswith("10.0.0.7 at SASL: failed authentication of 'ev\\nil\\x1b[31mxxx")
+    assert line.endswith("xxx' by PLAIN: wrong credentials")
+    assert len(line) < 200
+    assert "pencil" not in line
+    world.loop.advance(1.0)
+    world.loop.advance(1.0)
+    client = world.connect()
+    client.send(METADATA)
+    assert caplog.records[-1].getMessage().endswith("an unexpected request (and 2 more that were not logged)")
+    assert {record.levelno for record in caplog.records} == {logging.WARNING}
+
+
+@pytest.mark.conformance("XA-32")
+def test_who_has_not_proved_who_he_is_in_time_is_closed_on_whatever_he_sends() -> None:
+    world = World()
+    slow, good = world.connect(), world.connect()
+    good.log_in()
+    for byte in (HANDSHAKE + TOKEN)[:29]:
+        slow.send(bytes([byte]))
+        world.loop.advance(1.0)
+        world.strangers.close_overdue()
+    assert not slow.transport.aborted
+    world.loop.advance(1.0)
+    world.strangers.close_overdue()
+    assert slow.transport.aborted
+    assert not good.transport.aborted
+
+
+@pytest.mark.conformance("XA-33")
+def test_one_address_cannot_keep_others_out() -> None:
+    world = World()
+    first = world.connect("10.0.0.8")
+    clients = [world.connect() for _ in range(5)]
+    assert [client.transport.aborted for client in clients] == [True, True, True, False, False]
+    other = world.connect("10.0.0.9")
+    assert [client.transport.aborted for client in (*clients[3:], first, other)] == [True, False, False, False]
+    assert len(world.strangers) == 3
+    assert first.log_in().error_code == 0, "those who are let in do not count"
+    assert len(world.strangers) == 2
+
+
+def test_heartbeats_before_the_handshake_are_no_different() -> None:
+    client = World().connect()
+    client.send(request(HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 3))
+    client.expect_failure(answered=False)
