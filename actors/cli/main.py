@@ -60,6 +60,7 @@ _CLUSTER = "actors.cli.cluster_commands"
         "brokers": ("actors.cli.brokers", "brokers", "Add brokers, or restart them one after the other."),
         "topics": ("actors.cli.topics", "topics", "Create, list, describe, alter, move and delete topics."),
         "groups": ("actors.cli.groups", "groups", "List, describe, reset and delete consumer groups."),
+        "users": ("actors.cli.users", "users", "List users, set their passwords, and delete them."),
         "produce": ("actors.cli.produce", "produce", "Write records from standard input to a topic."),
         "consume": ("actors.cli.consume", "consume", "Write a topic's records to standard output."),
         "which": ("actors.cli.which", "which", "The offsets partition and the coordinator of a group."),

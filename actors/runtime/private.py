@@ -29,6 +29,17 @@ def write_private(path: Path, text: str) -> None:
         file.write(text)
 
 
+def first_line(path: Path) -> str:
+    """The first line of a file: a password. Raises OSError, ValueError."""
+    try:
+        lines = path.read_text().splitlines()
+    except UnicodeDecodeError:
+        raise ValueError(f"{path} is no UTF-8") from None  # whose text would show what is in the file
+    if not lines or not lines[0]:
+        raise ValueError(f"{path} has no first line")
+    return lines[0]
+
+
 def private(path: str, flags: int) -> int:
     """Open a file that only this user can read, if it has to be made: for `open(..., opener=private)`."""
     return os.open(path, flags, FILE_MODE)

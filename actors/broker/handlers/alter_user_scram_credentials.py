@@ -12,6 +12,7 @@ from typing import Final
 from actors.broker.handlers.context import HandlerContext, Request
 from actors.broker.handlers.forwarding import forward
 from actors.links.operations import AlteredScram, AlterScram, ScramDeletion, ScramUpsertion, UserOutcome
+from actors.security.add_scram import SALT_BYTES_MAX, name_problem
 from actors.security.scram import ITERATIONS_MAX, ITERATIONS_MIN, ScramCredential, ScramMechanism
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import (
@@ -23,7 +24,6 @@ from actors.wire.messages import (
 API = AlterUserScramCredentialsRequest
 VERSIONS = (0, 0)
 
-_BYTES_MAX: Final = 255  # of a name, and of a salt
 _MECHANISMS: Final = {each.code: each for each in ScramMechanism}
 
 Deletion = AlterUserScramCredentialsRequest.ScramCredentialDeletion
@@ -57,7 +57,8 @@ def _refused(m: AlterUserScramCredentialsRequest) -> dict[str, UserOutcome]:
     times = Counter(each.name for each in asked)
     wrong: dict[str, tuple[ErrorCode, str]] = {}
     for each in asked:
-        problem = _wrong_name(each.name)
+        text = name_problem(each.name)
+        problem = None if text is None else (ErrorCode.UNACCEPTABLE_CREDENTIAL, text)
         if times[each.name] > 1:
             problem = (ErrorCode.DUPLICATE_RESOURCE, "a user may be named once in a request")
         elif problem is None and each.mechanism not in _MECHANISMS:
@@ -73,21 +74,12 @@ def _all(m: AlterUserScramCredentialsRequest) -> list[Deletion | Upsertion]:
     return [*m.deletions, *m.upsertions]
 
 
-def _wrong_name(name: str) -> tuple[ErrorCode, str] | None:
-    if not name:
-        return ErrorCode.UNACCEPTABLE_CREDENTIAL, "a user's name cannot be empty"
-    if len(name.encode()) > _BYTES_MAX or any(ord(character) < 32 or ord(character) == 127 for character in name):
-        text = f"a user's name has at most {_BYTES_MAX} bytes, and no control characters"
-        return ErrorCode.UNACCEPTABLE_CREDENTIAL, text
-    return None
-
-
 def _wrong_credential(asked: Upsertion) -> tuple[ErrorCode, str] | None:
     text = None
     if not ITERATIONS_MIN <= asked.iterations <= ITERATIONS_MAX:
         text = f"iterations must be within {ITERATIONS_MIN} and {ITERATIONS_MAX}"
-    elif not 1 <= len(asked.salt) <= _BYTES_MAX:
-        text = f"a salt has 1 to {_BYTES_MAX} bytes"
+    elif not 1 <= len(asked.salt) <= SALT_BYTES_MAX:
+        text = f"a salt has 1 to {SALT_BYTES_MAX} bytes"
     elif len(asked.salted_password) != (size := _MECHANISMS[asked.mechanism].digest_bytes):
         text = f"a salted password of this mechanism has {size} bytes"
     return None if text is None else (ErrorCode.UNACCEPTABLE_CREDENTIAL, text)

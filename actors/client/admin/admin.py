@@ -23,8 +23,11 @@ from actors.client.admin.types import (
     GroupListing,
     NewTopic,
     PartitionReassignment,
+    ScramDeletion,
+    ScramUpsertion,
     TopicDescription,
 )
+from actors.client.admin.users import Users, deletion, upsertion
 from actors.client.config import ADMIN_SETTINGS, resolve
 from actors.client.consumer.positions import EARLIEST, LATEST
 from actors.client.errors import KafkaError
@@ -51,6 +54,8 @@ class Admin:
         self._configs = Configs(self._brokers)
         self._groups = Groups(self._brokers)
         self._replicas = Replicas(self._brokers)
+        self._users = Users(self._brokers)
+        self._chance = environment.chance
 
     def close(self) -> None:
         """Close the connections."""
@@ -288,3 +293,24 @@ class Admin:
         return self._each(
             lambda deadline: self._groups.delete_offsets(group_id, wanted, deadline), timeout_ms, raise_errors
         )
+
+    # --- users --------------------------------------------------------------------------------------------------------
+
+    def describe_user_scram_credentials(
+        self, users: Iterable[str] | None = None, timeout_ms: int | None = None
+    ) -> dict[str, dict[str, int]]:
+        """The iterations of each SCRAM mechanism of these users, or of all. Who has none is left out."""
+        named = None if users is None else list(dict.fromkeys(users))
+        return self._brokers.run(lambda deadline: self._users.describe(named, deadline), timeout_ms)
+
+    def alter_user_scram_credentials(
+        self,
+        upsertions: Iterable[ScramUpsertion] = (),
+        deletions: Iterable[ScramDeletion] = (),
+        timeout_ms: int | None = None,
+        raise_errors: bool = True,
+    ) -> dict[str, KafkaError | None]:
+        """Set and forget passwords. A user may be named once. Takes milliseconds of CPU for each password."""
+        made = [upsertion(each, self._chance) for each in upsertions]
+        doomed = [deletion(each) for each in deletions]
+        return self._each(lambda deadline: self._users.alter(made, doomed, deadline), timeout_ms, raise_errors)

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from actors.client.records import Node, TopicPartition
+from actors.security.scram import USUAL_ITERATIONS, ScramMechanism
+from actors.settings.secret import Secret
 from actors.wire.config_resources import ConfigResourceType
 
 
@@ -105,6 +107,24 @@ class GroupDescription:
     protocol: str
     members: tuple[MemberDescription, ...]
     coordinator: Node
+
+
+@dataclass(frozen=True, slots=True)
+class ScramUpsertion:
+    """A password to set for one mechanism. It is salted here, and is not sent."""
+
+    user: str
+    password: Secret
+    mechanism: ScramMechanism = ScramMechanism.SHA_256
+    iterations: int = USUAL_ITERATIONS
+
+
+@dataclass(frozen=True, slots=True)
+class ScramDeletion:
+    """A password for one mechanism that is to be forgotten."""
+
+    user: str
+    mechanism: ScramMechanism = ScramMechanism.SHA_256
 
 
 @dataclass(frozen=True, slots=True)

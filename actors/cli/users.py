@@ -1,0 +1,162 @@
+"""`coterie users`: who may log in by SCRAM, on any Kafka; and for who has locked himself out, in a data directory."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Final
+
+import click
+
+from actors.cli import calls, options, output
+from actors.cli.errors import CliError
+from actors.runtime.private import first_line
+from actors.security.add_scram import name_problem
+from actors.security.scram import (
+    ITERATIONS_MAX,
+    ITERATIONS_MIN,
+    SALT_BYTES,
+    USUAL_ITERATIONS,
+    ScramCredential,
+    ScramMechanism,
+    salted_password,
+)
+from actors.settings.secret import Secret
+
+_BY_NAME: Final = {each.wire_name: each for each in ScramMechanism}
+COLUMNS: Final = ("user", "mechanism", "iterations")
+
+
+@click.group()
+def users() -> None:
+    """List users, set their passwords, and delete them.
+
+    Who is logged in stays so when his password is changed or removed: connections.max.reauth.ms of the brokers bounds
+    for how long.
+    """
+
+
+@users.command("list")
+@options.admin_options
+def list_users(bootstrap_server: str, timeout_ms: int, output_format: str) -> None:
+    """List the users that have a password, and the mechanisms it is for."""
+    with calls.connect(bootstrap_server, timeout_ms) as admin:
+        found = admin.describe_user_scram_credentials()
+    rows = [
+        {"user": user, "mechanism": mechanism, "iterations": iterations}
+        for user, credentials in sorted(found.items())
+        for mechanism, iterations in sorted(credentials.items())
+    ]
+    output.emit(rows, COLUMNS, output_format)
+
+
+@users.command("set")
+@click.argument("name")
+@click.option(
+    "--mechanism",
+    type=click.Choice(sorted(_BY_NAME)),
+    default=ScramMechanism.SHA_256.wire_name,
+    show_default=True,
+    help="What the password is for.",
+)
+@click.option(
+    "--iterations",
+    type=click.IntRange(ITERATIONS_MIN, ITERATIONS_MAX),
+    default=USUAL_ITERATIONS,
+    show_default=True,
+    help="How much work a guess costs, and a login.",
+)
+@click.option(
+    "--password-file",
+    type=click.Path(exists=True, dir_okay=False),
+    help="A file whose first line is the password; without one it is asked for.",
+)
+@click.option(
+    "--offline",
+    "data_dir",
+    type=click.Path(exists=True, file_okay=False),
+    metavar="DATA_DIR",
+    help="Set it in the data directory of a cluster that does not run, because nobody can log in.",
+)
+@options.admin_options
+def set_user(
+    name: str,
+    mechanism: str,
+    iterations: int,
+    password_file: str | None,
+    data_dir: str | None,
+    bootstrap_server: str,
+    timeout_ms: int,
+    output_format: str,
+) -> None:
+    """Add a user, or change his password.
+
+    The password is asked for, or read from a file. It is salted here, and is sent nowhere.
+    """
+    if (wrong := name_problem(name)) is not None:
+        raise click.BadParameter(wrong, param_hint="NAME")
+    password = read_password(name, password_file)
+    if data_dir is not None:
+        _set_offline(Path(data_dir), name, password, _BY_NAME[mechanism], iterations)
+        return
+    from actors.client.admin.types import ScramUpsertion
+
+    asked = ScramUpsertion(name, password, _BY_NAME[mechanism], iterations)
+    with calls.connect(bootstrap_server, timeout_ms) as admin:
+        admin.alter_user_scram_credentials([asked])
+    output.note(f"set the password of {name} for {mechanism}")
+
+
+@users.command("delete")
+@click.argument("name")
+@click.option(
+    "--mechanism", type=click.Choice(sorted(_BY_NAME)), help="Forget the password for this one alone, not for all."
+)
+@options.admin_options
+def delete_user(name: str, mechanism: str | None, bootstrap_server: str, timeout_ms: int, output_format: str) -> None:
+    """Forget the password of a user, so that he can log in no more. Connections that he has stay open."""
+    from actors.client.admin.types import ScramDeletion
+
+    with calls.connect(bootstrap_server, timeout_ms) as admin:
+        found = admin.describe_user_scram_credentials([name]).get(name, {})
+        doomed = [each for each in found if each in _BY_NAME and mechanism in (None, each)]
+        if not doomed:
+            raise CliError(f"there is no user {name}" + (f" with a password for {mechanism}" if mechanism else ""))
+        for each in doomed:  # Kafka takes one change of a user in a request
+            admin.alter_user_scram_credentials(deletions=[ScramDeletion(name, _BY_NAME[each])])
+    output.note(f"deleted {name}")
+
+
+def read_password(name: str, path: str | None = None) -> Secret:
+    """A password: the first line of a file or of standard input; from a terminal it is asked for. Raises CliError."""
+    if path is not None:
+        try:
+            return Secret(first_line(Path(path)))
+        except (OSError, ValueError) as error:
+            raise CliError(f"the password cannot be read: {error}") from None
+    if sys.stdin.isatty():
+        return Secret(click.prompt(f"Password of {name}", hide_input=True, confirmation_prompt=True))
+    if not (line := sys.stdin.readline().rstrip("\r\n")):
+        raise CliError("no password: give --password-file, or the password on standard input")
+    return Secret(line)
+
+
+def _set_offline(folder: Path, name: str, password: Secret, mechanism: ScramMechanism, iterations: int) -> None:
+    from actors.controller.first_users import LOG_NAME, set_offline
+    from actors.controller.metadata_log import MetadataLog
+    from actors.links.operations import ScramUpsertion
+    from actors.runtime.environment import REAL
+
+    path = folder / "controller" / LOG_NAME
+    if not path.exists():
+        raise CliError(f"{folder} is no data directory of a cluster: {path} is not there")
+    salt = REAL.chance.randbytes(SALT_BYTES)
+    salted = salted_password(mechanism, password.reveal(), salt, iterations)
+    made = ScramCredential.of(mechanism, salted, salt, iterations)
+    log = MetadataLog(path, lock_timeout_s=0.0)
+    try:
+        kept = ScramUpsertion(name, mechanism.code, made.salt, made.stored_key, made.server_key, made.iterations)
+        set_offline(log, [kept], REAL.chance)
+    finally:
+        log.close()
+    output.note(f"set the password of {name} for {mechanism.wire_name} in {folder}")
