@@ -62,8 +62,6 @@ class Connection(asyncio.Protocol):
         self.slots = SlotQueue(self)
         self.transport: asyncio.Transport | None = None
         self.peer = ""
-        self.listener = ""
-        self.principal = "User:ANONYMOUS"
         self.gate: Gate | None = None
         """What has to be asked for each frame; None if everything that is served may come."""
         self.last_active = now

@@ -14,11 +14,11 @@ from actors.broker.handlers import api_versions
 from actors.broker.handlers.context import HandlerContext, Request
 from actors.broker.handlers.registry import APIS, Api
 from actors.broker.listening import PortTakenError, listen
+from actors.broker.reception import Reception
 from actors.broker.shards.hub import ShardHub
 from actors.broker.slots import Slot
 from actors.broker.spec import BrokerSpec, Door, StartError
 from actors.links.status import Load
-from actors.settings import SecurityProtocol
 from actors.wire.api_keys import ApiKey
 from actors.wire.errors import ErrorCode, WireError
 from actors.wire.framing import decode_request_header, encode_large_response, encode_response
@@ -55,6 +55,7 @@ class FrontDoor:
         self._broker = broker
         self._clients = clients
         self._shards = shards
+        self._reception = Reception(broker)
         self._loop = broker.loop
         self._servers: list[asyncio.AbstractServer] = []
         self._next_connection = 0
@@ -71,7 +72,7 @@ class FrontDoor:
 
     async def _open(self, door: Door) -> Endpoint:
         broker_id = self._spec.broker_id
-        if door.protocol is not SecurityProtocol.PLAINTEXT:
+        if door.protocol.tls:
             raise StartError(
                 f"broker {broker_id}: listener {door.listener} is {door.protocol}, which is not served yet"
             )
@@ -107,6 +108,7 @@ class FrontDoor:
             server.close()
         for connection in self._clients:
             connection.close()
+        self._reception.close()
 
     # --- time ---
 
@@ -122,8 +124,14 @@ class FrontDoor:
         self._last_tick = now
 
     def close_idle(self) -> None:
-        """Close idle connections; not after this broker stood still, for then requests wait unread."""
-        if self._idle_seconds <= 0 or self._late >= _LATE_SECONDS:
+        """Close connections that are idle or take too long to log in; not after this broker stood still.
+
+        Then requests wait unread.
+        """
+        if self._late >= _LATE_SECONDS:
+            return
+        self._reception.close_overdue()
+        if self._idle_seconds <= 0:
             return
         for connection in self._clients:
             if self._last_tick - connection.last_active > self._idle_seconds and not len(connection.slots):
@@ -153,11 +161,13 @@ class FrontDoor:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             # If a client's machine has vanished, the system's probes end the connection.
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        self._reception.receive(connection)
         return True
 
     def on_disconnect(self, connection: Connection, unanswered: list[Slot]) -> None:
         """A client has gone."""
         self._clients.remove(connection)
+        self._reception.dismiss(connection)
         self._broker.fetches.forget(connection)
         self._shards.disconnected(connection, unanswered)
 

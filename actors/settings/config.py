@@ -9,6 +9,7 @@ from actors.settings.broker import SETTINGS
 from actors.settings.kinds import SettingError, Value
 from actors.settings.known import broker_setting
 from actors.settings.listeners import Listener, ListenerConfig, advertised_of, encrypts_links, listeners_of
+from actors.settings.sasl import ENABLED_MECHANISMS
 
 _ORDERED = (
     ("group.min.session.timeout.ms", "group.max.session.timeout.ms"),
@@ -138,4 +139,10 @@ def _check_together(values: Mapping[str, Any]) -> None:
     for low, high in _LESS:
         if values[low] >= values[high]:
             raise SettingError(low, f"{low}={values[low]} must be below {high}={values[high]}")
-    listeners_of(values)
+    idle, delay = "connections.max.idle.ms", "connection.failed.authentication.delay.ms"
+    if 0 < values[idle] <= values[delay]:
+        raise SettingError(delay, f"{delay}={values[delay]} must be below {idle}={values[idle]}")
+    for listener in listeners_of(values):
+        if listener.protocol.sasl and not ListenerConfig(values, listener.name).items_of(ENABLED_MECHANISMS):
+            text = f"listener {listener.name} is {listener.protocol}: {ENABLED_MECHANISMS} must name a mechanism for it"
+            raise SettingError(ENABLED_MECHANISMS, text)

@@ -74,7 +74,7 @@ class World:
         spec = BrokerSpec(
             broker_id=0,
             host="127.0.0.1",
-            doors=(Door("PLAINTEXT", "127.0.0.1", 0, "127.0.0.1"),),
+            doors=self._doors(),
             data_dir=str(self.path / "broker-0"),
             socket_path=str(self.path / "sockets" / "0"),
             config=self.settings,
@@ -83,8 +83,14 @@ class World:
         await self.server.start()
         return self.server
 
-    async def client(self) -> Client:
-        reader, writer = await asyncio.open_connection("127.0.0.1", self.server.port)
+    def _doors(self) -> tuple[Door, ...]:
+        config = BrokerConfig.from_mapping(self.settings)
+        named = config.listeners if "listeners" in config.explicit else ()
+        doors = (Door(each.name, "127.0.0.1", 0, "127.0.0.1", 0, each.protocol) for each in named)
+        return tuple(doors) or (Door("PLAINTEXT", "127.0.0.1", 0, "127.0.0.1"),)
+
+    async def client(self, listener: str = "PLAINTEXT") -> Client:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.server.front_door.ports[listener])
         return Client(reader, writer)
 
     @property
@@ -111,6 +117,10 @@ class Client:
         frame = await self.reader.readexactly(length)
         cls, version = self._sent[int.from_bytes(frame[:4], "big") - 1]
         return decode_response(cls, version, frame)[1]
+
+    async def ask(self, message: ApiMessage, version: int) -> Any:
+        self.send((message, version))
+        return await self.answer()
 
     async def closed(self) -> bool:
         try:

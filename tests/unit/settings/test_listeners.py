@@ -9,6 +9,7 @@ from actors.settings import BrokerConfig, Listener, SecurityProtocol, SettingErr
 TWO = {
     "listeners": "INTERNAL://10.0.0.1:9092,external://[::]:9093",
     "listener.security.protocol.map": "INTERNAL:PLAINTEXT, External:SASL_SSL",
+    "sasl.enabled.mechanisms": "SCRAM-SHA-256",
 }
 
 

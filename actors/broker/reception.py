@@ -1,0 +1,76 @@
+"""What a broker's listeners have for clients that log in: a desk for each SASL listener, made of the settings."""
+
+from __future__ import annotations
+
+from actors.broker.authenticating import Desk, Gate, Limits
+from actors.broker.connection import Connection
+from actors.broker.context import BrokerContext
+from actors.broker.strangers import FailureLog, Strangers
+from actors.broker.users import Passwords, StoredUsers
+from actors.security.authentication import Terms
+from actors.settings import Listener
+from actors.settings.sasl import ENABLED_MECHANISMS
+
+_KEY_BYTES = 32
+
+
+class Reception:
+    """The SASL listeners of a broker. A broker without one has an empty reception."""
+
+    def __init__(self, context: BrokerContext) -> None:
+        self._context = context
+        self._failures = FailureLog(context.loop.time)
+        self._users = StoredUsers(context)
+        self._passwords: Passwords | None = None
+        self._desks = {
+            listener.name: self._desk(listener) for listener in context.config.listeners if listener.protocol.sasl
+        }
+
+    def receive(self, connection: Connection) -> None:
+        """A client has connected: on a SASL listener it has to log in first."""
+        if (desk := self._desks.get(connection.listener)) is not None:
+            connection.gate = Gate(connection, desk)
+
+    def dismiss(self, connection: Connection) -> None:
+        """A client has gone."""
+        if (desk := self._desks.get(connection.listener)) is not None:
+            desk.strangers.remove(connection)
+
+    def close_overdue(self) -> None:
+        """Close the connections of clients that take too long to log in."""
+        for desk in self._desks.values():
+            desk.strangers.close_overdue()
+
+    def close(self) -> None:
+        """Verify no more passwords."""
+        if self._passwords is not None:
+            self._passwords.close()
+
+    def _desk(self, listener: Listener) -> Desk:
+        context, config = self._context, self._context.config
+        own = config.for_listener(listener.name)
+        if self._passwords is None:
+            self._passwords = Passwords(self._users, context.loop, context.environment.chance.randbytes(_KEY_BYTES))
+        mechanisms = own.items_of(ENABLED_MECHANISMS)
+        lifetimes = {each: own.for_mechanism(each).integer("connections.max.reauth.ms") for each in mechanisms}
+        strangers = Strangers(
+            listener.name,
+            own.integer("coterie.unauthenticated.connections.max"),
+            own.integer("coterie.connection.setup.timeout.ms") / 1000,
+            context.loop.time,
+            self._failures,
+        )
+        return Desk(
+            listener.name,
+            Terms(mechanisms, lifetimes),
+            Limits(
+                config.integer("sasl.server.max.receive.size"),
+                config.integer("connection.failed.authentication.delay.ms") / 1000,
+            ),
+            self._users,
+            self._passwords,
+            strangers,
+            self._failures,
+            context.loop,
+            context.environment.chance,
+        )

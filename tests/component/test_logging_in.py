@@ -1,0 +1,235 @@
+"""A broker with a SASL listener, over real sockets: SECURITY.md, A.3 and B."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actors.security.scram import ScramClient, ScramMechanism, salted_password
+from actors.wire.errors import ErrorCode
+from actors.wire.messages import (
+    AlterUserScramCredentialsRequest,
+    ApiVersionsRequest,
+    MetadataRequest,
+    SaslAuthenticateRequest,
+    SaslHandshakeRequest,
+)
+from tests.support.one_broker import Client, World, world
+from tests.support.runtime_helpers import until
+
+SASL = "LOGIN"
+LISTENERS = {
+    "listeners": f"PLAINTEXT://127.0.0.1:0,{SASL}://127.0.0.1:0",
+    "listener_security_protocol_map": f"PLAINTEXT:PLAINTEXT,{SASL}:SASL_PLAINTEXT",
+    "sasl_enabled_mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+}
+METADATA = (MetadataRequest(topics=[]), 5)
+
+
+@asynccontextmanager
+async def locked(path: Path, **settings: str) -> AsyncIterator[World]:
+    async with world(path, **{**LISTENERS, **settings}) as made:
+        yield made
+
+
+async def set_password(w: World, user: str, password: str, mechanism: ScramMechanism = ScramMechanism.SHA_256) -> None:
+    upsertion = AlterUserScramCredentialsRequest.ScramCredentialUpsertion(
+        name=user,
+        mechanism=mechanism.code,
+        iterations=4096,
+        salt=b"salt",
+        salted_password=salted_password(mechanism, password, b"salt", 4096),
+    )
+    client = await w.client()
+    answer = await client.ask(AlterUserScramCredentialsRequest(upsertions=[upsertion]), 0)
+    assert [result.error_code for result in answer.results] == [0]
+
+
+async def scram(client: Client, user: str, password: str, mechanism: ScramMechanism = ScramMechanism.SHA_256) -> Any:
+    assert (await client.ask(SaslHandshakeRequest(mechanism=mechanism.wire_name), 1)).error_code == 0
+    machine = ScramClient(mechanism, user, "ours")
+    first = await client.ask(SaslAuthenticateRequest(auth_bytes=machine.first()), 2)
+    asked = machine.read_first(first.auth_bytes)
+    salted = salted_password(mechanism, password, asked.salt, asked.iterations)
+    last = await client.ask(SaslAuthenticateRequest(auth_bytes=machine.final(salted)), 2)
+    if not last.error_code:
+        machine.read_final(last.auth_bytes)
+    return last
+
+
+async def plain(client: Client, user: str, password: str) -> Any:
+    assert (await client.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1)).error_code == 0
+    return await client.ask(SaslAuthenticateRequest(auth_bytes=f"\0{user}\0{password}".encode()), 2)
+
+
+@pytest.mark.conformance("XB-37")
+@pytest.mark.parametrize("mechanism", ScramMechanism)
+async def test_who_was_given_a_password_is_served_at_once(tmp_path: Path, mechanism: ScramMechanism) -> None:
+    async with locked(tmp_path) as w:
+        await set_password(w, "anne", "pencil", mechanism)
+        client = await w.client(SASL)
+        versions = await client.ask(ApiVersionsRequest(client_software_name="a", client_software_version="1"), 3)
+        assert {17, 36} <= {key.api_key for key in versions.api_keys}
+        assert (await scram(client, "anne", "pencil", mechanism)).error_code == 0
+        metadata = await client.ask(*METADATA)
+        assert [broker.port for broker in metadata.brokers] == [w.server.front_door.ports[SASL]]
+        (connection,) = [each for each in w.server.clients if each.listener == SASL]
+        assert connection.principal == "User:anne"
+
+
+@pytest.mark.conformance("XB-22", "XA-30")
+async def test_who_does_not_exist_and_who_errs_are_told_the_same(tmp_path: Path) -> None:
+    async with locked(tmp_path) as w:
+        await set_password(w, "anne", "pencil")
+        told = []
+        for user in ("anne", "bert"):
+            client = await w.client(SASL)
+            answer = await scram(client, user, "pen")
+            told.append((answer.error_code, answer.error_message))
+            assert await client.closed()
+        assert told[0] == told[1]
+        assert told[0][0] == ErrorCode.SASL_AUTHENTICATION_FAILED
+
+
+@pytest.mark.conformance("XB-22")
+async def test_an_unknown_users_salt_is_the_same_after_a_restart_and_like_those_of_others(tmp_path: Path) -> None:
+    async def salt(w: World) -> tuple[bytes, int]:
+        client = await w.client(SASL)
+        await client.ask(SaslHandshakeRequest(mechanism="SCRAM-SHA-256"), 1)
+        machine = ScramClient(ScramMechanism.SHA_256, "nobody", "ours")
+        first = await client.ask(SaslAuthenticateRequest(auth_bytes=machine.first()), 2)
+        asked = machine.read_first(first.auth_bytes)
+        return asked.salt, asked.iterations
+
+    async with locked(tmp_path) as w:
+        await set_password(w, "anne", "pencil")
+        before = await salt(w)
+        assert (len(before[0]), before[1]) == (4, 4096), "as anne's"
+        assert await salt(w) == before
+    async with locked(tmp_path) as w:
+        await until(lambda: w.server.context.metadata.scram_secret != b"")
+        assert await salt(w) == before
+
+
+@pytest.mark.conformance("XB-09", "XB-10", "XB-11")
+async def test_the_same_password_will_do_for_plain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from actors.broker import users
+
+    derived: list[str] = []
+    fits = users.fits
+
+    def counted(password: str, *rest: Any) -> bool:
+        derived.append(password)
+        return fits(password, *rest)
+
+    monkeypatch.setattr(users, "fits", counted)
+    async with locked(tmp_path) as w:
+        await set_password(w, "anne", "pencil", ScramMechanism.SHA_512)
+        for user, password, code in (
+            ("anne", "pencil", 0),
+            ("anne", "pencil", 0),
+            ("anne", "pen", 58),
+            ("anne", "pen", 58),
+            ("bert", "pencil", 58),
+        ):
+            client = await w.client(SASL)
+            assert (await plain(client, user, password)).error_code == code
+        assert derived == ["pencil", "pen", "pen", "pencil"], "a right one is remembered, an unknown user costs as much"
+        await set_password(w, "anne", "crayon", ScramMechanism.SHA_512)
+        client = await w.client(SASL)
+        assert (await plain(client, "anne", "pencil")).error_code == 58
+
+
+@pytest.mark.conformance("XA-27")
+@pytest.mark.parametrize("right", [True, False])
+async def test_what_comes_in_one_segment_with_a_password_is_served_after_a_right_one_alone(
+    tmp_path: Path, right: bool
+) -> None:
+    async with locked(tmp_path) as w:
+        await set_password(w, "anne", "pencil")
+        client = await w.client(SASL)
+        token = b"\0anne\0" + (b"pencil" if right else b"pen")
+        client.send((SaslHandshakeRequest(mechanism="PLAIN"), 1), (SaslAuthenticateRequest(auth_bytes=token), 2))
+        client.send(METADATA)
+        assert (await client.answer()).error_code == 0
+        assert (await client.answer()).error_code == (0 if right else 58)
+        if right:
+            assert len((await client.answer()).brokers) == 1
+        else:
+            assert await client.closed()
+
+
+@pytest.mark.conformance("XA-22")
+@pytest.mark.parametrize("listener", ["PLAINTEXT", SASL])
+async def test_who_logs_in_where_it_is_not_expected_is_told_so_and_stays(tmp_path: Path, listener: str) -> None:
+    async with locked(tmp_path) as w:
+        await set_password(w, "anne", "pencil")
+        client = await w.client(listener)
+        if listener == SASL:
+            await scram(client, "anne", "pencil")
+        handshake = await client.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+        assert (handshake.error_code, handshake.mechanisms) == (34, [])
+        answer = await client.ask(SaslAuthenticateRequest(auth_bytes=b"\0anne\0pencil"), 2)
+        assert (answer.error_code, answer.error_message) == (
+            34,
+            "SaslAuthenticate request received after successful authentication",
+        )
+        assert (await client.ask(*METADATA)).brokers
+
+
+@pytest.mark.conformance("XA-32")
+async def test_who_takes_too_long_is_closed_on(tmp_path: Path) -> None:
+    async with locked(tmp_path, coterie_connection_setup_timeout_ms="1") as w:
+        await set_password(w, "anne", "pencil")
+        client = await w.client(SASL)
+        assert await client.closed()
+        plaintext = await w.client()
+        assert (await plaintext.ask(*METADATA)).brokers, "who need not log in is in no hurry"
+
+
+@pytest.mark.conformance("XA-33")
+async def test_strangers_count_and_the_oldest_gives_way(tmp_path: Path) -> None:
+    async with locked(tmp_path, coterie_unauthenticated_connections_max="2") as w:
+        await set_password(w, "anne", "pencil")
+        first, second = await w.client(SASL), await w.client(SASL)
+        await until(lambda: sum(each.listener == SASL for each in w.server.clients) == 2)
+        third = await w.client(SASL)
+        assert await first.closed()
+        assert (await scram(second, "anne", "pencil")).error_code == 0
+        assert (await scram(third, "anne", "pencil")).error_code == 0
+
+
+@pytest.mark.conformance("XA-54", "XA-57")
+async def test_a_session_ends_where_its_listener_says_so(tmp_path: Path) -> None:
+    settings = {f"listener.name.{SASL.lower()}.scram-sha-256.connections.max.reauth.ms": "50"}
+    async with locked(tmp_path, **settings) as w:
+        await set_password(w, "anne", "pencil")
+        client = await w.client(SASL)
+        assert (await scram(client, "anne", "pencil")).session_lifetime_ms == 50
+        expires = asyncio.get_running_loop().time() + 0.05
+        await until(lambda: asyncio.get_running_loop().time() > expires)
+        client.send(METADATA)
+        assert await client.closed()
+        by_plain = await w.client(SASL)
+        assert (await plain(by_plain, "anne", "pencil")).session_lifetime_ms == 0
+
+
+@pytest.mark.conformance("XA-33", "XA-34")
+async def test_a_stranger_is_logged_by_its_address_and_listener(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with locked(tmp_path) as w:
+        with caplog.at_level(logging.WARNING):
+            for _ in range(5):
+                client = await w.client(SASL)
+                client.send(METADATA)
+                assert await client.closed()
+        lines = [line for line in caplog.messages if "failed authentication" in line]
+        assert lines == [f"127.0.0.1 at {SASL}: failed authentication: an unexpected request"]
+        await until(lambda: not len(w.server.clients))
