@@ -11,7 +11,7 @@ import os
 import tempfile
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
@@ -20,6 +20,7 @@ from typing import Any, Self
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from actors.controller import first_users
 from actors.controller.actor import Controller, ControllerSpec
 from actors.controller.doors import plan_doors
 from actors.controller.preparation import (
@@ -32,6 +33,7 @@ from actors.controller.preparation import (
 from actors.links.group_status import GroupStatus
 from actors.links.status import ClusterStatus
 from actors.runtime import ray_runtime
+from actors.runtime.environment import REAL
 from actors.runtime.private import write_private
 from actors.runtime.process import code_version, last_line
 from actors.runtime.ray_runtime import ClusterError
@@ -92,17 +94,22 @@ class Cluster:
         data_dir: str | os.PathLike[str] | None = None,
         ray_address: str | None = None,
         config: Mapping[str, str] | None = None,
+        add_scram: Sequence[str] = (),
+        ask_password: Callable[[str], str] | None = None,
     ) -> Cluster:
         """Start `brokers` brokers and return when clients can connect.
 
         They run on an embedded Ray, unless `ray_address` is given or this process is connected to a Ray already.
         `port` is the first broker's port, and the others have the ports after it; 0 takes any free ones, None those of
         `listeners` if it is set. `data_dir` is made if it is missing; without one a temporary folder is used.
-        `config` has broker settings by Kafka's names. Raises ClusterError and SettingError.
+        `config` has broker settings by Kafka's names. `add_scram` are the first users of a new cluster, as in
+        `SCRAM-SHA-256=[name=alice,password-file=/path]`; `ask_password` asks for the password of a user whose text says
+        `password=-`. Raises ClusterError, SettingError and AddScramError.
         """
         if brokers < 1:
             raise ClusterError(f"brokers must be at least 1, got {brokers}")
         settings, notes = effective_config(dict(config or {}), brokers)
+        users = first_users.made(add_scram, REAL.chance, ask_password)
         folder = Path(data_dir or tempfile.mkdtemp(prefix="coterie-")).resolve()
         # In a process that is connected to a Ray of several nodes, brokers elsewhere must be reachable from here.
         embedded = ray_address is None and (not ray.is_initialized() or len(ray.nodes()) == 1)
@@ -111,11 +118,14 @@ class Cluster:
         warn_if_open(doors)
         check_ports(doors, brokers, folder, here=bind is not None)
         secret = prepare_folder(folder, settings.get("coterie.secret.file"))
+        if users:
+            first_users.leave(folder, users)
         forks = BrokerConfig.from_mapping(settings).text("coterie.actor.start") == "fork"
         owns_ray = _connect(ray_address, folder, may_start=True, warm=WARM if forks else None)
         try:
             controller, addresses = _start_controller(name, folder, secret, bind, brokers, port, settings)
         except BaseException:
+            first_users.withdraw(folder)
             if owns_ray:
                 ray_runtime.end()
             raise

@@ -51,6 +51,12 @@ def data_dir_option(text: str) -> Callable[[F], F]:
 )
 @click.option("--listeners", metavar="NAME://HOST:PORT,...", help="Where brokers bind, instead of --host and --port.")
 @click.option("--advertised-listeners", metavar="NAME://HOST:PORT,...", help="What clients are told of broker 0.")
+@click.option(
+    "--add-scram",
+    multiple=True,
+    metavar="MECHANISM=[KEY=VALUE,...]",
+    help="A first user of a new cluster: SCRAM-SHA-256=[name=NAME,password-file=PATH]; password=- asks for it.",
+)
 def up(
     brokers: int,
     port: int | None,
@@ -62,14 +68,17 @@ def up(
     config_file: str | None,
     listeners: str | None,
     advertised_listeners: str | None,
+    add_scram: tuple[str, ...],
 ) -> None:
     """Start a cluster and print `ready bootstrap.servers=...` when clients can connect.
 
     On an embedded Ray it runs until Ctrl-C. With --ray-address it goes on after this command, until `coterie down`.
     """
+    from actors.cli.users import ask_passwords
     from actors.cluster import Cluster
     from actors.settings import parse_properties
 
+    passwords = ask_passwords(add_scram)
     settings = parse_properties(Path(config_file).read_text()) if config_file else {}
     settings |= key_values(configs)
     settings |= {"listeners": listeners} if listeners else {}
@@ -92,6 +101,8 @@ def up(
                         data_dir=data_dir,
                         ray_address=ray_address,
                         config=settings,
+                        add_scram=add_scram,
+                        ask_password=lambda user: passwords[user].reveal(),
                     )
                 )
             # Only now, because ray.init has installed handlers of its own.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -11,7 +12,7 @@ import click
 from actors.cli import calls, options, output
 from actors.cli.errors import CliError
 from actors.runtime.private import first_line
-from actors.security.add_scram import name_problem
+from actors.security.add_scram import ASKED_FOR, name_problem, parse_add_scram
 from actors.security.scram import (
     ITERATIONS_MAX,
     ITERATIONS_MIN,
@@ -127,6 +128,18 @@ def delete_user(name: str, mechanism: str | None, bootstrap_server: str, timeout
     output.note(f"deleted {name}")
 
 
+def ask_passwords(first_users: Iterable[str]) -> dict[str, Secret]:
+    """The passwords of first users that are to be asked for, by user. Raises AddScramError, CliError."""
+    asked = {}
+    for user in map(parse_add_scram, first_users):
+        if user.password == ASKED_FOR:
+            asked[user.name] = read_password(user.name)
+        elif user.password is not None:
+            text = "stands in the list of processes, where others see it: use password-file= or password=-"
+            output.note(f"warning: the password of {user.name} {text}")
+    return asked
+
+
 def read_password(name: str, path: str | None = None) -> Secret:
     """A password: the first line of a file or of standard input; from a terminal it is asked for. Raises CliError."""
     if path is not None:
@@ -142,12 +155,12 @@ def read_password(name: str, path: str | None = None) -> Secret:
 
 
 def _set_offline(folder: Path, name: str, password: Secret, mechanism: ScramMechanism, iterations: int) -> None:
-    from actors.controller.first_users import LOG_NAME, set_offline
+    from actors.controller.first_users import log_path, set_offline
     from actors.controller.metadata_log import MetadataLog
     from actors.links.operations import ScramUpsertion
     from actors.runtime.environment import REAL
 
-    path = folder / "controller" / LOG_NAME
+    path = log_path(folder)
     if not path.exists():
         raise CliError(f"{folder} is no data directory of a cluster: {path} is not there")
     salt = REAL.chance.randbytes(SALT_BYTES)

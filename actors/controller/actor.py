@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 import ray
 
 from actors.broker.spec import BrokerSpec
+from actors.controller import first_users
 from actors.controller.doors import doors_of, plan_doors
 from actors.controller.launcher import START_SECONDS, RayLauncher
 from actors.controller.metadata_log import MetadataLog
@@ -33,6 +34,7 @@ from actors.links.operations import HandOver, LookAtGroup
 from actors.links.secret import mark, read_secret
 from actors.links.status import ClusterStatus, ShardStatus
 from actors.log.files import REAL_WRITER
+from actors.runtime.environment import REAL
 from actors.runtime.private import keep_private
 from actors.runtime.process import LoopThread, check_code_version, last_line, log_to
 from actors.settings import ANY_HOST, BrokerConfig
@@ -128,7 +130,9 @@ class Controller:
         self._thread = LoopThread("coterie-controller")
         node_id = ray.get_runtime_context().get_node_id()
         self._launcher = RayLauncher(spec.namespace, spec.log_dir, spec.version, node_id)
-        metadata_log = MetadataLog(Path(spec.data_dir) / "controller" / "metadata.log")
+        folder = Path(spec.data_dir)
+        metadata_log = MetadataLog(first_users.log_path(folder))
+        first_users.take(folder, metadata_log, REAL.chance)
         config = BrokerConfig.from_mapping(spec.config)
         self._server = ControllerServer(metadata_log, config, self._secret, self._launcher, self._thread.loop)
         self._launcher.start_failed = lambda broker_id: self._on_loop(self._server.start_failed, broker_id)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import json
 import os
-import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -21,9 +20,13 @@ from actors.runtime.environment import Chance
 from actors.runtime.private import first_line, write_private
 from actors.security.add_scram import ASKED_FOR, AddScram, AddScramError, parse_add_scram
 
-LOG_NAME: Final = "metadata.log"
-_FILE_NAME: Final = "first-users.json"
-_FOLDER: Final = "controller"
+_LOG: Final = Path("controller", "metadata.log")
+_LEFT: Final = Path("controller", "first-users.json")
+
+
+def log_path(folder: Path) -> Path:
+    """The metadata log of a data directory."""
+    return folder / _LOG
 
 
 def made(texts: Sequence[str], chance: Chance, ask: Callable[[str], str] | None = None) -> list[ScramUpsertion]:
@@ -45,11 +48,6 @@ def _password(user: AddScram, ask: Callable[[str], str] | None) -> str | None:
         if ask is None:
             raise AddScramError("password=- asks for the password, which only `coterie up` can do")
         return ask(user.name)
-    if user.password is not None:
-        warnings.warn(
-            f"the password of {user.name!r} stands in the list of processes: use password-file= or password=-",
-            stacklevel=4,
-        )
     return user.password
 
 
@@ -60,19 +58,23 @@ def _upsertion(user: AddScram, password: str | None, chance: Chance) -> ScramUps
 
 def leave(folder: Path, users: Sequence[ScramUpsertion]) -> None:
     """Leave first users for the controller of a data directory. Raises AddScramError if that has a cluster already."""
-    if (folder / _FOLDER / LOG_NAME).exists():
+    if log_path(folder).exists():
         raise AddScramError(
             f"data directory {folder} has a cluster already, whose users are set by `coterie users set`, or while "
             f"nobody can log in by `coterie users set NAME --offline {folder}`"
         )
-    path = folder / _FOLDER / _FILE_NAME
-    path.unlink(missing_ok=True)  # of a start that failed
-    write_private(path, json.dumps([_to_json(user) for user in users]))
+    withdraw(folder)
+    write_private(folder / _LEFT, json.dumps([_to_json(user) for user in users]))
+
+
+def withdraw(folder: Path) -> None:
+    """Remove what was left, because the start has failed."""
+    (folder / _LEFT).unlink(missing_ok=True)
 
 
 def take(folder: Path, metadata_log: MetadataLog, chance: Chance) -> None:
     """Take the first users that were left into the log, and remove the file. Raises OSError."""
-    path = folder / _FOLDER / _FILE_NAME
+    path = folder / _LEFT
     if path.exists():
         set_offline(metadata_log, [_from_json(user) for user in json.loads(path.read_text())], chance)
         os.unlink(path)

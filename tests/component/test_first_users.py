@@ -19,7 +19,7 @@ ALICE = "SCRAM-SHA-256=[name=alice,password-file={}]"
 
 
 def log_of(folder: Path) -> MetadataLog:
-    return MetadataLog(folder / "controller" / first_users.LOG_NAME, lock_timeout_s=0.0)
+    return MetadataLog(first_users.log_path(folder), lock_timeout_s=0.0)
 
 
 def password_in(folder: Path, text: str = "pencil\nnot this\n") -> str:
@@ -63,7 +63,7 @@ def test_a_cluster_that_is_there_gets_no_first_users(tmp_path: Path) -> None:
 
 
 @pytest.mark.conformance("XB-41")
-def test_a_password_is_asked_for_or_comes_with_a_warning(tmp_path: Path) -> None:
+def test_a_password_is_asked_for() -> None:
     asked: list[str] = []
 
     def ask(user: str) -> str:
@@ -75,9 +75,15 @@ def test_a_password_is_asked_for_or_comes_with_a_warning(tmp_path: Path) -> None
     assert len(made.stored_key) == 64
     with pytest.raises(AddScramError, match="which only `coterie up` can do"):
         first_users.made(["SCRAM-SHA-512=[name=alice,password=-]"], CHANCE)
-    with pytest.warns(UserWarning, match="'alice' stands in the list of processes") as warned:
-        first_users.made(["SCRAM-SHA-512=[name=alice,password=pencil]"], CHANCE)
-    assert "pencil" not in str(warned[0].message)
+
+
+@pytest.mark.conformance("XB-41")
+def test_what_was_left_for_a_start_that_failed_is_withdrawn(tmp_path: Path) -> None:
+    (tmp_path / "controller").mkdir()
+    first_users.leave(tmp_path, first_users.made([ALICE.format(password_in(tmp_path))], CHANCE))
+    first_users.withdraw(tmp_path)
+    first_users.withdraw(tmp_path)
+    assert list((tmp_path / "controller").iterdir()) == []
 
 
 def test_a_file_without_a_password_and_a_user_twice_are_refused(tmp_path: Path) -> None:
