@@ -9,7 +9,6 @@ from actors.broker.strangers import FailureLog, Strangers
 from actors.broker.users import Passwords, StoredUsers
 from actors.security.authentication import Terms
 from actors.settings import Listener
-from actors.settings.sasl import ENABLED_MECHANISMS
 
 _KEY_BYTES = 32
 
@@ -51,7 +50,7 @@ class Reception:
         own = config.for_listener(listener.name)
         if self._passwords is None:
             self._passwords = Passwords(self._users, context.loop, context.environment.chance.randbytes(_KEY_BYTES))
-        mechanisms = own.items_of(ENABLED_MECHANISMS)
+        mechanisms = own.items_of("sasl.enabled.mechanisms")
         lifetimes = {each: own.for_mechanism(each).integer("connections.max.reauth.ms") for each in mechanisms}
         strangers = Strangers(
             listener.name,
