@@ -34,7 +34,6 @@ from actors.links.operations import HandOver, LookAtGroup
 from actors.links.secret import mark, read_secret
 from actors.links.status import ClusterStatus, ShardStatus
 from actors.log.files import REAL_WRITER
-from actors.runtime.environment import REAL
 from actors.runtime.private import keep_private
 from actors.runtime.process import LoopThread, check_code_version, last_line, log_to
 from actors.settings import ANY_HOST, BrokerConfig
@@ -132,7 +131,7 @@ class Controller:
         self._launcher = RayLauncher(spec.namespace, spec.log_dir, spec.version, node_id)
         folder = Path(spec.data_dir)
         metadata_log = MetadataLog(first_users.log_path(folder))
-        first_users.take(folder, metadata_log, REAL.chance)
+        first_users.take(folder, metadata_log)
         config = BrokerConfig.from_mapping(spec.config)
         self._server = ControllerServer(metadata_log, config, self._secret, self._launcher, self._thread.loop)
         self._launcher.start_failed = lambda broker_id: self._on_loop(self._server.start_failed, broker_id)
