@@ -22,6 +22,7 @@ from actors.settings.describe import (
 )
 from actors.settings.kinds import Setting, SettingError, SettingType, Value
 from actors.settings.known import (
+    WITHOUT_EFFECT,
     accepted_settings,
     accepted_topic_settings,
     broker_setting,
@@ -40,6 +41,7 @@ __all__ = [
     "SECTION_OF",
     "SETTINGS",
     "TOPIC_SETTINGS",
+    "WITHOUT_EFFECT",
     "BrokerConfig",
     "ConfigValue",
     "Listener",
