@@ -21,8 +21,7 @@ from actors.broker.strangers import FailureLog, Strangers
 from actors.broker.users import Passwords, StoredUsers
 from actors.runtime.environment import Chance
 from actors.security.authentication import Authentication, CheckPassword, Frame, Rule, State, Terms, TokenAnswer
-from actors.security.scram import NONCE_CHARACTERS
-from actors.settings.secret import Secret
+from actors.security.scram import NONCE_CHARACTERS, ScramCredential
 from actors.wire.api_keys import ApiKey
 from actors.wire.errors import WireError
 from actors.wire.framing import decode_request_header, encode_response
@@ -64,7 +63,7 @@ class Desk:
     failures: FailureLog
     loop: asyncio.AbstractEventLoop
     chance: Chance
-    own_users: Mapping[str, Secret] = field(default_factory=dict)
+    own_users: Mapping[str, ScramCredential] = field(default_factory=dict)
     """Users of PLAIN that this node's file names."""
     counts: Counter[str] = field(default_factory=Counter)
     """successful-authentication, failed-authentication, and the same of reauthentication; expired-connections."""

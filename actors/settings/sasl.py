@@ -28,6 +28,15 @@ SASL_SETTINGS: Final = (
         per_listener=True,
     ),
     Setting(
+        name="coterie.plain.users.file",
+        type=SettingType.STRING,
+        default=None,
+        nullable=True,
+        doc="A file on each Ray node with more users of PLAIN, as Kafka's `sasl.jaas.config` has them: "
+        '`user_alice="secret"`. Nobody else may read it. It is read when a broker starts.',
+        per_listener=True,
+    ),
+    Setting(
         name="sasl.server.max.receive.size",
         type=SettingType.INT,
         default=524_288,

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from actors.broker.spec import StartError
 from actors.security.scram import ScramClient, ScramMechanism, salted_password
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import (
@@ -144,6 +145,36 @@ async def test_the_same_password_will_do_for_plain(tmp_path: Path, monkeypatch: 
         await set_password(w, "anne", "crayon", ScramMechanism.SHA_512)
         client = await w.client(SASL)
         assert (await plain(client, "anne", "pencil")).error_code == 58
+
+
+@pytest.mark.conformance("XB-09")
+async def test_a_file_has_more_users_of_plain(tmp_path: Path) -> None:
+    path = tmp_path / "users"
+    path.write_text('user_carl="crayon" user_dora="";')
+    path.chmod(0o600)
+    async with locked(tmp_path, coterie_plain_users_file=str(path)) as w:
+        for user, password, code in (
+            ("carl", "crayon", 0),
+            ("carl", "pencil", 58),
+            ("dora", "x", 58),
+            ("emil", "crayon", 58),
+        ):
+            client = await w.client(SASL)
+            assert (await plain(client, user, password)).error_code == code
+        assert (await scram(await w.client(SASL), "carl", "crayon")).error_code == 58, "of PLAIN alone"
+
+
+@pytest.mark.conformance("XB-09")
+@pytest.mark.parametrize("mode", [0o640, 0o604])
+async def test_a_file_that_others_may_read_is_refused(tmp_path: Path, mode: int) -> None:
+    path = tmp_path / "users"
+    path.write_text('user_carl="crayon"')
+    path.chmod(mode)
+    w = World(tmp_path, **LISTENERS, coterie_plain_users_file=str(path))
+    await w.start_controller()
+    with pytest.raises(StartError, match=r"others may read .*: chmod 600 it"):
+        await w.start_broker()
+    w.stop_controller()
 
 
 @pytest.mark.conformance("XA-27")

@@ -15,7 +15,6 @@ from actors.broker.slots import Slot
 from actors.broker.strangers import FailureLog, Strangers
 from actors.security.authentication import MECHANISMS, Terms
 from actors.security.scram import ScramClient, ScramCredential, ScramMechanism, dummy_credential, salted_password
-from actors.settings.secret import Secret
 from actors.wire.framing import decode_response, encode_request
 from actors.wire.messages import (
     ApiMessage,
@@ -114,7 +113,9 @@ class Passwords:
         self.asked: list[tuple[str, str]] = []
         self._done: list[Callable[[bool | None], None]] = []
 
-    def verify(self, user: str, password: str, own: Mapping[str, Secret], done: Callable[[bool | None], None]) -> None:
+    def verify(
+        self, user: str, password: str, own: Mapping[str, ScramCredential], done: Callable[[bool | None], None]
+    ) -> None:
         self.asked.append((user, password))
         self._done.append(done)
 
