@@ -66,7 +66,7 @@ class Desk:
     own_users: Mapping[str, ScramCredential] = field(default_factory=dict)
     """Users of PLAIN that this node's file names."""
     counts: Counter[str] = field(default_factory=Counter)
-    """successful-authentication, failed-authentication, and the same of reauthentication; expired-connections."""
+    """What has become of its clients, by the names of links.status.Logins."""
 
     def nonce(self) -> str:
         """Random, of letters, digits, - and _."""
@@ -110,7 +110,7 @@ class Gate:
             self._connection.server.on_frame(self._connection, data, start, end)
         elif rule is Rule.CLOSE:
             if self._machine.state(now) is State.EXPIRED:
-                self._desk.counts["expired-connections"] += 1
+                self._desk.counts["expired"] += 1
             self._connection.close()
         elif rule is Rule.FAIL:
             self._fail("an unexpected request")
@@ -220,7 +220,7 @@ class Gate:
         machine, connection, desk = self._machine, self._connection, self._desk
         if not machine.settled:
             return
-        desk.counts["successful-reauthentication" if self._again else "successful-authentication"] += 1
+        desk.counts["repeated" if self._again else "succeeded"] += 1
         desk.strangers.remove(connection)
         connection.principal = f"User:{machine.user}"
         if not machine.has_lifetime:
@@ -233,7 +233,7 @@ class Gate:
     def _failed(self, slot: Slot | None, answer: bytes) -> None:
         """Nothing is read any more; after a while the answer, if there is one, is sent, and the connection closed."""
         machine, connection, desk = self._machine, self._connection, self._desk
-        desk.counts["failed-reauthentication" if self._again else "failed-authentication"] += 1
+        desk.counts["failed"] += 1
         user = f" of {_quoted(machine.user)}" if machine.user else ""
         by = f" by {machine.mechanism}" if machine.mechanism else ""
         desk.failures.note(connection.peer, desk.listener, f"failed authentication{user}{by}: {machine.failure}")

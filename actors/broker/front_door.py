@@ -144,6 +144,7 @@ class FrontDoor:
             requests=self._requests,
             longest_turn_ms=round(self._longest_turn * 1000, 1),
             logs=len(self._broker.data_dir.logs),
+            logins=self._reception.figures(),
         )
 
     # --- connections ---

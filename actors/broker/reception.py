@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 from actors.broker.authenticating import Desk, Gate, Limits
@@ -10,6 +11,7 @@ from actors.broker.context import BrokerContext
 from actors.broker.spec import StartError
 from actors.broker.strangers import FailureLog, Strangers
 from actors.broker.users import Passwords, StoredUsers
+from actors.links.status import Logins
 from actors.runtime.private import read_own
 from actors.security.authentication import Terms
 from actors.security.plain import jaas_users, kept_of
@@ -45,6 +47,14 @@ class Reception:
         """Close the connections of clients that take too long to log in."""
         for desk in self._desks.values():
             desk.strangers.close_overdue()
+
+    def figures(self) -> Logins:
+        """What has become of clients."""
+        counts: Counter[str] = Counter()
+        for desk in self._desks.values():
+            counts.update(desk.counts)
+            counts["pending"] += len(desk.strangers)
+        return Logins(**counts)
 
     def close(self) -> None:
         """Verify no more passwords."""

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from actors.broker.spec import StartError
+from actors.links.status import Logins
 from actors.security.scram import ScramClient, ScramMechanism, salted_password
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import (
@@ -96,6 +97,9 @@ async def test_who_does_not_exist_and_who_errs_are_told_the_same(tmp_path: Path)
             assert await client.closed()
         assert told[0] == told[1]
         assert told[0][0] == ErrorCode.SASL_AUTHENTICATION_FAILED
+        waiting = await w.client(SASL)
+        await waiting.ask(ApiVersionsRequest(), 0)
+        assert w.server.front_door.load().logins == Logins(pending=1, failed=2)
 
 
 @pytest.mark.conformance("XB-22")
