@@ -10,6 +10,7 @@ from typing import Any
 
 from actors.broker.clients import Clients
 from actors.broker.connection import Connection
+from actors.broker.guarded import GuardedDoors
 from actors.broker.handlers import api_versions
 from actors.broker.handlers.context import HandlerContext, Request
 from actors.broker.handlers.registry import APIS, Api
@@ -56,6 +57,7 @@ class FrontDoor:
         self._clients = clients
         self._shards = shards
         self._loop = broker.loop
+        self._guarded = GuardedDoors(broker)
         self._servers: list[asyncio.AbstractServer] = []
         self._next_connection = 0
         self._requests = 0
@@ -68,16 +70,16 @@ class FrontDoor:
         """Listen for clients at each door. Raises StartError if a port cannot be had."""
         self._last_tick = self._loop.time()
         self._clients.listening = tuple([await self._open(door) for door in self._spec.doors])
+        self._guarded.follow_files()
 
     async def _open(self, door: Door) -> Endpoint:
         broker_id = self._spec.broker_id
-        if door.protocol is not SecurityProtocol.PLAINTEXT:
-            raise StartError(
-                f"broker {broker_id}: listener {door.listener} is {door.protocol}, which is not served yet"
-            )
+        guarded = door.protocol is not SecurityProtocol.PLAINTEXT
         try:
+            if guarded:
+                self._guarded.add(door)
             server = await listen(
-                lambda: self._new_connection(door.listener),
+                lambda: self._new_guarded(door.listener) if guarded else self._new_connection(door.listener),
                 door.host,
                 door.port,
                 door.port_chosen_by,
@@ -85,6 +87,8 @@ class FrontDoor:
             )
         except PortTakenError as error:
             raise StartError(f"broker {broker_id} {error.strerror}") from error
+        except StartError as error:
+            raise StartError(f"broker {broker_id}: {error}") from error
         self._servers.append(server)
         return Endpoint(door.listener, door.host, server.sockets[0].getsockname()[1], door.protocol)
 
@@ -105,6 +109,7 @@ class FrontDoor:
         """Stop listening, and close all connections."""
         for server in self._servers:
             server.close()
+        self._guarded.close()
         for connection in self._clients:
             connection.close()
 
@@ -122,8 +127,11 @@ class FrontDoor:
         self._last_tick = now
 
     def close_idle(self) -> None:
-        """Close idle connections; not after this broker stood still, for then requests wait unread."""
-        if self._idle_seconds <= 0 or self._late >= _LATE_SECONDS:
+        """Close idle connections and overdue ones; not after this broker stood still, for then bytes wait unread."""
+        if self._late >= _LATE_SECONDS:
+            return
+        self._guarded.close_overdue()
+        if self._idle_seconds <= 0:
             return
         for connection in self._clients:
             if self._last_tick - connection.last_active > self._idle_seconds and not len(connection.slots):
@@ -144,6 +152,9 @@ class FrontDoor:
         self._next_connection += 1
         return Connection(self, self._next_connection, self._loop.time(), listener)
 
+    def _new_guarded(self, listener: str) -> asyncio.Protocol:
+        return self._guarded.protocol_of(self._new_connection(listener))
+
     def on_connect(self, connection: Connection) -> bool:
         """A client has come."""
         if not self._clients.admit(connection):
@@ -153,11 +164,13 @@ class FrontDoor:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             # If a client's machine has vanished, the system's probes end the connection.
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        self._guarded.accepted(connection)
         return True
 
     def on_disconnect(self, connection: Connection, unanswered: list[Slot]) -> None:
         """A client has gone."""
         self._clients.remove(connection)
+        self._guarded.gone(connection)
         self._broker.fetches.forget(connection)
         self._shards.disconnected(connection, unanswered)
 

@@ -29,6 +29,7 @@ from actors.settings.known import (
     group_settings,
     parse_topic_configs,
     topic_setting,
+    without_effect,
 )
 from actors.settings.listeners import ANY_HOST, Listener, ListenerConfig, SecurityProtocol
 from actors.settings.properties import parse_properties
@@ -69,4 +70,5 @@ __all__ = [
     "topic_configs",
     "topic_setting",
     "topic_value",
+    "without_effect",
 ]

@@ -6,6 +6,7 @@ from typing import Final
 
 from actors.settings.kinds import Setting, SettingType
 from actors.settings.listeners import ADVERTISED, LISTENERS, PROTOCOL_MAP, SecurityProtocol, check_form, check_map
+from actors.settings.tls import TLS_SETTINGS
 
 LISTENER_SETTINGS: Final = (
     Setting(
@@ -44,4 +45,5 @@ SECURITY_SETTINGS: Final[tuple[Setting, ...]] = (
         "show that they know the cluster's secret, and after which nothing is encrypted. Unset: `tls` if a listener "
         "uses TLS.",
     ),
+    *TLS_SETTINGS,
 )

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from actors.broker.server import BrokerServer
-from actors.broker.spec import BrokerSpec, Door
+from actors.broker.spec import BrokerSpec, Door, StartError
 from actors.controller.metadata_log import MetadataLog
 from actors.controller.server import ControllerServer
 from actors.settings import BrokerConfig
@@ -17,6 +17,8 @@ from actors.wire import messages
 from actors.wire.framing import decode_response, encode_request
 from actors.wire.messages import ApiMessage, response_class
 from tests.support.runtime_helpers import SECRET
+
+DOORS = (Door("PLAINTEXT", "127.0.0.1", 0, "127.0.0.1"),)
 
 
 class NoProcesses:
@@ -44,8 +46,9 @@ class NoProcesses:
 class World:
     """A controller that can be replaced, and broker 0."""
 
-    def __init__(self, path: Path, **settings: str) -> None:
+    def __init__(self, path: Path, doors: tuple[Door, ...] = DOORS, **settings: str) -> None:
         self.path = path
+        self.doors = doors
         self.settings = {name.replace("_", "."): value for name, value in settings.items()}
         self.launcher = NoProcesses()
         self.controller: ControllerServer | None = None
@@ -74,13 +77,17 @@ class World:
         spec = BrokerSpec(
             broker_id=0,
             host="127.0.0.1",
-            doors=(Door("PLAINTEXT", "127.0.0.1", 0, "127.0.0.1"),),
+            doors=self.doors,
             data_dir=str(self.path / "broker-0"),
             socket_path=str(self.path / "sockets" / "0"),
             config=self.settings,
         )
         self.server = await BrokerServer.open(spec, self.find_controller)
-        await self.server.start()
+        try:
+            await self.server.start()
+        except StartError:
+            await self.server.stop()
+            raise
         return self.server
 
     async def client(self) -> Client:
@@ -120,14 +127,16 @@ class Client:
 
 
 @asynccontextmanager
-async def world(path: Path, **settings: str) -> AsyncIterator[World]:
-    made = World(path, **settings)
+async def world(path: Path, doors: tuple[Door, ...] = DOORS, **settings: str) -> AsyncIterator[World]:
+    made = World(path, doors, **settings)
     await made.start_controller()
-    await made.start_broker()
     try:
-        yield made
+        await made.start_broker()
+        try:
+            yield made
+        finally:
+            await made.server.stop()
     finally:
-        await made.server.stop()
         made.stop_controller()
 
 

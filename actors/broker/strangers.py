@@ -1,0 +1,98 @@
+"""Connections of peers that have not proved who they are: how many, for how long, and how much is logged of them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Final, Protocol
+
+log = logging.getLogger(__name__)
+
+_LINE_SECONDS: Final = 1.0
+_ADDRESSES_MAX: Final = 1000
+
+
+class Stranger(Protocol):
+    """A connection, from accept on."""
+
+    peer: str
+
+    def close(self, reason: str = "") -> None: ...
+
+
+class FailureLog:
+    """At most one line a second for each address and listener, with the number of those that were left out."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._logged: dict[tuple[str, str], tuple[float, int]] = {}  # when last, and how many were left out since
+
+    def note(self, peer: str, listener: str, text: str) -> None:
+        """A connection has failed. The text has neither secrets nor control characters."""
+        now, key = self._clock(), (peer, listener)
+        last, left_out = self._logged.get(key, (-_LINE_SECONDS, 0))
+        if now - last < _LINE_SECONDS:
+            self._logged[key] = (last, left_out + 1)
+            return
+        if len(self._logged) >= _ADDRESSES_MAX:
+            self._logged = {each: at for each, at in self._logged.items() if now - at[0] < _LINE_SECONDS}
+        if len(self._logged) < _ADDRESSES_MAX:
+            self._logged[key] = (now, 0)
+            more = f" (and {left_out} more that were not logged)" if left_out else ""
+            log.warning("%s at %s: %s%s", peer or "?", listener, text, more)
+
+
+class Strangers:
+    """The connections of one listener whose peers have not proved who they are.
+
+    When there are too many, the oldest of the address that holds most of them is closed: one address cannot keep others
+    out. One that takes too long is closed, whatever it sends.
+    """
+
+    def __init__(
+        self, listener: str, most: int, setup_seconds: float, clock: Callable[[], float], failures: FailureLog
+    ) -> None:
+        self._listener = listener
+        self._most = most
+        self._setup_seconds = setup_seconds
+        self._clock = clock
+        self._failures = failures
+        self._count = 0
+        self._by_address: dict[str, dict[Stranger, float]] = {}  # when each was accepted, the oldest first
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, connection: Stranger) -> None:
+        """A connection was accepted."""
+        self._by_address.setdefault(connection.peer, {})[connection] = self._clock()
+        self._count += 1
+        if self._count > self._most:
+            busiest = max(self._by_address.values(), key=len)
+            self._close(next(iter(busiest)), f"coterie.unauthenticated.connections.max={self._most}")
+
+    def remove(self, connection: Stranger) -> None:
+        """A peer has proved who it is, or has gone."""
+        held = self._by_address.get(connection.peer, {})
+        if held.pop(connection, None) is not None:
+            self._count -= 1
+            if not held:
+                del self._by_address[connection.peer]
+
+    def close_overdue(self) -> None:
+        """Close those that were accepted too long ago."""
+        latest = self._clock() - self._setup_seconds
+        overdue = [
+            connection
+            for held in self._by_address.values()
+            for connection, accepted in held.items()
+            if accepted <= latest
+        ]
+        for connection in overdue:
+            text = f"not authenticated within coterie.connection.setup.timeout.ms={self._setup_seconds * 1000:.0f}"
+            self._close(connection, text)
+
+    def _close(self, connection: Stranger, why: str) -> None:
+        self.remove(connection)
+        self._failures.note(connection.peer, self._listener, f"closed: {why}")
+        connection.close()
