@@ -39,7 +39,13 @@ class FrontDoor:
     """The clients of one broker. Requests go to the handlers, those of groups to the shards."""
 
     def __init__(
-        self, spec: BrokerSpec, context: HandlerContext, clients: Clients, shards: ShardHub, tick_seconds: float
+        self,
+        spec: BrokerSpec,
+        context: HandlerContext,
+        clients: Clients,
+        shards: ShardHub,
+        guarded: GuardedDoors,
+        tick_seconds: float,
     ) -> None:
         broker = context.broker
         config = broker.config
@@ -57,7 +63,7 @@ class FrontDoor:
         self._clients = clients
         self._shards = shards
         self._loop = broker.loop
-        self._guarded = GuardedDoors(broker)
+        self._guarded = guarded
         self._servers: list[asyncio.AbstractServer] = []
         self._next_connection = 0
         self._requests = 0
@@ -125,6 +131,7 @@ class FrontDoor:
         self._late = now - self._last_tick - self._tick_seconds
         self._longest_turn = max(self._longest_turn, self._late)
         self._last_tick = now
+        self._guarded.tick()
 
     def close_idle(self) -> None:
         """Close idle connections and overdue ones; not after this broker stood still, for then bytes wait unread."""

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
 
+from actors import OutsideError
 from actors.broker.connection import Connection
 from actors.broker.context import BrokerContext
 from actors.broker.spec import Door, StartError
 from actors.broker.strangers import FailureLog, Strangers
-from actors.broker.tls_doors import TlsDoor, follow
+from actors.broker.tls_doors import TlsDoor
+from actors.settings import BrokerConfig
+
+log = logging.getLogger(__name__)
 
 
 class GuardedDoors:
@@ -19,7 +26,10 @@ class GuardedDoors:
         self._failures = FailureLog(broker.loop.time)
         self._strangers: dict[str, Strangers] = {}  # by listener
         self._tls: dict[str, TlsDoor] = {}
+        self._config = broker.config
         self._follower: asyncio.Task[None] | None = None
+        self._trials: set[asyncio.Task[str | None]] = set()
+        self._wanted = asyncio.Event()  # that files are looked at now
 
     def add(self, door: Door) -> None:
         """A listener will be opened. Raises StartError if it cannot be guarded."""
@@ -58,15 +68,56 @@ class GuardedDoors:
         for strangers in self._strangers.values():
             strangers.close_overdue()
 
-    # --- certificates ---
+    # --- certificates (handlers.context.Certificates) ---
 
     def follow_files(self) -> None:
         """Take over certificates that change, from now on."""
+        if self._tls:
+            self._follower = self._broker.loop.create_task(self._follow())
+
+    def tick(self) -> None:
+        """The settings may have changed: files of other names are in force then."""
+        if self._broker.config is not self._config:
+            self._config = self._broker.config
+            self._wanted.set()
+
+    def read_again(self) -> None:
+        """Take over what has changed in the files that the settings name."""
+        self._wanted.set()
+
+    def try_out(self, config: BrokerConfig, done: Callable[[str | None], None]) -> None:
+        """`done` is called with why the files that these settings name cannot be used, or with None."""
+        task = self._broker.loop.create_task(self._problem(config))
+        task.add_done_callback(lambda task: done("the broker stops" if task.cancelled() else task.result()))
+        self._trials.add(task)
+        task.add_done_callback(self._trials.discard)
+
+    async def _problem(self, config: BrokerConfig) -> str | None:
+        for name, door in self._tls.items():
+            given = config.for_listener(name)
+            try:
+                await self._broker.loop.run_in_executor(None, door.tls.replacement, given)
+            except OutsideError as error:
+                return f"listener {name}: {error}"
+            except Exception as error:
+                log.exception("trying the certificates of listener %s", name)
+                return f"listener {name}: {type(error).__name__}"
+        return None
+
+    async def _follow(self) -> None:
         seconds = self._broker.config.integer("coterie.certificates.check.ms") / 1000
-        if self._tls and seconds:
-            self._follower = self._broker.loop.create_task(follow(self._tls.values(), seconds))
+        while True:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._wanted.wait(), seconds or None)
+            self._wanted.clear()
+            for door in self._tls.values():
+                try:
+                    await door.tls.check()
+                except Exception:  # one listener's trouble must not end it
+                    log.exception("checking certificates")
 
     def close(self) -> None:
         """Follow no files any more."""
-        if self._follower is not None:
-            self._follower.cancel()
+        for task in (self._follower, *self._trials):
+            if task is not None:
+                task.cancel()

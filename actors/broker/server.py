@@ -18,6 +18,7 @@ from actors.broker.commits import Commits
 from actors.broker.context import BrokerContext, log_config
 from actors.broker.fetches import ParkedFetches
 from actors.broker.front_door import FrontDoor
+from actors.broker.guarded import GuardedDoors
 from actors.broker.handlers.context import HandlerContext
 from actors.broker.handlers.idle_settings import IdleSettings
 from actors.broker.handlers.offsets_topic import OffsetsTopic
@@ -60,6 +61,7 @@ class BrokerServer:
         self.shards = ShardHub(context, led, lambda *wanted: contact.link.send(WantSpares(*wanted)))
         self.images = Images(context, self.replicas, self.shards)
         self.clients = Clients(context)
+        guarded = GuardedDoors(context)
         handlers = HandlerContext(
             context,
             led,
@@ -70,8 +72,9 @@ class BrokerServer:
             OffsetsTopic(context.controller),
             IdleSettings(),
             ADVERTISED,
+            guarded,
         )
-        self.front_door = FrontDoor(spec, handlers, self.clients, self.shards, _TICK_SECONDS)
+        self.front_door = FrontDoor(spec, handlers, self.clients, self.shards, guarded, _TICK_SECONDS)
         self.registration = Registration(
             spec, contact, context, self.images, self.replicas, self.shards, self.front_door, _TICK_SECONDS
         )

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, cast
 
 from actors.broker.connection import Connection
@@ -16,8 +13,6 @@ from actors.security.principals import PrincipalError
 
 if TYPE_CHECKING:
     from actors.broker.certificates import ListenerTls
-
-log = logging.getLogger(__name__)
 
 
 class TlsDoor:
@@ -63,14 +58,3 @@ def _tls_of(door: Door, broker: BrokerContext) -> ListenerTls:
         text = f"listener {door.listener} needs a package that is not installed ({error}): pip install 'coterie[tls]'"
         raise StartError(text) from error
     return ListenerTls(door.listener, door.protocol, lambda: broker.config.for_listener(door.listener), broker.now_ms)
-
-
-async def follow(doors: Iterable[TlsDoor], seconds: float) -> None:
-    """Again and again, let each listener take over files that have changed."""
-    while True:
-        await asyncio.sleep(seconds)
-        for door in doors:
-            try:
-                await door.tls.check()
-            except Exception:  # one listener's trouble must not end it
-                log.exception("checking certificates")
