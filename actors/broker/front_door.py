@@ -6,11 +6,11 @@ import asyncio
 import logging
 import socket
 import struct
+from collections.abc import Callable
 from typing import Any
 
 from actors.broker.clients import Clients
 from actors.broker.connection import Connection
-from actors.broker.guarded import GuardedDoors
 from actors.broker.handlers import api_versions
 from actors.broker.handlers.context import HandlerContext, Request
 from actors.broker.handlers.registry import APIS, Api
@@ -18,8 +18,8 @@ from actors.broker.listening import PortTakenError, listen
 from actors.broker.shards.hub import ShardHub
 from actors.broker.slots import Slot
 from actors.broker.spec import BrokerSpec, Door, StartError
+from actors.broker.tls_doors import TlsDoors
 from actors.links.status import Load
-from actors.settings import SecurityProtocol
 from actors.wire.api_keys import ApiKey
 from actors.wire.errors import ErrorCode, WireError
 from actors.wire.framing import decode_request_header, encode_large_response, encode_response
@@ -44,7 +44,7 @@ class FrontDoor:
         context: HandlerContext,
         clients: Clients,
         shards: ShardHub,
-        guarded: GuardedDoors,
+        tls: TlsDoors,
         tick_seconds: float,
     ) -> None:
         broker = context.broker
@@ -63,7 +63,7 @@ class FrontDoor:
         self._clients = clients
         self._shards = shards
         self._loop = broker.loop
-        self._guarded = guarded
+        self._tls = tls
         self._servers: list[asyncio.AbstractServer] = []
         self._next_connection = 0
         self._requests = 0
@@ -76,16 +76,21 @@ class FrontDoor:
         """Listen for clients at each door. Raises StartError if a port cannot be had."""
         self._last_tick = self._loop.time()
         self._clients.listening = tuple([await self._open(door) for door in self._spec.doors])
-        self._guarded.follow_files()
+        self._tls.follow_files()
 
     async def _open(self, door: Door) -> Endpoint:
         broker_id = self._spec.broker_id
-        guarded = door.protocol is not SecurityProtocol.PLAINTEXT
+        if door.protocol.sasl:
+            raise StartError(
+                f"broker {broker_id}: listener {door.listener} is {door.protocol}, which is not served yet"
+            )
+        accept: Callable[[str], asyncio.BaseProtocol] = self._new_connection
         try:
-            if guarded:
-                self._guarded.add(door)
+            if door.protocol.tls:
+                self._tls.add(door)
+                accept = self._new_tls
             server = await listen(
-                lambda: self._new_guarded(door.listener) if guarded else self._new_connection(door.listener),
+                lambda: accept(door.listener),
                 door.host,
                 door.port,
                 door.port_chosen_by,
@@ -115,7 +120,7 @@ class FrontDoor:
         """Stop listening, and close all connections."""
         for server in self._servers:
             server.close()
-        self._guarded.close()
+        self._tls.close()
         for connection in self._clients:
             connection.close()
 
@@ -131,13 +136,13 @@ class FrontDoor:
         self._late = now - self._last_tick - self._tick_seconds
         self._longest_turn = max(self._longest_turn, self._late)
         self._last_tick = now
-        self._guarded.tick()
+        self._tls.tick()
 
     def close_idle(self) -> None:
         """Close idle connections and overdue ones; not after this broker stood still, for then bytes wait unread."""
         if self._late >= _LATE_SECONDS:
             return
-        self._guarded.close_overdue()
+        self._tls.close_overdue()
         if self._idle_seconds <= 0:
             return
         for connection in self._clients:
@@ -159,8 +164,8 @@ class FrontDoor:
         self._next_connection += 1
         return Connection(self, self._next_connection, self._loop.time(), listener)
 
-    def _new_guarded(self, listener: str) -> asyncio.Protocol:
-        return self._guarded.protocol_of(self._new_connection(listener))
+    def _new_tls(self, listener: str) -> asyncio.Protocol:
+        return self._tls.protocol_of(self._new_connection(listener))
 
     def on_connect(self, connection: Connection) -> bool:
         """A client has come."""
@@ -171,13 +176,13 @@ class FrontDoor:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             # If a client's machine has vanished, the system's probes end the connection.
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        self._guarded.accepted(connection)
+        self._tls.accepted(connection)
         return True
 
     def on_disconnect(self, connection: Connection, unanswered: list[Slot]) -> None:
         """A client has gone."""
         self._clients.remove(connection)
-        self._guarded.gone(connection)
+        self._tls.gone(connection)
         self._broker.fetches.forget(connection)
         self._shards.disconnected(connection, unanswered)
 

@@ -64,8 +64,11 @@ class Strangers:
         return self._count
 
     def add(self, connection: Stranger) -> None:
-        """A connection was accepted."""
-        self._by_address.setdefault(connection.peer, {})[connection] = self._clock()
+        """A connection was accepted. It may have been added before."""
+        held = self._by_address.setdefault(connection.peer, {})
+        if connection in held:
+            return
+        held[connection] = self._clock()
         self._count += 1
         if self._count > self._most:
             busiest = max(self._by_address.values(), key=len)

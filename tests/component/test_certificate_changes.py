@@ -213,7 +213,7 @@ async def until_shown(w: World, wanted: Callable[[int], bool]) -> int:
 async def test_connections_outlive_the_certificates_that_they_began_with(tmp_path: Path) -> None:
     async with secure(tmp_path, coterie_certificates_check_ms="20") as w:
         clients = [await connect(w) for _ in range(4)]
-        begun, tls = serial(clients[0]), w.server.front_door._guarded._tls["SECURE"].tls
+        begun, tls = serial(clients[0]), w.server.front_door._tls._doors["SECURE"].tls
         stop, counts = asyncio.Event(), [0] * len(clients)
 
         async def load(at: int) -> None:
