@@ -19,22 +19,28 @@ from actors.links.secret import SECRET_BYTES, read_secret
 from actors.log.folder_lock import LOCK_NAME, is_locked
 from actors.runtime.private import FOLDER_MODE, narrow, private_folder, write_private
 from actors.runtime.ray_runtime import ClusterError
-from actors.settings import WITHOUT_EFFECT, BrokerConfig, SecurityProtocol, broker_setting
+from actors.settings import BrokerConfig, SecurityProtocol, SettingError, broker_setting, without_effect
 
 _DYING_SECONDS = 10.0
 _OLD_SECONDS = 60.0
 _SOCKET_PATH_MAX = 107
 _MARK_LENGTH = 12
+_FILES = {
+    "ssl.key.password": "coterie.ssl.key.password.file",
+    "ssl.keystore.key": "ssl.keystore.location",
+    "ssl.keystore.certificate.chain": "ssl.keystore.location",
+    "ssl.truststore.certificates": "ssl.truststore.location",
+}
 _PRIVATE = ("secret", "ray-token", "controller", "logs")
 
 
 def effective_config(settings: dict[str, str], brokers: int) -> tuple[dict[str, str], list[str]]:
     """The settings for the processes of a cluster of so many brokers, and notes for the user. Raises SettingError."""
     config = BrokerConfig.from_mapping(settings)
-    settings = {
-        name: "" if broker_setting(name).sensitive else text for name, text in settings.items()
-    }  # of no use yet
-    idle = sorted(name for name in config.explicit if broker_setting(name).doc == WITHOUT_EFFECT)
+    idle = sorted(name for name in config.explicit if without_effect(name))
+    for name in sorted(config.explicit.difference(idle)):
+        _refuse_secret(name)
+    settings = {name: "" if broker_setting(name).sensitive else text for name, text in settings.items()}
     notes = [f"accepted, but without effect here: {', '.join(idle)}"] if idle else []
     factor = "offsets.topic.replication.factor"
     if factor not in config.explicit and brokers < config.integer(factor):
@@ -43,6 +49,14 @@ def effective_config(settings: dict[str, str], brokers: int) -> tuple[dict[str, 
         settings = {**settings, factor: str(brokers)}
         notes.append(f"{factor}={brokers} (not {wanted}): there are {brokers} broker(s)")
     return settings, notes
+
+
+def _refuse_secret(name: str) -> None:
+    """Ray keeps what processes are started with, where we cannot look after it."""
+    if broker_setting(name).sensitive:
+        file = next((file for key, file in _FILES.items() if name.endswith(key)), None)
+        hint = f": name a file on each node, by {file}" if file else ""
+        raise SettingError(name, f"{name} is a secret, and brokers' settings travel through Ray{hint}")
 
 
 def warn_if_open(doors: tuple[DoorPlan, ...], config: BrokerConfig) -> None:

@@ -30,6 +30,7 @@ from actors.settings.known import (
     group_settings,
     parse_topic_configs,
     topic_setting,
+    without_effect,
 )
 from actors.settings.listeners import ANY_HOST, Listener, ListenerConfig, SecurityProtocol
 from actors.settings.properties import parse_properties
@@ -71,4 +72,5 @@ __all__ = [
     "topic_configs",
     "topic_setting",
     "topic_value",
+    "without_effect",
 ]

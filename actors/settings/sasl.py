@@ -58,21 +58,4 @@ SASL_SETTINGS: Final = (
         low=0,
         doc="How long a client whose login has failed waits for the answer; below connections.max.idle.ms.",
     ),
-    Setting(
-        name="coterie.connection.setup.timeout.ms",
-        type=SettingType.INT,
-        default=30_000,
-        low=1,
-        doc="How long a client may take from its connection to its login, whatever it sends.",
-        per_listener=True,
-    ),
-    Setting(
-        name="coterie.unauthenticated.connections.max",
-        type=SettingType.INT,
-        default=1000,
-        low=1,
-        doc="Most connections of clients that have not logged in. At one more, the oldest of the address that has most "
-        "of them is closed.",
-        per_listener=True,
-    ),
 )

@@ -7,6 +7,7 @@ from typing import Final
 from actors.settings.kinds import Setting, SettingType
 from actors.settings.listeners import ADVERTISED, LISTENERS, PROTOCOL_MAP, SecurityProtocol, check_form, check_map
 from actors.settings.sasl import SASL_SETTINGS
+from actors.settings.tls import TLS_SETTINGS
 
 LISTENER_SETTINGS: Final = (
     Setting(
@@ -46,4 +47,5 @@ SECURITY_SETTINGS: Final[tuple[Setting, ...]] = (
         "uses TLS.",
     ),
     *SASL_SETTINGS,
+    *TLS_SETTINGS,
 )

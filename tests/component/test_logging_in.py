@@ -14,6 +14,7 @@ import pytest
 from actors.broker.spec import StartError
 from actors.links.status import Logins
 from actors.security.scram import ScramClient, ScramMechanism, salted_password
+from actors.security.tls import ClientTls, client_context
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import (
     AlterUserScramCredentialsRequest,
@@ -22,8 +23,10 @@ from actors.wire.messages import (
     SaslAuthenticateRequest,
     SaslHandshakeRequest,
 )
+from tests.support.certificates import authority_of
 from tests.support.one_broker import Client, World, world
 from tests.support.runtime_helpers import until
+from tests.support.tls_world import CA, LEAF, install
 
 SASL = "LOGIN"
 LISTENERS = {
@@ -253,6 +256,34 @@ async def test_a_session_ends_where_its_listener_says_so(tmp_path: Path) -> None
         assert await client.closed()
         by_plain = await w.client(SASL)
         assert (await plain(by_plain, "anne", "pencil")).session_lifetime_ms == 0
+
+
+@pytest.mark.conformance("XA-32", "XA-33", "XA-38")
+@pytest.mark.parametrize("right", [True, False])
+async def test_under_tls_a_client_is_whoever_it_logs_in_as(tmp_path: Path, right: bool) -> None:
+    settings = {
+        "listener_security_protocol_map": f"PLAINTEXT:PLAINTEXT,{SASL}:SASL_SSL",
+        "ssl_keystore_location": install(tmp_path, LEAF),
+        "coterie_unauthenticated_connections_max": "2",
+    }
+    async with locked(tmp_path, **settings) as w:
+        await set_password(w, "anne", "pencil")
+        hesitant = await w.client(SASL)  # which does not even begin the handshake
+        await until(lambda: w.server.front_door.load().logins.pending == 1)
+        context = client_context(ClientTls(cadata=authority_of(CA)))
+        port = w.server.front_door.ports[SASL]
+        first = Client(*await asyncio.open_connection("127.0.0.1", port, ssl=context, server_hostname="localhost"))
+        assert w.server.front_door.load().logins.pending == 2, "the handshake is no login"
+        await asyncio.open_connection("127.0.0.1", port)
+        assert await hesitant.closed()
+        answer = await scram(first, "anne", "pencil" if right else "pen")
+        if right:
+            assert (await first.ask(*METADATA)).brokers
+            (connection,) = [each for each in w.server.clients if each.principal != "User:ANONYMOUS"]
+            assert (connection.principal, connection.listener) == ("User:anne", SASL)
+        else:
+            assert answer.error_code == 58
+            assert await first.closed()
 
 
 @pytest.mark.conformance("XA-33", "XA-34")

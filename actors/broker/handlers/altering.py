@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from actors.broker.handlers.context import HandlerContext, Request
 from actors.broker.handlers.forwarding import forward
+from actors.broker.handlers.store_changes import of_own_stores, prospect
 from actors.links.operations import AlterConfigs, AlteredConfigs, ChangedResource, ConfigChange, ResourceOutcome
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import AlterConfigsResponse, ApiMessage, IncrementalAlterConfigsResponse
@@ -29,13 +30,27 @@ def ask(
         for resource in request.message.resources
     )
 
+    stores = of_own_stores(resources, context.broker.broker_id)
+
     def answer(altered: AlteredConfigs) -> R:
         for resource, outcome in zip(resources, altered.resources, strict=True):
             if not outcome.error_code:
                 context.idle_settings.note(resource.type, (change.key for change in resource.operations))
+                if resource is stores and not request.message.validate_only:
+                    context.certificates.read_again()
         return answered(response, altered.resources)
 
-    forward(context.broker, request, AlterConfigs(resources, request.message.validate_only), answer, failed)
+    def go_on(problem: str | None) -> None:
+        if problem is not None:
+            request.reply(failed(request.message, request.version, ErrorCode.INVALID_REQUEST, problem))
+            return
+        forward(context.broker, request, AlterConfigs(resources, request.message.validate_only), answer, failed)
+
+    config = prospect(context.broker, stores) if stores is not None else None
+    if config is None:
+        go_on(None)
+    else:
+        context.certificates.try_out(config, go_on)
 
 
 def answered(response: type[R], outcomes: Iterable[ResourceOutcome]) -> R:
