@@ -114,13 +114,14 @@ class Cluster:
         # In a process that is connected to a Ray of several nodes, brokers elsewhere must be reachable from here.
         embedded = ray_address is None and (not ray.is_initialized() or len(ray.nodes()) == 1)
         bind = host or ("127.0.0.1" if embedded else None)
-        doors = plan_doors(BrokerConfig.from_mapping(settings), bind, port)
-        warn_if_open(doors)
+        parsed = BrokerConfig.from_mapping(settings)
+        doors = plan_doors(parsed, bind, port)
+        warn_if_open(doors, parsed)
         check_ports(doors, brokers, folder, here=bind is not None)
         secret = prepare_folder(folder, settings.get("coterie.secret.file"))
         if users:
             first_users.leave(folder, users)
-        forks = BrokerConfig.from_mapping(settings).text("coterie.actor.start") == "fork"
+        forks = parsed.text("coterie.actor.start") == "fork"
         owns_ray = _connect(ray_address, folder, may_start=True, warm=WARM if forks else None)
         try:
             controller, addresses = _start_controller(name, folder, secret, bind, brokers, port, settings)

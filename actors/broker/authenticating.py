@@ -21,8 +21,7 @@ from actors.broker.strangers import FailureLog, Strangers
 from actors.broker.users import Passwords, StoredUsers
 from actors.runtime.environment import Chance
 from actors.security.authentication import Authentication, CheckPassword, Frame, Rule, State, Terms, TokenAnswer
-from actors.security.scram import NONCE_CHARACTERS
-from actors.settings.secret import Secret
+from actors.security.scram import NONCE_CHARACTERS, ScramCredential
 from actors.wire.api_keys import ApiKey
 from actors.wire.errors import WireError
 from actors.wire.framing import decode_request_header, encode_response
@@ -64,10 +63,10 @@ class Desk:
     failures: FailureLog
     loop: asyncio.AbstractEventLoop
     chance: Chance
-    own_users: Mapping[str, Secret] = field(default_factory=dict)
+    own_users: Mapping[str, ScramCredential] = field(default_factory=dict)
     """Users of PLAIN that this node's file names."""
     counts: Counter[str] = field(default_factory=Counter)
-    """successful-authentication, failed-authentication, and the same of reauthentication; expired-connections."""
+    """What has become of its clients, by the names of links.status.Logins."""
 
     def nonce(self) -> str:
         """Random, of letters, digits, - and _."""
@@ -111,7 +110,7 @@ class Gate:
             self._connection.server.on_frame(self._connection, data, start, end)
         elif rule is Rule.CLOSE:
             if self._machine.state(now) is State.EXPIRED:
-                self._desk.counts["expired-connections"] += 1
+                self._desk.counts["expired"] += 1
             self._connection.close()
         elif rule is Rule.FAIL:
             self._fail("an unexpected request")
@@ -221,7 +220,7 @@ class Gate:
         machine, connection, desk = self._machine, self._connection, self._desk
         if not machine.settled:
             return
-        desk.counts["successful-reauthentication" if self._again else "successful-authentication"] += 1
+        desk.counts["repeated" if self._again else "succeeded"] += 1
         desk.strangers.remove(connection)
         connection.principal = f"User:{machine.user}"
         if not machine.has_lifetime:
@@ -234,7 +233,7 @@ class Gate:
     def _failed(self, slot: Slot | None, answer: bytes) -> None:
         """Nothing is read any more; after a while the answer, if there is one, is sent, and the connection closed."""
         machine, connection, desk = self._machine, self._connection, self._desk
-        desk.counts["failed-reauthentication" if self._again else "failed-authentication"] += 1
+        desk.counts["failed"] += 1
         user = f" of {_quoted(machine.user)}" if machine.user else ""
         by = f" by {machine.mechanism}" if machine.mechanism else ""
         desk.failures.note(connection.peer, desk.listener, f"failed authentication{user}{by}: {machine.failure}")

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import socket
 import struct
+from collections.abc import Callable
 from typing import Any
 
 from actors.broker.clients import Clients
@@ -18,6 +19,7 @@ from actors.broker.reception import Reception
 from actors.broker.shards.hub import ShardHub
 from actors.broker.slots import Slot
 from actors.broker.spec import BrokerSpec, Door, StartError
+from actors.broker.tls_doors import TlsDoors
 from actors.links.status import Load
 from actors.wire.api_keys import ApiKey
 from actors.wire.errors import ErrorCode, WireError
@@ -38,7 +40,13 @@ class FrontDoor:
     """The clients of one broker. Requests go to the handlers, those of groups to the shards."""
 
     def __init__(
-        self, spec: BrokerSpec, context: HandlerContext, clients: Clients, shards: ShardHub, tick_seconds: float
+        self,
+        spec: BrokerSpec,
+        context: HandlerContext,
+        clients: Clients,
+        shards: ShardHub,
+        tls: TlsDoors,
+        tick_seconds: float,
     ) -> None:
         broker = context.broker
         config = broker.config
@@ -57,6 +65,7 @@ class FrontDoor:
         self._shards = shards
         self._reception = Reception(broker)
         self._loop = broker.loop
+        self._tls = tls
         self._servers: list[asyncio.AbstractServer] = []
         self._next_connection = 0
         self._requests = 0
@@ -69,16 +78,17 @@ class FrontDoor:
         """Listen for clients at each door. Raises StartError if a port cannot be had."""
         self._last_tick = self._loop.time()
         self._clients.listening = tuple([await self._open(door) for door in self._spec.doors])
+        self._tls.follow_files()
 
     async def _open(self, door: Door) -> Endpoint:
         broker_id = self._spec.broker_id
-        if door.protocol.tls:
-            raise StartError(
-                f"broker {broker_id}: listener {door.listener} is {door.protocol}, which is not served yet"
-            )
+        accept: Callable[[str], asyncio.BaseProtocol] = self._new_connection
         try:
+            if door.protocol.tls:
+                self._tls.add(door)
+                accept = self._new_tls
             server = await listen(
-                lambda: self._new_connection(door.listener),
+                lambda: accept(door.listener),
                 door.host,
                 door.port,
                 door.port_chosen_by,
@@ -86,6 +96,8 @@ class FrontDoor:
             )
         except PortTakenError as error:
             raise StartError(f"broker {broker_id} {error.strerror}") from error
+        except StartError as error:
+            raise StartError(f"broker {broker_id}: {error}") from error
         self._servers.append(server)
         return Endpoint(door.listener, door.host, server.sockets[0].getsockname()[1], door.protocol)
 
@@ -106,6 +118,7 @@ class FrontDoor:
         """Stop listening, and close all connections."""
         for server in self._servers:
             server.close()
+        self._tls.close()
         for connection in self._clients:
             connection.close()
         self._reception.close()
@@ -122,14 +135,13 @@ class FrontDoor:
         self._late = now - self._last_tick - self._tick_seconds
         self._longest_turn = max(self._longest_turn, self._late)
         self._last_tick = now
+        self._tls.tick()
 
     def close_idle(self) -> None:
-        """Close connections that are idle or take too long to log in; not after this broker stood still.
-
-        Then requests wait unread.
-        """
+        """Close idle connections and overdue ones; not after this broker stood still, for then bytes wait unread."""
         if self._late >= _LATE_SECONDS:
             return
+        self._tls.close_overdue()
         self._reception.close_overdue()
         if self._idle_seconds <= 0:
             return
@@ -144,6 +156,7 @@ class FrontDoor:
             requests=self._requests,
             longest_turn_ms=round(self._longest_turn * 1000, 1),
             logs=len(self._broker.data_dir.logs),
+            logins=self._reception.figures(),
         )
 
     # --- connections ---
@@ -151,6 +164,9 @@ class FrontDoor:
     def _new_connection(self, listener: str) -> Connection:
         self._next_connection += 1
         return Connection(self, self._next_connection, self._loop.time(), listener)
+
+    def _new_tls(self, listener: str) -> asyncio.Protocol:
+        return self._tls.protocol_of(self._new_connection(listener))
 
     def on_connect(self, connection: Connection) -> bool:
         """A client has come."""
@@ -161,12 +177,14 @@ class FrontDoor:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             # If a client's machine has vanished, the system's probes end the connection.
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        self._tls.accepted(connection)
         self._reception.receive(connection)
         return True
 
     def on_disconnect(self, connection: Connection, unanswered: list[Slot]) -> None:
         """A client has gone."""
         self._clients.remove(connection)
+        self._tls.gone(connection)
         self._reception.dismiss(connection)
         self._broker.fetches.forget(connection)
         self._shards.disconnected(connection, unanswered)

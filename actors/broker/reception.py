@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from pathlib import Path
+
 from actors.broker.authenticating import Desk, Gate, Limits
 from actors.broker.connection import Connection
 from actors.broker.context import BrokerContext
+from actors.broker.spec import StartError
 from actors.broker.strangers import FailureLog, Strangers
 from actors.broker.users import Passwords, StoredUsers
+from actors.links.status import Logins
+from actors.runtime.private import read_own
 from actors.security.authentication import Terms
+from actors.security.plain import jaas_users, kept_of
+from actors.security.scram import SALT_BYTES, ScramCredential
 from actors.settings import Listener
 
 _KEY_BYTES = 32
@@ -39,6 +47,14 @@ class Reception:
         """Close the connections of clients that take too long to log in."""
         for desk in self._desks.values():
             desk.strangers.close_overdue()
+
+    def figures(self) -> Logins:
+        """What has become of clients."""
+        counts: Counter[str] = Counter()
+        for desk in self._desks.values():
+            counts.update(desk.counts)
+            counts["pending"] += len(desk.strangers)
+        return Logins(**counts)
 
     def close(self) -> None:
         """Verify no more passwords."""
@@ -72,4 +88,16 @@ class Reception:
             self._failures,
             context.loop,
             context.environment.chance,
+            self._users_of(own.text("coterie.plain.users.file")),
         )
+
+    def _users_of(self, file: str | None) -> dict[str, ScramCredential]:
+        """The users of PLAIN in a file, with what is kept of their passwords. Raises StartError."""
+        if file is None:
+            return {}
+        try:
+            passwords = jaas_users(read_own(Path(file)))
+        except (OSError, ValueError) as error:
+            raise StartError(f"coterie.plain.users.file={file} cannot be used: {error}") from None
+        salt = self._context.environment.chance.randbytes
+        return {name: kept_of(password, salt(SALT_BYTES)) for name, password in passwords.items() if password}

@@ -31,6 +31,7 @@ from actors.broker.registration import Contact, Registration
 from actors.broker.replication import ReplicaManager
 from actors.broker.shards.hub import ShardHub
 from actors.broker.spec import BrokerSpec, StartError
+from actors.broker.tls_doors import TlsDoors
 from actors.links.control import WantSpares
 from actors.log.config import LogConfig
 from actors.log.data_dir import META_NAME, DataDir
@@ -62,6 +63,7 @@ class BrokerServer:
         self.shards = ShardHub(context, led, lambda *wanted: contact.link.send(WantSpares(*wanted)))
         self.images = Images(context, self.replicas, self.shards)
         self.clients = Clients(context)
+        tls = TlsDoors(context)
         handlers = HandlerContext(
             context,
             led,
@@ -72,8 +74,9 @@ class BrokerServer:
             OffsetsTopic(context.controller),
             IdleSettings(),
             ADVERTISED,
+            tls,
         )
-        self.front_door = FrontDoor(spec, handlers, self.clients, self.shards, _TICK_SECONDS)
+        self.front_door = FrontDoor(spec, handlers, self.clients, self.shards, tls, _TICK_SECONDS)
         self.registration = Registration(
             spec, contact, context, self.images, self.replicas, self.shards, self.front_door, _TICK_SECONDS
         )

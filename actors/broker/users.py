@@ -18,7 +18,6 @@ from actors.security.scram import (
     ScramMechanism,
     dummy_credential,
 )
-from actors.settings.secret import Secret
 from placement.metadata import ClusterMetadata
 
 _THREADS: Final = 2
@@ -68,7 +67,7 @@ def _usual(metadata: ClusterMetadata) -> dict[int, tuple[int, int]]:
 class Passwords:
     """Verifies passwords in threads, a few at a time. One that was right is remembered for a minute.
 
-    `own` are users that are in no metadata, but in a file of this node. `key` is random, and this process's alone.
+    `key` is random, and this process's alone.
     """
 
     def __init__(self, users: StoredUsers, loop: asyncio.AbstractEventLoop, key: bytes) -> None:
@@ -83,19 +82,18 @@ class Passwords:
         """Verify no more."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def verify(self, user: str, password: str, own: Mapping[str, Secret], done: Callable[[bool | None], None]) -> None:
+    def verify(
+        self, user: str, password: str, own: Mapping[str, ScramCredential], done: Callable[[bool | None], None]
+    ) -> None:
         """`done` gets whether the password is the user's, perhaps at once; None if too many wait already.
 
-        A user who does not exist costs as much as one who does.
+        `own` are users of SCRAM-SHA-256 that the listener has besides. A user who does not exist costs as much as one
+        who does.
         """
-        if user in own:
-            done(own[user] == Secret(password))
-            return
-        found = self._users.any_credential(user)
-        mechanism, credential = found or (
-            ScramMechanism.SHA_256,
-            self._users.dummy(user, ScramMechanism.SHA_256),
-        )
+        mechanism, found = ScramMechanism.SHA_256, own.get(user)
+        if found is None:
+            mechanism, found = self._users.any_credential(user) or (mechanism, None)
+        credential = found or self._users.dummy(user, mechanism)
         digest = self._digest(user, password, credential)
         if self._right.get(digest, 0.0) > self._loop.time():
             done(True)

@@ -189,6 +189,8 @@ def _controller_row(found: dict[str, Any]) -> dict[str, Any]:
 def _broker_row(broker: dict[str, Any]) -> dict[str, Any]:
     load = broker["load"]
     figures = f"{load['connections']} connections, {load['requests']} requests" if load else None
+    if load and load["logins"]["failed"]:
+        figures = f"{figures}, {load['logins']['failed']} failed logins"
     return {
         "role": "broker",
         "id": broker["id"],

@@ -75,7 +75,7 @@ def list_users(bootstrap_server: str, timeout_ms: int, output_format: str) -> No
 @click.option(
     "--offline",
     "data_dir",
-    type=click.Path(exists=True, file_okay=False),
+    type=click.Path(file_okay=False),
     metavar="DATA_DIR",
     help="Set it in the data directory of a cluster that does not run, because nobody can log in.",
 )

@@ -35,7 +35,6 @@ from actors.links.operations import HandOver, LookAtGroup
 from actors.links.secret import mark, read_secret
 from actors.links.status import ClusterStatus, ShardStatus
 from actors.log.files import REAL_WRITER
-from actors.runtime.environment import REAL
 from actors.runtime.private import keep_private
 from actors.runtime.process import LoopThread, check_code_version, last_line, log_to
 from actors.runtime.ray_connection import ClusterError
@@ -134,7 +133,7 @@ class Controller:
         self._launcher = RayLauncher(spec.namespace, spec.log_dir, spec.version, node_id)
         folder = Path(spec.data_dir)
         metadata_log = MetadataLog(first_users.log_path(folder))
-        first_users.take(folder, metadata_log, REAL.chance)
+        first_users.take(folder, metadata_log)
         config = BrokerConfig.from_mapping(spec.config)
         wrong = None if self._restarted else locked_out(metadata_log.metadata, config)
         if wrong is not None:

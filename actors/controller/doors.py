@@ -88,9 +88,9 @@ def _meet(one: DoorPlan, other: DoorPlan) -> bool:
 
 
 def open_to_others(doors: tuple[DoorPlan, ...]) -> Iterator[DoorPlan]:
-    """The doors that other machines may reach and where nobody is asked who he is."""
+    """The doors that other machines may reach."""
     for door in doors:
-        if door.protocol is SecurityProtocol.PLAINTEXT and door.host is not None and not is_loopback(door.host):
+        if door.host is not None and not is_loopback(door.host):
             yield door
 
 

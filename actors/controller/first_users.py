@@ -16,7 +16,7 @@ from typing import Any, Final
 from actors.controller.decisions.users import kept
 from actors.controller.metadata_log import MetadataLog
 from actors.links.operations import ScramUpsertion
-from actors.runtime.environment import Chance
+from actors.runtime.environment import REAL, Chance
 from actors.runtime.private import first_line, write_private
 from actors.security.add_scram import ASKED_FOR, AddScram, AddScramError, parse_add_scram
 
@@ -72,7 +72,7 @@ def withdraw(folder: Path) -> None:
     (folder / _LEFT).unlink(missing_ok=True)
 
 
-def take(folder: Path, metadata_log: MetadataLog, chance: Chance) -> None:
+def take(folder: Path, metadata_log: MetadataLog, chance: Chance = REAL.chance) -> None:
     """Take the first users that were left into the log, and remove the file. Raises OSError."""
     path = folder / _LEFT
     if path.exists():

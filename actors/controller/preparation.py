@@ -19,22 +19,28 @@ from actors.links.secret import SECRET_BYTES, read_secret
 from actors.log.folder_lock import LOCK_NAME, is_locked
 from actors.runtime.private import FOLDER_MODE, narrow, private_folder, write_private
 from actors.runtime.ray_runtime import ClusterError
-from actors.settings import SETTINGS, BrokerConfig, broker_setting
+from actors.settings import BrokerConfig, SecurityProtocol, SettingError, broker_setting, without_effect
 
 _DYING_SECONDS = 10.0
 _OLD_SECONDS = 60.0
 _SOCKET_PATH_MAX = 107
 _MARK_LENGTH = 12
+_FILES = {
+    "ssl.key.password": "coterie.ssl.key.password.file",
+    "ssl.keystore.key": "ssl.keystore.location",
+    "ssl.keystore.certificate.chain": "ssl.keystore.location",
+    "ssl.truststore.certificates": "ssl.truststore.location",
+}
 _PRIVATE = ("secret", "ray-token", "controller", "logs")
 
 
 def effective_config(settings: dict[str, str], brokers: int) -> tuple[dict[str, str], list[str]]:
     """The settings for the processes of a cluster of so many brokers, and notes for the user. Raises SettingError."""
     config = BrokerConfig.from_mapping(settings)
-    settings = {
-        name: "" if broker_setting(name).sensitive else text for name, text in settings.items()
-    }  # of no use yet
-    idle = sorted(config.explicit - SETTINGS.keys())
+    idle = sorted(name for name in config.explicit if without_effect(name))
+    for name in sorted(config.explicit.difference(idle)):
+        _refuse_secret(name)
+    settings = {name: "" if broker_setting(name).sensitive else text for name, text in settings.items()}
     notes = [f"accepted, but without effect here: {', '.join(idle)}"] if idle else []
     factor = "offsets.topic.replication.factor"
     if factor not in config.explicit and brokers < config.integer(factor):
@@ -45,14 +51,24 @@ def effective_config(settings: dict[str, str], brokers: int) -> tuple[dict[str, 
     return settings, notes
 
 
-def warn_if_open(doors: tuple[DoorPlan, ...]) -> None:
-    """Warn of listeners that other machines may reach and that ask nobody who he is."""
+def _refuse_secret(name: str) -> None:
+    """Ray keeps what processes are started with, where we cannot look after it."""
+    if broker_setting(name).sensitive:
+        file = next((file for key, file in _FILES.items() if name.endswith(key)), None)
+        hint = f": name a file on each node, by {file}" if file else ""
+        raise SettingError(name, f"{name} is a secret, and brokers' settings travel through Ray{hint}")
+
+
+def warn_if_open(doors: tuple[DoorPlan, ...], config: BrokerConfig) -> None:
+    """Warn of listeners that other machines may reach and that ask nobody who he is, or for passwords in clear."""
     for door in open_to_others(doors):
-        warnings.warn(
-            f"listener {door.listener} on {door.host} asks for no authentication: anyone who reaches this address can "
-            "read and write",
-            stacklevel=3,
-        )
+        own, text = config.for_listener(door.listener), None
+        if door.protocol is SecurityProtocol.PLAINTEXT:
+            text = "asks for no authentication: anyone who reaches this address can read and write"
+        elif door.protocol is SecurityProtocol.SASL_PLAINTEXT and "PLAIN" in own.items_of("sasl.enabled.mechanisms"):
+            text = "takes passwords in clear: anyone on the way can read them; use SASL_SSL, or SCRAM without PLAIN"
+        if text is not None:
+            warnings.warn(f"listener {door.listener} on {door.host} {text}", stacklevel=3)
 
 
 def check_ports(doors: tuple[DoorPlan, ...], brokers: int, folder: Path, *, here: bool) -> None:

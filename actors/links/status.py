@@ -16,6 +16,19 @@ ASLEEP: Final = "Asleep"
 
 
 @dataclass(frozen=True, slots=True)
+class Logins:
+    """What has become of clients that had to log in. `repeated` are logins with which sessions go on (KIP-368)."""
+
+    pending: int = 0
+    """Connections whose clients have not logged in yet."""
+    succeeded: int = 0
+    repeated: int = 0
+    failed: int = 0
+    expired: int = 0
+    """Connections that were closed because their clients had not logged in again."""
+
+
+@dataclass(frozen=True, slots=True)
 class Load:
     """How busy a broker is. Requests, and its longest turn of the loop, are counted since its start."""
 
@@ -23,6 +36,7 @@ class Load:
     requests: int = 0
     longest_turn_ms: float = 0.0
     logs: int = 0
+    logins: Logins = Logins()
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,17 @@ def write_private(path: Path, text: str) -> None:
         file.write(text)
 
 
+def read_own(path: Path) -> str:
+    """The text of a file that nobody but its owner may read. Raises OSError, ValueError."""
+    with open(path, "rb") as file:
+        if os.fstat(file.fileno()).st_mode & _OTHERS:
+            raise PermissionError(f"others may read {path}: chmod 600 it")
+        try:
+            return file.read().decode()
+        except UnicodeDecodeError:
+            raise ValueError(f"{path} is no UTF-8") from None  # whose text would show what is in the file
+
+
 def first_line(path: Path) -> str:
     """The first line of a file: a password. Raises OSError, ValueError."""
     try:

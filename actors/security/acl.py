@@ -180,3 +180,11 @@ def normal_host(text: str) -> str:
         return text
     mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
     return str(mapped or address)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is of this machine, and reached from nowhere else."""
+    try:
+        return ipaddress.ip_address(normal_host(host)).is_loopback
+    except ValueError:
+        return False

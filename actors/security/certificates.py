@@ -28,6 +28,10 @@ Get: TypeAlias = Callable[[str], Any]
 """The value of a setting."""
 
 EXPIRES_SOON_DAYS: Final = 30
+_FORMS: Final = {
+    "key": ("ssl.keystore.type", "ssl.keystore.location", "ssl.keystore.password"),
+    "trust": ("ssl.truststore.type", "ssl.truststore.location", "ssl.truststore.password"),
+}
 KEY_STORE: Final = ("ssl.keystore.location", "ssl.keystore.certificate.chain", "ssl.keystore.key")
 TRUST_STORE: Final = ("ssl.truststore.location", "ssl.truststore.certificates")
 _BLOCK: Final = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", re.DOTALL)
@@ -43,6 +47,10 @@ _JKS_FIRST: Final = "keytool -importkeystore -srckeystore {file} -destkeystore {
 
 class StoreError(OutsideError, ValueError):
     """A key store or a trust store that cannot be used. The text is one line, and names the settings."""
+
+
+class MismatchError(StoreError):
+    """The key and the certificates do not belong together. If they are being replaced, they may soon."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +125,7 @@ def trust_store(get: Get, read: Read) -> TrustStore | None:
 
 
 def _check_form(kind: str, get: Get, location: str | None, texts: dict[str, Password | None]) -> None:
-    names = f"ssl.{kind}store.type", f"ssl.{kind}store.location", f"ssl.{kind}store.password"
+    names = _FORMS[kind]
     form, given = get(names[0]), [name for name, text in texts.items() if text]
     if form.upper() != "PEM":
         if given:
@@ -197,7 +205,7 @@ def _check_key(chain: tuple[x509.Certificate, ...], key: PrivateKeyTypes, chain_
         return
     where = key_name if chain_name == key_name else f"{key_name} and {chain_name}"
     found = f": it is that of certificate {owners[0] + 1}, and the server's own must stand first" if owners else ""
-    raise StoreError(f"{where}: the key does not belong to the first certificate{found}")
+    raise MismatchError(f"{where}: the key does not belong to the first certificate{found}")
 
 
 def _public(of: x509.Certificate | PrivateKeyTypes) -> bytes:

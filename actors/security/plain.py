@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hmac
+import re
 from dataclasses import dataclass, field
 from typing import Final
 
 from actors import CoterieError
-from actors.security.scram import ScramCredential, ScramMechanism, salted_password
+from actors.security.scram import USUAL_ITERATIONS, ScramCredential, ScramMechanism, salted_password
 
 PLAIN: Final = "PLAIN"
 USER_BYTES_MAX: Final = 255
@@ -55,3 +56,18 @@ def fits(password: str, mechanism: ScramMechanism, credential: ScramCredential) 
     salted = salted_password(mechanism, password, credential.salt, credential.iterations)
     made = ScramCredential.of(mechanism, salted, credential.salt, credential.iterations)
     return hmac.compare_digest(made.stored_key, credential.stored_key)
+
+
+_JAAS_USER: Final = re.compile(r'(?<!\S)user_([^\s=]+)\s*=\s*"((?:[^"\\]|\\.)*)"')
+
+
+def jaas_users(text: str) -> dict[str, str]:
+    """Users and passwords as Kafka's PlainLoginModule has them in a JAAS file: `user_alice="secret"`."""
+    return {name: re.sub(r"\\(.)", r"\1", password) for name, password in _JAAS_USER.findall(text)}
+
+
+def kept_of(password: str, salt: bytes) -> ScramCredential:
+    """What is kept of a password that a file has, so that to verify it costs as much as for others."""
+    mechanism = ScramMechanism.SHA_256
+    salted = salted_password(mechanism, password, salt, USUAL_ITERATIONS)
+    return ScramCredential.of(mechanism, salted, salt, USUAL_ITERATIONS)

@@ -16,6 +16,7 @@ from actors.security.acl import ANONYMOUS
 
 DN_CHARACTERS_MAX: Final = 1024
 """The longest name that rules are tried on. A pattern may take long over a long text."""
+_SHOWN: Final = 64
 _KEYWORDS: Final = {
     "2.5.4.3": "CN",
     "2.5.4.6": "C",
@@ -159,7 +160,7 @@ class MappingRules:
             result = name if rule is None else rule.apply(name)
             if result is not None:
                 return f"User:{result}"
-        raise PrincipalError(f"no rule of ssl.principal.mapping.rules applies to {name!r}")
+        raise PrincipalError(f"no rule of ssl.principal.mapping.rules applies to {name[:_SHOWN]!r}")
 
     def principal_of(self, certificate: bytes | None) -> str:
         """The principal of whoever has shown a certificate (in DER), or none. Raises PrincipalError."""

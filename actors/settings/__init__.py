@@ -22,6 +22,7 @@ from actors.settings.describe import (
 )
 from actors.settings.kinds import Setting, SettingError, SettingType, Value
 from actors.settings.known import (
+    WITHOUT_EFFECT,
     accepted_settings,
     accepted_topic_settings,
     broker_setting,
@@ -29,6 +30,7 @@ from actors.settings.known import (
     group_settings,
     parse_topic_configs,
     topic_setting,
+    without_effect,
 )
 from actors.settings.listeners import ANY_HOST, Listener, ListenerConfig, SecurityProtocol
 from actors.settings.properties import parse_properties
@@ -40,6 +42,7 @@ __all__ = [
     "SECTION_OF",
     "SETTINGS",
     "TOPIC_SETTINGS",
+    "WITHOUT_EFFECT",
     "BrokerConfig",
     "ConfigValue",
     "Listener",
@@ -69,4 +72,5 @@ __all__ = [
     "topic_configs",
     "topic_setting",
     "topic_value",
+    "without_effect",
 ]

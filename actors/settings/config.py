@@ -9,7 +9,7 @@ from actors.settings.broker import SETTINGS
 from actors.settings.kinds import SettingError, Value
 from actors.settings.known import broker_setting
 from actors.settings.listeners import Listener, ListenerConfig, advertised_of, encrypts_links, listeners_of
-from actors.settings.security import ENABLED_MECHANISMS
+from actors.settings.sasl import ENABLED_MECHANISMS
 
 _ORDERED = (
     ("group.min.session.timeout.ms", "group.max.session.timeout.ms"),

@@ -107,6 +107,11 @@ def broker_setting(name: str) -> Setting:
     return found
 
 
+def without_effect(name: str) -> bool:
+    """Whether a broker setting is accepted only because Kafka accepts it. Raises SettingError."""
+    return broker_setting(name).doc == WITHOUT_EFFECT
+
+
 def _named_by_form(name: str) -> Setting | None:
     """The setting of a key that is about one listener or its SASL mechanism, or that a plugin reads; else None."""
     if name.startswith(_PLUGINS):

@@ -6,6 +6,8 @@ from typing import Final
 
 from actors.settings.kinds import Setting, SettingType
 from actors.settings.listeners import ADVERTISED, LISTENERS, PROTOCOL_MAP, SecurityProtocol, check_form, check_map
+from actors.settings.sasl import SASL_SETTINGS
+from actors.settings.tls import TLS_SETTINGS
 
 LISTENER_SETTINGS: Final = (
     Setting(
@@ -33,8 +35,7 @@ LISTENER_SETTINGS: Final = (
         check=check_map,
     ),
 )
-
-_LINKS: Final = (
+SECURITY_SETTINGS: Final[tuple[Setting, ...]] = (
     Setting(
         name="coterie.internal.security",
         type=SettingType.STRING,
@@ -45,67 +46,6 @@ _LINKS: Final = (
         "show that they know the cluster's secret, and after which nothing is encrypted. Unset: `tls` if a listener "
         "uses TLS.",
     ),
+    *SASL_SETTINGS,
+    *TLS_SETTINGS,
 )
-
-SASL_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-ENABLED_MECHANISMS: Final = "sasl.enabled.mechanisms"
-
-
-def _check_mechanisms(values: tuple[str, ...]) -> str | None:
-    unknown = [value for value in values if value not in SASL_MECHANISMS]
-    if unknown:
-        return f"{unknown[0]} is not served, only {', '.join(SASL_MECHANISMS)}; nor are there delegation tokens"
-    return None
-
-
-_SASL: Final = (
-    Setting(
-        name=ENABLED_MECHANISMS,
-        type=SettingType.LIST,
-        default=(),
-        doc=f"By what clients of a SASL listener may log in: {', '.join(SASL_MECHANISMS)}. A SASL listener needs at "
-        "least one (Kafka's default is GSSAPI).",
-        check=_check_mechanisms,
-        per_listener=True,
-    ),
-    Setting(
-        name="sasl.server.max.receive.size",
-        type=SettingType.INT,
-        default=524_288,
-        low=1024,
-        doc="Longest request of a client that has not logged in yet.",
-    ),
-    Setting(
-        name="connections.max.reauth.ms",
-        type=SettingType.LONG,
-        default=0,
-        doc="How long a login holds; then the client has to log in again on its connection, or is closed (KIP-368). "
-        "0: for as long as the connection.",
-        per_listener=True,
-    ),
-    Setting(
-        name="connection.failed.authentication.delay.ms",
-        type=SettingType.INT,
-        default=100,
-        low=0,
-        doc="How long a client whose login has failed waits for the answer; below connections.max.idle.ms.",
-    ),
-    Setting(
-        name="coterie.connection.setup.timeout.ms",
-        type=SettingType.INT,
-        default=30_000,
-        low=1,
-        doc="How long a client may take from its connection to its login, whatever it sends.",
-        per_listener=True,
-    ),
-    Setting(
-        name="coterie.unauthenticated.connections.max",
-        type=SettingType.INT,
-        default=1000,
-        low=1,
-        doc="Most connections of clients that have not logged in. At one more, the oldest of the address that has most "
-        "of them is closed.",
-        per_listener=True,
-    ),
-)
-SECURITY_SETTINGS: Final[tuple[Setting, ...]] = (*_SASL, *_LINKS)

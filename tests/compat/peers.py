@@ -326,12 +326,18 @@ class Coterie:
     """
 
     def __init__(
-        self, data_dir: Path, brokers: int = 3, port: int = 0, config: Mapping[str, str] | None = None
+        self,
+        data_dir: Path,
+        brokers: int = 3,
+        port: int | None = 0,
+        config: Mapping[str, str] | None = None,
+        more: Sequence[str] = (),
     ) -> None:
         self.data_dir = data_dir
         self.bootstrap_servers = ""
         self._brokers = brokers
         self._port = port
+        self._more = more
         # Tests write records with old timestamps: retention would delete them whenever it next looks.
         defaults = {"group.initial.rebalance.delay.ms": INITIAL_DELAY_MS, "log.retention.ms": "-1"}
         self._config = {**defaults, **(config or {})}
@@ -346,7 +352,8 @@ class Coterie:
         """Start and wait for the ready line. Raises RuntimeError with the log's end if it does not come."""
         self.data_dir.parent.mkdir(parents=True, exist_ok=True)
         command = [sys.executable, "-m", "actors.cli.main", "up", "--brokers", str(self._brokers)]
-        command += ["--port", str(self._port), "--data-dir", str(self.data_dir)]
+        command += ["--data-dir", str(self.data_dir), *self._more]
+        command += [] if self._port is None else ["--port", str(self._port)]  # else `listeners` has it
         for key, value in self._config.items():
             command += ["--config", f"{key}={value}"]
         log_path = self.data_dir.with_suffix(".stderr")
@@ -397,10 +404,17 @@ class Coterie:
 
 @contextlib.contextmanager
 def coterie(
-    folder: Path, brokers: int = 3, port: int = 0, config: Mapping[str, str] | None = None
+    folder: Path,
+    brokers: int = 3,
+    port: int | None = 0,
+    config: Mapping[str, str] | None = None,
+    more: Sequence[str] = (),
 ) -> Iterator[Coterie]:
-    """Run Coterie with its data in `folder`; started on entry, ended with everything it started on exit."""
-    cluster = Coterie(folder / "coterie-data", brokers, port, config)
+    """Run Coterie with its data in `folder`; started on entry, ended with everything it started on exit.
+
+    `more` are further options of `coterie up`.
+    """
+    cluster = Coterie(folder / "coterie-data", brokers, port, config, more)
     left_behind: list[psutil.Process] = []
     kill = cluster.kill
 

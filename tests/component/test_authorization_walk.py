@@ -519,6 +519,15 @@ ROWS = [
         lambda _: m.DescribeUserScramCredentialsRequest(users=None),
         cluster_right("DESCRIBE Cluster", CLUSTER),
     ),
+    Row(
+        Key.ALTER_USER_SCRAM_CREDENTIALS,
+        lambda _: m.AlterUserScramCredentialsRequest(
+            deletions=[m.AlterUserScramCredentialsRequest.ScramCredentialDeletion(name="u", mechanism=1)]
+        ),
+        cluster_right("ALTER Cluster", CLUSTER),
+    ),
+    Row(Key.SASL_HANDSHAKE, lambda _: m.SaslHandshakeRequest(mechanism="PLAIN"), nothing),
+    Row(Key.SASL_AUTHENTICATE, lambda _: m.SaslAuthenticateRequest(auth_bytes=b"x"), nothing),
     Row(Key.DESCRIBE_QUORUM, quorum, cluster_right("DESCRIBE Cluster", CLUSTER)),
     Row(Key.UPDATE_FEATURES, update_features, cluster_right("ALTER Cluster", CLUSTER)),
     Row(Key.DESCRIBE_CLUSTER, lambda _: m.DescribeClusterRequest(endpoint_type=1), nothing),

@@ -20,7 +20,7 @@ from actors.cli.output import working
 from actors.cluster import Cluster, ClusterError
 from actors.controller.doors import DoorPlan, check_apart, doors_of, plan_doors
 from actors.controller.launcher import RayLauncher
-from actors.controller.preparation import prepare_folder, socket_dir, sweep_socket_dirs, warn_if_open
+from actors.controller.preparation import effective_config, prepare_folder, socket_dir, sweep_socket_dirs, warn_if_open
 from actors.settings import BrokerConfig
 from placement.nodes import Node
 
@@ -69,12 +69,34 @@ def test_each_listener_has_a_port_for_each_broker() -> None:
 
 @pytest.mark.conformance("XA-09")
 def test_who_listens_to_strangers_is_warned(recwarn: pytest.WarningsRecorder) -> None:
-    warn_if_open(plans(listeners="PLAINTEXT://127.0.0.1:1,SSL://0.0.0.0:2"))
-    assert not recwarn.list
-    warn_if_open(
-        plans(listeners="PLAINTEXT://127.0.0.1:1,EVERY://:2", listener_security_protocol_map=f"{MAP},EVERY:PLAINTEXT")
-    )
-    assert [str(each.message)[:31] for each in recwarn.list] == ["listener EVERY on 0.0.0.0 asks f"[:31]]
+    def warned(listeners: str, mechanisms: str = "PLAIN") -> list[str]:
+        texts = {
+            "listeners": listeners,
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,EVERY:PLAINTEXT,LOGIN:SASL_PLAINTEXT,TLS:SASL_SSL",
+            "sasl.enabled.mechanisms": mechanisms,
+        }
+        config = BrokerConfig.from_mapping(texts)
+        recwarn.clear()
+        warn_if_open(plan_doors(config, None, None), config)
+        return [str(each.message) for each in recwarn.list]
+
+    assert warned("PLAINTEXT://127.0.0.1:1,TLS://0.0.0.0:2,LOGIN://127.0.0.1:3") == []
+    (line,) = warned("PLAINTEXT://127.0.0.1:1,EVERY://:2")
+    assert line.startswith("listener EVERY on 0.0.0.0 asks for no authentication")
+    (line,) = warned("LOGIN://:2")
+    assert line.startswith("listener LOGIN on 0.0.0.0 takes passwords in clear")
+    assert warned("LOGIN://:2", "SCRAM-SHA-256") == []
+
+
+def test_a_setting_of_one_listener_is_named_as_without_effect_if_it_has_none() -> None:
+    texts = {
+        "listener.name.login.sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.login.scram-sha-256.connections.max.reauth.ms": "5",
+        "listener.name.login.num.io.threads": "5",
+        "num.io.threads": "5",
+    }
+    (note,) = effective_config(texts, 3)[1]
+    assert note == "accepted, but without effect here: listener.name.login.num.io.threads, num.io.threads"
 
 
 MAP = "PLAINTEXT:PLAINTEXT"

@@ -118,6 +118,20 @@ def test_what_is_worth_as_much_as_the_password_is_kept_nowhere(tmp_path: Path, m
     assert ScramCredential(*row) == ScramCredential.of(mechanism, salted, b"salt", 4096)
 
 
+@pytest.mark.conformance("XB-38")
+def test_a_password_that_others_may_have_heard_is_set_with_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker = Broker(tmp_path, listeners="PLAINTEXT://:1,SSL://:2")
+    for peer, listener in (("127.0.0.1", "PLAINTEXT"), ("::ffff:127.0.0.1", "PLAINTEXT"), ("10.0.0.7", "SSL")):
+        broker.connection.peer, broker.connection.listener = peer, listener
+        assert alter(broker, upsertion("anne")) == [("anne", 0)]
+    assert caplog.messages == []
+    broker.connection.listener = "PLAINTEXT"
+    assert alter(broker, upsertion("an\x7fe"), upsertion("bert")) == [("an\x7fe", 93), ("bert", 0)]
+    assert caplog.messages == ["the password of 'bert' came from 10.0.0.7 without encryption"]
+
+
 def test_what_was_asked_and_not_answered_names_each_user_once(tmp_path: Path) -> None:
     broker = Broker(tmp_path)
     broker.controller.prompt = False

@@ -11,7 +11,10 @@ from typing import Any
 
 import pytest
 
+from actors.broker.spec import StartError
+from actors.links.status import Logins
 from actors.security.scram import ScramClient, ScramMechanism, salted_password
+from actors.security.tls import ClientTls, client_context
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import (
     AlterUserScramCredentialsRequest,
@@ -20,8 +23,10 @@ from actors.wire.messages import (
     SaslAuthenticateRequest,
     SaslHandshakeRequest,
 )
+from tests.support.certificates import authority_of
 from tests.support.one_broker import Client, World, world
 from tests.support.runtime_helpers import until
+from tests.support.tls_world import CA, LEAF, install
 
 SASL = "LOGIN"
 LISTENERS = {
@@ -95,6 +100,9 @@ async def test_who_does_not_exist_and_who_errs_are_told_the_same(tmp_path: Path)
             assert await client.closed()
         assert told[0] == told[1]
         assert told[0][0] == ErrorCode.SASL_AUTHENTICATION_FAILED
+        waiting = await w.client(SASL)
+        await waiting.ask(ApiVersionsRequest(), 0)
+        assert w.server.front_door.load().logins == Logins(pending=1, failed=2)
 
 
 @pytest.mark.conformance("XB-22")
@@ -144,6 +152,36 @@ async def test_the_same_password_will_do_for_plain(tmp_path: Path, monkeypatch: 
         await set_password(w, "anne", "crayon", ScramMechanism.SHA_512)
         client = await w.client(SASL)
         assert (await plain(client, "anne", "pencil")).error_code == 58
+
+
+@pytest.mark.conformance("XB-09")
+async def test_a_file_has_more_users_of_plain(tmp_path: Path) -> None:
+    path = tmp_path / "users"
+    path.write_text('user_carl="crayon" user_dora="";')
+    path.chmod(0o600)
+    async with locked(tmp_path, coterie_plain_users_file=str(path)) as w:
+        for user, password, code in (
+            ("carl", "crayon", 0),
+            ("carl", "pencil", 58),
+            ("dora", "x", 58),
+            ("emil", "crayon", 58),
+        ):
+            client = await w.client(SASL)
+            assert (await plain(client, user, password)).error_code == code
+        assert (await scram(await w.client(SASL), "carl", "crayon")).error_code == 58, "of PLAIN alone"
+
+
+@pytest.mark.conformance("XB-09")
+@pytest.mark.parametrize("mode", [0o640, 0o604])
+async def test_a_file_that_others_may_read_is_refused(tmp_path: Path, mode: int) -> None:
+    path = tmp_path / "users"
+    path.write_text('user_carl="crayon"')
+    path.chmod(mode)
+    w = World(tmp_path, **LISTENERS, coterie_plain_users_file=str(path))
+    await w.start_controller()
+    with pytest.raises(StartError, match=r"others may read .*: chmod 600 it"):
+        await w.start_broker()
+    w.stop_controller()
 
 
 @pytest.mark.conformance("XA-27")
@@ -218,6 +256,34 @@ async def test_a_session_ends_where_its_listener_says_so(tmp_path: Path) -> None
         assert await client.closed()
         by_plain = await w.client(SASL)
         assert (await plain(by_plain, "anne", "pencil")).session_lifetime_ms == 0
+
+
+@pytest.mark.conformance("XA-32", "XA-33", "XA-38")
+@pytest.mark.parametrize("right", [True, False])
+async def test_under_tls_a_client_is_whoever_it_logs_in_as(tmp_path: Path, right: bool) -> None:
+    settings = {
+        "listener_security_protocol_map": f"PLAINTEXT:PLAINTEXT,{SASL}:SASL_SSL",
+        "ssl_keystore_location": install(tmp_path, LEAF),
+        "coterie_unauthenticated_connections_max": "2",
+    }
+    async with locked(tmp_path, **settings) as w:
+        await set_password(w, "anne", "pencil")
+        hesitant = await w.client(SASL)  # which does not even begin the handshake
+        await until(lambda: w.server.front_door.load().logins.pending == 1)
+        context = client_context(ClientTls(cadata=authority_of(CA)))
+        port = w.server.front_door.ports[SASL]
+        first = Client(*await asyncio.open_connection("127.0.0.1", port, ssl=context, server_hostname="localhost"))
+        assert w.server.front_door.load().logins.pending == 2, "the handshake is no login"
+        await asyncio.open_connection("127.0.0.1", port)
+        assert await hesitant.closed()
+        answer = await scram(first, "anne", "pencil" if right else "pen")
+        if right:
+            assert (await first.ask(*METADATA)).brokers
+            (connection,) = [each for each in w.server.clients if each.principal != "User:ANONYMOUS"]
+            assert (connection.principal, connection.listener) == ("User:anne", SASL)
+        else:
+            assert answer.error_code == 58
+            assert await first.closed()
 
 
 @pytest.mark.conformance("XA-33", "XA-34")

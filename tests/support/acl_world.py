@@ -12,6 +12,7 @@ from actors.broker.front_door import FrontDoor
 from actors.broker.handlers.context import HandlerContext
 from actors.broker.slots import Slot
 from actors.broker.spec import BrokerSpec
+from actors.broker.tls_doors import TlsDoors
 from actors.coordinator.messages import ListedGroup
 from actors.security.acl import Acl
 from actors.wire.errors import ErrorCode
@@ -181,7 +182,7 @@ class World:
             handlers.advertised,
         )
         spec = BrokerSpec(0, "127.0.0.1", (), str(path), "", {})
-        self.door = FrontDoor(spec, self.handlers, self.broker.clients, self.shards, 0.25)
+        self.door = FrontDoor(spec, self.handlers, self.broker.clients, self.shards, TlsDoors(handlers.broker), 0.25)
         self.connection = self.broker.connection
 
     @property

@@ -17,6 +17,8 @@ from actors.client.admin.types import (
     NewTopic,
     PartitionDescription,
     PartitionReassignment,
+    ScramDeletion,
+    ScramUpsertion,
     TopicDescription,
 )
 from actors.client.errors import (
@@ -54,6 +56,9 @@ class FakeAdmin:
     refusals: dict[TopicPartition, KafkaError] = field(default_factory=dict)
     elected: list[TopicPartition] = field(default_factory=list)
     not_elected: KafkaError | None = None
+    users: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Iterations by mechanism."""
+    passwords: list[ScramUpsertion] = field(default_factory=list)
 
     acls: list[Acl] = field(default_factory=list)
 
@@ -216,3 +221,15 @@ class FakeAdmin:
 
     def find_coordinator(self, group_id: str) -> Node:
         return HOST
+
+    def describe_user_scram_credentials(self, users: Iterable[str] | None = None) -> dict[str, dict[str, int]]:
+        return {user: self.users[user] for user in (self.users if users is None else users) if user in self.users}
+
+    def alter_user_scram_credentials(
+        self, upsertions: Iterable[ScramUpsertion] = (), deletions: Iterable[ScramDeletion] = ()
+    ) -> None:
+        for doomed in deletions:
+            del self.users[doomed.user][doomed.mechanism.wire_name]
+        for made in upsertions:
+            self.users.setdefault(made.user, {})[made.mechanism.wire_name] = made.iterations
+            self.passwords.append(made)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from actors.broker.server import BrokerServer
-from actors.broker.spec import BrokerSpec, Door
+from actors.broker.spec import BrokerSpec, Door, StartError
 from actors.controller.metadata_log import MetadataLog
 from actors.controller.server import ControllerServer
 from actors.settings import BrokerConfig
@@ -17,6 +17,8 @@ from actors.wire import messages
 from actors.wire.framing import decode_response, encode_request
 from actors.wire.messages import ApiMessage, response_class
 from tests.support.runtime_helpers import SECRET
+
+DOORS = (Door("PLAINTEXT", "127.0.0.1", 0, "127.0.0.1"),)
 
 
 class NoProcesses:
@@ -44,9 +46,10 @@ class NoProcesses:
 class World:
     """A controller that can be replaced, and broker 0."""
 
-    def __init__(self, path: Path, **settings: str) -> None:
+    def __init__(self, path: Path, doors: tuple[Door, ...] = (), **settings: str) -> None:
         self.path = path
         self.settings = {name.replace("_", "."): value for name, value in settings.items()}
+        self.doors = doors or _doors_of(self.settings)
         self.launcher = NoProcesses()
         self.controller: ControllerServer | None = None
         self.port = 0
@@ -74,20 +77,18 @@ class World:
         spec = BrokerSpec(
             broker_id=0,
             host="127.0.0.1",
-            doors=self._doors(),
+            doors=self.doors,
             data_dir=str(self.path / "broker-0"),
             socket_path=str(self.path / "sockets" / "0"),
             config=self.settings,
         )
         self.server = await BrokerServer.open(spec, self.find_controller)
-        await self.server.start()
+        try:
+            await self.server.start()
+        except StartError:
+            await self.server.stop()
+            raise
         return self.server
-
-    def _doors(self) -> tuple[Door, ...]:
-        config = BrokerConfig.from_mapping(self.settings)
-        named = config.listeners if "listeners" in config.explicit else ()
-        doors = (Door(each.name, "127.0.0.1", 0, "127.0.0.1", 0, each.protocol) for each in named)
-        return tuple(doors) or (Door("PLAINTEXT", "127.0.0.1", 0, "127.0.0.1"),)
 
     async def client(self, listener: str = "PLAINTEXT") -> Client:
         reader, writer = await asyncio.open_connection("127.0.0.1", self.server.front_door.ports[listener])
@@ -97,6 +98,12 @@ class World:
     def metadata(self) -> Any:
         assert self.controller is not None
         return self.controller.metadata
+
+
+def _doors_of(settings: Mapping[str, str]) -> tuple[Door, ...]:
+    config = BrokerConfig.from_mapping(settings)
+    named = config.listeners if "listeners" in config.explicit else ()
+    return tuple(Door(each.name, "127.0.0.1", 0, "127.0.0.1", 0, each.protocol) for each in named) or DOORS
 
 
 class Client:
@@ -130,14 +137,16 @@ class Client:
 
 
 @asynccontextmanager
-async def world(path: Path, **settings: str) -> AsyncIterator[World]:
-    made = World(path, **settings)
+async def world(path: Path, doors: tuple[Door, ...] = (), **settings: str) -> AsyncIterator[World]:
+    made = World(path, doors, **settings)
     await made.start_controller()
-    await made.start_broker()
     try:
-        yield made
+        await made.start_broker()
+        try:
+            yield made
+        finally:
+            await made.server.stop()
     finally:
-        await made.server.stop()
         made.stop_controller()
 
 

@@ -6,12 +6,15 @@ else.
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from typing import Final
 
+from actors.broker.connection import Connection
 from actors.broker.handlers.context import HandlerContext, Request
 from actors.broker.handlers.forwarding import forward
 from actors.links.operations import AlteredScram, AlterScram, ScramDeletion, ScramUpsertion, UserOutcome
+from actors.security.acl import is_loopback
 from actors.security.add_scram import SALT_BYTES_MAX, name_problem
 from actors.security.scram import ITERATIONS_MAX, ITERATIONS_MIN, ScramCredential, ScramMechanism
 from actors.wire.errors import ErrorCode
@@ -20,6 +23,8 @@ from actors.wire.messages import (
     AlterUserScramCredentialsResponse,
     ApiMessage,
 )
+
+log = logging.getLogger(__name__)
 
 API = AlterUserScramCredentialsRequest
 VERSIONS = (0, 0)
@@ -37,6 +42,9 @@ def handle(context: HandlerContext, request: Request) -> AlterUserScramCredentia
     refused = _refused(m)
     deletions = tuple(ScramDeletion(d.name, d.mechanism) for d in m.deletions if d.name not in refused)
     upsertions = tuple(_made(u) for u in m.upsertions if u.name not in refused)
+    if upsertions and _may_be_overheard(context, request.connection):
+        users = ", ".join(ascii(each.user) for each in upsertions)
+        log.warning("the password of %s came from %s without encryption", users, request.connection.peer)
     for upsertion in m.upsertions:
         upsertion.salted_password = b""
     if not deletions and not upsertions:
@@ -49,6 +57,11 @@ def handle(context: HandlerContext, request: Request) -> AlterUserScramCredentia
 
     forward(context.broker, request, AlterScram(deletions, upsertions), answer, failed)
     return None
+
+
+def _may_be_overheard(context: HandlerContext, connection: Connection) -> bool:
+    tls = any(each.name == connection.listener and each.protocol.tls for each in context.broker.config.listeners)
+    return not tls and not is_loopback(connection.peer)
 
 
 def _refused(m: AlterUserScramCredentialsRequest) -> dict[str, UserOutcome]:

@@ -10,6 +10,7 @@ from actors.broker.handlers.authorization import DENIED, may
 from actors.broker.handlers.context import HandlerContext, Request
 from actors.broker.handlers.forwarding import forward
 from actors.broker.handlers.rights import ALTER_CONFIGS_CLUSTER, ALTER_CONFIGS_GROUP, ALTER_CONFIGS_TOPIC, Right
+from actors.broker.handlers.store_changes import of_own_stores, prospect
 from actors.links.operations import AlterConfigs, AlteredConfigs, ChangedResource, ConfigChange, ResourceOutcome
 from actors.security.acl import CLUSTER_NAME
 from actors.wire.config_resources import ConfigResourceType
@@ -41,17 +42,32 @@ def ask(
         if (resource.resource_type, resource.resource_name) not in forbidden
     )
 
+    stores = of_own_stores(resources, context.broker.broker_id)
+
     def answer(altered: AlteredConfigs) -> R:
         for resource, outcome in zip(resources, altered.resources, strict=True):
             if not outcome.error_code:
                 context.idle_settings.note(resource.type, (change.key for change in resource.operations))
+                if resource is stores and not request.message.validate_only:
+                    context.certificates.read_again()
         decided = iter(altered.resources)
         keys = ((resource.resource_type, resource.resource_name) for resource in given)
         return answered(response, (_denied(*key, forbidden) or next(decided) for key in keys))
 
     if forbidden and not resources:
         return answer(AlteredConfigs(()))
-    forward(context.broker, request, AlterConfigs(resources, request.message.validate_only), answer, failed)
+
+    def go_on(problem: str | None) -> None:
+        if problem is not None:
+            request.reply(failed(request.message, request.version, ErrorCode.INVALID_REQUEST, problem))
+            return
+        forward(context.broker, request, AlterConfigs(resources, request.message.validate_only), answer, failed)
+
+    config = prospect(context.broker, stores) if stores is not None else None
+    if config is None:
+        go_on(None)
+    else:
+        context.certificates.try_out(config, go_on)
     return None
 
 

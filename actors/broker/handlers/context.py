@@ -5,9 +5,9 @@ Handlers never touch sockets or Ray; they return a message, or park the request 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, Protocol
 
 from actors.broker.clients import Clients
 from actors.broker.connection import Connection
@@ -17,8 +17,29 @@ from actors.broker.handlers.offsets_topic import OffsetsTopic
 from actors.broker.handlers.producer_ids import ProducerIds
 from actors.broker.led import LedPartitions
 from actors.broker.slots import Slot
+from actors.settings import BrokerConfig
 from actors.wire.framing import RequestHeader, encode_large_response
 from actors.wire.messages import ApiMessage
+
+
+class Certificates(Protocol):
+    """The certificates of the broker's listeners."""
+
+    def try_out(self, config: BrokerConfig, done: Callable[[str | None], None]) -> None:
+        """`done` is called with why the files that these settings name cannot be used, or with None."""
+
+    def read_again(self) -> None:
+        """Take over what has changed in the files that the settings name."""
+
+
+class _NoCertificates:
+    def try_out(self, config: BrokerConfig, done: Callable[[str | None], None]) -> None:
+        done(None)
+
+    def read_again(self) -> None: ...
+
+
+NO_CERTIFICATES: Final[Certificates] = _NoCertificates()
 
 
 @dataclass(slots=True)
@@ -55,3 +76,4 @@ class HandlerContext:
     idle_settings: IdleSettings
     advertised: Mapping[int, tuple[int, int]]
     """First and last version of each API that ApiVersions names, by API key."""
+    certificates: Certificates = NO_CERTIFICATES

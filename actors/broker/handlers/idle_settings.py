@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Container, Iterable
+from collections.abc import Callable, Iterable
 
-from actors.settings import SETTINGS, TOPIC_SETTINGS
+from actors.settings import TOPIC_SETTINGS, without_effect
 from actors.wire.config_resources import ConfigResourceType
 
 log = logging.getLogger(__name__)
 
-_EFFECTIVE: dict[int, Container[str]] = {
-    ConfigResourceType.TOPIC: TOPIC_SETTINGS,
-    ConfigResourceType.BROKER: SETTINGS,
+_IDLE: dict[int, Callable[[str], bool]] = {
+    ConfigResourceType.TOPIC: lambda name: name not in TOPIC_SETTINGS,
+    ConfigResourceType.BROKER: without_effect,
 }
-"""The settings that have an effect, by type of resource."""
+"""Whether a setting has no effect, by type of resource."""
 
 
 class IdleSettings:
@@ -25,7 +25,7 @@ class IdleSettings:
 
     def note(self, resource_type: int, names: Iterable[str]) -> None:
         """These settings were changed: log which of them have no effect."""
-        idle = {name for name in names if name not in _EFFECTIVE[resource_type]} - self._told
+        idle = set(filter(_IDLE[resource_type], names)) - self._told
         if idle:
             self._told |= idle
             log.warning("accepted, but without effect here: %s", ", ".join(sorted(idle)))

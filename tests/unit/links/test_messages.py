@@ -138,7 +138,11 @@ WRONG = [
     ("control", [], "a message is an array with a tag, not []"),
     ("control", {"type": "hello"}, "a message is an array with a tag, not {'type': 'hello'}"),
     ("control", [5, True, [0, 0, 0.0, 0], False], "Heartbeat.sent: True is no float"),
-    ("control", [5, 1.0, [0, 0, "long", 0], False], "Heartbeat.load: Load.longest_turn_ms: 'long' is no float"),
+    (
+        "control",
+        [5, 1.0, [0, 0, "long", 0, [0] * 5], False],
+        "Heartbeat.load: Load.longest_turn_ms: 'long' is no float",
+    ),
     ("control", [10, 1, [209, 0, 1]], "Call.operation: ProducerIds is no Operation"),
     ("control", [10, 1, [99]], "Call.operation: unknown tag 99"),
     ("control", [7, ["c", 0, 0, [], [["t"]], {}, 0]], "Image.metadata: "),

@@ -24,7 +24,7 @@ from actors.security.authentication import (
     TokenAnswer,
     WrongMomentError,
 )
-from actors.security.plain import PlainError, fits, read_plain
+from actors.security.plain import PlainError, fits, jaas_users, kept_of, read_plain
 from actors.security.scram import (
     ITERATIONS_MIN,
     ScramClient,
@@ -362,6 +362,18 @@ def test_a_password_fits_its_own_credential(mechanism: ScramMechanism) -> None:
     assert fits("pencil", mechanism, credential)
     assert not fits("Pencil", mechanism, credential)
     assert not fits("pencil", mechanism, USERS.dummy("user", mechanism))
+
+
+@pytest.mark.conformance("XB-09")
+def test_users_are_read_as_kafkas_files_have_them() -> None:
+    text = """KafkaServer {
+        org.apache.kafka.common.security.plain.PlainLoginModule required
+        username="broker" password="of no use"
+        user_alice="se cret" user_bob = "a\\"b\\\\c"
+        user_carl="";
+    };"""
+    assert jaas_users(text) == {"alice": "se cret", "bob": 'a"b\\c', "carl": ""}
+    assert fits("se cret", ScramMechanism.SHA_256, kept_of("se cret", b"salt"))
 
 
 # --- the session's lifetime ---

@@ -118,8 +118,8 @@ def test_a_client_says_what_the_vector_has_and_takes_its_end() -> None:
     st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"]), min_size=1, max_size=20),
     st.text(max_size=20).filter(lambda text: text.isprintable()),
 )
+@pytest.mark.conformance("XB-13", "XB-14")
 def test_two_ends_of_ours_agree_on_any_name_and_password(mechanism: ScramMechanism, user: str, password: str) -> None:
-    """XB-13, XB-14."""
     credential = ScramCredential.of(mechanism, salted_password(mechanism, password, b"salt", 4096), b"salt", 4096)
     server = ScramServer(mechanism, {user: credential}.get, dummy_of, "theirs")
     client = ScramClient(mechanism, user, "ours")
@@ -132,8 +132,8 @@ def test_two_ends_of_ours_agree_on_any_name_and_password(mechanism: ScramMechani
 
 
 @VECTORS
+@pytest.mark.conformance("XB-18", "XB-21")
 def test_each_altered_bit_of_the_last_message_fails(vector: Vector) -> None:
-    """XB-18, XB-21, XG-06."""
     one, _, three, _ = vector.messages
     for bit in range(8 * len(three)):
         altered = bytearray(three)
@@ -180,14 +180,15 @@ def test_the_last_message_counts_once() -> None:
         b"n,,n=user,r=" + b"a" * EXCHANGE_BYTES_MAX,
     ],
 )
+@pytest.mark.conformance("XB-12", "XB-13", "XB-24")
 def test_a_malformed_first_message_fails(first: bytes) -> None:
-    """XB-12, XB-13, XB-24."""
     with pytest.raises(ScramError):
         served(SHA_256, first)
 
 
+@pytest.mark.conformance("XB-16")
 def test_an_authorization_id_is_the_user_or_nothing() -> None:
-    """XB-16: told before the user is looked up."""
+    """Told before the user is looked up."""
     served(SHA_256, b"n,a=user,n=user,r=abc")
     served(SHA_256, b"n,a=,n=user,r=abc")
     for user in (b"user", b"nobody"):
@@ -195,8 +196,9 @@ def test_an_authorization_id_is_the_user_or_nothing() -> None:
             served(SHA_256, b"n,a=admin,n=" + user + b",r=abc")
 
 
+@pytest.mark.conformance("XB-19", "XB-20")
 def test_extensions_are_ignored_but_for_those_that_ask_for_a_token() -> None:
-    """XB-19, XB-20: in any order, and the proof covers them as they were sent."""
+    """In any order, and the proof covers them as they were sent."""
     credential = CREDENTIALS["user"]
     for extra in (b",tokenauth=false", b",z=1,a=2", b""):
         server, answer = served(SHA_256, b"n,,m=x,n=user,r=abc" + extra)
@@ -212,8 +214,9 @@ def test_extensions_are_ignored_but_for_those_that_ask_for_a_token() -> None:
             served(SHA_256, b"n,,n=user,r=abc" + asks)
 
 
+@pytest.mark.conformance("XB-22")
 def test_an_unknown_user_is_answered_like_others_and_fails_at_the_end() -> None:
-    """XB-22: the same salt each time, as many rounds."""
+    """The same salt each time, as many rounds."""
     client = ScramClient(SHA_256, "nobody", "abc")
     server, answer = served(SHA_256, client.first())
     assert answer == served(SHA_256, client.first())[1]
@@ -223,16 +226,16 @@ def test_an_unknown_user_is_answered_like_others_and_fails_at_the_end() -> None:
         server.final(client.final(salted_password(SHA_256, "pencil", asked.salt, asked.iterations)))
 
 
+@pytest.mark.conformance("XB-22")
 def test_what_is_made_up_depends_on_the_mechanism_the_user_and_the_clusters_secret() -> None:
-    """XB-22."""
     made = [dummy_credential(b"a", SHA_256, "u", 4096), dummy_credential(b"a", SHA_512, "u", 4096)]
     made += [dummy_credential(b"a", SHA_256, "v", 4096), dummy_credential(b"b", SHA_256, "u", 4096)]
     assert len({each.salt for each in made}) == 4
     assert [len(each.stored_key) for each in made] == [32, 64, 32, 32]
 
 
+@pytest.mark.conformance("XB-22")
 def test_even_who_knows_the_made_up_keys_of_an_unknown_user_fails() -> None:
-    """XB-22."""
     salted = salted_password(SHA_256, "guessed", b"salt", 4096)
     made_up = ScramCredential.of(SHA_256, salted, b"salt", 4096)
     server = ScramServer(SHA_256, lambda _: None, lambda _: made_up, "theirs")
@@ -242,8 +245,8 @@ def test_even_who_knows_the_made_up_keys_of_an_unknown_user_fails() -> None:
         server.final(client.final(salted))
 
 
+@pytest.mark.conformance("XB-21")
 def test_a_credential_of_too_few_rounds_is_as_none() -> None:
-    """XB-21."""
     weak = credential_of(RFC_7677, 4095)
     server = ScramServer(SHA_256, lambda _: weak, dummy_of, "theirs")
     assert b"i=4096" in server.first(b"n,,n=user,r=abc")

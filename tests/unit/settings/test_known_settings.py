@@ -189,9 +189,20 @@ def test_a_key_that_kafka_does_not_know_is_refused(name: str, words: str) -> Non
 @pytest.mark.conformance("XE-31")
 def test_starting_a_cluster_says_which_settings_have_no_effect() -> None:
     """The processes get no secret."""
-    settings, notes = effective_config({"ssl.key.password": "secret", "num.io.threads": "2", "group.max.size": "9"}, 3)
-    assert settings == {"ssl.key.password": "", "num.io.threads": "2", "group.max.size": "9"}
-    assert notes == ["accepted, but without effect here: num.io.threads, ssl.key.password"]
+    secret = "delegation.token.secret.key"
+    given = {secret: "x", "num.io.threads": "2", "group.max.size": "9", "listener.name.a.ssl.protocol": "TLSv1.2"}
+    settings, notes = effective_config(given, 3)
+    assert settings == given | {secret: ""}
+    assert notes == ["accepted, but without effect here: delegation.token.secret.key, num.io.threads"]
+
+
+@pytest.mark.parametrize("name", ["ssl.key.password", "listener.name.a.ssl.key.password"])
+def test_a_secret_that_brokers_would_need_is_refused_at_the_start(name: str) -> None:
+    with pytest.raises(
+        SettingError, match=f"{name} is a secret.* name a file .* coterie.ssl.key.password.file"
+    ) as error:
+        effective_config({name: "hidden"}, 3)
+    assert "hidden" not in str(error.value)
 
 
 # --- where topics have their values from ---

@@ -1,0 +1,204 @@
+"""The TLS of a broker's listeners: the context that new connections get, and how it follows the files it was made of.
+
+Files are compared again and again. A change that may be made takes effect for connections accepted from then on; one
+that may not leaves the old context in force, and is logged once. Connections keep what they began with.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from actors import OutsideError
+from actors.broker.spec import StartError
+from actors.security.certificates import (
+    EXPIRES_SOON_DAYS,
+    KeyStore,
+    MismatchError,
+    StoreError,
+    TrustStore,
+    key_store,
+    trust_store,
+)
+from actors.security.principals import MappingRules
+from actors.security.tls import Negotiation, server_context
+from actors.settings import ListenerConfig, SecurityProtocol
+from actors.settings.secret import Secret
+
+log = logging.getLogger(__name__)
+
+PASSWORD_FILE: Final = "coterie.ssl.key.password.file"
+FILES: Final = ("ssl.keystore.location", "ssl.truststore.location", PASSWORD_FILE)
+_DAY_MS: Final = 86_400_000
+_MISMATCH_MS: Final = 60_000  # in which both halves of a pair have to be replaced
+
+Stamp: TypeAlias = tuple[int, int, int] | None
+"""What tells a file from its successor: inode, time of change in ns, size. None: there is none, or no name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What was made of the files as they were."""
+
+    keys: KeyStore
+    trusted: TrustStore | None
+    context: ssl.SSLContext
+    stamps: tuple[Stamp, ...]
+
+
+class ListenerTls:
+    """One listener's. `config` gives the listener's settings as they are now. Raises StartError."""
+
+    def __init__(
+        self,
+        listener: str,
+        protocol: SecurityProtocol,
+        config: Callable[[], ListenerConfig],
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._listener = listener
+        self._config = config
+        self._now_ms = now_ms
+        given = config()
+        self._client_auth = _client_auth(listener, protocol, given)
+        try:
+            self._negotiation = Negotiation.of(given.__getitem__)
+            self.rules = _rules(given)
+            self._loaded = self.load(given)
+        except OutsideError as error:
+            raise StartError(f"listener {listener}: {error}") from error
+        self._bad: tuple[Stamp, ...] | None = None  # what was tried in vain, and need not be tried again
+        self._bad_since: int | None = None
+        self._warned = -_DAY_MS
+        self.failure: str | None = None
+        """Why the files as they are now are not in force; None if they are."""
+        self._warn_of_expiry()
+
+    @property
+    def context(self) -> ssl.SSLContext:
+        """What a connection that is accepted now gets."""
+        return self._loaded.context
+
+    @property
+    def days_left(self) -> float:
+        """For how many days the certificate in force is valid."""
+        return self._loaded.keys.days_left(self._now_ms())
+
+    def load(self, given: ListenerConfig) -> Loaded:
+        """Read the files that the settings name. Blocks. Raises StoreError, TlsError."""
+        stamps = _stamps(given)
+
+        def get(name: str) -> Any:
+            return _password(given) if name == "ssl.key.password" else given[name]
+
+        keys = key_store(get, _read, self._now_ms())
+        if keys is None:
+            raise StoreError("TLS needs a certificate: set ssl.keystore.location to a PEM file with it and its key")
+        trusted = trust_store(get, _read)
+        return Loaded(keys, trusted, server_context(self._negotiation, keys, trusted, self._client_auth), stamps)
+
+    # --- changes ---
+
+    def replacement(self, given: ListenerConfig) -> Loaded:
+        """What these settings would put in force. Blocks. Raises StoreError, TlsError if that may not be."""
+        found, old = self.load(given), self._loaded
+        if (found.trusted is None) != (old.trusted is None):
+            raise StoreError("a trust store cannot be added or taken away while the broker runs")
+        before, after = old.keys.subject, found.keys.subject
+        if before != after and not given["ssl.allow.dn.changes"]:
+            raise StoreError(f"the subject would change from {before} to {after}, and ssl.allow.dn.changes is false")
+        lost = old.keys.alternative_names - found.keys.alternative_names
+        if lost and not given["ssl.allow.san.changes"]:
+            names = ", ".join(sorted(lost))
+            raise StoreError(f"the certificate would lose {names}, and ssl.allow.san.changes is false")
+        return found
+
+    def take(self, loaded: Loaded) -> None:
+        """Have connections from now on use this."""
+        self._loaded = loaded
+        self._bad = self._bad_since = self.failure = None
+        log.info("listener %s: new certificates, of %s", self._listener, loaded.keys.subject)
+        self._warn_of_expiry()
+
+    async def check(self) -> None:
+        """Take over what has changed since the last time, if it may be."""
+        given = self._config()
+        loop = asyncio.get_running_loop()
+        stamps = await loop.run_in_executor(None, _stamps, given)
+        if stamps == self._loaded.stamps:
+            self._bad = self._bad_since = self.failure = None
+        elif stamps != self._bad:
+            try:
+                self.take(await loop.run_in_executor(None, self.replacement, given))
+            except OutsideError as error:
+                self._refuse(stamps, error)
+        self._warn_of_expiry()
+
+    def _refuse(self, stamps: tuple[Stamp, ...], error: OutsideError) -> None:
+        now = self._now_ms()
+        if self._bad_since is None:
+            self._bad_since = now
+        self.failure = str(error)
+        if not isinstance(error, MismatchError) or now - self._bad_since >= _MISMATCH_MS:
+            self._bad = stamps
+            log.error("listener %s keeps its certificates, because of the new ones: %s", self._listener, error)
+
+    def _warn_of_expiry(self) -> None:
+        days, now = self.days_left, self._now_ms()
+        if days < EXPIRES_SOON_DAYS and now - self._warned >= _DAY_MS:
+            self._warned = now
+            what = f"expires in {days:.0f} days" if days > 0 else "has expired"
+            log.warning("listener %s: the certificate of %s %s", self._listener, self._loaded.keys.subject, what)
+
+
+def _client_auth(listener: str, protocol: SecurityProtocol, given: ListenerConfig) -> str:
+    """On a listener with SASL the unprefixed setting does not count, as in Kafka."""
+    key = "ssl.client.auth"
+    if not protocol.sasl:
+        return str(given[key])
+    own = given.own(key)
+    if own is None and given[key] != "none":
+        name = f"listener.name.{listener.lower()}.{key}"
+        log.warning("listener %s asks for no certificates: with SASL, only %s=%s would do", listener, name, given[key])
+    return str(own or "none")
+
+
+def _rules(given: ListenerConfig) -> MappingRules:
+    key = "ssl.principal.mapping.rules"
+    try:
+        return MappingRules.parse(given.text(key) or "")
+    except ValueError as error:
+        raise StoreError(f"{key}: {error}") from None
+
+
+def _password(given: ListenerConfig) -> Secret | None:
+    path: str | None = given[PASSWORD_FILE]
+    if path is None:
+        password: Secret | None = given["ssl.key.password"]
+        return password
+    try:
+        return Secret(Path(path).read_text().strip("\r\n"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise StoreError(f"{PASSWORD_FILE}={path} cannot be read: {error}") from None
+
+
+def _read(path: str) -> bytes:
+    return Path(path).read_bytes()
+
+
+def _stamps(given: ListenerConfig) -> tuple[Stamp, ...]:
+    return tuple(_stamp(given[name]) for name in FILES)
+
+
+def _stamp(path: str | None) -> Stamp:
+    try:
+        found = os.stat(path) if path else None  # of what a symbolic link leads to
+    except OSError:
+        return None
+    return (found.st_ino, found.st_mtime_ns, found.st_size) if found else None

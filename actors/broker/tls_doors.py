@@ -1,0 +1,170 @@
+"""Listeners with TLS: what is put between a client's socket and its Connection, who the client is, and reloads."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, cast
+
+from actors import OutsideError
+from actors.broker.connection import Connection
+from actors.broker.context import BrokerContext
+from actors.broker.spec import Door, StartError
+from actors.broker.strangers import FailureLog, Strangers
+from actors.broker.tls_transport import TlsTransport
+from actors.security.principals import PrincipalError
+from actors.settings import BrokerConfig
+
+if TYPE_CHECKING:
+    from actors.broker.certificates import ListenerTls
+
+log = logging.getLogger(__name__)
+
+
+class TlsDoors:
+    """The listeners of a broker that have TLS. There may be none."""
+
+    def __init__(self, broker: BrokerContext) -> None:
+        self._broker = broker
+        self._failures = FailureLog(broker.loop.time)
+        self._doors: dict[str, TlsDoor] = {}  # by listener
+        self._config = broker.config
+        self._follower: asyncio.Task[None] | None = None
+        self._trials: set[asyncio.Task[str | None]] = set()
+        self._wanted = asyncio.Event()  # that files are looked at now
+
+    def add(self, door: Door) -> None:
+        """A listener will be opened. Raises StartError if there is no certificate that can be used."""
+        self._doors[door.listener] = TlsDoor(door, self._broker, self._failures)
+
+    def protocol_of(self, connection: Connection) -> asyncio.Protocol:
+        """What a socket that was just accepted talks to."""
+        door = self._doors.get(connection.listener)
+        return connection if door is None else door.protocol_of(connection)
+
+    def accepted(self, connection: Connection) -> None:
+        """A client was accepted, by whatever listener."""
+        if (door := self._doors.get(connection.listener)) is not None and door.strangers is not None:
+            door.strangers.add(connection)
+
+    def gone(self, connection: Connection) -> None:
+        """A client has gone."""
+        if (door := self._doors.get(connection.listener)) is not None and door.strangers is not None:
+            door.strangers.remove(connection)
+
+    def close_overdue(self) -> None:
+        """Close connections whose handshake takes too long."""
+        for door in self._doors.values():
+            if door.strangers is not None:
+                door.strangers.close_overdue()
+
+    # --- certificates (handlers.context.Certificates) ---
+
+    def follow_files(self) -> None:
+        """Take over certificates that change, from now on."""
+        if self._doors:
+            self._follower = self._broker.loop.create_task(self._follow())
+
+    def tick(self) -> None:
+        """The settings may have changed: files of other names are in force then."""
+        if self._broker.config is not self._config:
+            self._config = self._broker.config
+            self._wanted.set()
+
+    def read_again(self) -> None:
+        """Take over what has changed in the files that the settings name."""
+        self._wanted.set()
+
+    def try_out(self, config: BrokerConfig, done: Callable[[str | None], None]) -> None:
+        """`done` is called with why the files that these settings name cannot be used, or with None."""
+        task = self._broker.loop.create_task(self._problem(config))
+        task.add_done_callback(lambda task: done("the broker stops" if task.cancelled() else task.result()))
+        self._trials.add(task)
+        task.add_done_callback(self._trials.discard)
+
+    async def _problem(self, config: BrokerConfig) -> str | None:
+        for name, door in self._doors.items():
+            given = config.for_listener(name)
+            try:
+                await self._broker.loop.run_in_executor(None, door.tls.replacement, given)
+            except OutsideError as error:
+                return f"listener {name}: {error}"
+            except Exception as error:
+                log.exception("trying the certificates of listener %s", name)
+                return f"listener {name}: {type(error).__name__}"
+        return None
+
+    async def _follow(self) -> None:
+        seconds = self._broker.config.integer("coterie.certificates.check.ms") / 1000
+        while True:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._wanted.wait(), seconds or None)
+            self._wanted.clear()
+            for door in self._doors.values():
+                try:
+                    await door.tls.check()
+                except Exception:  # one listener's trouble must not end it
+                    log.exception("checking certificates")
+
+    def close(self) -> None:
+        """Follow no files any more."""
+        for task in (self._follower, *self._trials):
+            if task is not None:
+                task.cancel()
+
+
+class TlsDoor:
+    """One listener. Raises StartError if there is no certificate that can be used."""
+
+    def __init__(self, door: Door, broker: BrokerContext, failures: FailureLog) -> None:
+        self.tls = _tls_of(door, broker)
+        self.strangers = None if door.protocol.sasl else _strangers_of(door, broker, failures)
+        """Those whose handshake is not done. With SASL it is not enough: others look after them until they log in."""
+        self._listener = door.listener
+        self._failures = failures
+
+    def protocol_of(self, connection: Connection) -> TlsTransport:
+        """What a socket that was just accepted talks to."""
+        return TlsTransport(self.tls.context, connection, self)
+
+    # --- what the transports tell ---
+
+    def secured(self, transport: TlsTransport) -> bool:
+        """The handshake is done."""
+        if self.strangers is None:  # it is whoever it logs in as
+            return True
+        connection = cast(Connection, transport.app)
+        try:
+            connection.principal = self.tls.rules.principal_of(transport.certificate)
+        except PrincipalError as error:
+            self._failures.note(connection.peer, self._listener, str(error))
+            return False
+        self.strangers.remove(connection)
+        return True
+
+    def failed(self, transport: TlsTransport, why: str) -> None:
+        """The handshake has failed."""
+        connection = cast(Connection, transport.app)
+        self._failures.note(connection.peer, self._listener, f"TLS handshake failed: {why}")
+
+
+def _tls_of(door: Door, broker: BrokerContext) -> ListenerTls:
+    try:
+        from actors.broker.certificates import ListenerTls  # only brokers with TLS need what it imports
+    except ImportError as error:
+        text = f"listener {door.listener} needs a package that is not installed ({error}): pip install 'coterie[tls]'"
+        raise StartError(text) from error
+    return ListenerTls(door.listener, door.protocol, lambda: broker.config.for_listener(door.listener), broker.now_ms)
+
+
+def _strangers_of(door: Door, broker: BrokerContext, failures: FailureLog) -> Strangers:
+    config = broker.config.for_listener(door.listener)
+    return Strangers(
+        door.listener,
+        config.integer("coterie.unauthenticated.connections.max"),
+        config.integer("coterie.connection.setup.timeout.ms") / 1000,
+        broker.loop.time,
+        failures,
+    )

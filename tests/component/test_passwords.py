@@ -1,0 +1,75 @@
+"""Passwords that come in clear are verified a few at a time, in threads: SECURITY.md, B.2."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from actors.broker import users
+from actors.broker.users import Passwords, StoredUsers
+from actors.security.plain import kept_of
+from placement.metadata import ClusterMetadata
+from tests.support.runtime_helpers import until
+
+
+def passwords() -> tuple[Passwords, ClusterMetadata]:
+    context: Any = SimpleNamespace(metadata=ClusterMetadata())
+    return Passwords(StoredUsers(context), asyncio.get_running_loop(), b"key"), context.metadata
+
+
+@pytest.mark.conformance("XB-10")
+async def test_beyond_64_that_wait_none_is_verified_and_the_loop_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    may_go_on, threads = threading.Event(), set[int]()
+
+    def blocked(*_: Any) -> bool:
+        threads.add(threading.get_ident())
+        return may_go_on.wait(60)
+
+    monkeypatch.setattr(users, "fits", blocked)
+    verifier, _ = passwords()
+    own = {"anne": kept_of("pencil", b"salt")}
+    verdicts: list[bool | None] = []
+    for number in range(66):
+        verifier.verify("anne", f"guess {number}", own, verdicts.append)
+    assert verdicts == [None, None]
+    may_go_on.set()
+    await until(lambda: len(verdicts) == 66)
+    assert verdicts[2:] == [True] * 64
+    assert len(threads) == 2
+    assert threading.get_ident() not in threads
+    verifier.close()
+
+
+@pytest.mark.conformance("XB-10")
+async def test_a_right_one_is_remembered_for_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    derived: list[str] = []
+    fits = users.fits
+
+    def counted(password: str, *rest: Any) -> bool:
+        derived.append(password)
+        return fits(password, *rest)
+
+    monkeypatch.setattr(users, "fits", counted)
+    verifier, _ = passwords()
+    clock = asyncio.get_running_loop()
+    own = {"anne": kept_of("pencil", b"salt")}
+
+    async def verdict(password: str) -> bool | None:
+        found: list[bool | None] = []
+        verifier.verify("anne", password, own, found.append)
+        await until(lambda: found)
+        return found[0]
+
+    assert [await verdict("pencil"), await verdict("pencil"), await verdict("pen")] == [True, True, False]
+    assert derived == ["pencil", "pen"]
+    later = clock.time() + 60
+    monkeypatch.setattr(verifier, "_loop", SimpleNamespace(time=lambda: later, run_in_executor=clock.run_in_executor))
+    assert await verdict("pencil")
+    assert derived == ["pencil", "pen", "pencil"]
+    own["anne"] = kept_of("crayon", b"salt")
+    assert not await verdict("pencil")
+    verifier.close()

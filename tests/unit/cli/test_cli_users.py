@@ -1,0 +1,111 @@
+"""`coterie users` against a cluster in memory, and in a data directory: SECURITY.md, B.6."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from actors.cli import calls
+from actors.cli.main import cli
+from actors.controller.first_users import log_path
+from actors.controller.metadata_log import MetadataLog
+from actors.security.plain import fits
+from actors.security.scram import ScramCredential, ScramMechanism
+from actors.settings.secret import Secret
+from tests.support.fake_admin import FakeAdmin
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeAdmin:
+    fake = FakeAdmin()
+    fake.users = {"bob": {"SCRAM-SHA-512": 4096}, "anne": {"SCRAM-SHA-512": 8192, "SCRAM-SHA-256": 4096}}
+    monkeypatch.setattr(calls, "connect", fake.connect)
+    return fake
+
+
+def run(*arguments: str, stdin: str = "") -> Result:
+    return CliRunner().invoke(cli, ["users", *arguments], input=stdin)
+
+
+@pytest.mark.conformance("XB-43")
+def test_list_shows_who_has_a_password_for_what(cluster: FakeAdmin) -> None:
+    assert run("list").stdout.splitlines() == [
+        "USER  MECHANISM      ITERATIONS",
+        "anne  SCRAM-SHA-256  4096",
+        "anne  SCRAM-SHA-512  8192",
+        "bob   SCRAM-SHA-512  4096",
+    ]
+    assert json.loads(run("list", "--format", "json").stdout)[2] == {
+        "user": "bob",
+        "mechanism": "SCRAM-SHA-512",
+        "iterations": 4096,
+    }
+
+
+@pytest.mark.conformance("XB-43")
+def test_set_reads_the_password_and_prints_nothing_of_it(cluster: FakeAdmin, tmp_path: Path) -> None:
+    first = run("set", "carl", stdin="pencil\nnot this\n")
+    (tmp_path / "password").write_text("crayon\n")
+    second = run(
+        *("set", "carl", "--mechanism", "SCRAM-SHA-512", "--iterations", "16384"),
+        *("--password-file", str(tmp_path / "password")),
+    )
+    assert (first.exit_code, second.exit_code) == (0, 0)
+    assert first.stderr == "set the password of carl for SCRAM-SHA-256\n"
+    assert "pencil" not in first.output
+    made = [(each.user, each.password, each.mechanism.wire_name, each.iterations) for each in cluster.passwords]
+    assert made == [
+        ("carl", Secret("pencil"), "SCRAM-SHA-256", 8192),
+        ("carl", Secret("crayon"), "SCRAM-SHA-512", 16384),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin", "said"),
+    [
+        (["set", "carl"], "", "no password: give --password-file"),
+        (["set", ""], "pencil", "a user's name cannot be empty"),
+        (["set", "carl", "--iterations", "4095"], "pencil", "4096<=x<=16384"),
+        (["set", "carl", "--mechanism", "PLAIN"], "pencil", "is not one of"),
+        (["set", "carl", "--offline", "."], "pencil", "is no data directory of a cluster"),
+        (["delete", "carl"], "", "there is no user carl"),
+        (["delete", "bob", "--mechanism", "SCRAM-SHA-256"], "", "no user bob with a password for SCRAM-SHA-256"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_one_line(
+    cluster: FakeAdmin, arguments: list[str], stdin: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = run(*arguments, stdin=stdin)
+    assert done.exit_code != 0
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert "pencil" not in done.output
+    assert cluster.passwords == []
+
+
+@pytest.mark.conformance("XB-43")
+def test_delete_forgets_all_or_one(cluster: FakeAdmin) -> None:
+    assert run("delete", "anne", "--mechanism", "SCRAM-SHA-256").exit_code == 0
+    assert cluster.users["anne"] == {"SCRAM-SHA-512": 8192}
+    cluster.users["anne"]["SCRAM-SHA-256"] = 4096
+    assert run("delete", "anne").stderr == "deleted anne\n"
+    assert cluster.users["anne"] == {}
+
+
+@pytest.mark.conformance("XB-42")
+def test_who_has_locked_himself_out_sets_his_password_while_the_cluster_is_down(tmp_path: Path) -> None:
+    log = MetadataLog(log_path(tmp_path), lock_timeout_s=0.0)
+    in_use = run("set", "anne", "--offline", str(tmp_path), stdin="pencil")
+    assert in_use.exit_code == 1
+    assert "is in use" in in_use.stderr
+    log.close()
+    done = run("set", "anne", "--offline", str(tmp_path), stdin="pencil")
+    assert done.stderr == f"set the password of anne for SCRAM-SHA-256 in {tmp_path}\n"
+    log = MetadataLog(log_path(tmp_path), lock_timeout_s=0.0)
+    row = log.metadata.scram["anne", 1]
+    log.close()
+    assert fits("pencil", ScramMechanism.SHA_256, ScramCredential(*row))
