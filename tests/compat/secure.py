@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,7 +31,8 @@ class SecurePeer:
     servers: Mapping[str, str]
     cafile: str
     certificate: Pem
-    plain_users: frozenset[str] = field(default=frozenset())
+    expiring: str = "SASL_PLAINTEXT"
+    """The listener on which a login ends after two seconds."""
 
     def settings(
         self, user: str = ADMIN, mechanism: str = "SCRAM-SHA-256", protocol: str = "SASL_SSL"
@@ -69,6 +70,7 @@ def secure_kafka(folder: Path, config: Mapping[str, str] | None = None) -> Itera
         "auto.create.topics.enable": "false",
         **(config or {}),
     }
+    settings["listener.name.sasl_plaintext.connections.max.reauth.ms"] = "2000"
     for name in ("sasl_ssl", "sasl_plaintext"):
         prefix = f"listener.name.{name}"
         settings[f"{prefix}.plain.sasl.jaas.config"] = f"{_JAAS}.plain.PlainLoginModule required{logins};"
@@ -88,3 +90,12 @@ def secure_kafka(folder: Path, config: Mapping[str, str] | None = None) -> Itera
         yield SecurePeer("kafka", servers, authority.cafile, authority.sign("localhost", common_name=ADMIN))
     finally:
         kafka.stop()
+
+
+@contextlib.contextmanager
+def secure_peer(kind: str, folder: Path) -> Iterator[SecurePeer]:
+    """Run the secure peer called `kind`. Raises UnavailableError where it cannot run."""
+    if kind != "kafka":
+        raise ValueError(f"no peer is called {kind!r}")
+    with secure_kafka(folder) as peer:
+        yield peer
