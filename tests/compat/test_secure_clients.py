@@ -152,7 +152,7 @@ def test_an_admin_changes_and_describes(secure: SecurePeer, name: str) -> None:
         assert admin.describe_cluster().brokers[0].port == int(secure.servers["SASL_SSL"].rpartition(":")[2])
 
 
-@pytest.mark.conformance("XF-02", "XF-09")
+@pytest.mark.conformance("XF-02")
 def test_commands_log_in_by_their_file(secure: SecurePeer, name: str, tmp_path: Path) -> None:
     path = tmp_path / "client.properties"
     path.touch(0o600)
