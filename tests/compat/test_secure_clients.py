@@ -70,7 +70,7 @@ def read(consumer: Consumer, count: int) -> list[bytes]:
     return found
 
 
-def round_trip(settings: dict[str, Any], topic: str) -> None:
+def assert_round_trip(settings: dict[str, Any], topic: str) -> None:
     """Write and read records with a group, and as ranges."""
     with Producer(**settings, linger_ms=5) as producer:
         futures = [producer.send(topic, value) for value in VALUES]
@@ -89,14 +89,14 @@ def round_trip(settings: dict[str, Any], topic: str) -> None:
 @pytest.mark.parametrize("protocol", ["SASL_SSL", "SASL_PLAINTEXT"])
 def test_records_go_there_and_back(secure: SecurePeer, name: str, mechanism: str, protocol: str) -> None:
     make(secure, name)
-    round_trip(secure.settings(ADMIN, mechanism, protocol), name)
+    assert_round_trip(secure.settings(ADMIN, mechanism, protocol), name)
 
 
 @pytest.mark.conformance("XF-01")
 def test_a_certificate_is_enough(secure: SecurePeer, name: str) -> None:
     make(secure, name)
     own = {"ssl_certfile": secure.certificate.certificate, "ssl_keyfile": secure.certificate.key}
-    round_trip(secure.settings(protocol="SSL") | own, name)
+    assert_round_trip(secure.settings(protocol="SSL") | own, name)
 
 
 @pytest.mark.conformance("XF-01")
@@ -137,8 +137,8 @@ def test_a_group_of_three_shares_a_topic_and_what_a_member_leaves_behind(secure:
 
 @pytest.mark.conformance("XF-01")
 def test_an_admin_changes_and_describes(secure: SecurePeer, name: str) -> None:
-    make(secure, name, 2)
-    round_trip(secure.settings(), name)
+    make(secure, name)
+    assert_round_trip(secure.settings(), name)
     with Admin(**secure.settings()) as admin:
         resource = ConfigResource(ConfigResourceType.TOPIC, name)
         admin.incremental_alter_configs({resource: {"retention.ms": "86400000"}})
