@@ -326,9 +326,15 @@ class Coterie:
     """
 
     def __init__(
-        self, data_dir: Path, brokers: int = 3, port: int = 0, config: Mapping[str, str] | None = None
+        self,
+        data_dir: Path,
+        brokers: int = 3,
+        port: int | None = 0,
+        config: Mapping[str, str] | None = None,
+        options: Sequence[str] = (),
     ) -> None:
         self.data_dir = data_dir
+        self._options = options
         self.bootstrap_servers = ""
         self._brokers = brokers
         self._port = port
@@ -346,9 +352,11 @@ class Coterie:
         """Start and wait for the ready line. Raises RuntimeError with the log's end if it does not come."""
         self.data_dir.parent.mkdir(parents=True, exist_ok=True)
         command = [sys.executable, "-m", "actors.cli.main", "up", "--brokers", str(self._brokers)]
-        command += ["--port", str(self._port), "--data-dir", str(self.data_dir)]
+        command += ["--data-dir", str(self.data_dir)]
+        command += [] if self._port is None else ["--port", str(self._port)]
         for key, value in self._config.items():
             command += ["--config", f"{key}={value}"]
+        command += self._options
         log_path = self.data_dir.with_suffix(".stderr")
         with log_path.open("ab") as log:
             self._process = spawn(command, log, ROOT)
@@ -397,10 +405,17 @@ class Coterie:
 
 @contextlib.contextmanager
 def coterie(
-    folder: Path, brokers: int = 3, port: int = 0, config: Mapping[str, str] | None = None
+    folder: Path,
+    brokers: int = 3,
+    port: int | None = 0,
+    config: Mapping[str, str] | None = None,
+    options: Sequence[str] = (),
 ) -> Iterator[Coterie]:
-    """Run Coterie with its data in `folder`; started on entry, ended with everything it started on exit."""
-    cluster = Coterie(folder / "coterie-data", brokers, port, config)
+    """Run Coterie with its data in `folder`; started on entry, ended with everything it started on exit.
+
+    `options` are more of `coterie up`, for the first start. Without a `port` the settings have the listeners.
+    """
+    cluster = Coterie(folder / "coterie-data", brokers, port, config, options)
     left_behind: list[psutil.Process] = []
     kill = cluster.kill
 
