@@ -331,13 +331,13 @@ class Coterie:
         brokers: int = 3,
         port: int | None = 0,
         config: Mapping[str, str] | None = None,
-        options: Sequence[str] = (),
+        more: Sequence[str] = (),
     ) -> None:
         self.data_dir = data_dir
-        self._options = options
         self.bootstrap_servers = ""
         self._brokers = brokers
         self._port = port
+        self._more = more
         # Tests write records with old timestamps: retention would delete them whenever it next looks.
         defaults = {"group.initial.rebalance.delay.ms": INITIAL_DELAY_MS, "log.retention.ms": "-1"}
         self._config = {**defaults, **(config or {})}
@@ -352,11 +352,10 @@ class Coterie:
         """Start and wait for the ready line. Raises RuntimeError with the log's end if it does not come."""
         self.data_dir.parent.mkdir(parents=True, exist_ok=True)
         command = [sys.executable, "-m", "actors.cli.main", "up", "--brokers", str(self._brokers)]
-        command += ["--data-dir", str(self.data_dir)]
-        command += [] if self._port is None else ["--port", str(self._port)]
+        command += ["--data-dir", str(self.data_dir), *self._more]
+        command += [] if self._port is None else ["--port", str(self._port)]  # else `listeners` has it
         for key, value in self._config.items():
             command += ["--config", f"{key}={value}"]
-        command += self._options
         log_path = self.data_dir.with_suffix(".stderr")
         with log_path.open("ab") as log:
             self._process = spawn(command, log, ROOT)
@@ -409,13 +408,13 @@ def coterie(
     brokers: int = 3,
     port: int | None = 0,
     config: Mapping[str, str] | None = None,
-    options: Sequence[str] = (),
+    more: Sequence[str] = (),
 ) -> Iterator[Coterie]:
     """Run Coterie with its data in `folder`; started on entry, ended with everything it started on exit.
 
-    `options` are more of `coterie up`, for the first start. Without a `port` the settings have the listeners.
+    `more` are further options of `coterie up`.
     """
-    cluster = Coterie(folder / "coterie-data", brokers, port, config, options)
+    cluster = Coterie(folder / "coterie-data", brokers, port, config, more)
     left_behind: list[psutil.Process] = []
     kill = cluster.kill
 

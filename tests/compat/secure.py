@@ -104,7 +104,7 @@ def secure_coterie(folder: Path) -> Iterator[SecurePeer]:
         for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
             options += ["--add-scram", f"{mechanism}=[name={name},password-file={path}]"]
     settings = _common(authority) | {"listeners": listeners}
-    with coterie(folder, brokers=1, port=None, config=settings, options=options):
+    with coterie(folder, brokers=1, port=None, config=settings, more=options):
         servers = {name: f"localhost:{port}" for name, port in ports.items()}
         yield SecurePeer("coterie", servers, authority.cafile, authority.sign("localhost", common_name=ADMIN))
 
