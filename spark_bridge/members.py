@@ -19,7 +19,7 @@ from ray.exceptions import RayActorError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from actors.client import Admin, TopicPartition
-from actors.client.config import consumer_config
+from actors.client.config import consumer_config, security_settings
 from actors.client.errors import KafkaError
 from actors.members.range_group import Done, Held, Holding, RangeMemberSpec, await_settled, member_settings
 from actors.members.range_member import RangeMember
@@ -208,7 +208,8 @@ class Members:
         if not self._static:
             return
         try:
-            with Admin(bootstrap_servers=self._spec.bootstrap_servers, default_api_timeout_ms=_GOODBYE_MS) as admin:
+            settings = {"default_api_timeout_ms": _GOODBYE_MS, **security_settings(self._spec.options)}
+            with Admin(bootstrap_servers=self._spec.bootstrap_servers, **settings) as admin:
                 admin.remove_members_from_consumer_group(self._spec.group_id, group_instance_ids=self._static)
         except (KafkaError, OSError) as error:
             log.warning("group %s: its members stay until their session ends: %s", self._spec.group_id, error)

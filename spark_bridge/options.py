@@ -15,11 +15,14 @@ from functools import partial
 from typing import Any, Final
 
 from actors import CoterieError
+from actors.client import spellings
 from actors.client.config import ADMIN_SETTINGS, CONSUMER_SETTINGS, PRODUCER_SETTINGS
+from actors.client.errors import ConfigurationError
+from actors.client.net.security import refuse_secrets
 from actors.settings import Setting, SettingType
 from actors.settings.durations import parse_duration
 from actors.settings.kinds import did_you_mean
-from actors.settings.secret import HIDDEN
+from actors.settings.secret import HIDDEN, Secret
 from spark_bridge.bounds import EARLIEST, LATEST, Bound, Partition
 
 BATCH_TIMEOUT_MS: Final = 3_600_000
@@ -51,7 +54,7 @@ _REFUSED: Final = {
     "kafka.exclude.internal.topics": "internal topics are read if they are named",
 }
 _OF_MEMBERS: Final = ("group_instance_id", "session_timeout_ms", "heartbeat_interval_ms")
-_TRANSPORT: Final = "kafka.security.protocol"
+_OURS: Final = re.compile(r"\b(?:sasl|ssl)_\w+")
 _PERHAPS_SECRET: Final = re.compile(r"^kafka\.(sasl|ssl)|password|passphrase|secret|token|jaas|credential|key$")
 
 
@@ -152,8 +155,6 @@ def _given(options: Mapping[str, Any] | None) -> Given:
         key = name.lower()
         if key in _REFUSED:
             raise OptionError(f"{name}={value}: not an option here; {_REFUSED[key]}")
-        if key == _TRANSPORT and str(value).upper() == "PLAINTEXT":
-            continue
         found[key] = (name, value)
     return found
 
@@ -170,9 +171,12 @@ def _taken(given: Given, table: Mapping[str, tuple[str, _Reader]]) -> dict[str, 
 
 def _client(given: Given, table: Mapping[str, Setting], known: Sequence[str]) -> dict[str, Any]:
     """The options that are left, which must be `kafka.*` settings of our clients. Raises OptionError."""
-    found = {}
+    found: dict[str, Any] = {}
     for key, (name, value) in given.items():
         setting = key.removeprefix("kafka.").replace(".", "_")
+        if key.startswith("kafka.") and spellings.understood(key.removeprefix("kafka.")):
+            found |= _secured(key.removeprefix("kafka."), value)
+            continue
         if key.startswith("kafka.") and setting in table:
             shown = HIDDEN if table[setting].sensitive else _short(value)
             found[setting] = _checked(name, value, partial(_setting, table[setting]), shown)
@@ -181,7 +185,26 @@ def _client(given: Given, table: Mapping[str, Setting], known: Sequence[str]) ->
         names += [full for each in table if (full := "kafka." + each.replace("_", ".")) not in _REFUSED]
         shown = HIDDEN if _PERHAPS_SECRET.search(key) else value
         raise OptionError(f"{name}={shown}: there is no such option{did_you_mean(key, names)}")
+    _refuse_secrets(found)
     return found
+
+
+def _secured(key: str, value: Any) -> dict[str, Any]:
+    """The settings of a `kafka.*` option about security, in any spelling that people know."""
+    if isinstance(value, Secret):
+        value = value.reveal()
+    try:
+        return spellings.of(key, str(value))
+    except ConfigurationError as error:
+        raise OptionError(f"kafka.{error}") from None
+
+
+def _refuse_secrets(client: Mapping[str, Any]) -> None:
+    """A DataFrame's lineage, tasks and the arguments of actors are kept where nobody looks after secrets."""
+    try:
+        refuse_secrets(client, "executors and actors")
+    except ConfigurationError as error:
+        raise OptionError(_OURS.sub(lambda found: f"kafka.{found[0].replace('_', '.')}", str(error))) from None
 
 
 def _checked(name: str, value: Any, read: Callable[[Any], Any], shown: str | None = None) -> Any:

@@ -40,6 +40,7 @@ JVM_OPTIONS: Final = ("spark.driver.extraJavaOptions", "spark.executor.extraJava
 DRIVER_LOG: Final = "spark.coterie.driver.log"
 """The setting of a session that says which file its JVM writes to."""
 
+_SECRET: Final = re.compile(r"secret|password|token|jaas|kafka\.sasl", re.IGNORECASE)
 _CPU_SHARE: Final = ("spark.ray.raydp_spark_executor.actor.resource.cpu", "spark.ray.actor.resource.cpu")
 _BY_ARGUMENT: Final = {
     "spark.app.name": "app_name",
@@ -127,6 +128,11 @@ def spark_configs(app: Application, log: str, java_env: Mapping[str, str]) -> di
 
 def _texts(configs: Mapping[str, Any]) -> dict[str, str]:
     for key in configs:
+        if _SECRET.search(key):
+            raise SessionError(
+                f"configs[{key!r}] may be a secret, and Spark's settings stand on command lines, for everybody to see: "
+                "Kafka's credentials go by reference (kafka.sasl.password.file, kafka.ssl.keyfile), others into files"
+            )
         if key in _BY_ARGUMENT:
             raise SessionError(f"configs[{key!r}] cannot be set: {_BY_ARGUMENT[key]} decides it")
     return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in configs.items()}

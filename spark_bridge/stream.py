@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from actors.client import Admin, Consumer, TopicPartition
-from actors.client.config import consumer_config
+from actors.client.config import consumer_config, security_settings
 from actors.client.errors import UnknownTopicOrPartitionError
 from actors.members.range_group import RangeMemberSpec, member_settings, topics_begun
 from actors.settings.durations import parse_duration
@@ -41,9 +41,10 @@ class GroupStream:
 
     `options` are those of Spark's Kafka source: startingOffsets (for a group without commits; default latest),
     subscribePattern instead of `topics`, maxOffsetsPerTrigger, minPartitions, failOnDataLoss, includeHeaders,
-    `kafka.*` for the client; and `batch.timeout.ms` (how long a batch may take before its partitions are given up) and
-    `revoke.wait.ms` (how long a partition that is taken away waits for its batch). `members` is how many members the
-    job has; by default one for each executor. Raises OptionError for what cannot be.
+    `kafka.*` for the client (a password by `kafka.sasl.password.file` or `.env`); and `batch.timeout.ms` (how long a
+    batch may take before its partitions are given up) and `revoke.wait.ms` (how long a partition that is taken away
+    waits for its batch). `members` is how many members the job has; by default one for each executor. Raises
+    OptionError for what cannot be.
     """
 
     def __init__(
@@ -156,7 +157,7 @@ class GroupStream:
     def _starts(self, client: Consumer) -> tuple[dict[tuple[str, int], int], list[TopicPartition]]:
         """The starts of partitions without a committed offset, and all partitions."""
         partitions = [tp for topic in self._present_topics(client) for tp in _partitions(client, topic)]
-        with Admin(bootstrap_servers=self._servers) as admin:
+        with Admin(bootstrap_servers=self._servers, **security_settings(self._options.client)) as admin:
             known = topics_begun(admin, self._group_id, partitions)
             if known.issuperset(tp.topic for tp in partitions):
                 return {}, partitions

@@ -109,6 +109,8 @@ _SECURITY: Final = (
     _text("sasl_password_env", None, "Variable with the password, in the environment of the process that logs in."),
 )
 
+SECURITY_NAMES: Final = tuple(setting.name for setting in _SECURITY)
+
 # Times are in milliseconds.
 _COMMON: Final = (
     Setting(
@@ -278,6 +280,11 @@ def producer_config(given: Mapping[str, Any]) -> dict[str, Any]:
             )
         values["delivery_timeout_ms"] = values["linger_ms"] + values["request_timeout_ms"]
     return values
+
+
+def security_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of a client's settings that are about security, for another client that asks the same brokers."""
+    return {name: settings[name] for name in SECURITY_NAMES if name in settings}
 
 
 def make_assignors(strategies: list[Any] | tuple[Any, ...]) -> tuple[Assignor, ...]:

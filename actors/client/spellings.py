@@ -10,14 +10,12 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from actors.client.config import ADMIN_SETTINGS, CONSUMER_SETTINGS, PRODUCER_SETTINGS
+from actors.client.config import ADMIN_SETTINGS, CONSUMER_SETTINGS, PRODUCER_SETTINGS, SECURITY_NAMES
 from actors.client.errors import ConfigurationError
 from actors.settings.kinds import SettingType, did_you_mean
 from actors.settings.secret import Secret
 
-SECURITY: Final = tuple(name for name in ADMIN_SETTINGS if name.startswith(("security_", "ssl_", "sasl_")))
-"""Our names of the settings that are about security."""
-
+_TEXTS: Final = tuple(name for name in SECURITY_NAMES if name != "ssl_context")
 _NAMES: Final = {
     "ssl.truststore.location": "ssl_cafile",
     "ssl.ca.location": "ssl_cafile",
@@ -36,8 +34,8 @@ _NAMES: Final = {
     "sasl.mechanisms": "sasl_mechanism",
     "sasl.username": "sasl_plain_username",
     "sasl.password": "sasl_plain_password",
-    **{name.replace("_", "."): name for name in SECURITY if name != "ssl_context"},
-    **{name: name for name in SECURITY if name != "ssl_context"},
+    **{name.replace("_", "."): name for name in _TEXTS},
+    **{name: name for name in _TEXTS},
 }
 _WITHOUT_MEANING: Final = (
     "ssl.keymanager.algorithm",

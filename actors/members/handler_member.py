@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from actors import CoterieError
 from actors.client import Consumer, ConsumerRebalanceListener, ConsumerRecord, Producer, TopicPartition
-from actors.client.config import CONSUMER_SETTINGS, resolve
+from actors.client.config import CONSUMER_SETTINGS, resolve, security_settings
 from actors.client.consumer.decode import Deserializer, deserializer
 from actors.client.consumer.drain import by_topic
 from actors.client.errors import CommitFailedError, KafkaTimeoutError, RebalanceInProgressError, RetriableError
@@ -301,7 +301,9 @@ class MemberLoop:
             ("coterie.error", f"{type(error).__name__}: {error_text(error)}".encode()),
         ]
         if self._producer is None:
-            self._producer = self._make_producer(bootstrap_servers=self.spec.bootstrap_servers, acks="all")
+            self._producer = self._make_producer(
+                bootstrap_servers=self.spec.bootstrap_servers, acks="all", **security_settings(self.spec.options)
+            )
         # The record is handled only when the dead-letter topic has it.
         self._producer.send(self.spec.dead_letter_topic, key=key, value=value, headers=headers).get(60)
         self._dead_letters += 1

@@ -27,7 +27,9 @@ import ray
 
 from actors import CoterieError
 from actors.client import Admin
+from actors.client.config import security_settings
 from actors.client.errors import KafkaError
+from actors.client.net.security import refuse_secrets
 from actors.links.member import MemberAddress, MemberReport
 from actors.members.handler_member import DESERIALIZERS, MAX_BATCH_RECORDS, BatchFormat, MemberLoop, MemberSpec
 from actors.members.member_link import MemberClient, MemberEndedError, MemberServer
@@ -128,8 +130,9 @@ class ConsumerPool:
     with the same prefix has the same partitions at once. Only one pool at a time may use a prefix in a group; without
     one the ids are new each time.
 
-    Further keyword arguments are options of actors.client.Consumer. `ray_actor_options` are passed to Ray
-    (num_cpus, resources, ...). A Ray must be running in this process.
+    Further keyword arguments are options of actors.client.Consumer. A password goes to the actors by the path of a file
+    or the name of a variable (sasl_password_file, sasl_password_env), a key by its path. `ray_actor_options`
+    are passed to Ray (num_cpus, resources, ...). A Ray must be running in this process.
     """
 
     def __init__(
@@ -180,6 +183,7 @@ class ConsumerPool:
             handler_args=tuple(handler_args),
             options=options,
         )
+        refuse_secrets(options, "a pool's actors")
         for name, value in {"handler": handler, "handler_args": self._spec.handler_args, **options}.items():
             _check_pickles(name, value)
         self._handler = handler
@@ -405,7 +409,8 @@ class ConsumerPool:
     def _remove_members(self, instance_ids: list[str]) -> None:
         """Remove the members: static ones do not leave, and their partitions would wait for the session timeout."""
         try:
-            with Admin(bootstrap_servers=self._spec.bootstrap_servers) as admin:
+            settings = security_settings(self._spec.options)
+            with Admin(bootstrap_servers=self._spec.bootstrap_servers, **settings) as admin:
                 admin.remove_members_from_consumer_group(self.group_id, group_instance_ids=instance_ids)
         except (KafkaError, OSError) as error:
             log.warning("group %s: members of a stopped pool stay until their session ends: %s", self.group_id, error)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from actors.client import Admin, Consumer, TopicPartition
+from actors.client.config import security_settings
 from actors.client.errors import DataLossError, GroupIdNotFoundError, KafkaTimeoutError, RetriableError
 
 log = logging.getLogger(__name__)
@@ -100,7 +101,7 @@ def await_settled(
     """
     deadline = time.monotonic() + timeout_s
     pause = 0.02
-    with Admin(bootstrap_servers=spec.bootstrap_servers) as admin:
+    with Admin(bootstrap_servers=spec.bootstrap_servers, **security_settings(spec.options)) as admin:
         while not give_up() and not (all(each.settled for each in look()) and _divided(admin, spec, partitions)):
             if time.monotonic() > deadline:
                 raise KafkaTimeoutError(

@@ -26,9 +26,10 @@ from ray.data._internal.execution.operators.limit_operator import LimitOperator
 from ray.data.block import BlockMetadata
 
 from actors.client import Admin, Consumer, TopicPartition
-from actors.client.config import consumer_config
+from actors.client.config import consumer_config, security_settings
 from actors.client.consumer.ranges import OffsetRange, RangeReader
 from actors.client.errors import ConfigurationError, UnknownTopicOrPartitionError
+from actors.client.net.security import refuse_secrets
 from actors.members.range_group import (
     Holding,
     RangeMemberSpec,
@@ -195,7 +196,8 @@ class GroupRead:
 
     def _starts(self) -> tuple[dict[tuple[str, int], int], list[TopicPartition]]:
         """The starts of partitions without a committed offset, and all partitions."""
-        with self._client() as client, Admin(bootstrap_servers=self._spec.bootstrap_servers) as admin:
+        secured = security_settings(self._reading.options)
+        with self._client() as client, Admin(bootstrap_servers=self._spec.bootstrap_servers, **secured) as admin:
             partitions = [tp for topic in self._topics for tp in _partitions(client, topic)]
             known = topics_begun(admin, self._spec.group_id, partitions)
             fresh = [tp for tp in partitions if tp.topic not in known]
@@ -225,7 +227,8 @@ def read_group(
     """Read from a group's committed offsets to the present end with Ray Data, and commit on success. See the module.
 
     Where nothing is committed, `auto_offset_reset` says where to begin. When another member joins, a partition that
-    it should get waits for the block's end up to `revoke_wait_ms`. `options` are settings of actors.client.Consumer.
+    it should get waits for the block's end up to `revoke_wait_ms`. `options` are settings of actors.client.Consumer; a
+    password goes by the path of a file or the name of a variable (sasl_password_file, sasl_password_env).
     Raises ConfigurationError; entering the block raises UnknownTopicOrPartitionError, DataLossError, and
     KafkaTimeoutError after `settle_timeout_s` without an assignment.
     """
@@ -242,6 +245,7 @@ def read_group(
         revoke_wait_ms=revoke_wait_ms,
         options=options,
     )
+    refuse_secrets(options, "Ray's tasks")
     consumer_config(member_settings(spec))
     plain = {name: value for name, value in options.items() if name not in _OF_MEMBERS}
     reading = _Reading(bootstrap_servers, fail_on_data_loss, plain)

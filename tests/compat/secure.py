@@ -1,4 +1,4 @@
-"""Brokers that ask who is there: Apache Kafka with TLS, logins and an authorizer, and what a client needs for each.
+"""Brokers that ask who is there: Apache Kafka and Coterie with TLS, logins and an authorizer, and how to reach them.
 
 `SECURE_KINDS` are the kinds that the tests run against.
 """
@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tests.compat.peers import ApacheKafka
+from tests.compat.peers import ApacheKafka, coterie, free_ports
 from tests.support.authority import Authority, Pem
 
 SECURE_KINDS: Final = ("kafka",)
@@ -31,7 +31,8 @@ class SecurePeer:
     servers: Mapping[str, str]
     cafile: str
     certificate: Pem
-    plain_users: frozenset[str] = field(default=frozenset())
+    expiring: str = "SASL_PLAINTEXT"
+    """The listener on which a login ends after two seconds."""
 
     def settings(
         self, user: str = ADMIN, mechanism: str = "SCRAM-SHA-256", protocol: str = "SASL_SSL"
@@ -49,37 +50,36 @@ class SecurePeer:
         return found
 
 
-@contextlib.contextmanager
-def secure_kafka(folder: Path, config: Mapping[str, str] | None = None) -> Iterator[SecurePeer]:
-    """Run Apache Kafka with a listener of each kind, all users, and the StandardAuthorizer."""
-    authority = Authority(folder)
-    server = authority.sign("localhost", "127.0.0.1")
-    logins = "".join(f' user_{name}="{password}"' for name, password in PASSWORDS.items())
-    settings = {
+def _common(authority: Authority) -> dict[str, str]:
+    """The settings that both kinds have."""
+    return {
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": f"User:ANONYMOUS;User:{ADMIN};User:CN={ADMIN}",
-        "listener.security.protocol.map": ",".join(f"{name}:{name}" for name in _LISTENERS) + ",CONTROLLER:PLAINTEXT",
         "ssl.keystore.type": "PEM",
-        "ssl.keystore.location": server.both,
+        "ssl.keystore.location": authority.sign("localhost", "127.0.0.1").both,
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": authority.cafile,
         "listener.name.ssl.ssl.client.auth": "required",
         "listener.name.ssl.ssl.principal.mapping.rules": "RULE:^.*(CN=[^,]+).*$/$1/",
         "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+        "listener.name.sasl_plaintext.connections.max.reauth.ms": "2000",
         "auto.create.topics.enable": "false",
-        **(config or {}),
     }
+
+
+@contextlib.contextmanager
+def secure_kafka(folder: Path) -> Iterator[SecurePeer]:
+    """Run Apache Kafka with a listener of each kind, all users, and the StandardAuthorizer."""
+    authority = Authority(folder)
+    logins = "".join(f' user_{name}="{password}"' for name, password in PASSWORDS.items())
+    protocols = [*(f"{name}:{name}" for name in _LISTENERS), "CONTROLLER:PLAINTEXT"]
+    settings = _common(authority) | {"listener.security.protocol.map": ",".join(protocols)}
     for name in ("sasl_ssl", "sasl_plaintext"):
         prefix = f"listener.name.{name}"
         settings[f"{prefix}.plain.sasl.jaas.config"] = f"{_JAAS}.plain.PlainLoginModule required{logins};"
         for mechanism in ("scram-sha-256", "scram-sha-512"):
             settings[f"{prefix}.{mechanism}.sasl.jaas.config"] = f"{_JAAS}.scram.ScramLoginModule required;"
-    kafka = ApacheKafka(
-        folder,
-        config=settings,
-        listeners=_LISTENERS[1:],
-        users=PASSWORDS,
-    )
+    kafka = ApacheKafka(folder, config=settings, listeners=_LISTENERS[1:], users=PASSWORDS)
     kafka.format()
     try:
         kafka.start()
@@ -88,3 +88,30 @@ def secure_kafka(folder: Path, config: Mapping[str, str] | None = None) -> Itera
         yield SecurePeer("kafka", servers, authority.cafile, authority.sign("localhost", common_name=ADMIN))
     finally:
         kafka.stop()
+
+
+@contextlib.contextmanager
+def secure_coterie(folder: Path) -> Iterator[SecurePeer]:
+    """Run one broker of Coterie with the same listeners, users and rights."""
+    authority = Authority(folder)
+    ports = dict(zip(_LISTENERS, free_ports(len(_LISTENERS)), strict=True))
+    listeners = ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports.items())
+    options = []
+    for name, password in PASSWORDS.items():
+        path = folder / f"password-{name}"
+        path.touch(0o600)
+        path.write_text(password)
+        for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
+            options += ["--add-scram", f"{mechanism}=[name={name},password-file={path}]"]
+    settings = _common(authority) | {"listeners": listeners}
+    with coterie(folder, brokers=1, port=None, config=settings, more=options):
+        servers = {name: f"localhost:{port}" for name, port in ports.items()}
+        yield SecurePeer("coterie", servers, authority.cafile, authority.sign("localhost", common_name=ADMIN))
+
+
+@contextlib.contextmanager
+def secure_peer(kind: str, folder: Path) -> Iterator[SecurePeer]:
+    """Run the secure peer called `kind`. Raises UnavailableError where it cannot run."""
+    start = {"kafka": secure_kafka, "coterie": secure_coterie}[kind]
+    with start(folder) as peer:
+        yield peer

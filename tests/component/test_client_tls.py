@@ -59,6 +59,14 @@ def assert_described(settings: dict[str, Any]) -> None:
         assert admin.describe_cluster().cluster_id == "scripted"
 
 
+def replace(path: Path, text: str) -> None:
+    """Replace a file at once, so that nobody reads half of it."""
+    fresh = path.with_suffix(".new")
+    fresh.touch(0o600)
+    fresh.write_text(text)
+    fresh.replace(path)
+
+
 def failure(settings: dict[str, Any], kind: type[KafkaError]) -> str:
     with Admin(**settings) as admin, pytest.raises(kind) as raised:
         admin.describe_cluster()
@@ -305,8 +313,7 @@ def test_a_producer_and_a_consumer_with_a_wrong_password_say_so_at_once(authorit
 @pytest.mark.conformance("XF-06")
 def test_a_consumer_goes_on_when_its_credentials_come_back(authority: Authority, tmp_path: Path) -> None:
     path = tmp_path / "password"
-    path.touch(0o600)
-    path.write_text("secret\n")
+    replace(path, "secret\n")
     with secure_broker(authority.server("127.0.0.1"), USERS) as broker:
         broker.topic("t")
         settings = both(broker, authority, sasl_plain_password=None, sasl_password_file=str(path))
@@ -314,10 +321,10 @@ def test_a_consumer_goes_on_when_its_credentials_come_back(authority: Authority,
         with Consumer("t", group_id="g", **settings) as consumer:
             while not consumer.assignment():
                 consumer.poll(timeout_ms=100)
-            path.write_text("wrong")
+            replace(path, "wrong")
             broker.drop_connections()
             assert "logging in as 'alice'" in _until(AuthenticationError, lambda: consumer.poll(timeout_ms=100))
-            path.write_text("secret")
+            replace(path, "secret")
             broker.append("t", 0, b"1")
             read: list[Any] = []
             while not read:
@@ -373,7 +380,7 @@ def test_a_replaced_authority_holds_for_new_connections(authority: Authority, tm
             broker.tls = other.server("127.0.0.1")
             broker.drop_connections()
             assert "is not believed" in _until(SslAuthenticationError, admin.describe_cluster)
-            path.write_bytes(Path(other.cafile).read_bytes())
+            replace(path, Path(other.cafile).read_text())
             while True:
                 try:
                     assert admin.describe_cluster().cluster_id == "scripted"

@@ -88,3 +88,21 @@ def test_importing_the_bridge_imports_neither_spark_nor_ray() -> None:
     code = "import sys, spark_bridge; print([m for m in ('ray', 'pyspark', 'raydp', 'pyarrow') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.conformance("XE-50")
+@pytest.mark.parametrize(
+    "key",
+    [
+        "spark.authenticate.secret",
+        "spark.kafka.sasl.jaas.config",
+        "spark.ssl.keyPassword",
+        "spark.my.TOKEN",
+        "x.kafka.sasl.user",
+    ],
+)
+def test_a_secret_does_not_become_a_setting_of_spark(key: str) -> None:
+    with pytest.raises(spark_bridge.SessionError, match=r"kafka\.sasl\.password\.file") as raised:
+        application(**{**GOOD, "configs": {key: "swordfish"}})
+    assert key in str(raised.value)
+    assert "swordfish" not in str(raised.value)

@@ -231,8 +231,10 @@ class Fetcher:
             for state in states:
                 if state.position is None:
                     state.retry_ms = until
-            if not error.retriable:
+            if not (error.retriable or isinstance(error, AuthenticationError)):
                 self._errors.append(error)
+        if isinstance(error, AuthenticationError):
+            self.refuse(error)
         self._network.refresh()
         self._later(self._settings.retry_ms)
 
@@ -358,8 +360,9 @@ class Fetcher:
                         if state.token == token and state.fetch_at == offset:
                             self._take(state, data)
         except KafkaError as error:
-            log.log(logging.DEBUG if error.retriable else logging.WARNING, "fetch from %s: %s", node, error)
-            if isinstance(error, AuthenticationError):
+            denied = isinstance(error, AuthenticationError)
+            log.log(logging.DEBUG if error.retriable or denied else logging.WARNING, "fetch from %s: %s", node, error)
+            if denied:
                 self.refuse(error)
             self._fetch_failed(asked)
         finally:

@@ -29,6 +29,7 @@ _BUFFER_BYTES = 64 << 10
 _MAX_FRAME_BYTES = (1 << 31) - 1
 # The first request; a broker that lacks this version answers UNSUPPORTED_VERSION in version 0, with those it has.
 _API_VERSIONS = 3
+_STALE = "the login of this connection has to be renewed first"
 _MAX_EARLY_BYTES = 1 << 20
 _TLS_ALERT = 0x1503  # how the alert begins with which a TLS server answers plain bytes
 
@@ -185,18 +186,16 @@ class Connection(asyncio.BufferedProtocol):
         self, request: ApiMessage, timeout_ms: int, min_version: int = 0, *, max_version: int = 32767
     ) -> asyncio.Future[Any]:
         """Send `request` in the highest common version. Raises UnsupportedVersionError, KafkaConnectionError."""
-        self._check_fresh()
+        if self.stale:
+            raise KafkaConnectionError(_STALE)
         version = choose_version(type(request), self.versions, min_version, max_version)
         return self._call(request, version, timeout_ms)
 
     def tell(self, request: ApiMessage, min_version: int = 0) -> None:
         """Send a request that is not answered (Produce with acks=0)."""
-        self._check_fresh()
-        self._write(request, choose_version(type(request), self.versions, min_version))
-
-    def _check_fresh(self) -> None:
         if self.stale:
-            raise KafkaConnectionError("the login of this connection has to be renewed first")
+            raise KafkaConnectionError(_STALE)
+        self._write(request, choose_version(type(request), self.versions, min_version))
 
     async def written(self) -> None:
         """Wait until what `tell` has sent is with the operating system. Raises KafkaConnectionError if it breaks."""

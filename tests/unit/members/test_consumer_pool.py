@@ -9,6 +9,7 @@ import pytest
 import ray
 
 from actors.client import ConsumerRecord
+from actors.client.errors import ConfigurationError
 from actors.members import pool as consumer
 from actors.members.pool import ConsumerPool, PoolError
 
@@ -101,3 +102,11 @@ def test_an_error_without_a_text_is_told_by_its_name(actors: NoActors, error: Ex
 def test_a_call_does_not_leave_out_a_member_that_cannot_be_started(actors: NoActors) -> None:
     with pool() as made, pytest.raises(PoolError, match="member 0 has stopped: ValueError: not like this"):
         made.call("count")
+
+
+@pytest.mark.conformance("XE-35")
+@pytest.mark.parametrize("name", ["sasl_plain_password", "ssl_password", "ssl_keydata"])
+def test_a_secret_does_not_go_to_the_actors_and_the_error_says_what_does(actors: NoActors, name: str) -> None:
+    with pytest.raises(ConfigurationError, match=rf"{name} does not travel to a pool's actors: name .*file") as raised:
+        pool(**{name: "swordfish"})
+    assert "swordfish" not in str(raised.value)

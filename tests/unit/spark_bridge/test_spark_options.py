@@ -8,6 +8,7 @@ from functools import partial
 import pytest
 
 from actors.settings import Setting, SettingType
+from actors.settings.secret import Secret
 from spark_bridge.bounds import EARLIEST, LATEST
 from spark_bridge.options import OptionError, sink_options, source_options
 
@@ -120,6 +121,8 @@ def test_assign_and_patterns():
         ({"kafka.auto.offset.reset": "latest"}, ["kafka.auto.offset.reset=latest", "startingOffsets"]),
         ({"kafka.enable.auto.commit": "true"}, ["kafka.enable.auto.commit=true", "batches"]),
         ({"groupIdPrefix": "p"}, ["groupIdPrefix=p", "group_id"]),
+        ({"kafka.security.protocol": "TLS"}, ["kafka.security.protocol: 'TLS'", "PLAINTEXT, SSL, SASL_PLAINTEXT"]),
+        ({"kafka.ssl.truststore.type": "JKS"}, ["kafka.ssl.truststore.type: JKS", "PEM"]),
     ],
 )
 def test_what_cannot_be_meant_is_one_line_that_names_option_and_value(options, words):
@@ -136,8 +139,58 @@ def test_a_stream_has_no_end(name):
         source_options({name: "latest"}, streaming=True)
 
 
-def test_plain_transport_may_be_said():
-    assert source_options({"kafka.security.protocol": "PLAINTEXT"}, streaming=True).client == {}
+@pytest.mark.conformance("XF-01")
+@pytest.mark.parametrize("read", [sink_options, partial(source_options, streaming=True)])
+def test_security_is_an_option_in_all_spellings(read):
+    java = {
+        "kafka.security.protocol": "sasl_ssl",
+        "kafka.ssl.truststore.location": "/ca.pem",
+        "kafka.sasl.mechanism": "SCRAM-SHA-256",
+        "kafka.sasl.username": "alice",
+        "kafka.sasl.password.file": "/secret",
+    }
+    ours = {
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.ssl.cafile": "/ca.pem",
+        "kafka.sasl.mechanism": "SCRAM-SHA-256",
+        "kafka.sasl.plain.username": "alice",
+        "kafka.sasl.password.file": "/secret",
+    }
+    assert read(java).client == read(ours).client
+    assert read(ours).client == {
+        "security_protocol": "SASL_SSL",
+        "ssl_cafile": "/ca.pem",
+        "sasl_mechanism": "SCRAM-SHA-256",
+        "sasl_plain_username": "alice",
+        "sasl_password_file": "/secret",
+    }
+    assert read({"kafka.security.protocol": "PLAINTEXT", "kafka.ssl.check.hostname": False}).client == {
+        "security_protocol": "PLAINTEXT",
+        "ssl_check_hostname": False,
+    }
+
+
+@pytest.mark.conformance("XE-35", "XE-51")
+@pytest.mark.parametrize("read", [sink_options, partial(source_options, streaming=True)])
+@pytest.mark.parametrize(
+    ("name", "value", "instead"),
+    [
+        ("kafka.sasl.plain.password", "swordfish", "kafka.sasl.password.file"),
+        ("kafka.sasl.password", Secret("swordfish"), "kafka.sasl.password.file"),
+        (
+            "kafka.sasl.jaas.config",
+            'x.PlainLoginModule required username="u" password="swordfish";',
+            "kafka.sasl.password",
+        ),
+        ("kafka.ssl.key.password", "swordfish", "kafka.ssl.keyfile"),
+        ("kafka.ssl.keystore.key", "swordfish", "kafka.ssl.keyfile"),
+    ],
+)
+def test_a_secret_is_refused_and_the_error_says_how_it_goes(read, name, value, instead):
+    with pytest.raises(OptionError, match=r"^kafka\.\S+ does not travel to executors and actors") as raised:
+        read({name: value})
+    assert instead in str(raised.value)
+    assert "swordfish" not in str(raised.value)
 
 
 def test_a_sink_knows_its_topic_and_the_producers_settings():
@@ -157,7 +210,7 @@ def test_a_sink_refuses_what_is_not_its_own(options):
 
 @pytest.mark.conformance("XE-31")
 @pytest.mark.parametrize(
-    "name", ["kafka.sasl.jaas.config", "kafka.SASL.pasword", "kafka.ssl.keystore.certificate.chain", "apiToken"]
+    "name", ["kafka.sasl.jaas.conf", "kafka.SASL.pasword", "kafka.ssl.keystore.certificate.chains", "apiToken"]
 )
 @pytest.mark.parametrize("read", [sink_options, partial(source_options, streaming=True)])
 def test_the_value_of_an_unknown_option_that_may_be_a_secret_is_not_shown(name, read):

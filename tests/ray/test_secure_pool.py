@@ -1,0 +1,75 @@
+"""A pool and a Ray Data job at a broker that asks for a login: credentials go by reference, and stand nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import ray
+
+from actors.client import TopicPartition
+from actors.members.pool import ConsumerPool, PoolError
+from tests.support.authority import Authority
+from tests.support.secure_broker import SecureBroker, secure_broker
+
+PASSWORD = "swordfish-of-the-pool"
+
+
+@pytest.fixture
+def broker(embedded_ray: None, tmp_path: Path) -> Iterator[SecureBroker]:
+    authority = Authority(tmp_path)
+    path = tmp_path / "password"
+    path.touch(0o600)
+    path.write_text(PASSWORD)
+    with secure_broker(authority.server("127.0.0.1"), {"alice": PASSWORD}) as made:
+        made.topic("t")
+        yield made
+
+
+@pytest.fixture
+def settings(broker: SecureBroker, tmp_path: Path) -> dict[str, Any]:
+    return {
+        "bootstrap_servers": broker.bootstrap_servers,
+        "security_protocol": "SASL_SSL",
+        "ssl_cafile": str(tmp_path / "authority.pem"),
+        "sasl_mechanism": "SCRAM-SHA-512",
+        "sasl_plain_username": "alice",
+        "sasl_password_file": str(tmp_path / "password"),
+    }
+
+
+def _seen_by_others() -> str:
+    """What command lines, environments and Ray's logs of this run have."""
+    found = []
+    for process in [psutil.Process(), *psutil.Process().children(recursive=True)]:
+        try:
+            found += [" ".join(process.cmdline()), str(process.environ())]
+        except psutil.Error:
+            continue
+    logs = Path(ray._private.worker._global_node.get_logs_dir_path())
+    found += [path.read_text(errors="replace") for path in logs.rglob("*") if path.is_file()]
+    return "\n".join(found)
+
+
+@pytest.mark.conformance("XE-35")
+def test_the_members_of_a_pool_log_in_by_reference(broker: SecureBroker, settings: dict[str, Any]) -> None:
+    broker.append("t", 0, b"a", b"b", b"c")
+    with ConsumerPool("t", "g", lambda record: None, 1, **settings) as pool:
+        assert pool.wait(until=lambda: pool.handled() == 3, timeout_s=100)
+        pool.wait(until=lambda: broker.committed.get(TopicPartition("t", 0)) == 3, timeout_s=100)
+        seen = _seen_by_others()
+    assert PASSWORD not in seen
+    assert broker.logins >= 2
+
+
+@pytest.mark.conformance("XE-35")
+def test_a_reference_that_leads_nowhere_is_named_with_the_machine(
+    broker: SecureBroker, settings: dict[str, Any], tmp_path: Path
+) -> None:
+    nowhere = settings | {"sasl_password_file": str(tmp_path / "nowhere")}
+    with ConsumerPool("t", "g", lambda record: None, 1, **nowhere) as pool:
+        with pytest.raises(PoolError, match=r"sasl_password_file=.*nowhere: No such file or directory on "):
+            pool.wait(timeout_s=100)
