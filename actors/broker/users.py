@@ -24,6 +24,7 @@ _THREADS: Final = 2
 _WAITING_MAX: Final = 64
 _REMEMBERED_SECONDS: Final = 60.0
 _REMEMBERED_MAX: Final = 10_000
+_NOBODYS: Final = (b"", b"", b"", 0)
 
 
 class StoredUsers:
@@ -37,8 +38,9 @@ class StoredUsers:
 
     def credential(self, user: str, mechanism: ScramMechanism) -> ScramCredential | None:
         """What is kept of the user's password for this mechanism."""
-        row = self._context.metadata.scram.get((user, mechanism.code))
-        return None if row is None else ScramCredential(*row)
+        row = self._context.metadata.scram.get((user, mechanism.code), _NOBODYS)
+        made = ScramCredential(*row)  # in any case, so that it takes as long for users who do not exist
+        return None if row is _NOBODYS else made
 
     def any_credential(self, user: str) -> tuple[ScramMechanism, ScramCredential] | None:
         """What is kept of the user's password: for SCRAM-SHA-256 if there are both."""
