@@ -157,6 +157,7 @@ class FrontDoor:
             longest_turn_ms=round(self._longest_turn * 1000, 1),
             logs=len(self._broker.data_dir.logs),
             logins=self._reception.figures(),
+            tls=self._tls.figures(),
         )
 
     # --- connections ---

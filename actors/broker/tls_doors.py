@@ -14,6 +14,7 @@ from actors.broker.context import BrokerContext
 from actors.broker.spec import Door, StartError
 from actors.broker.strangers import FailureLog, Strangers
 from actors.broker.tls_transport import TlsTransport
+from actors.links.status import TlsListener
 from actors.security.principals import PrincipalError
 from actors.settings import BrokerConfig
 
@@ -59,6 +60,10 @@ class TlsDoors:
         for door in self._doors.values():
             if door.strangers is not None:
                 door.strangers.close_overdue()
+
+    def figures(self) -> tuple[TlsListener, ...]:
+        """What has become of TLS."""
+        return tuple(door.figures() for door in self._doors.values())
 
     # --- certificates (handlers.context.Certificates) ---
 
@@ -124,15 +129,23 @@ class TlsDoor:
         """Those whose handshake is not done. With SASL it is not enough: others look after them until they log in."""
         self._listener = door.listener
         self._failures = failures
+        self._handshakes = 0
+        self._failed = 0
 
     def protocol_of(self, connection: Connection) -> TlsTransport:
         """What a socket that was just accepted talks to."""
         return TlsTransport(self.tls.context, connection, self)
 
+    def figures(self) -> TlsListener:
+        """What has become of TLS here."""
+        days = round(self.tls.days_left, 1)
+        return TlsListener(self._listener, days, self.tls.failure, self._handshakes, self._failed)
+
     # --- what the transports tell ---
 
     def secured(self, transport: TlsTransport) -> bool:
         """The handshake is done."""
+        self._handshakes += 1
         if self.strangers is None:  # it is whoever it logs in as
             return True
         connection = cast(Connection, transport.app)
@@ -146,6 +159,7 @@ class TlsDoor:
 
     def failed(self, transport: TlsTransport, why: str) -> None:
         """The handshake has failed."""
+        self._failed += 1
         connection = cast(Connection, transport.app)
         self._failures.note(connection.peer, self._listener, f"TLS handshake failed: {why}")
 

@@ -191,6 +191,8 @@ def _broker_row(broker: dict[str, Any]) -> dict[str, Any]:
     figures = f"{load['connections']} connections, {load['requests']} requests" if load else None
     if load and load["logins"]["failed"]:
         figures = f"{figures}, {load['logins']['failed']} failed logins"
+    listeners = load["tls"] if load else ()
+    bad = [f"certificates of {tls['listener']}: {tls['problem']}" for tls in listeners if tls["problem"]]
     return {
         "role": "broker",
         "id": broker["id"],
@@ -200,6 +202,7 @@ def _broker_row(broker: dict[str, Any]) -> dict[str, Any]:
         "address": f"{broker['host']}:{broker['port']}",
         "ray_node": broker["node_id"][:12],
         "load": figures,
+        "why": "; ".join(bad) or None,
     }
 
 

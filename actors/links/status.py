@@ -29,6 +29,19 @@ class Logins:
 
 
 @dataclass(frozen=True, slots=True)
+class TlsListener:
+    """What has become of TLS at one listener of a broker."""
+
+    listener: str
+    days_left: float
+    """For how many days its certificate is valid."""
+    problem: str | None
+    """Why the files that its settings name are not in force; None if they are."""
+    handshakes: int = 0
+    failed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Load:
     """How busy a broker is. Requests, and its longest turn of the loop, are counted since its start."""
 
@@ -37,6 +50,7 @@ class Load:
     longest_turn_ms: float = 0.0
     logs: int = 0
     logins: Logins = Logins()
+    tls: tuple[TlsListener, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -227,6 +227,9 @@ async def test_connections_outlive_the_certificates_that_they_began_with(tmp_pat
             install(tmp_path, bad)
             await until(lambda: tls.failure)
             assert await shown(w) == last
+            (told,) = w.server.front_door.load().tls
+            assert (told.listener, told.problem) == ("SECURE", tls.failure)
+            assert told.days_left > 80
             install(tmp_path, leaf())
             last = await until_shown(w, lambda found, last=last: found != last)
             assert tls.failure is None

@@ -223,6 +223,9 @@ async def test_a_plain_request_gets_an_alert_and_one_line_in_the_log(
         )
         assert len(lines) < 5
         assert connections(w) == []
+        assert await served(await connect(w))
+        (told,) = w.server.front_door.load().tls
+        assert (told.listener, told.handshakes, told.failed, told.problem) == ("SECURE", 1, 5, None)
 
 
 async def test_resets_in_the_handshake_leave_nothing(tmp_path: Path) -> None:

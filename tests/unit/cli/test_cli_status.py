@@ -11,19 +11,24 @@ from click.testing import CliRunner
 
 from actors.cli.main import cli
 from actors.cluster import Cluster
-from actors.links.status import ASLEEP, BrokerStatus, ClusterStatus, ShardStatus
+from actors.links.status import ASLEEP, BrokerStatus, ClusterStatus, Load, ShardStatus, TlsListener
 
 SHARDS = (
     ShardStatus(3, 41, "Active", 5, "group g is Stable"),
     ShardStatus(4, None, ASLEEP, 6, "since 2026-11-23 12:00:00Z, until asked"),
     ShardStatus(-1, 42, "Spare", -1),
 )
-FOUND = ClusterStatus("an-id", 1, (BrokerStatus(0, "127.0.0.1", 9092, None, 2, True, 40, None, "n0", SHARDS),), "here")
+TLS = (TlsListener("GOOD", 90.5, None, 7, 1), TlsListener("BAD", 4.5, "it cannot be read"))
+BROKERS = (
+    BrokerStatus(0, "127.0.0.1", 9092, None, 2, True, 40, None, "n0", SHARDS),
+    BrokerStatus(1, "127.0.0.1", 9093, None, 2, True, 50, Load(tls=TLS), "n0", ()),
+)
+FOUND = ClusterStatus("an-id", 1, BROKERS, "here")
 
 
 @pytest.fixture
 def cells(monkeypatch: pytest.MonkeyPatch) -> dict[str, dict[str, str]]:
-    """The cells of the table by their heading, for each partition and for the spare ("-")."""
+    """The cells of the table by their heading, for each partition, the spare ("-"), and brokers by their ids."""
 
     class Running:
         def status(self) -> dict[str, Any]:
@@ -34,7 +39,7 @@ def cells(monkeypatch: pytest.MonkeyPatch) -> dict[str, dict[str, str]]:
     assert done.exit_code == 0, done.output
     head, *lines = [[cell for cell in line.split("  ") if cell] for line in done.stdout.splitlines()]
     rows = [{name.strip(): cell.strip() for name, cell in zip(head, line, strict=True)} for line in lines]
-    return {row["ID"]: row for row in rows if row["ROLE"] == "partition"}
+    return {row["ID"]: row for row in rows if row["ROLE"] != "controller"}
 
 
 def test_a_partition_that_sleeps_has_no_pid_and_says_until_when(cells: dict[str, dict[str, str]]) -> None:
@@ -50,3 +55,8 @@ def test_a_partition_that_is_awake_says_what_keeps_it(cells: dict[str, dict[str,
 
 def test_a_spare_says_nothing(cells: dict[str, dict[str, str]]) -> None:
     assert (cells["-"]["STATE"], cells["-"]["WHY"]) == ("Spare", "-")
+
+
+def test_a_broker_says_which_certificates_it_does_not_take(cells: dict[str, dict[str, str]]) -> None:
+    assert cells["1"]["WHY"] == "certificates of BAD: it cannot be read"
+    assert cells["0"]["WHY"] == "-"
