@@ -12,7 +12,7 @@ import pytest
 
 from actors.broker.spec import StartError
 from actors.client import Admin
-from actors.client.errors import KafkaError, TopicAuthorizationFailedError
+from actors.client.errors import KafkaError, TopicAuthorizationError
 from actors.security.acl import ANONYMOUS, Acl, AclFilter, AclOperation, PatternType
 from actors.settings import BrokerConfig
 from actors.wire import messages as m
@@ -123,7 +123,7 @@ async def test_a_client_is_told_of_the_right_that_it_lacks(tmp_path: Path) -> No
         await asyncio.to_thread(admin.create_acls, [forbidden(DESCRIBE, TOPIC, "t")])
 
         def attempt() -> None:
-            with pytest.raises(TopicAuthorizationFailedError):
+            with pytest.raises(TopicAuthorizationError):
                 admin.describe_topics(["t"])
 
         await asyncio.to_thread(attempt)
