@@ -22,7 +22,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from actors.controller import first_users
 from actors.controller.actor import Controller, ControllerSpec
-from actors.controller.doors import plan_doors
+from actors.controller.doors import plan_doors, refuse_open
 from actors.controller.preparation import (
     check_ports,
     effective_config,
@@ -30,6 +30,7 @@ from actors.controller.preparation import (
     socket_dir,
     warn_if_open,
 )
+from actors.controller.securing import Administrator, leave_users, secured
 from actors.links.group_status import GroupStatus
 from actors.links.status import ClusterStatus
 from actors.runtime import ray_runtime
@@ -38,6 +39,7 @@ from actors.runtime.private import write_private
 from actors.runtime.process import code_version, last_line
 from actors.runtime.ray_runtime import ClusterError
 from actors.settings import BrokerConfig
+from placement.nodes import alive_nodes
 
 __all__ = ["Cluster", "ClusterError"]
 
@@ -96,6 +98,8 @@ class Cluster:
         config: Mapping[str, str] | None = None,
         add_scram: Sequence[str] = (),
         ask_password: Callable[[str], str] | None = None,
+        secure: bool = False,
+        insecure: bool = False,
     ) -> Cluster:
         """Start `brokers` brokers and return when clients can connect.
 
@@ -104,27 +108,37 @@ class Cluster:
         `listeners` if it is set. `data_dir` is made if it is missing; without one a temporary folder is used.
         `config` has broker settings by Kafka's names. `add_scram` are the first users of a new cluster, as in
         `SCRAM-SHA-256=[name=alice,password-file=/path]`; `ask_password` asks for the password of a user whose text says
-        `password=-`. Raises ClusterError, SettingError and AddScramError.
+        `password=-`. `secure` is TLS, logins and ACLs, with an administrator whom `DATA_DIR/client.properties` lets log
+        in. A listener that other machines reach and that asks nobody who he is has to be wanted: by `insecure`. Raises
+        ClusterError, SettingError and AddScramError.
         """
         if brokers < 1:
             raise ClusterError(f"brokers must be at least 1, got {brokers}")
-        settings, notes = effective_config(dict(config or {}), brokers)
-        users = first_users.made(add_scram, REAL.chance, ask_password)
-        folder = Path(data_dir or tempfile.mkdtemp(prefix="coterie-")).resolve()
         # In a process that is connected to a Ray of several nodes, brokers elsewhere must be reachable from here.
         embedded = ray_address is None and (not ray.is_initialized() or len(ray.nodes()) == 1)
         bind = host or ("127.0.0.1" if embedded else None)
+        given = secured(config or {}, bind, port) if secure else dict(config or {})
+        settings, notes = effective_config(given, brokers)
+        users = first_users.made(add_scram, REAL.chance, ask_password)
+        folder = Path(data_dir or tempfile.mkdtemp(prefix="coterie-")).resolve()
         parsed = BrokerConfig.from_mapping(settings)
         doors = plan_doors(parsed, bind, port)
+        if not insecure:
+            refuse_open(doors)
         warn_if_open(doors, parsed)
         check_ports(doors, brokers, folder, here=bind is not None)
         secret = prepare_folder(folder, settings.get("coterie.secret.file"))
-        if users:
-            first_users.leave(folder, users)
+        administrator = Administrator(folder, REAL.chance) if secure else None
+        leave_users(folder, users, administrator, REAL.chance)
         forks = parsed.text("coterie.actor.start") == "fork"
         owns_ray = _connect(ray_address, folder, may_start=True, warm=WARM if forks else None)
         try:
+            if not insecure:
+                refuse_open(doors, {node.address for node in alive_nodes()})
             controller, addresses = _start_controller(name, folder, secret, bind, brokers, port, settings)
+            if administrator is not None:
+                administrator.write(secret)
+                notes.append(f"clients log in by --command-config {administrator.properties}")
         except BaseException:
             first_users.withdraw(folder)
             if owns_ray:

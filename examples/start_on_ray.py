@@ -1,6 +1,6 @@
 """Start Coterie on a Ray cluster as soon as its nodes are there: a broker on each.
 
-    python start_on_ray.py --nodes 3 --data-dir /var/lib/coterie
+    python start_on_ray.py --nodes 3 --data-dir /var/lib/coterie --security secure --secret-file /etc/coterie/secret
 
 For clusters whose nodes join one after the other, as with `ray up` and KubeRay. Run it on the head node: the metadata
 and the first broker are where it runs. It ends when clients can connect; `coterie down` ends what it started.
@@ -28,6 +28,13 @@ def main() -> None:
     parser.add_argument("--name", default="default", help="of the cluster (default: %(default)s)")
     parser.add_argument("--port", type=int, default=9092, help="of the first broker (default: %(default)s)")
     parser.add_argument("--timeout", type=float, default=900, help="seconds to wait for nodes (default: %(default)s)")
+    parser.add_argument(
+        "--security",
+        choices=("secure", "insecure"),
+        required=True,
+        help="TLS, logins and ACLs, as `coterie up --secure` has them; or nobody is asked who he is",
+    )
+    parser.add_argument("--secret-file", help="a file on each node, for coterie.secret.file; secure needs it")
     options = parser.parse_args()
     address = os.environ.get("RAY_ADDRESS", "127.0.0.1:6379")
     try:
@@ -35,7 +42,15 @@ def main() -> None:
     except ray_runtime.ClusterError as error:
         raise SystemExit(str(error)) from error
     wait_for_nodes(options.nodes, options.timeout)
-    cluster = Cluster.start(options.nodes, name=options.name, port=options.port, data_dir=options.data_dir)
+    cluster = Cluster.start(
+        options.nodes,
+        name=options.name,
+        port=options.port,
+        data_dir=options.data_dir,
+        config={"coterie.secret.file": options.secret_file} if options.secret_file else {},
+        secure=options.security == "secure",
+        insecure=options.security == "insecure",
+    )
     print(f"ready bootstrap.servers={cluster.bootstrap_servers}", flush=True)
     cluster.disconnect()
 

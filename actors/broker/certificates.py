@@ -12,6 +12,7 @@ import os
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -53,7 +54,10 @@ class Loaded:
 
 
 class ListenerTls:
-    """One listener's. `config` gives the listener's settings as they are now. Raises StartError."""
+    """One listener's. `config` gives the listener's settings as they are now. Raises StartError.
+
+    `make_own` makes the certificate of a broker that is to have one of its own.
+    """
 
     def __init__(
         self,
@@ -61,7 +65,9 @@ class ListenerTls:
         protocol: SecurityProtocol,
         config: Callable[[], ListenerConfig],
         now_ms: Callable[[], int],
+        make_own: Callable[[], KeyStore] | None = None,
     ) -> None:
+        self._own = cache(make_own) if make_own else None
         self._listener = listener
         self._config = config
         self._now_ms = now_ms
@@ -98,6 +104,8 @@ class ListenerTls:
             return _password(given) if name == "ssl.key.password" else given[name]
 
         keys = key_store(get, _read, self._now_ms())
+        if keys is None and self._own is not None and given.boolean("coterie.ssl.own.certificates"):
+            keys = self._own()
         if keys is None:
             raise StoreError("TLS needs a certificate: set ssl.keystore.location to a PEM file with it and its key")
         trusted = trust_store(get, _read)

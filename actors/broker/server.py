@@ -63,7 +63,7 @@ class BrokerServer:
         self.shards = ShardHub(context, led, lambda *wanted: contact.link.send(WantSpares(*wanted)))
         self.images = Images(context, self.replicas, self.shards)
         self.clients = Clients(context)
-        tls = TlsDoors(context)
+        tls = TlsDoors(context, lambda: contact.link.secret)
         handlers = HandlerContext(
             context,
             led,

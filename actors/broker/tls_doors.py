@@ -15,11 +15,15 @@ from actors.broker.spec import Door, StartError
 from actors.broker.strangers import FailureLog, Strangers
 from actors.broker.tls_transport import TlsTransport
 from actors.links.status import TlsListener
+from actors.security.acl import is_loopback
 from actors.security.principals import PrincipalError
-from actors.settings import BrokerConfig
+from actors.settings import ANY_HOST, BrokerConfig, ListenerConfig
 
 if TYPE_CHECKING:
     from actors.broker.certificates import ListenerTls
+    from actors.security.certificates import KeyStore
+
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 log = logging.getLogger(__name__)
 
@@ -27,8 +31,9 @@ log = logging.getLogger(__name__)
 class TlsDoors:
     """The listeners of a broker that have TLS. There may be none."""
 
-    def __init__(self, broker: BrokerContext) -> None:
+    def __init__(self, broker: BrokerContext, secret: Callable[[], bytes]) -> None:
         self._broker = broker
+        self._secret = secret
         self._failures = FailureLog(broker.loop.time)
         self._doors: dict[str, TlsDoor] = {}  # by listener
         self._config = broker.config
@@ -38,7 +43,7 @@ class TlsDoors:
 
     def add(self, door: Door) -> None:
         """A listener will be opened. Raises StartError if there is no certificate that can be used."""
-        self._doors[door.listener] = TlsDoor(door, self._broker, self._failures)
+        self._doors[door.listener] = TlsDoor(door, self._broker, self._secret, self._failures)
 
     def protocol_of(self, connection: Connection) -> asyncio.Protocol:
         """What a socket that was just accepted talks to."""
@@ -123,8 +128,8 @@ class TlsDoors:
 class TlsDoor:
     """One listener. Raises StartError if there is no certificate that can be used."""
 
-    def __init__(self, door: Door, broker: BrokerContext, failures: FailureLog) -> None:
-        self.tls = _tls_of(door, broker)
+    def __init__(self, door: Door, broker: BrokerContext, secret: Callable[[], bytes], failures: FailureLog) -> None:
+        self.tls = _tls_of(door, broker, secret)
         self.strangers = None if door.protocol.sasl else _strangers_of(door, broker, failures)
         """Those whose handshake is not done. With SASL it is not enough: others look after them until they log in."""
         self._listener = door.listener
@@ -164,13 +169,28 @@ class TlsDoor:
         self._failures.note(connection.peer, self._listener, f"TLS handshake failed: {why}")
 
 
-def _tls_of(door: Door, broker: BrokerContext) -> ListenerTls:
+def _tls_of(door: Door, broker: BrokerContext, secret: Callable[[], bytes]) -> ListenerTls:
     try:
         from actors.broker.certificates import ListenerTls  # only brokers with TLS need what it imports
+        from actors.security.authority import CLIENTS, Authority
     except ImportError as error:
         text = f"listener {door.listener} needs a package that is not installed ({error}): pip install 'coterie[tls]'"
         raise StartError(text) from error
-    return ListenerTls(door.listener, door.protocol, lambda: broker.config.for_listener(door.listener), broker.now_ms)
+
+    def make_own() -> KeyStore:
+        return Authority(secret(), CLIENTS).issue(f"broker-{broker.broker_id}", _hosts(door))
+
+    def given() -> ListenerConfig:
+        return broker.config.for_listener(door.listener)
+
+    return ListenerTls(door.listener, door.protocol, given, broker.now_ms, make_own)
+
+
+def _hosts(door: Door) -> list[str]:
+    """The names and addresses that clients may have dialled."""
+    anywhere = door.host in ANY_HOST
+    here = _LOOPBACK if anywhere or is_loopback(door.host) else ()
+    return [door.advertised_host, *(() if anywhere else (door.host,)), *here]
 
 
 def _strangers_of(door: Door, broker: BrokerContext, failures: FailureLog) -> Strangers:

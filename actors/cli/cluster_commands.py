@@ -57,6 +57,12 @@ def data_dir_option(text: str) -> Callable[[F], F]:
     metavar="MECHANISM=[KEY=VALUE,...]",
     help="A first user of a new cluster: SCRAM-SHA-256=[name=NAME,password-file=PATH]; password=- asks for it.",
 )
+@click.option(
+    "--secure",
+    is_flag=True,
+    help="TLS, logins and ACLs. The first start makes an administrator, who logs in by DATA_DIR/client.properties.",
+)
+@click.option("--insecure", is_flag=True, help="Let other machines connect without asking who they are.")
 def up(
     brokers: int,
     port: int | None,
@@ -69,6 +75,8 @@ def up(
     listeners: str | None,
     advertised_listeners: str | None,
     add_scram: tuple[str, ...],
+    secure: bool,
+    insecure: bool,
 ) -> None:
     """Start a cluster and print `ready bootstrap.servers=...` when clients can connect.
 
@@ -78,6 +86,8 @@ def up(
     from actors.cluster import Cluster
     from actors.settings import parse_properties
 
+    if secure and insecure:
+        raise click.UsageError("--secure and --insecure contradict each other: leave one out")
     passwords = ask_passwords(add_scram)
     settings = parse_properties(Path(config_file).read_text()) if config_file else {}
     settings |= key_values(configs)
@@ -103,6 +113,8 @@ def up(
                         config=settings,
                         add_scram=add_scram,
                         ask_password=lambda user: passwords[user].reveal(),
+                        secure=secure,
+                        insecure=insecure,
                     )
                 )
             # Only now, because ray.init has installed handlers of its own.

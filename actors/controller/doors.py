@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from actors.broker.spec import Door
 from actors.runtime.ray_runtime import ClusterError
+from actors.security.acl import is_loopback
 from actors.settings import ANY_HOST, BrokerConfig, Listener, SecurityProtocol
 
 _PORT_MAX = 65535
@@ -87,16 +88,26 @@ def _meet(one: DoorPlan, other: DoorPlan) -> bool:
     return (":" in (one.host or "")) == (":" in (other.host or ""))
 
 
+def refuse_open(doors: tuple[DoorPlan, ...], node_addresses: Collection[str] = ()) -> None:
+    """Raise ClusterError for a listener that other machines may reach and that asks nobody who he is.
+
+    `node_addresses` are those of the Ray nodes, as far as they are known: some brokers listen at these.
+    """
+    for door in doors:
+        hosts = node_addresses if door.host is None else (door.host,)
+        far = next((host for host in hosts if not is_loopback(host)), None)
+        if door.protocol is SecurityProtocol.PLAINTEXT and far is not None:
+            raise ClusterError(
+                f"listener {door.listener} on {far} asks for no authentication, and other machines may reach it: start "
+                "with --secure (secure=True), or say --insecure (insecure=True)"
+            )
+
+
 def open_to_others(doors: tuple[DoorPlan, ...]) -> Iterator[DoorPlan]:
     """The doors that other machines may reach."""
     for door in doors:
         if door.host is not None and not is_loopback(door.host):
             yield door
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches an address."""
-    return host.startswith("127.") or host in ("localhost", "::1")
 
 
 def doors_of(

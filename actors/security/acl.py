@@ -187,4 +187,4 @@ def is_loopback(host: str) -> bool:
     try:
         return ipaddress.ip_address(normal_host(host)).is_loopback
     except ValueError:
-        return False
+        return host == "localhost"

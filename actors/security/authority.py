@@ -26,6 +26,9 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from actors.security.certificates import KeyStore, TrustStore
 
+LINKS: Final = "links"
+CLIENTS: Final = "clients"
+"""What authorities are for: connections between processes, and those of clients to brokers."""
 _ORDER: Final = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551  # of P-256
 # Whatever the machines' clocks say: a certificate is as good as the secret, for as long as its process lives.
 _FROM: Final = datetime(2000, 1, 1, tzinfo=UTC)

@@ -6,8 +6,9 @@ from typing import Final
 
 from actors.settings.kinds import Setting, SettingType
 
+STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 _AUTHORIZERS: Final = (
-    "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    STANDARD_AUTHORIZER,
     "kafka.security.authorizer.AclAuthorizer",  # the name of the years with ZooKeeper: the same rules
 )
 

@@ -54,6 +54,12 @@ TLS_SETTINGS: Final = (
         "all three or none can be named.",
     ),
     _text("ssl.keystore.type", "PEM", f"The form of the key store. {_PEM}", dynamic=True),
+    _flag(
+        "coterie.ssl.own.certificates",
+        "Whether a broker without a key store makes its certificate itself, anew at each start, signed by an authority "
+        "that follows from the cluster's secret. `coterie up --secure` sets it, and writes `DATA_DIR/ca.pem`, which "
+        "clients trust.",
+    ),
     _text(
         "ssl.keystore.location",
         None,

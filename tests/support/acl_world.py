@@ -182,7 +182,9 @@ class World:
             handlers.advertised,
         )
         spec = BrokerSpec(0, "127.0.0.1", (), str(path), "", {})
-        self.door = FrontDoor(spec, self.handlers, self.broker.clients, self.shards, TlsDoors(handlers.broker), 0.25)
+        self.door = FrontDoor(
+            spec, self.handlers, self.broker.clients, self.shards, TlsDoors(handlers.broker, lambda: b""), 0.25
+        )
         self.connection = self.broker.connection
 
     @property
