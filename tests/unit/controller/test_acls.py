@@ -1,4 +1,4 @@
-"""What the controller decides about ACLs: SECURITY.md, X-C.4."""
+"""What the controller decides about ACLs, one by one."""
 
 from __future__ import annotations
 
