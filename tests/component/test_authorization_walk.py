@@ -1,8 +1,7 @@
-"""The walk: every API key, every version, with no right at all and with each single right (XG-02 and XG-03 of docs/conformance.md).
+"""The walk: every API key, every version, without any right and with each single right.
 
-A row says what a request asks for and which codes it is answered with, by the rights that the client has. A key that
-brokers serve and that has no row fails. Who is denied touches nothing, and is told the same whether the topic is there
-or not.
+That is XG-02 and XG-03 of docs/conformance.md. A key that brokers serve and that has no row in
+tests/support/acl_rows.py fails. Who is denied touches nothing, and is told the same whether the topic is there or not.
 """
 
 from __future__ import annotations
