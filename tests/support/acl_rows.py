@@ -295,6 +295,16 @@ def describe_users(version: int) -> Any:
     return m.DescribeUserScramCredentialsRequest(users=None)
 
 
+def alter_users(version: int) -> Any:
+    r = m.AlterUserScramCredentialsRequest
+    return r(
+        deletions=[r.ScramCredentialDeletion(name="b", mechanism=1)],
+        upsertions=[
+            r.ScramCredentialUpsertion(name="a", mechanism=1, iterations=4096, salt=b"salt", salted_password=b"p" * 32)
+        ],
+    )
+
+
 def init_producer_id(version: int) -> Any:
     return m.InitProducerIdRequest(transactional_id=None)
 
@@ -520,6 +530,9 @@ ROWS = [
         describe_users,
         cluster_right("DESCRIBE Cluster", CLUSTER),
     ),
+    Row(Key.ALTER_USER_SCRAM_CREDENTIALS, alter_users, cluster_right("ALTER Cluster", CLUSTER, CLUSTER)),
+    Row(Key.SASL_HANDSHAKE, lambda _: m.SaslHandshakeRequest(mechanism="PLAIN"), nothing),
+    Row(Key.SASL_AUTHENTICATE, lambda _: m.SaslAuthenticateRequest(auth_bytes=b""), nothing),
     Row(Key.DESCRIBE_QUORUM, quorum, cluster_right("DESCRIBE Cluster", CLUSTER)),
     Row(Key.UPDATE_FEATURES, update_features, cluster_right("ALTER Cluster", CLUSTER)),
     Row(Key.DESCRIBE_CLUSTER, lambda _: m.DescribeClusterRequest(endpoint_type=1), nothing),
