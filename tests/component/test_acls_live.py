@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -116,6 +117,19 @@ async def test_who_may_not_alter_the_cluster_makes_no_acls(tmp_path: Path) -> No
         await asyncio.to_thread(attempt, lambda: admin.delete_acls([AclFilter()]))
         assert len(await asyncio.to_thread(admin.describe_acls, AclFilter())) == 1
         assert len(w.metadata.acls) == 1
+
+
+async def test_the_controller_says_who_has_changed_what(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with checked(tmp_path) as (w, admin):
+        with caplog.at_level(logging.INFO, "actors.controller"):
+            await asyncio.to_thread(admin.create_acls, [forbidden(DESCRIBE, TOPIC, "t")])
+            client = await w.client()
+            client.send(create("u"))
+            await client.answer()
+        said = [record.getMessage() for record in caplog.records]
+        assert "CreateAcls by 'User:ANONYMOUS' at broker 0: 1 records" in said
+        assert "CreateTopics by 'User:ANONYMOUS' at broker 0: 1 records" in said
+        assert "an ACL is made: DENY DESCRIBE by 'User:ANONYMOUS' at '*' on LITERAL Topic 't'" in said
 
 
 async def test_a_client_is_told_of_the_right_that_it_lacks(tmp_path: Path) -> None:
