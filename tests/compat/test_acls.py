@@ -30,6 +30,7 @@ from actors.security import acl as ours
 from actors.security.acl import Acl, AclFilter
 from actors.wire.messages import OffsetCommitRequest, OffsetFetchRequest
 from tests.compat import peers as peer_module
+from tests.compat.java_tools import TOOLS, run_tools
 from tests.compat.peers import Peer, UnavailableError
 from tests.compat.raw import Raw, api_versions, serving_coordinator
 from tests.compat.support import PATIENT, wait_until
@@ -98,6 +99,28 @@ def test_acls_made_by_one_client_are_found_by_the_others(guarded: Peer, admin: A
     assert sorted(row["principal"] for row in json.loads(listed.output)) == ["User:a", "User:b"]
     gone = admin.delete_acls([wanted])
     assert {*gone[wanted]} == expected  # type: ignore[misc]
+
+
+def test_kafkas_own_tool(guarded: Peer) -> None:
+    tool = (f"{TOOLS}.AclCommand", "--bootstrap-server", guarded.bootstrap_servers)
+    topic = ("--topic", "by-tool", "--resource-pattern-type", "prefixed")
+    who = ("--allow-principal", "User:x", "--allow-host", "10.0.0.1", "--operation", "Read", "--operation", "Describe")
+    printed = run_tools(
+        [
+            (*tool, "--add", *who, *topic),
+            (*tool, "--list", *topic),
+            (*tool, "--remove", *who[:6], *topic, "--force"),
+            (*tool, "--list", *topic),
+            (*tool, "--add", "--allow-principal", "User:x", "--operation", "Read", "--cluster", "--topic", "by-tool"),
+        ]
+    )
+    rule = "(principal=User:x, host=10.0.0.1, operation={}, permissionType=ALLOW)"
+    assert "ResourcePattern(resourceType=TOPIC, name=by-tool, patternType=PREFIXED)" in printed[1].text
+    assert rule.format("READ") in printed[1].text
+    assert rule.format("DESCRIBE") in printed[1].text
+    assert rule.format("READ") not in printed[3].text
+    assert rule.format("DESCRIBE") in printed[3].text
+    assert [each.status for each in printed] == [0, 0, 0, 0, 1], "the last one is refused by the tool itself"
 
 
 def test_what_is_no_acl_is_refused_by_both(admin: Admin) -> None:

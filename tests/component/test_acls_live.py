@@ -193,9 +193,7 @@ async def test_users_who_log_in_may_do_what_their_acls_say(tmp_path: Path) -> No
 
         def begin() -> None:
             with Admin(bootstrap_servers=f"127.0.0.1:{w.server.front_door.ports['PLAINTEXT']}") as first:
-                users = [
-                    ScramUpsertion(name, Secret(f"{name}'s")) for name in ("root", "ann", "ben")
-                ]
+                users = [ScramUpsertion(name, Secret(f"{name}'s")) for name in ("root", "ann", "ben")]
                 first.alter_user_scram_credentials(upsertions=users)
 
         def rule() -> None:
