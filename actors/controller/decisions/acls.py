@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import logging
 from collections.abc import Callable
 from dataclasses import astuple
@@ -22,10 +21,10 @@ from actors.links.acl_operations import (
 )
 from actors.security.acl import (
     CLUSTER_NAME,
-    WILDCARD,
     Acl,
     AclFilter,
     ResourceType,
+    is_host,
     is_principal,
 )
 from actors.settings import BrokerConfig
@@ -152,13 +151,5 @@ def _note(what: str, row: tuple[Any, ...]) -> None:
         what, acl.permission.name, acl.operation.name, acl.principal, acl.host, acl.pattern.name,
         acl.resource_type.label, acl.name,
     )  # fmt: skip
-    if what == "made" and not _is_address(acl.host):
+    if what == "made" and not is_host(acl.host):
         log.warning("the host %r of an ACL is no address: it is nobody's", acl.host)
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return host == WILDCARD
-    return True
