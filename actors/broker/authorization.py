@@ -49,12 +49,14 @@ class Authorization:
 
     def update(self, acls: AclRows) -> None:
         """These are all ACLs from now on. An ACL never changes under its id."""
-        older, self._acls = self._acls, dict(acls)
-        added, removed = acls.keys() - older.keys(), older.keys() - acls.keys()
+        older = self._acls
+        if acls is older:  # an image without ACLs: they are as they were
+            return
+        added = [Acl.of_row(acls[each]) for each in acls.keys() - older.keys()]
+        removed = [Acl.of_row(older[each]) for each in older.keys() - acls.keys()]
+        self._acls = acls
         if added or removed:
-            self._authorizer.change(
-                [Acl.of_row(acls[each]) for each in added], [Acl.of_row(older[each]) for each in removed]
-            )
+            self._authorizer.change(added, removed)
             log.info("%d ACLs: %d came and %d went", len(acls), len(added), len(removed))
 
     def allows(self, by: Connection, operation: AclOperation, resource_type: ResourceType, name: str, api: int) -> bool:

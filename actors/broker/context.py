@@ -29,13 +29,16 @@ _LOG_SETTINGS = frozenset(config_docs())
 
 
 class Controller(Protocol):
-    """The way to the controller. Calls are answered later. An error is a text; that no answer came is an error too."""
+    """The way to the controller. Calls are answered later. An error is a text; that no answer came is an error too.
+
+    `by` is the client on whose behalf a broker asks. It is for the controller's log: the broker has judged it.
+    """
 
     @property
     def connected(self) -> bool:
         """Whether there is a connection. Without one, calls fail at once."""
 
-    def call(self, operation: Operation[R], done: Callable[[R | None, str | None], None]) -> None: ...
+    def call(self, operation: Operation[R], done: Callable[[R | None, str | None], None], by: str = "") -> None: ...
 
 
 class Shards(Protocol):

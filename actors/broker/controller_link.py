@@ -125,12 +125,12 @@ class ControllerLink:
         self.unanswered += 1
         self.send(Heartbeat(self._loop.time(), load, leaving))
 
-    def call(self, operation: Operation[R], done: Callable[[R | None, str | None], None]) -> None:
+    def call(self, operation: Operation[R], done: Callable[[R | None, str | None], None], by: str = "") -> None:
         """Ask the controller to do something. `done` gets (result, None) or (None, the error)."""
         if self._protocol is None:
             done(None, "the controller cannot be reached")
             return
-        self._calls.call(operation, done)
+        self._calls.call(operation, done, by)
 
     def _on_message(self, protocol: ControlProtocol, message: Message) -> None:
         self.unanswered = 0

@@ -210,7 +210,7 @@ class FrontDoor:
             group = self._group_of(data, start, end, api_key, version, length, version >= flexible_from)
             if group is not None:
                 if self._broker.authorizer is not None and group_guard.answers(
-                    self._context, self._broker.authorizer, connection, api, data[start:end], group.decode()
+                    self._context, self._broker.authorizer, connection, api_key, data[start:end], group.decode()
                 ):
                     return
                 partition = self._shards.partition_of(group)

@@ -75,9 +75,9 @@ class Contact:
         """Whether there is a connection to a controller that has been joined."""
         return self._joined.connected
 
-    def call(self, operation: Operation[R], done: Callable[[R | None, str | None], None]) -> None:
+    def call(self, operation: Operation[R], done: Callable[[R | None, str | None], None], by: str = "") -> None:
         """Ask the controller to do something. `done` gets (result, None) or (None, the error)."""
-        self._joined.call(operation, done)
+        self._joined.call(operation, done, by)
 
     async def join_first(self) -> Joined:
         """Join at a broker's start; waits for a controller that is still starting. Raises StartError."""

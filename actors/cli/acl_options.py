@@ -18,6 +18,7 @@ from actors.security.acl import (
     PatternType,
     PermissionType,
     ResourceType,
+    is_host,
     is_principal,
 )
 
@@ -75,6 +76,16 @@ def added(given: Given) -> list[Acl]:
     if not given.allow and not given.deny:
         raise click.UsageError("say who: --allow-principal or --deny-principal")
     return list(_acls(given))
+
+
+def notes(acls: Iterable[Acl]) -> Iterator[str]:
+    """What people who add these ACLs may expect otherwise."""
+    acls = list(acls)
+    if any(acl.permission is PermissionType.DENY and acl.operation is not AclOperation.ALL for acl in acls):
+        yield "to deny an operation denies that one alone: who may not READ may still DESCRIBE, if nothing denies it"
+    for host in dict.fromkeys(acl.host for acl in acls):
+        if not is_host(host):
+            yield f"{output.text(host)} is no address, so that this is nobody's ACL: names and ranges do not count"
 
 
 def listed(given: Given, principals: Iterable[str]) -> list[AclFilter]:

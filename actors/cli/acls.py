@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from actors.cli import calls, options, output
-from actors.cli.acl_options import Given, added, listed, removed, shown
+from actors.cli.acl_options import Given, added, listed, notes, removed, shown
 
 if TYPE_CHECKING:
     from actors.security.acl import Acl
@@ -111,6 +111,8 @@ def add(bootstrap_server: str, timeout_ms: int, output_format: str, **given: Any
     with calls.connect(bootstrap_server, timeout_ms) as admin:
         admin.create_acls(wanted)
     _emit(wanted, output_format)
+    for text in notes(wanted):
+        output.note(text)
 
 
 @acls.command()

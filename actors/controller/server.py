@@ -165,8 +165,8 @@ class ControllerServer:
                 protocol.send(Confirmed(sent))
                 if not leaving and self._brokers.get(session.broker_id) is session:
                     self._record_stay(session.broker_id)
-            case Call(number, operation):
-                self._call(session, number, operation)
+            case Call(number, operation, by):
+                self._call(session, number, operation, by)
             case Applied(version):
                 session.acked_version, session.answered = version, True
                 self._release_acked()
@@ -358,7 +358,7 @@ class ControllerServer:
             session.protocol.send_encoded(images[known])
             session.security_version = metadata.security_version
 
-    def _call(self, session: Session, number: int, operation: Operation[Result]) -> None:
+    def _call(self, session: Session, number: int, operation: Operation[Result], by: str) -> None:
         try:
             result, records = self._operate(operation)
             self._commit(records)
@@ -370,6 +370,7 @@ class ControllerServer:
         if not records or isinstance(operation, _ANSWERED_AT_ONCE):
             session.protocol.send(answer)
             return
+        log.info("%s by %r at broker %d: %d records", type(operation).__name__, by, session.broker_id, len(records))
         self._unacked.add(self.metadata.version, lambda: session.protocol.send(answer))
         self._release_acked()
 

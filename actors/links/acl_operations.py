@@ -50,10 +50,7 @@ class CreatedAcls(Result):
 
 @dataclass(frozen=True, slots=True)
 class CreateAcls(Operation[CreatedAcls]):
-    """Make ACLs. `by` is who wants it: for the log, since the broker has asked whether he may."""
-
     acls: tuple[AclEntry, ...]
-    by: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +71,7 @@ class DeletedAcls(Result):
 
 @dataclass(frozen=True, slots=True)
 class DeleteAcls(Operation[DeletedAcls]):
-    """Remove ACLs. `by` as in CreateAcls."""
-
     filters: tuple[AclFilterEntry, ...]
-    by: str
 
 
 CLASSES: dict[int, type[Operation[Result]] | type[Result]] = {

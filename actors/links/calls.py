@@ -20,11 +20,11 @@ class Calls:
         self._waiting: dict[int, Callable[[Any, str | None], None]] = {}
         self._last = 0
 
-    def call(self, operation: Operation[R], done: Callable[[R | None, str | None], None]) -> None:
-        """Ask the other end to do something. `done` gets (result, None) or (None, the error)."""
+    def call(self, operation: Operation[R], done: Callable[[R | None, str | None], None], by: str = "") -> None:
+        """Ask the other end to do something. `done` gets (result, None) or (None, the error). `by` is who wants it."""
         self._last += 1
         self._waiting[self._last] = done
-        self._send(Call(self._last, operation))
+        self._send(Call(self._last, operation, by))
 
     async def ask(self, operation: Operation[R], timeout_s: float) -> R:
         """Ask, and wait for the result. Raises ConnectionError with the other end's error, or TimeoutError."""

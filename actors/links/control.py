@@ -110,10 +110,14 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Either end -> the other: carry out `operation`. The answer repeats `number`."""
+    """Either end -> the other: carry out `operation`. The answer repeats `number`.
+
+    `by` is the client that wants it, for the log; empty if the end itself does.
+    """
 
     number: int
     operation: Operation[Result]
+    by: str = ""
 
 
 @dataclass(frozen=True, slots=True)

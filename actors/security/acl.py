@@ -171,6 +171,15 @@ def is_principal(text: str) -> bool:
     return bool(kind and name)
 
 
+def is_host(text: str) -> bool:
+    """Whether this is an address, or * for all. Another host is nobody's."""
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return text == WILDCARD
+    return True
+
+
 @lru_cache(maxsize=10_000)
 def normal_host(text: str) -> str:
     """An address as all of us write it: IPv6 abbreviated, an IPv4 address in IPv6 as itself; other text as it is."""

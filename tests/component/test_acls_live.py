@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,9 +13,11 @@ import pytest
 
 from actors.broker.spec import StartError
 from actors.client import Admin
+from actors.client.admin.types import NewTopic, ScramUpsertion
 from actors.client.errors import KafkaError, TopicAuthorizationError
 from actors.security.acl import ANONYMOUS, Acl, AclFilter, AclOperation, PatternType
 from actors.settings import BrokerConfig
+from actors.settings.secret import Secret
 from actors.wire import messages as m
 from actors.wire.errors import ErrorCode
 from tests.support.acls import CLUSTER, TOPIC, allowed, forbidden
@@ -118,6 +121,19 @@ async def test_who_may_not_alter_the_cluster_makes_no_acls(tmp_path: Path) -> No
         assert len(w.metadata.acls) == 1
 
 
+async def test_the_controller_says_who_has_changed_what(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with checked(tmp_path) as (w, admin):
+        with caplog.at_level(logging.INFO, "actors.controller"):
+            await asyncio.to_thread(admin.create_acls, [forbidden(DESCRIBE, TOPIC, "t")])
+            client = await w.client()
+            client.send(create("u"))
+            await client.answer()
+        said = [record.getMessage() for record in caplog.records]
+        assert "CreateAcls by 'User:ANONYMOUS' at broker 0: 1 records" in said
+        assert "CreateTopics by 'User:ANONYMOUS' at broker 0: 1 records" in said
+        assert "an ACL is made: DENY DESCRIBE by 'User:ANONYMOUS' at '*' on LITERAL Topic 't'" in said
+
+
 async def test_a_client_is_told_of_the_right_that_it_lacks(tmp_path: Path) -> None:
     async with checked(tmp_path) as (_, admin):
         await asyncio.to_thread(admin.create_acls, [forbidden(DESCRIBE, TOPIC, "t")])
@@ -151,3 +167,49 @@ async def test_without_an_authorizer_there_are_no_acls(tmp_path: Path) -> None:
             admin.close()
 
         await asyncio.to_thread(attempt)
+
+
+LOGIN = {
+    "listeners": "PLAINTEXT://127.0.0.1:0,LOGIN://127.0.0.1:0",
+    "listener_security_protocol_map": "PLAINTEXT:PLAINTEXT,LOGIN:SASL_PLAINTEXT",
+    "sasl_enabled_mechanisms": "SCRAM-SHA-256",
+    "super_users": f"User:root;{ANONYMOUS}",
+}
+
+
+async def test_users_who_log_in_may_do_what_their_acls_say(tmp_path: Path) -> None:
+    """From the first administrator to two users of whom one may see a topic, and neither make ACLs."""
+    async with world(tmp_path, authorizer_class_name=AUTHORIZER, **LOGIN) as w:
+
+        def as_user(name: str) -> Admin:
+            port = w.server.front_door.ports["LOGIN"]
+            return Admin(
+                bootstrap_servers=f"127.0.0.1:{port}",
+                security_protocol="SASL_PLAINTEXT",
+                sasl_mechanism="SCRAM-SHA-256",
+                sasl_plain_username=name,
+                sasl_plain_password=f"{name}'s",
+            )
+
+        def begin() -> None:
+            with Admin(bootstrap_servers=f"127.0.0.1:{w.server.front_door.ports['PLAINTEXT']}") as first:
+                users = [ScramUpsertion(name, Secret(f"{name}'s")) for name in ("root", "ann", "ben")]
+                first.alter_user_scram_credentials(upsertions=users)
+
+        def rule() -> None:
+            with as_user("root") as root:
+                root.create_topics([NewTopic("t", 1, 1)])
+                root.create_acls([allowed(READ, TOPIC, "t", by="User:ann")])
+
+        def use() -> None:
+            with as_user("ann") as ann, as_user("ben") as ben:
+                assert ann.list_topics() == ["t"]
+                assert ben.list_topics() == []
+                with pytest.raises(TopicAuthorizationError):
+                    ben.describe_topics(["t"])
+                for user in (ann, ben):
+                    with pytest.raises(KafkaError, match="CLUSTER_AUTHORIZATION_FAILED"):
+                        user.create_acls([allowed(READ, TOPIC, "t", by="User:ben")])
+
+        for step in (begin, rule, use):
+            await asyncio.to_thread(step)

@@ -247,7 +247,7 @@ async def test_acls_are_sent_when_they_change_and_to_who_comes_and_not_with_ever
         one = await FakeBroker(0).register(c.port)
         acl = {"resource_type": 2, "name": "t", "pattern": 3, "principal": "User:a", "host": "*"}
         acls = [acl | {"operation": 3, "permission": 3}]
-        one.ask("create_acls", 7, acls=acls, by="User:admin")
+        one.ask("create_acls", 7, acls=acls)
         await one.hear(Answer)
         with_acls = one.of(Image)[-1].metadata
         assert [row.principal for row in with_acls.acls.values()] == ["User:a"]

@@ -149,7 +149,7 @@ class Controller:
         self.connected = True
         self._ids = itertools.count(1)
 
-    def call(self, operation: Operation[Any], done: Callable[[Any, str | None], None]) -> None:
+    def call(self, operation: Operation[Any], done: Callable[[Any, str | None], None], by: str = "") -> None:
         self.operations.append(name_of(operation))
         self.calls.append((operation, done))
         if self.prompt:

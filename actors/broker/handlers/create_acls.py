@@ -32,7 +32,7 @@ def handle(context: HandlerContext, request: Request) -> CreateAclsResponse | No
         )
         for each in m.creations
     )
-    forward(context.broker, request, CreateAcls(entries, request.connection.principal), _answer, failed)
+    forward(context.broker, request, CreateAcls(entries), _answer, failed)
     return None
 
 

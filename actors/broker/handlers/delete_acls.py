@@ -21,7 +21,7 @@ def handle(context: HandlerContext, request: Request) -> DeleteAclsResponse | No
     if context.broker.authorizer is None:
         return failed(m, request.version, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
     filters = tuple(filter_entry(each) for each in m.filters)
-    forward(context.broker, request, DeleteAcls(filters, request.connection.principal), _answer, failed)
+    forward(context.broker, request, DeleteAcls(filters), _answer, failed)
     return None
 
 

@@ -65,7 +65,10 @@ def _session_refusal(m: FetchRequest) -> ErrorCode | None:
 
 
 def _replica(m: FetchRequest) -> int:
-    """The broker that says it follows; -1 for a client. From version 15 on it stands in another field (KIP-903)."""
+    """The broker that says it follows; -1 for a client. From version 15 on it stands in another field (KIP-903).
+
+    No broker of ours fetches. Who says that he is one needs a right more, and in Kafka another one.
+    """
     return m.replica_id if m.replica_state is None else max(m.replica_id, m.replica_state.replica_id)
 
 

@@ -41,4 +41,4 @@ def forward(
             response = failed(request.message, request.version, ErrorCode.UNKNOWN_SERVER_ERROR, None)
         request.reply(response)
 
-    broker.controller.call(operation, done)
+    broker.controller.call(operation, done, request.connection.principal)

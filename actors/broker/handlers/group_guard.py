@@ -16,7 +16,7 @@ from actors.broker.authorization import Authorization
 from actors.broker.connection import Connection
 from actors.broker.handlers import judged_offsets
 from actors.broker.handlers.context import HandlerContext, Request
-from actors.broker.handlers.registry import Api
+from actors.broker.handlers.registry import APIS
 from actors.broker.handlers.rights import DESCRIBE_TOPIC, READ_TOPIC, Right
 from actors.group_api import error_answer
 from actors.security.acl import ResourceType
@@ -26,7 +26,13 @@ from actors.wire.framing import RequestHeader, decode_request_header
 
 _Judge = Callable[[HandlerContext, Request, bytes], bool]
 
-_OF_TOPICS: Final[dict[ApiKey, tuple[Right, _Judge]]] = {
+_OF_GROUP: Final = {
+    int(key): next(right for right in api.rights if right.resource is ResourceType.GROUP)
+    for key, api in APIS.items()
+    if api.relayed
+}
+"""The right on the group that each request needs."""
+_OF_TOPICS: Final[dict[int, tuple[Right, _Judge]]] = {
     ApiKey.OFFSET_COMMIT: (READ_TOPIC, judged_offsets.commit),
     ApiKey.OFFSET_FETCH: (DESCRIBE_TOPIC, judged_offsets.fetch),
     ApiKey.OFFSET_DELETE: (READ_TOPIC, judged_offsets.delete),
@@ -35,16 +41,16 @@ _OF_TOPICS: Final[dict[ApiKey, tuple[Right, _Judge]]] = {
 
 
 def answers(
-    context: HandlerContext, authorizer: Authorization, connection: Connection, api: Api, frame: bytes, group: str
+    context: HandlerContext, authorizer: Authorization, connection: Connection, api_key: int, frame: bytes, group: str
 ) -> bool:
     """Whether a request about one group is answered here, now or later. If not, it may go to the group's shard."""
-    right = next(right for right in api.rights if right.resource is ResourceType.GROUP)
-    if not authorizer.allows(connection, right.operation, right.resource, group, api.key):
+    right = _OF_GROUP[api_key]
+    if not authorizer.allows(connection, right.operation, right.resource, group, api_key):
         _refuse(connection, decode_request_header(frame), frame)
         return True
-    if api.key not in _OF_TOPICS:
+    if api_key not in _OF_TOPICS:
         return False
-    right, judge = _OF_TOPICS[api.key]
+    right, judge = _OF_TOPICS[api_key]
     if authorizer.allows_all_topics(connection, right.operation):
         return False
     return judge(context, Request(decode_request_header(frame), None, connection, None), frame)

@@ -89,7 +89,8 @@ def _create(context: HandlerContext, request: Request, names: list[str], forbidd
         found = _found(shown, request.message, codes, forbidden)
         request.reply(_response(context, request, shown, found))
 
-    broker.controller.call(CreateTopics(tuple(NewTopic(name) for name in names)), done)
+    operation = CreateTopics(tuple(NewTopic(name) for name in names))
+    broker.controller.call(operation, done, request.connection.principal)
 
 
 class _Shown:

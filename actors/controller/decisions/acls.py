@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import logging
 from collections.abc import Callable
 from dataclasses import astuple
@@ -22,10 +21,10 @@ from actors.links.acl_operations import (
 )
 from actors.security.acl import (
     CLUSTER_NAME,
-    WILDCARD,
     Acl,
     AclFilter,
     ResourceType,
+    is_host,
     is_principal,
 )
 from actors.settings import BrokerConfig
@@ -53,7 +52,7 @@ def create_acls(
                 _check_room(len(known), len(records))
                 known.add(row)
                 records.append(["acl", _unused_id(metadata, new_id), *row])
-                _note(asked.by, "creates", row)
+                _note("made", row)
         except Exception as error:
             refusal = refusal_for(error)
             outcomes.append(AclOutcome(int(refusal.code), str(refusal)))
@@ -97,7 +96,7 @@ def delete_acls(
         gone |= found
         results.append(FilteredAcls(0, None, tuple(AclEntry(*acl.row) for acl in found.values())))
     for acl in gone.values():
-        _note(asked.by, "removes", acl.row)
+        _note("removed", acl.row)
     return DeletedAcls(tuple(results)), [["acl_removed", acl_id] for acl_id in gone]
 
 
@@ -145,20 +144,12 @@ def _unused_id(metadata: ClusterMetadata, new_id: Callable[[], bytes]) -> bytes:
     return made
 
 
-def _note(by: str, what: str, row: tuple[Any, ...]) -> None:
+def _note(what: str, row: tuple[Any, ...]) -> None:
     acl = Acl.of_row(row)
     log.info(
-        "%r %s: %s %s by %r at %r on %s %s %r",
-        by, what, acl.permission.name, acl.operation.name, acl.principal, acl.host, acl.pattern.name,
+        "an ACL is %s: %s %s by %r at %r on %s %s %r",
+        what, acl.permission.name, acl.operation.name, acl.principal, acl.host, acl.pattern.name,
         acl.resource_type.label, acl.name,
     )  # fmt: skip
-    if what == "creates" and not _is_address(acl.host):
+    if what == "made" and not is_host(acl.host):
         log.warning("the host %r of an ACL is no address: it is nobody's", acl.host)
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return host == WILDCARD
-    return True

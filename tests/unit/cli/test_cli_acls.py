@@ -145,3 +145,12 @@ def test_without_a_principal_all_of_a_resource_go_once_somebody_has_said_yes(adm
     run("remove", "--topic", "t", answer="y\n")
     assert admin.acls == [acl("u")]
     assert "there are no such ACLs" in run("remove", "--topic", "t").output
+
+
+def test_what_people_may_expect_otherwise_is_said(admin: FakeAdmin) -> None:
+    topic = ["--operation", "read", "--topic", "t"]
+    denied = run("add", "--deny-principal", "User:a", *topic)
+    assert "who may not READ may still DESCRIBE" in denied.stderr
+    named = run("add", "--allow-principal", "User:a", "--allow-host", "10.0.0.0/8", *topic)
+    assert "10.0.0.0/8 is no address" in named.stderr
+    assert run("add", "--allow-principal", "User:a", "--allow-host", "::1", *topic).stderr == ""

@@ -1,4 +1,4 @@
-"""What the controller decides about ACLs: SECURITY.md, X-C.4."""
+"""What the controller decides about ACLs, one by one."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ class Cluster:
         return result
 
     def create(self, *entries: AclEntry) -> CreatedAcls:
-        result: CreatedAcls = self._decide(create_acls, CreateAcls(entries, "User:admin"))
+        result: CreatedAcls = self._decide(create_acls, CreateAcls(entries))
         return result
 
     def codes(self, *entries: AclEntry) -> list[int]:
         return [acl.error_code for acl in self.create(*entries).acls]
 
     def delete(self, *filters: AclFilterEntry) -> DeletedAcls:
-        result: DeletedAcls = self._decide(delete_acls, DeleteAcls(filters, "User:admin"))
+        result: DeletedAcls = self._decide(delete_acls, DeleteAcls(filters))
         return result
 
     @property
@@ -124,7 +124,7 @@ def test_a_host_that_is_no_address_is_warned_of(caplog: pytest.LogCaptureFixture
         cluster.create(entry(host="some.name"), entry(host="::1"))
     assert [r.levelno for r in caplog.records] == [logging.INFO, logging.WARNING, logging.INFO]
     assert "'some.name'" in caplog.records[1].getMessage()
-    assert "'User:admin' creates" in caplog.records[0].getMessage()
+    assert "an ACL is made: ALLOW READ by 'User:a' at 'some.name'" in caplog.records[0].getMessage()
 
 
 @pytest.mark.conformance("XC-20")
@@ -177,8 +177,8 @@ def test_calls_about_acls_travel_over_the_link() -> None:
     created = CreatedAcls((decisions.AclOutcome(0, None), decisions.AclOutcome(42, "wrong")))
     deleted = DeletedAcls((decisions.FilteredAcls(0, None, (READ_T,)),))
     for message in (
-        Call(1, CreateAcls((READ_T, READ_T), "User:admin")),
-        Call(2, DeleteAcls((meant(), meant(name="t")), "User:admin")),
+        Call(1, CreateAcls((READ_T, READ_T))),
+        Call(2, DeleteAcls((meant(), meant(name="t")))),
         Answer(1, created),
         Answer(2, deleted),
     ):
