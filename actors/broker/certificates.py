@@ -10,7 +10,9 @@ import asyncio
 import logging
 import os
 import ssl
+import stat
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -35,6 +37,7 @@ log = logging.getLogger(__name__)
 
 PASSWORD_FILE: Final = "coterie.ssl.key.password.file"
 FILES: Final = ("ssl.keystore.location", "ssl.truststore.location", PASSWORD_FILE)
+_OTHERS: Final = stat.S_IRGRP | stat.S_IROTH
 _DAY_MS: Final = 86_400_000
 _MISMATCH_MS: Final = 60_000  # in which both halves of a pair have to be replaced
 
@@ -79,6 +82,7 @@ class ListenerTls:
         self.failure: str | None = None
         """Why the files as they are now are not in force; None if they are."""
         self._warn_of_expiry()
+        _warn_of_readers(listener, given)
 
     @property
     def context(self) -> ssl.SSLContext:
@@ -186,6 +190,15 @@ def _password(given: ListenerConfig) -> Secret | None:
         return Secret(Path(path).read_text().strip("\r\n"))
     except (OSError, UnicodeDecodeError) as error:
         raise StoreError(f"{PASSWORD_FILE}={path} cannot be read: {error}") from None
+
+
+def _warn_of_readers(listener: str, given: ListenerConfig) -> None:
+    """Of those who may read the key, or what opens it."""
+    for name in ("ssl.keystore.location", PASSWORD_FILE):
+        path: str | None = given[name]
+        with suppress(OSError):  # it was there a moment ago
+            if path and os.stat(path).st_mode & _OTHERS:
+                log.warning("listener %s: others may read %s=%s: chmod 600 it", listener, name, path)
 
 
 def _read(path: str) -> bytes:

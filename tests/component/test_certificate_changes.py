@@ -187,6 +187,16 @@ async def test_with_sasl_only_the_prefixed_setting_asks_for_certificates(
     assert Listener(tmp_path, leaf(), "SASL_SSL", **given).first.verify_mode is ssl.CERT_OPTIONAL
 
 
+def test_a_key_that_others_may_read_is_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    Listener(tmp_path, leaf())
+    assert not caplog.records
+    (tmp_path / "more").mkdir()
+    Path(install(tmp_path / "more", leaf())).chmod(0o644)
+    location = str(tmp_path / "more" / "keys.pem")
+    Listener(tmp_path, leaf(), listener_name_secure_ssl_keystore_location=location)
+    assert "others may read ssl.keystore.location=" in caplog.text
+
+
 # --- a broker under load ---
 
 

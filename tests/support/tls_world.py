@@ -27,6 +27,7 @@ def install(path: Path, leaf: trustme.LeafCert, password: str | None = None) -> 
     """Put a key store in place of an older one, as a whole."""
     new = path / "new.pem"
     new.write_text(key_of(leaf, password) + chain_of(leaf))
+    new.chmod(0o600)
     return str(new.rename(path / "keys.pem"))
 
 
