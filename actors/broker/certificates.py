@@ -81,7 +81,7 @@ class ListenerTls:
         self._warned = -_DAY_MS
         self.failure: str | None = None
         """Why the files as they are now are not in force; None if they are."""
-        self._warn_of_expiry()
+        self.warn_of_expiry()
         _warn_of_readers(listener, given)
 
     @property
@@ -128,7 +128,7 @@ class ListenerTls:
         self._loaded = loaded
         self._bad = self._bad_since = self.failure = None
         log.info("listener %s: new certificates, of %s", self._listener, loaded.keys.subject)
-        self._warn_of_expiry()
+        self.warn_of_expiry()
 
     async def check(self) -> None:
         """Take over what has changed since the last time, if it may be."""
@@ -142,7 +142,6 @@ class ListenerTls:
                 self.take(await loop.run_in_executor(None, self.replacement, given))
             except OutsideError as error:
                 self._refuse(stamps, error)
-        self._warn_of_expiry()
 
     def _refuse(self, stamps: tuple[Stamp, ...], error: OutsideError) -> None:
         now = self._now_ms()
@@ -153,7 +152,8 @@ class ListenerTls:
             self._bad = stamps
             log.error("listener %s keeps its certificates, because of the new ones: %s", self._listener, error)
 
-    def _warn_of_expiry(self) -> None:
+    def warn_of_expiry(self) -> None:
+        """Once a day, if the certificate in force expires soon or has expired."""
         days, now = self.days_left, self._now_ms()
         if days < EXPIRES_SOON_DAYS and now - self._warned >= _DAY_MS:
             self._warned = now
