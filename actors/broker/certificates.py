@@ -52,6 +52,7 @@ class Loaded:
     keys: KeyStore
     trusted: TrustStore | None
     context: ssl.SSLContext
+    names: tuple[str | None, ...]
     stamps: tuple[Stamp, ...]
 
 
@@ -96,7 +97,7 @@ class ListenerTls:
 
     def load(self, given: ListenerConfig) -> Loaded:
         """Read the files that the settings name. Blocks. Raises StoreError, TlsError."""
-        stamps = _stamps(given)
+        names, stamps = _names(given), _stamps(given)
 
         def get(name: str) -> Any:
             return _password(given) if name == "ssl.key.password" else given[name]
@@ -105,9 +106,15 @@ class ListenerTls:
         if keys is None:
             raise StoreError("TLS needs a certificate: set ssl.keystore.location to a PEM file with it and its key")
         trusted = trust_store(get, _read)
-        return Loaded(keys, trusted, server_context(self._negotiation, keys, trusted, self._client_auth), stamps)
+        context = server_context(self._negotiation, keys, trusted, self._client_auth)
+        return Loaded(keys, trusted, context, names, stamps)
 
     # --- changes ---
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether the settings name other files by now."""
+        return _names(self._config()) != self._loaded.names
 
     def replacement(self, given: ListenerConfig) -> Loaded:
         """What these settings would put in force. Blocks. Raises StoreError, TlsError if that may not be."""
@@ -205,8 +212,12 @@ def _read(path: str) -> bytes:
     return Path(path).read_bytes()
 
 
+def _names(given: ListenerConfig) -> tuple[str | None, ...]:
+    return tuple(given[name] for name in FILES)
+
+
 def _stamps(given: ListenerConfig) -> tuple[Stamp, ...]:
-    return tuple(_stamp(given[name]) for name in FILES)
+    return tuple(map(_stamp, _names(given)))
 
 
 def _stamp(path: str | None) -> Stamp:

@@ -78,7 +78,8 @@ class TlsDoors:
         """The settings may have changed: files of other names are in force then."""
         if self._broker.config is not self._config:
             self._config = self._broker.config
-            self._wanted.set()
+            if any(door.tls.is_outdated for door in self._doors.values()):
+                self._wanted.set()
 
     def read_again(self) -> None:
         """Take over what has changed in the files that the settings name."""

@@ -25,6 +25,7 @@ from tests.support.tls_world import CA, UNIT, connect, install, secure, served
 
 MINUTE_MS = 60_000
 NAMES = ("localhost", "127.0.0.1")
+KEYS = "listener.name.secure.ssl.keystore.location"
 
 
 def leaf(*names: str, common_name: str | None = None, days: float = 90) -> trustme.LeafCert:
@@ -257,9 +258,9 @@ def serial_of(certificate: trustme.LeafCert) -> int:
 # --- when told ---
 
 
-def altered(value: str, key: str = "ssl.keystore.location", validate_only: bool = False) -> tuple[ApiMessage, int]:
+def altered(value: str, key: str = KEYS, validate_only: bool = False) -> tuple[ApiMessage, int]:
     request = messages.IncrementalAlterConfigsRequest
-    config = request.AlterableConfig(name=f"listener.name.secure.{key}", config_operation=0, value=value)
+    config = request.AlterableConfig(name=key, config_operation=0, value=value)
     resource = request.AlterConfigsResource(resource_type=4, resource_name="0", configs=[config])
     return request(resources=[resource], validate_only=validate_only), 0
 
@@ -277,6 +278,11 @@ async def test_a_broker_that_is_told_of_the_same_file_reads_it_again(tmp_path: P
     async with secure(tmp_path) as w:
         first = await shown(w)
         install(tmp_path, leaf())
+        inside = await w.client()
+        inside.send(altered("900", "max.connections"))
+        assert (await inside.answer()).responses[0].error_code == 0
+        await until(lambda: w.server.context.config.integer("max.connections") == 900)
+        w.server.front_door._tls.tick()
         assert await shown(w) == first, "it does not look by itself"
         assert (await told(w, value=location, validate_only=True))[0] == 0
         assert await shown(w) == first
@@ -307,7 +313,7 @@ async def test_a_file_that_will_not_do_is_refused(tmp_path: Path) -> None:
             assert code == 42
             assert "listener SECURE: " in (text or "")
             assert words in (text or "")
-        code, text = await told(w, key="ssl.truststore.location", value="")
+        code, text = await told(w, key="listener.name.secure.ssl.truststore.location", value="")
         assert (code, "cannot be added or taken away" in (text or "")) == (42, True)
         assert await shown(w) == first
         client = await w.client()
