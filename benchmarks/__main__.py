@@ -33,6 +33,7 @@ ALL = (
     "fifty",
     "partitions",
     "records",
+    "tls",
     "stalls",
     "failover",
     "loading",

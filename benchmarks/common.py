@@ -46,19 +46,27 @@ class Load:
     last: list[int] = field(default_factory=list)
 
 
-def load_program() -> Path:
-    """The compiled load generator. Raises UnavailableError where there is no C compiler."""
-    program = peers.cache_dir() / "load"
+def load_program(tls: bool = False) -> Path:
+    """The compiled load generator. Raises UnavailableError where there is no C compiler, or no OpenSSL for TLS."""
+    program = peers.cache_dir() / ("load-tls" if tls else "load")
     if not program.exists() or program.stat().st_mtime < SOURCE.stat().st_mtime:
         compiler = shutil.which("cc") or shutil.which("gcc")
         if compiler is None:
             raise UnavailableError("no C compiler")
-        subprocess.run([compiler, "-O2", "-o", str(program), str(SOURCE)], check=True)
+        options = ["-DTLS", "-lssl", "-lcrypto"] if tls else []
+        done = subprocess.run([compiler, "-O2", "-o", str(program), str(SOURCE), *options], capture_output=True)
+        if done.returncode:
+            raise UnavailableError(f"the load generator does not compile: {done.stderr.decode()[-300:]}")
     return program
 
 
 def run_load(
-    entries: Sequence[Entry], depth: int, seconds: float, warmup_s: float = 0.5, interval_ms: float | None = None
+    entries: Sequence[Entry],
+    depth: int,
+    seconds: float,
+    warmup_s: float = 0.5,
+    interval_ms: float | None = None,
+    tls: bool = False,
 ) -> Load:
     """Keep `depth` requests in flight on each entry's connection, or send one every `interval_ms`.
 
@@ -70,7 +78,7 @@ def run_load(
             places = struct.pack(f">{len(entry.positions)}I", *entry.positions)
             plan.write(head + places + struct.pack(">I", len(entry.frame)) + entry.frame)
         plan.flush()
-        command = [str(load_program()), plan.name, str(depth), str(seconds), str(warmup_s)]
+        command = [str(load_program(tls)), plan.name, str(depth), str(seconds), str(warmup_s)]
         command += [] if interval_ms is None else [str(interval_ms)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=seconds + 60, check=False)
     if done.returncode:

@@ -3,6 +3,8 @@
  *   cc -O2 -o load load.c
  *   load PLAN DEPTH SECONDS WARMUP_SECONDS [INTERVAL_MS]
  *
+ * Compiled with -DTLS and -lssl -lcrypto it speaks TLS, and trusts whoever answers.
+ *
  * PLAN is a file of entries, one connection each, numbers big-endian:
  *   u16 port, u16 count, count x u32 position, u32 size, then the request frame of `size` bytes, its length first.
  * Each connection keeps DEPTH requests in flight to 127.0.0.1:port, or with an interval sends one every so many
@@ -29,6 +31,9 @@
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
+#ifdef TLS
+#include <openssl/ssl.h>
+#endif
 
 enum { PRODUCE = 0, OFFSET_COMMIT = 8, HEARTBEAT = 12 };
 enum { BUCKETS = 2000000 }; /* of one microsecond each */
@@ -44,6 +49,9 @@ typedef struct {
     uint64_t sent, answered;
     uint64_t send_next; /* when, with an interval */
     uint64_t *sent_at; /* nanoseconds, one per request in flight */
+#ifdef TLS
+    SSL *tls;
+#endif
 } Connection;
 
 static uint32_t *histogram;
@@ -170,9 +178,45 @@ static int error_of(const Connection *connection, Cursor *c) {
 
 /* ---- one connection ---- */
 
-static void write_all(int fd, const unsigned char *bytes, size_t size) {
+#ifdef TLS
+static ssize_t put_bytes(Connection *c, const unsigned char *bytes, size_t size) {
+    return SSL_write(c->tls, bytes, (int)size);
+}
+
+/* 0 if what has come has no data: a session ticket, perhaps. */
+static ssize_t get_bytes(Connection *c, unsigned char *bytes, size_t room) {
+    int n = SSL_read(c->tls, bytes, (int)room);
+    if (n > 0) return n;
+    return SSL_get_error(c->tls, n) == SSL_ERROR_WANT_READ ? 0 : -1;
+}
+
+static int has_more(Connection *c) { return SSL_pending(c->tls) > 0; }
+
+static void shake_hands(Connection *c) {
+    static SSL_CTX *context;
+    if (!context) {
+        context = SSL_CTX_new(TLS_client_method());
+        SSL_CTX_clear_mode(context, SSL_MODE_AUTO_RETRY);
+    }
+    c->tls = SSL_new(context);
+    if (!c->tls || !SSL_set_fd(c->tls, c->fd) || SSL_connect(c->tls) != 1) die("no TLS connection");
+}
+#else
+static ssize_t put_bytes(Connection *c, const unsigned char *bytes, size_t size) { return write(c->fd, bytes, size); }
+
+static ssize_t get_bytes(Connection *c, unsigned char *bytes, size_t room) {
+    ssize_t n = read(c->fd, bytes, room);
+    return n > 0 ? n : -1;
+}
+
+static int has_more(Connection *c) { (void)c; return 0; }
+
+static void shake_hands(Connection *c) { (void)c; }
+#endif
+
+static void write_all(Connection *c, const unsigned char *bytes, size_t size) {
     while (size) {
-        ssize_t n = write(fd, bytes, size);
+        ssize_t n = put_bytes(c, bytes, size);
         if (n < 0 && errno == EINTR) continue;
         if (n <= 0) die("cannot write: connection broken");
         bytes += n;
@@ -190,7 +234,7 @@ static void send_requests(Connection *c, int count, int depth) {
         for (int k = 0; k < c->positions; k++) put(p + c->position[k], c->sent, 8);
         c->sent_at[c->sent % (uint64_t)depth] = t;
     }
-    write_all(c->fd, c->out, (size_t)(p - c->out));
+    write_all(c, c->out, (size_t)(p - c->out));
 }
 
 static void take_answer(Connection *c, const unsigned char *body, uint32_t size, int depth, uint64_t t, int measuring) {
@@ -208,9 +252,11 @@ static void take_answer(Connection *c, const unsigned char *body, uint32_t size,
 
 /* Take the answers that have come; returns how many. */
 static int receive(Connection *c, int depth, int measuring) {
-    ssize_t n = read(c->fd, c->in + c->in_used, c->in_size - c->in_used);
-    if (n <= 0) die("connection closed by the broker");
-    c->in_used += (size_t)n;
+    do {
+        ssize_t n = get_bytes(c, c->in + c->in_used, c->in_size - c->in_used);
+        if (n < 0) die("connection closed by the broker");
+        c->in_used += (size_t)n;
+    } while (has_more(c) && c->in_used < c->in_size);
     uint64_t t = now_ns();
     size_t at = 0;
     int taken = 0;
@@ -268,6 +314,7 @@ static void open_connection(Connection *c) {
     c->fd = socket(AF_INET, SOCK_STREAM, 0);
     if (c->fd < 0 || connect(c->fd, (struct sockaddr *)&address, sizeof address)) die("cannot connect");
     setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    shake_hands(c);
 }
 
 /* With an interval: send where it is time and the last request was answered; returns how many. */

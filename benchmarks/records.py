@@ -39,7 +39,7 @@ SPECS = [
 ]
 
 
-def produce(servers: str, topic: str, acks: str, count: int, size_bytes: int) -> float:
+def produce(servers: str, topic: str, acks: str, count: int, size_bytes: int, cafile: str = "") -> float:
     """Records/s until the last is acknowledged."""
     import confluent_kafka
 
@@ -55,6 +55,7 @@ def produce(servers: str, topic: str, acks: str, count: int, size_bytes: int) ->
             "delivery.report.only.error": True,
             "error_cb": failures.append,
             "on_delivery": lambda error, _: failures.append(error),
+            **_tls(cafile),
         }
     )
     value = bytes(size_bytes)
@@ -73,7 +74,7 @@ def produce(servers: str, topic: str, acks: str, count: int, size_bytes: int) ->
     return count / took
 
 
-def consume(servers: str, topic: str, count: int) -> float:
+def consume(servers: str, topic: str, count: int, cafile: str = "") -> float:
     """Records/s."""
     import confluent_kafka
 
@@ -85,6 +86,7 @@ def consume(servers: str, topic: str, count: int) -> float:
             "fetch.wait.max.ms": 100,
             "queued.max.messages.kbytes": 1 << 18,
             "queued.min.messages": 500_000,
+            **_tls(cafile),
         }
     )
     beginning = confluent_kafka.OFFSET_BEGINNING
@@ -93,6 +95,10 @@ def consume(servers: str, topic: str, count: int) -> float:
         return _rate(lambda: len(consumer.consume(10_000, 1.0)), count)
     finally:
         consumer.close()
+
+
+def _tls(cafile: str) -> dict[str, str]:
+    return {"security.protocol": "SSL", "ssl.ca.location": cafile} if cafile else {}
 
 
 def poll(servers: str, topic: str, count: int) -> float:
@@ -132,7 +138,7 @@ def _rate(receive: Callable[[], int], count: int) -> float:
     return (seen - first) / (time.perf_counter() - started)
 
 
-def _apart(function: str, *arguments: str | int) -> float:
+def apart(function: str, *arguments: str | int) -> float:
     """Run one measurement in a process of its own: no interpreter is warm or full from the one before."""
     call = f"from benchmarks import records; print(records.{function}(*{arguments!r}))"
     done = subprocess.run([sys.executable, "-c", call], cwd=ROOT, capture_output=True, text=True, timeout=300)
@@ -172,7 +178,7 @@ def _from_one_broker(figures: Figures, sides: dict[str, Cluster], size: int, cou
     topic, what = f"records-{size}", f"consume, {SIZES[size]}, one broker"
     for cluster in sides.values():
         create_topics(cluster.bootstrap_servers, {topic: PARTITIONS})
-        _apart("produce", cluster.bootstrap_servers, topic, "all", count, size)
+        apart("produce", cluster.bootstrap_servers, topic, "all", count, size)
     for _ in range(turns):
         for side, cluster in sides.items():
             _measure(figures, side, cluster, what, "consume", topic, count)
@@ -184,7 +190,7 @@ def _measure(
     """A rate, and the CPU time of the servers for a record; the count is the first number of the arguments."""
     with figures.attempt(side, what):
         before = cpu_s(cluster)
-        rate = _apart(function, cluster.bootstrap_servers, topic, *arguments)
+        rate = apart(function, cluster.bootstrap_servers, topic, *arguments)
         count = next(each for each in arguments if isinstance(each, int))
         figures.add(side, what, rate, (cpu_s(cluster) - before) / count * 1e6)
 

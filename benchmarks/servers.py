@@ -150,8 +150,10 @@ def await_brokers(servers: str, count: int) -> None:
         time.sleep(0.02)
 
 
-def loaded(cluster: Cluster, entries: Sequence[Entry], depth: int, seconds: float) -> tuple[Load, float]:
+def loaded(
+    cluster: Cluster, entries: Sequence[Entry], depth: int, seconds: float, tls: bool = False
+) -> tuple[Load, float]:
     """A load, and the microseconds of CPU that all servers took for one of its requests."""
     before = cpu_s(cluster)
-    load = run_load(entries, depth, seconds)
+    load = run_load(entries, depth, seconds, tls=tls)
     return load, (cpu_s(cluster) - before) / load.answers * 1e6

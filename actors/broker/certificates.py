@@ -10,7 +10,9 @@ import asyncio
 import logging
 import os
 import ssl
+import stat
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -36,6 +38,7 @@ log = logging.getLogger(__name__)
 
 PASSWORD_FILE: Final = "coterie.ssl.key.password.file"
 FILES: Final = ("ssl.keystore.location", "ssl.truststore.location", PASSWORD_FILE)
+_OTHERS: Final = stat.S_IRGRP | stat.S_IROTH
 _DAY_MS: Final = 86_400_000
 _MISMATCH_MS: Final = 60_000  # in which both halves of a pair have to be replaced
 
@@ -50,6 +53,7 @@ class Loaded:
     keys: KeyStore
     trusted: TrustStore | None
     context: ssl.SSLContext
+    names: tuple[str | None, ...]
     stamps: tuple[Stamp, ...]
 
 
@@ -84,7 +88,8 @@ class ListenerTls:
         self._warned = -_DAY_MS
         self.failure: str | None = None
         """Why the files as they are now are not in force; None if they are."""
-        self._warn_of_expiry()
+        self.warn_of_expiry()
+        _warn_of_readers(listener, given)
 
     @property
     def context(self) -> ssl.SSLContext:
@@ -98,7 +103,7 @@ class ListenerTls:
 
     def load(self, given: ListenerConfig) -> Loaded:
         """Read the files that the settings name. Blocks. Raises StoreError, TlsError."""
-        stamps = _stamps(given)
+        names, stamps = _names(given), _stamps(given)
 
         def get(name: str) -> Any:
             return _password(given) if name == "ssl.key.password" else given[name]
@@ -109,9 +114,15 @@ class ListenerTls:
         if keys is None:
             raise StoreError("TLS needs a certificate: set ssl.keystore.location to a PEM file with it and its key")
         trusted = trust_store(get, _read)
-        return Loaded(keys, trusted, server_context(self._negotiation, keys, trusted, self._client_auth), stamps)
+        context = server_context(self._negotiation, keys, trusted, self._client_auth)
+        return Loaded(keys, trusted, context, names, stamps)
 
     # --- changes ---
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether the settings name other files by now."""
+        return _names(self._config()) != self._loaded.names
 
     def replacement(self, given: ListenerConfig) -> Loaded:
         """What these settings would put in force. Blocks. Raises StoreError, TlsError if that may not be."""
@@ -132,7 +143,7 @@ class ListenerTls:
         self._loaded = loaded
         self._bad = self._bad_since = self.failure = None
         log.info("listener %s: new certificates, of %s", self._listener, loaded.keys.subject)
-        self._warn_of_expiry()
+        self.warn_of_expiry()
 
     async def check(self) -> None:
         """Take over what has changed since the last time, if it may be."""
@@ -146,7 +157,6 @@ class ListenerTls:
                 self.take(await loop.run_in_executor(None, self.replacement, given))
             except OutsideError as error:
                 self._refuse(stamps, error)
-        self._warn_of_expiry()
 
     def _refuse(self, stamps: tuple[Stamp, ...], error: OutsideError) -> None:
         now = self._now_ms()
@@ -157,7 +167,8 @@ class ListenerTls:
             self._bad = stamps
             log.error("listener %s keeps its certificates, because of the new ones: %s", self._listener, error)
 
-    def _warn_of_expiry(self) -> None:
+    def warn_of_expiry(self) -> None:
+        """Once a day, if the certificate in force expires soon or has expired."""
         days, now = self.days_left, self._now_ms()
         if days < EXPIRES_SOON_DAYS and now - self._warned >= _DAY_MS:
             self._warned = now
@@ -196,12 +207,25 @@ def _password(given: ListenerConfig) -> Secret | None:
         raise StoreError(f"{PASSWORD_FILE}={path} cannot be read: {error}") from None
 
 
+def _warn_of_readers(listener: str, given: ListenerConfig) -> None:
+    """Of those who may read the key, or what opens it."""
+    for name in ("ssl.keystore.location", PASSWORD_FILE):
+        path: str | None = given[name]
+        with suppress(OSError):  # it was there a moment ago
+            if path and os.stat(path).st_mode & _OTHERS:
+                log.warning("listener %s: others may read %s=%s: chmod 600 it", listener, name, path)
+
+
 def _read(path: str) -> bytes:
     return Path(path).read_bytes()
 
 
+def _names(given: ListenerConfig) -> tuple[str | None, ...]:
+    return tuple(given[name] for name in FILES)
+
+
 def _stamps(given: ListenerConfig) -> tuple[Stamp, ...]:
-    return tuple(_stamp(given[name]) for name in FILES)
+    return tuple(map(_stamp, _names(given)))
 
 
 def _stamp(path: str | None) -> Stamp:

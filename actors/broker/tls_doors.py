@@ -27,6 +27,8 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 log = logging.getLogger(__name__)
 
+_UNTOLD_SECONDS = 3600.0  # between looks at the clock, where files are looked at only when told
+
 
 class TlsDoors:
     """The listeners of a broker that have TLS. There may be none."""
@@ -81,7 +83,8 @@ class TlsDoors:
         """The settings may have changed: files of other names are in force then."""
         if self._broker.config is not self._config:
             self._config = self._broker.config
-            self._wanted.set()
+            if any(door.tls.is_outdated for door in self._doors.values()):
+                self._wanted.set()
 
     def read_again(self) -> None:
         """Take over what has changed in the files that the settings name."""
@@ -110,11 +113,14 @@ class TlsDoors:
         seconds = self._broker.config.integer("coterie.certificates.check.ms") / 1000
         while True:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._wanted.wait(), seconds or None)
+                await asyncio.wait_for(self._wanted.wait(), seconds or _UNTOLD_SECONDS)
+            look = bool(seconds) or self._wanted.is_set()
             self._wanted.clear()
             for door in self._doors.values():
                 try:
-                    await door.tls.check()
+                    if look:
+                        await door.tls.check()
+                    door.tls.warn_of_expiry()
                 except Exception:  # one listener's trouble must not end it
                     log.exception("checking certificates")
 

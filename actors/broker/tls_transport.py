@@ -152,18 +152,23 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
     # --- the connection's side: asyncio.Transport ---
 
     def write(self, data: Any) -> None:
-        self.writelines((data,))
+        if self._open:
+            try:
+                self._encrypt(data)
+            except ssl.SSLError:
+                self.abort()
+            else:
+                self._send()
 
     def writelines(self, list_of_data: Iterable[Any]) -> None:
-        if not self._open:
-            return
-        try:
-            for data in list_of_data:
-                self._encrypt(data)
-        except ssl.SSLError:
-            self.abort()
-            return
-        self._send()
+        if self._open:
+            try:
+                for data in list_of_data:
+                    self._encrypt(data)
+            except ssl.SSLError:
+                self.abort()
+            else:
+                self._send()
 
     def pause_reading(self) -> None:
         if self._raw is not None and not self._closing:

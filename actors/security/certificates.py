@@ -93,21 +93,22 @@ def key_store(get: Get, read: Read, now_ms: int) -> KeyStore | None:
     password = get("ssl.key.password")
     _check_form("key", get, location, {KEY_STORE[1]: chain, KEY_STORE[2]: key})
     if location:
-        text = chain_text = key_text = _read(read, KEY_STORE[0], location)
+        chain_text = key_text = _read(read, KEY_STORE[0], location)
         names = (f"{KEY_STORE[0]}={location}",) * 2
     elif chain and key:
-        chain_text, key_text = chain.reveal(), key.reveal()
-        text, names = f"{chain_text}\n{key_text}", KEY_STORE[1:]
+        chain_text, key_text, names = chain.reveal(), key.reveal(), KEY_STORE[1:]
     elif chain or key:
         one, other = KEY_STORE[1:] if chain else reversed(KEY_STORE[1:])
         raise StoreError(f"{one} is set without {other}")
     else:
         return None
     certificates = _certificates(chain_text, names[0])
-    _check_key(certificates, _private_key(key_text, password, names[1]), *names)
+    key_block = _key_block(key_text, names[1])
+    _check_key(certificates, _private_key(key_block, password, names[1]), *names)
     _check_chain(certificates, names[0])
     _check_leaf(certificates[0], names[0], now_ms)
-    return KeyStore(certificates, "".join(_blocks(text)).encode(), password)
+    pem = "".join((key_block, *_certificate_blocks(chain_text)))  # what was checked, and nothing else
+    return KeyStore(certificates, pem.encode(), password)
 
 
 def trust_store(get: Get, read: Read) -> TrustStore | None:
@@ -170,8 +171,12 @@ def _label(block: str) -> str:
     return block[len("-----BEGIN ") : block.index("-----\n")]
 
 
+def _certificate_blocks(text: str) -> list[str]:
+    return [block for block in _blocks(text) if _label(block) in _CERTIFICATE_LABELS]
+
+
 def _certificates(text: str, name: str) -> tuple[x509.Certificate, ...]:
-    found = [block for block in _blocks(text) if _label(block) in _CERTIFICATE_LABELS]
+    found = _certificate_blocks(text)
     if not found:
         raise StoreError(f"{name} has no certificate")
     try:
@@ -182,15 +187,19 @@ def _certificates(text: str, name: str) -> tuple[x509.Certificate, ...]:
         raise StoreError(f"{name} has a certificate that cannot be read") from None
 
 
-def _private_key(text: str, password: Password | None, name: str) -> PrivateKeyTypes:
+def _key_block(text: str, name: str) -> str:
     keys = [block for block in _blocks(text) if _label(block).endswith("PRIVATE KEY")]
     if len(keys) != 1:
         raise StoreError(f"{name} has {len(keys) or 'no'} private key{'s: there must be one' if keys else ''}")
-    encrypted = "ENCRYPTED" in keys[0]  # in the label or, in older forms, in a header
+    return keys[0]
+
+
+def _private_key(block: str, password: Password | None, name: str) -> PrivateKeyTypes:
+    encrypted = "ENCRYPTED" in block  # in the label or, in older forms, in a header
     if encrypted and not password:
         raise StoreError(f"{name} has an encrypted key, and ssl.key.password is not set")
     try:
-        return load_pem_private_key(keys[0].encode(), password.reveal().encode() if encrypted and password else None)
+        return load_pem_private_key(block.encode(), password.reveal().encode() if encrypted and password else None)
     except (ValueError, TypeError, UnsupportedAlgorithm):
         why = "ssl.key.password does not open" if encrypted else "it cannot be read as"
         raise StoreError(f"{name}: {why} the private key") from None

@@ -25,6 +25,7 @@ from tests.support.tls_world import CA, UNIT, connect, install, secure, served
 
 MINUTE_MS = 60_000
 NAMES = ("localhost", "127.0.0.1")
+KEYS = "listener.name.secure.ssl.keystore.location"
 
 
 def leaf(*names: str, common_name: str | None = None, days: float = 90) -> trustme.LeafCert:
@@ -159,14 +160,12 @@ async def test_a_store_neither_appears_nor_vanishes(tmp_path: Path) -> None:
 
 
 @pytest.mark.conformance("XA-46")
-async def test_a_certificate_that_expires_soon_is_logged_once_a_day(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_certificate_that_expires_soon_is_logged_once_a_day(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     listener = Listener(tmp_path, leaf(days=31.5))
     for day in range(1, 33):
         for _ in range(3):
             listener.now_ms += DAY_MS // 3
-            await listener.tls.check()
+            listener.tls.warn_of_expiry()
         assert len(caplog.records) == max(0, day - 1), day
     assert "expires in" in caplog.records[0].getMessage()
     assert "has expired" in caplog.records[-1].getMessage()
@@ -185,6 +184,16 @@ async def test_with_sasl_only_the_prefixed_setting_asks_for_certificates(
     assert "only listener.name.secure.ssl.client.auth=required would do" in caplog.text
     given["listener_name_secure_ssl_client_auth"] = "requested"
     assert Listener(tmp_path, leaf(), "SASL_SSL", **given).first.verify_mode is ssl.CERT_OPTIONAL
+
+
+def test_a_key_that_others_may_read_is_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    Listener(tmp_path, leaf())
+    assert not caplog.records
+    (tmp_path / "more").mkdir()
+    Path(install(tmp_path / "more", leaf())).chmod(0o644)
+    location = str(tmp_path / "more" / "keys.pem")
+    Listener(tmp_path, leaf(), listener_name_secure_ssl_keystore_location=location)
+    assert "others may read ssl.keystore.location=" in caplog.text
 
 
 # --- a broker under load ---
@@ -249,9 +258,9 @@ def serial_of(certificate: trustme.LeafCert) -> int:
 # --- when told ---
 
 
-def altered(value: str, key: str = "ssl.keystore.location", validate_only: bool = False) -> tuple[ApiMessage, int]:
+def altered(value: str, key: str = KEYS, validate_only: bool = False) -> tuple[ApiMessage, int]:
     request = messages.IncrementalAlterConfigsRequest
-    config = request.AlterableConfig(name=f"listener.name.secure.{key}", config_operation=0, value=value)
+    config = request.AlterableConfig(name=key, config_operation=0, value=value)
     resource = request.AlterConfigsResource(resource_type=4, resource_name="0", configs=[config])
     return request(resources=[resource], validate_only=validate_only), 0
 
@@ -269,6 +278,11 @@ async def test_a_broker_that_is_told_of_the_same_file_reads_it_again(tmp_path: P
     async with secure(tmp_path) as w:
         first = await shown(w)
         install(tmp_path, leaf())
+        inside = await w.client()
+        inside.send(altered("900", "max.connections"))
+        assert (await inside.answer()).responses[0].error_code == 0
+        await until(lambda: w.server.context.config.integer("max.connections") == 900)
+        w.server.front_door._tls.tick()
         assert await shown(w) == first, "it does not look by itself"
         assert (await told(w, value=location, validate_only=True))[0] == 0
         assert await shown(w) == first
@@ -299,7 +313,7 @@ async def test_a_file_that_will_not_do_is_refused(tmp_path: Path) -> None:
             assert code == 42
             assert "listener SECURE: " in (text or "")
             assert words in (text or "")
-        code, text = await told(w, key="ssl.truststore.location", value="")
+        code, text = await told(w, key="listener.name.secure.ssl.truststore.location", value="")
         assert (code, "cannot be added or taken away" in (text or "")) == (42, True)
         assert await shown(w) == first
         client = await w.client()

@@ -20,12 +20,7 @@ from actors.wire import messages
 from tests.support.certificates import authority_of
 from tests.support.one_broker import VERSIONS, Client, World, create
 from tests.support.runtime_helpers import until
-from tests.support.tls_world import CA, LEAF, connect, install, port, secure, served
-
-
-async def raw(w: World) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """A connection that does not shake hands by itself."""
-    return await asyncio.open_connection("127.0.0.1", port(w))
+from tests.support.tls_world import CA, LEAF, connect, install, port, raw, secure, served
 
 
 def hello() -> bytes:

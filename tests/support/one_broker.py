@@ -18,8 +18,6 @@ from actors.wire.framing import decode_response, encode_request
 from actors.wire.messages import ApiMessage, response_class
 from tests.support.runtime_helpers import SECRET
 
-DOORS = (Door("PLAINTEXT", "127.0.0.1", 0, "127.0.0.1"),)
-
 
 class NoProcesses:
     """A launcher whose processes are the test's own objects."""
@@ -46,10 +44,9 @@ class NoProcesses:
 class World:
     """A controller that can be replaced, and broker 0."""
 
-    def __init__(self, path: Path, doors: tuple[Door, ...] = (), **settings: str) -> None:
+    def __init__(self, path: Path, **settings: str) -> None:
         self.path = path
         self.settings = {name.replace("_", "."): value for name, value in settings.items()}
-        self.doors = doors or _doors_of(self.settings)
         self.launcher = NoProcesses()
         self.controller: ControllerServer | None = None
         self.port = 0
@@ -77,7 +74,7 @@ class World:
         spec = BrokerSpec(
             broker_id=0,
             host="127.0.0.1",
-            doors=self.doors,
+            doors=_doors_of(self.settings),
             data_dir=str(self.path / "broker-0"),
             socket_path=str(self.path / "sockets" / "0"),
             config=self.settings,
@@ -103,7 +100,8 @@ class World:
 def _doors_of(settings: Mapping[str, str]) -> tuple[Door, ...]:
     config = BrokerConfig.from_mapping(settings)
     named = config.listeners if "listeners" in config.explicit else ()
-    return tuple(Door(each.name, "127.0.0.1", 0, "127.0.0.1", 0, each.protocol) for each in named) or DOORS
+    doors = (Door(each.name, "127.0.0.1", 0, "127.0.0.1", 0, each.protocol) for each in named)
+    return tuple(doors) or (Door("PLAINTEXT", "127.0.0.1", 0, "127.0.0.1"),)
 
 
 class Client:
@@ -137,8 +135,8 @@ class Client:
 
 
 @asynccontextmanager
-async def world(path: Path, doors: tuple[Door, ...] = (), **settings: str) -> AsyncIterator[World]:
-    made = World(path, doors, **settings)
+async def world(path: Path, **settings: str) -> AsyncIterator[World]:
+    made = World(path, **settings)
     await made.start_controller()
     try:
         await made.start_broker()

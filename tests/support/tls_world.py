@@ -10,23 +10,21 @@ from typing import Any
 
 import trustme
 
-from actors.broker.spec import Door
 from actors.security.tls import ClientTls, client_context
-from actors.settings import SecurityProtocol
 from actors.settings.secret import Secret
 from tests.support.certificates import authority_of, chain_of, key_of
-from tests.support.one_broker import DOORS, VERSIONS, Client, World, world
+from tests.support.one_broker import VERSIONS, Client, World, world
 
 CA = trustme.CA()
 UNIT = "brokers"
 LEAF = CA.issue_cert("localhost", "127.0.0.1", organization_unit_name=UNIT)
-SECURE = Door("SECURE", "127.0.0.1", 0, "127.0.0.1", protocol=SecurityProtocol.SSL)
 
 
 def install(path: Path, leaf: trustme.LeafCert, password: str | None = None) -> str:
     """Put a key store in place of an older one, as a whole."""
     new = path / "new.pem"
     new.write_text(key_of(leaf, password) + chain_of(leaf))
+    new.chmod(0o600)
     return str(new.rename(path / "keys.pem"))
 
 
@@ -35,12 +33,14 @@ async def secure(path: Path, **settings: str) -> AsyncIterator[World]:
     """A broker with a listener SECURE beside its plain one."""
     (path / "trust.pem").write_text(authority_of(CA))
     given = {
+        "listeners": "PLAINTEXT://127.0.0.1:0,SECURE://127.0.0.1:0",
+        "listener_security_protocol_map": "PLAINTEXT:PLAINTEXT,SECURE:SSL",
         "ssl_keystore_location": install(path, LEAF),
         "ssl_truststore_location": str(path / "trust.pem"),
         "coterie_certificates_check_ms": "0",
         **settings,
     }
-    async with world(path, (*DOORS, SECURE), **given) as w:
+    async with world(path, **given) as w:
         yield w
 
 
@@ -53,6 +53,11 @@ async def connect(w: World, own: trustme.LeafCert | None = None, **given: Any) -
         given |= {"certdata": chain_of(own), "keydata": Secret(key_of(own))}
     context = client_context(ClientTls(cadata=authority_of(CA), **given))
     return Client(*await asyncio.open_connection("127.0.0.1", port(w), ssl=context, server_hostname="localhost"))
+
+
+async def raw(w: World) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A connection that does not shake hands by itself."""
+    return await asyncio.open_connection("127.0.0.1", port(w))
 
 
 async def served(client: Client) -> bool:

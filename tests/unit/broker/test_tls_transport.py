@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 import trustme
+from hypothesis import given
+from hypothesis import strategies as st
 
 from actors.broker.tls_transport import TlsTransport
 from actors.security.certificates import TrustStore, key_store
@@ -298,3 +300,37 @@ def test_the_certificate_that_was_shown() -> None:
     certificate = ssl.PEM_cert_to_DER_cert(CLIENT.cert_chain_pems[0].bytes().decode())
     assert line.end.certificate == certificate
     assert Line(client_auth="requested").shake().end.certificate is None
+
+
+@pytest.mark.conformance("XA-25")
+@given(st.data())
+def test_no_bytes_of_a_peer_raise_anything(data: st.DataObject) -> None:
+    """Those of a handshake, spoilt somewhere, or others, in any pieces."""
+    line = Line()
+    with pytest.raises(ssl.SSLWantReadError):
+        line.client.do_handshake()
+    sent = bytearray(line.to_server.read())
+    for at in data.draw(st.lists(st.integers(0, len(sent) - 1), max_size=3)):
+        sent[at] ^= data.draw(st.integers(1, 255))
+    cut = data.draw(st.integers(0, len(sent)))
+    rest = bytes(sent[:cut]) + data.draw(st.binary(max_size=50)) + bytes(sent[cut:])
+    while rest:
+        size = data.draw(st.integers(1, len(rest)))
+        line.end.data_received(rest[:size])
+        rest = rest[size:]
+    line.end.connection_lost(None)
+    assert line.app.data == b""
+    assert line.app.calls == ["lost"]
+    assert len(line.told) == 1
+    assert line.told != ["secured"]
+
+
+@given(st.lists(st.binary(min_size=1, max_size=40_000), max_size=6), st.sampled_from(VERSIONS), st.integers(1, 20_000))
+def test_what_is_written_is_what_is_read(parts: list[bytes], version: ssl.TLSVersion, step: int) -> None:
+    line = Line(version).shake()
+    for part in parts:
+        line.end.write(part)
+        line.client.write(part)
+    line.deliver(step)
+    assert line.read() == b"".join(parts)
+    assert line.app.data == b"".join(parts)

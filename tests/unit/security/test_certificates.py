@@ -152,6 +152,13 @@ def test_an_encrypted_key_needs_its_password() -> None:
         assert "ssl.key.password does not open the private key" in wrong
 
 
+def test_nothing_else_of_a_text_gets_to_the_library() -> None:
+    other = chain_of(OTHER).replace("BEGIN CERT", "BEGIN TRUSTED CERT").replace("END CERT", "END TRUSTED CERT")
+    store = keys(**both(other + key_of(OTHER) + chain_of(LEAF), key_of(LEAF)))
+    assert store is not None
+    assert store.pem.decode() == key_of(LEAF) + chain_of(LEAF)
+
+
 def test_no_text_of_a_store_shows_its_key() -> None:
     store = keys(**texts(LEAF, "password"))
     lines = [line for line in key_of(LEAF, "password").splitlines() if "PRIVATE" not in line]

@@ -205,6 +205,14 @@ def test_a_secret_that_brokers_would_need_is_refused_at_the_start(name: str) -> 
     assert "hidden" not in str(error.value)
 
 
+@pytest.mark.parametrize("name", ["ssl.keystore.location", "listener.name.a.ssl.truststore.location"])
+def test_stores_have_absolute_paths(name: str) -> None:
+    """A broker's process has a working directory of its own."""
+    assert BrokerConfig.from_mapping({name: "/k.pem"})[name] == "/k.pem"
+    with pytest.raises(SettingError, match="must be an absolute path"):
+        BrokerConfig.from_mapping({name: "k.pem"})
+
+
 # --- where topics have their values from ---
 
 
