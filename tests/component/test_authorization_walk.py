@@ -619,6 +619,7 @@ def expect_answer(row: Row, version: int, walk: Walk, has: Has) -> bytes | str |
     "XC-59",
     "XC-60",
     "XC-61",
+    "XC-62",
     "XC-63",
     "XC-64",
     "XC-65",

@@ -24,7 +24,7 @@ from actors.wire.messages import (
     SaslHandshakeRequest,
 )
 from tests.support.certificates import authority_of
-from tests.support.one_broker import Client, World, world
+from tests.support.one_broker import Client, World, create, world
 from tests.support.runtime_helpers import until
 from tests.support.tls_world import CA, LEAF, install
 
@@ -86,6 +86,21 @@ async def test_who_was_given_a_password_is_served_at_once(tmp_path: Path, mechan
         assert [broker.port for broker in metadata.brokers] == [w.server.front_door.ports[SASL]]
         (connection,) = [each for each in w.server.clients if each.listener == SASL]
         assert connection.principal == "User:anne"
+
+
+@pytest.mark.conformance("XC-01")
+async def test_who_has_logged_in_has_the_rights_of_his_name(tmp_path: Path) -> None:
+    authorizer = {
+        "authorizer_class_name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super_users": "User:anne;User:ANONYMOUS",
+    }
+    async with locked(tmp_path, **authorizer) as w:
+        for user, code in (("anne", 0), ("bert", ErrorCode.TOPIC_AUTHORIZATION_FAILED)):
+            await set_password(w, user, "pencil")
+            client = await w.client(SASL)
+            await scram(client, user, "pencil")
+            client.send(create(f"of-{user}"))
+            assert [topic.error_code for topic in (await client.answer()).topics] == [code]
 
 
 @pytest.mark.conformance("XB-22", "XA-30")
