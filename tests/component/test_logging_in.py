@@ -88,6 +88,18 @@ async def test_who_was_given_a_password_is_served_at_once(tmp_path: Path, mechan
         assert connection.principal == "User:anne"
 
 
+@pytest.mark.conformance("XB-25")
+async def test_a_changed_password_ends_no_session(tmp_path: Path) -> None:
+    async with locked(tmp_path) as w:
+        await set_password(w, "anne", "pencil")
+        client = await w.client(SASL)
+        await scram(client, "anne", "pencil")
+        await set_password(w, "anne", "crayon")
+        assert (await client.ask(*METADATA)).brokers
+        assert (await scram(await w.client(SASL), "anne", "pencil")).error_code == 58
+        assert (await scram(await w.client(SASL), "anne", "crayon")).error_code == 0
+
+
 @pytest.mark.conformance("XC-01")
 async def test_who_has_logged_in_has_the_rights_of_his_name(tmp_path: Path) -> None:
     authorizer = {
