@@ -313,6 +313,16 @@ async def test_under_tls_a_client_is_whoever_it_logs_in_as(tmp_path: Path, right
             assert await first.closed()
 
 
+@pytest.mark.conformance("XA-36")
+async def test_a_failure_names_the_clients_software(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with locked(tmp_path) as w:
+        client = await w.client(SASL)
+        software = ApiVersionsRequest(client_software_name="slow-client", client_software_version="1.2.3")
+        await client.ask(software, 3)
+        assert (await scram(client, "anne", "pencil")).error_code == 58
+        assert caplog.messages[-1].endswith("of 'anne' by SCRAM-SHA-256 with slow-client 1.2.3: wrong credentials")
+
+
 @pytest.mark.conformance("XA-33", "XA-34")
 async def test_a_stranger_is_logged_by_its_address_and_listener(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
