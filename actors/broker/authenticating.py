@@ -236,6 +236,7 @@ class Gate:
         desk.counts["failed"] += 1
         user = f" of {_quoted(machine.user)}" if machine.user else ""
         by = f" by {machine.mechanism}" if machine.mechanism else ""
+        by += f" with {connection.software}" if connection.software else ""
         desk.failures.note(connection.peer, desk.listener, f"failed authentication{user}{by}: {machine.failure}")
         connection.hold()
         desk.loop.call_later(desk.limits.delay_seconds, self._leave, slot, answer)

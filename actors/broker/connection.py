@@ -64,6 +64,8 @@ class Connection(asyncio.Protocol):
         self.listener = listener
         self.principal = ANONYMOUS
         """Who the client is, as `User:name`."""
+        self.software = ""
+        """What the client says that it is (KIP-511): for people to read, and for no decision."""
         self.slots = SlotQueue(self)
         self.transport: asyncio.Transport | None = None
         self.peer = ""

@@ -33,8 +33,7 @@ class StoredUsers:
     def __init__(self, context: BrokerContext) -> None:
         self._context = context
         self._usual: dict[int, tuple[int, int]] = {}
-        self._usual_of: ClusterMetadata | None = None
-        self._usual_version = -1
+        self._usual_of: object = None
 
     def credential(self, user: str, mechanism: ScramMechanism) -> ScramCredential | None:
         """What is kept of the user's password for this mechanism."""
@@ -52,8 +51,8 @@ class StoredUsers:
     def dummy(self, user: str, mechanism: ScramMechanism) -> ScramCredential:
         """What a user has who does not exist: a salt as long, and as many iterations, as most of those who do."""
         metadata = self._context.metadata
-        if self._usual_of is not metadata or self._usual_version != metadata.version:
-            self._usual, self._usual_of, self._usual_version = _usual(metadata), metadata, metadata.version
+        if self._usual_of is not metadata.scram:  # images have the same ones until a credential changes
+            self._usual, self._usual_of = _usual(metadata), metadata.scram
         salt_bytes, iterations = self._usual.get(mechanism.code, (SALT_BYTES, USUAL_ITERATIONS))
         return dummy_credential(metadata.scram_secret, mechanism, user, iterations, salt_bytes)
 

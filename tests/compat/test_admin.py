@@ -13,6 +13,10 @@ import confluent_kafka
 import confluent_kafka.admin
 import pytest
 
+from actors.client import Admin
+from actors.client.admin.types import ScramDeletion, ScramUpsertion
+from actors.security.scram import ScramMechanism
+from actors.settings.secret import Secret
 from actors.wire.messages import MetadataRequest, OffsetForLeaderEpochRequest
 from tests.compat.drivers import Confluent, kafka_python
 from tests.compat.drivers import kafka as kafka_module
@@ -307,3 +311,34 @@ def test_the_end_offset_of_a_leader_epoch(kafka: Peer, name: str) -> None:
         request = cls(replica_id=-2, topics=[cls.OffsetForLeaderTopic(topic=name, partitions=[partition])])
         (answer,) = raw.call(request, 3).topics[0].partitions
         assert (answer.error_code, answer.leader_epoch, answer.end_offset) == (0, epoch, 10)
+
+
+# ------------------------------------------------------------------ users
+
+
+@against("kafka", "coterie")
+@pytest.mark.conformance("XB-32", "XB-33", "XB-43")
+def test_passwords_are_set_described_and_deleted(kafka: Peer, name: str) -> None:
+    first, second = ScramMechanism.SHA_256, ScramMechanism.SHA_512
+    with Admin(bootstrap_servers=kafka.bootstrap_servers) as admin:
+
+        def described() -> dict[str, int]:
+            return admin.describe_user_scram_credentials([name]).get(name, {})
+
+        def code(*changes: ScramUpsertion | ScramDeletion) -> int:
+            upsertions = [each for each in changes if isinstance(each, ScramUpsertion)]
+            deletions = [each for each in changes if isinstance(each, ScramDeletion)]
+            (outcome,) = admin.alter_user_scram_credentials(upsertions, deletions, raise_errors=False).values()
+            return 0 if outcome is None else int(outcome.code or 0)
+
+        assert described() == {}
+        assert code(ScramUpsertion(name, Secret("pencil"), first, 4096)) == 0
+        assert code(ScramUpsertion(name, Secret("pencil"), second, 8192)) == 0
+        wait_until(lambda: described() == {"SCRAM-SHA-256": 4096, "SCRAM-SHA-512": 8192})
+        assert code(ScramUpsertion(name, Secret("pencil"), first), ScramDeletion(name, second)) == 92
+        assert code(ScramUpsertion(name, Secret("pencil"), first, 16385)) == 93
+        assert code(ScramDeletion(name, first)) == 0
+        wait_until(lambda: described() == {"SCRAM-SHA-512": 8192})
+        assert code(ScramDeletion(name, first)) == 91
+        assert code(ScramDeletion(name, second)) == 0
+        wait_until(lambda: described() == {})

@@ -10,6 +10,7 @@ import pytest
 from actors.links.operations import AlterScram
 from actors.security.scram import ScramCredential, ScramMechanism, salted_password
 from actors.wire.messages import AlterUserScramCredentialsRequest, DescribeUserScramCredentialsRequest
+from tests.support import acl_world
 from tests.support.handler_helpers import Broker
 
 SHA_256, SHA_512 = ScramMechanism.SHA_256, ScramMechanism.SHA_512
@@ -116,6 +117,20 @@ def test_what_is_worth_as_much_as_the_password_is_kept_nowhere(tmp_path: Path, m
     assert pending.response.results[0].error_code == 0
     row = broker.metadata.scram["anne", mechanism.code]
     assert ScramCredential(*row) == ScramCredential.of(mechanism, salted, b"salt", 4096)
+
+
+@pytest.mark.conformance("XB-31", "XB-36")
+def test_who_may_not_is_told_so_and_of_no_user(tmp_path: Path) -> None:
+    world = acl_world.World(tmp_path)
+    broker = world.broker
+    request = AlterUserScramCredentialsRequest(
+        deletions=[Deletion(name="zoe", mechanism=1)], upsertions=[upsertion("bert"), upsertion("anne")]
+    )
+    answer = broker.ask(request, 0)
+    assert [(each.user, each.error_code) for each in answer.results] == [("anne", 31), ("bert", 31), ("zoe", 31)]
+    told = broker.ask(DescribeUserScramCredentialsRequest(users=None), 0)
+    assert (told.error_code, told.results) == (31, [])
+    assert broker.controller.operations == []
 
 
 @pytest.mark.conformance("XB-38")

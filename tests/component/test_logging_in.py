@@ -24,7 +24,7 @@ from actors.wire.messages import (
     SaslHandshakeRequest,
 )
 from tests.support.certificates import authority_of
-from tests.support.one_broker import Client, World, world
+from tests.support.one_broker import Client, World, create, world
 from tests.support.runtime_helpers import until
 from tests.support.tls_world import CA, LEAF, install
 
@@ -86,6 +86,33 @@ async def test_who_was_given_a_password_is_served_at_once(tmp_path: Path, mechan
         assert [broker.port for broker in metadata.brokers] == [w.server.front_door.ports[SASL]]
         (connection,) = [each for each in w.server.clients if each.listener == SASL]
         assert connection.principal == "User:anne"
+
+
+@pytest.mark.conformance("XB-25")
+async def test_a_changed_password_ends_no_session(tmp_path: Path) -> None:
+    async with locked(tmp_path) as w:
+        await set_password(w, "anne", "pencil")
+        client = await w.client(SASL)
+        await scram(client, "anne", "pencil")
+        await set_password(w, "anne", "crayon")
+        assert (await client.ask(*METADATA)).brokers
+        assert (await scram(await w.client(SASL), "anne", "pencil")).error_code == 58
+        assert (await scram(await w.client(SASL), "anne", "crayon")).error_code == 0
+
+
+@pytest.mark.conformance("XC-01")
+async def test_who_has_logged_in_has_the_rights_of_his_name(tmp_path: Path) -> None:
+    authorizer = {
+        "authorizer_class_name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super_users": "User:anne;User:ANONYMOUS",
+    }
+    async with locked(tmp_path, **authorizer) as w:
+        for user, code in (("anne", 0), ("bert", ErrorCode.TOPIC_AUTHORIZATION_FAILED)):
+            await set_password(w, user, "pencil")
+            client = await w.client(SASL)
+            await scram(client, user, "pencil")
+            client.send(create(f"of-{user}"))
+            assert [topic.error_code for topic in (await client.answer()).topics] == [code]
 
 
 @pytest.mark.conformance("XB-22", "XA-30")
@@ -284,6 +311,16 @@ async def test_under_tls_a_client_is_whoever_it_logs_in_as(tmp_path: Path, right
         else:
             assert answer.error_code == 58
             assert await first.closed()
+
+
+@pytest.mark.conformance("XA-36")
+async def test_a_failure_names_the_clients_software(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with locked(tmp_path) as w:
+        client = await w.client(SASL)
+        software = ApiVersionsRequest(client_software_name="slow-client", client_software_version="1.2.3")
+        await client.ask(software, 3)
+        assert (await scram(client, "anne", "pencil")).error_code == 58
+        assert caplog.messages[-1].endswith("of 'anne' by SCRAM-SHA-256 with slow-client 1.2.3: wrong credentials")
 
 
 @pytest.mark.conformance("XA-33", "XA-34")

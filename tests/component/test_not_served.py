@@ -68,17 +68,24 @@ def test_every_api_of_kafka_has_its_name() -> None:
     assert known.items() <= {int(key): key.label for key in ApiKey}.items()
 
 
+@pytest.mark.conformance("XA-24")
 @pytest.mark.parametrize(
-    ("api_key", "said"), [(58, "Envelope is not served"), (999, "API key 999 is not served"), (-5, "API key -5")]
+    ("api_key", "version", "said"),
+    [
+        (58, 2, "Envelope is not served"),
+        (999, 2, "API key 999 is not served"),
+        (-5, 2, "API key -5"),
+        (3, 99, "Metadata v99 is not served"),
+    ],
 )
 async def test_an_api_that_is_not_served_is_logged_by_its_name(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, api_key: int, said: str
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, api_key: int, version: int, said: str
 ) -> None:
     """The header's form depends on the API, and nothing of it was readable: "malformed request header: 58"."""
     with caplog.at_level(logging.WARNING):
         async with world(tmp_path) as w:
             stranger, other = await w.client(), await w.client()
-            stranger.writer.write(struct.pack(">ihhihB", 11, api_key, 2, 1, -1, 0))
+            stranger.writer.write(struct.pack(">ihhihB", 11, api_key, version, 1, -1, 0))
             assert await asyncio.wait_for(stranger.closed(), 60)
             await until(lambda: said in caplog.text)
             other.send(VERSIONS)

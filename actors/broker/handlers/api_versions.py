@@ -14,6 +14,8 @@ VERSIONS = (0, 4)
 
 _ZERO_FROM = 4  # older clients refuse an answer with a feature that begins at level 0
 
+_SOFTWARE_FROM = 3
+_SOFTWARE_CHARACTERS = 64
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?\Z")
 
 
@@ -22,6 +24,8 @@ def handle(context: HandlerContext, request: Request) -> ApiVersionsResponse:
     m: ApiVersionsRequest = request.message
     if not is_legal(m, request.version):
         return failed(m, request.version, ErrorCode.INVALID_REQUEST)
+    if request.version >= _SOFTWARE_FROM:
+        request.connection.software = f"{m.client_software_name} {m.client_software_version}"[:_SOFTWARE_CHARACTERS]
     least = 0 if request.version >= _ZERO_FROM else 1
     return ApiVersionsResponse(
         api_keys=[_range(key, *versions) for key, versions in context.advertised.items()],
@@ -42,7 +46,7 @@ def handle(context: HandlerContext, request: Request) -> ApiVersionsResponse:
 def is_legal(message: ApiVersionsRequest, version: int) -> bool:
     """Whether a client's software may be called so. Older versions do not say what it is."""
     names = (message.client_software_name, message.client_software_version)
-    return version < 3 or all(map(_SOFTWARE.match, names))
+    return version < _SOFTWARE_FROM or all(map(_SOFTWARE.match, names))
 
 
 def unsupported() -> ApiVersionsResponse:

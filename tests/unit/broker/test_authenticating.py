@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Callable, Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -279,6 +280,20 @@ def test_a_failure_without_frames_is_told_by_the_end_alone(token: bytes) -> None
     client.ask(SaslHandshakeRequest(mechanism=PLAIN), 0)
     client.send(framed(token))
     client.expect_failure(answered=False)
+
+
+@pytest.mark.conformance("XB-15")
+def test_a_nonce_is_random_and_printable() -> None:
+    desk = World().desk
+    drawn: list[int] = []
+    desk.chance = SimpleNamespace(randbytes=lambda size: drawn.append(size) or bytes(range(size)))  # type: ignore[assignment]
+    nonce = desk.nonce()
+    assert drawn[0] * 8 >= 128
+    assert nonce.isascii()
+    assert nonce.isprintable()
+    assert not set(nonce) & set(", =")
+    desk.chance = SimpleNamespace(randbytes=lambda size: b"\xff" * size)  # type: ignore[assignment]
+    assert desk.nonce() != nonce
 
 
 # --- what may come ---

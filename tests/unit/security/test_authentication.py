@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 from collections.abc import Callable
 
 import pytest
@@ -288,6 +289,20 @@ def test_a_fault_of_ours_is_told_like_wrong_credentials() -> None:
         assert made.state(0.0) is State.FAILED
 
 
+@pytest.mark.conformance("XB-23")
+def test_no_key_is_derived_from_a_password_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = ScramClient(ScramMechanism.SHA_256, "user", "ours")
+    salted = salted_password(ScramMechanism.SHA_256, "pencil", SALT, ITERATIONS_MIN)
+    monkeypatch.delattr(hashlib, "pbkdf2_hmac")
+    made = agreed()
+    first = made.step(client.first(), 0.0)
+    assert isinstance(first, TokenAnswer)
+    client.read_first(first.token)
+    last = made.step(client.final(salted), 0.0)
+    assert isinstance(last, TokenAnswer)
+    assert made.proved
+
+
 # --- PLAIN ---
 
 
@@ -391,7 +406,7 @@ def test_the_lifetime_is_told_with_the_last_answer_alone() -> None:
     assert scram(agreed(terms=Terms(MECHANISMS, {SHA_512: 5}))).lifetime_ms == 0, "another mechanism's"
 
 
-@pytest.mark.conformance("XA-57", "XA-58", "XB-02")
+@pytest.mark.conformance("XA-57", "XA-58", "XA-60", "XB-02")
 @pytest.mark.parametrize("framed", [True, False])
 def test_a_session_ends_even_of_a_client_that_is_not_told(framed: bool) -> None:
     made = agreed(terms=LIMITED, framed=framed)

@@ -147,6 +147,22 @@ def test_each_altered_bit_of_the_last_message_fails(vector: Vector) -> None:
         assert base64.b64decode(altered.rpartition(b"p=")[2]) == base64.b64decode(three.rpartition(b"p=")[2]), bit
 
 
+@pytest.mark.conformance("XB-17")
+def test_a_nonce_may_have_more_before_it_but_nothing_less() -> None:
+    """As in Kafka. The proof covers all of it."""
+    for change, accepted in ((lambda nonce: b"more" + nonce, True), (lambda nonce: nonce[1:], False)):
+        server = ScramServer(SHA_256, CREDENTIALS.get, dummy_of, "theirs")
+        client = ScramClient(SHA_256, "user", "ours")
+        asked = client.read_first(server.first(client.first()))
+        client._whole_nonce = change(client._whole_nonce)
+        last = client.final(salted_password(SHA_256, "pencil", asked.salt, asked.iterations))
+        if accepted:
+            client.read_final(server.final(last))
+        else:
+            with pytest.raises(ScramError, match="nonce"):
+                server.final(last)
+
+
 def test_the_last_message_counts_once() -> None:
     """XG-06: played again to the same exchange, or to another one."""
     one, _, three, four = RFC_7677.messages
