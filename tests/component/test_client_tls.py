@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import socket
 import ssl
@@ -21,6 +22,7 @@ from actors.client.errors import (
     ConfigurationError,
     KafkaError,
     NoBrokersAvailable,
+    RetriableError,
     SaslAuthenticationError,
     SslAuthenticationError,
     UnsupportedSaslMechanismError,
@@ -179,11 +181,12 @@ def test_a_server_of_tls_1_1_is_refused(authority: Authority) -> None:
     assert "no TLS version or cipher in common" in text
 
 
-def _until(kind: type[KafkaError], call: Callable[[], Any]) -> str:
-    """Call until it raises this, and return the text."""
+def _until(kind: type[KafkaError], call: Callable[[], Any], but: tuple[type[KafkaError], ...] = ()) -> str:
+    """Call until it raises this, and return the text; what it raises `but` that is passed over."""
     while True:
         try:
-            call()
+            with contextlib.suppress(*but):
+                call()
         except kind as error:
             return str(error)
 
@@ -293,6 +296,16 @@ def test_a_wrong_password_fails_at_once_and_is_not_tried_without_a_pause(
                 with pytest.raises(SaslAuthenticationError):
                     admin.list_topics()
         assert broker.connections == 1
+
+
+def test_of_a_broker_that_refused_us_and_is_gone_the_latter_is_told(authority: Authority) -> None:
+    with secure_broker(authority.server("127.0.0.1"), USERS) as broker:
+        settings = both(broker, authority, sasl_plain_password="wrong", reconnect_backoff_max_ms=20)
+        with Admin(**settings | {"default_api_timeout_ms": 200}) as admin:
+            with pytest.raises(SaslAuthenticationError):
+                admin.list_topics()
+            broker.close()
+            assert "cannot connect" in _until(RetriableError, admin.list_topics, but=(SaslAuthenticationError,))
 
 
 @pytest.mark.conformance("XF-06")

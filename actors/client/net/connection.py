@@ -155,13 +155,14 @@ class Connection(asyncio.BufferedProtocol):
                 await self._idle
             async with asyncio.timeout(self._timeout_ms / 1000):
                 await self._log_in()
+        except (TimeoutError, IllegalStateError) as error:
+            self.close()
+            raise KafkaConnectionError(f"the login could not be renewed: {str(error) or 'no answer'}") from error
         except KafkaError as error:
             self.close(error)
             raise
-        except BaseException as error:
+        except BaseException:
             self.close()
-            if isinstance(error, TimeoutError):
-                raise KafkaConnectionError(f"the login was not renewed within {self._timeout_ms} ms") from error
             raise
         self.stale = False
 

@@ -238,8 +238,8 @@ class Network:
     def _failed(self, peer: _Peer, error: KafkaError) -> None:
         peer.failures += 1
         peer.trouble = str(error)
-        if isinstance(error, AuthenticationError):
-            peer.denied = error
+        peer.denied = error if isinstance(error, AuthenticationError) else None
+        if peer.denied is not None:
             peer.not_before_ms = self.now_ms() + self.settings.reconnect_backoff_max_ms
             log.log(logging.WARNING if self._last_denial != str(error) else logging.DEBUG, "%s", error)
             self._last_denial = str(error)
