@@ -68,7 +68,8 @@ def test_a_ray_that_asks_for_the_token_of_the_home_folder_is_reached_by_its_addr
         assert read_all(servers, "t", 1) == {b"reached"}
         rows = mine.run(*status.split()).stdout.splitlines()
         assert any(row.split()[:3] == ["broker", "0", "Alive"] for row in rows), rows
-        script = ["examples/start_on_ray.py", "--nodes", "1", "--name", "second", "--port", "0", "--security", "insecure"]
+        script = ["examples/start_on_ray.py", "--nodes", "1", "--name", "second", "--port", "0"]
+        script += ["--security", "insecure"]
         done = mine.run(sys.executable, *script, "--data-dir", str(tmp_path / "second"), RAY_ADDRESS=address)
         assert re.fullmatch(r"ready bootstrap.servers=\S+:\d+\n", done.stdout), done
         done = mine.coterie("down", "second", "--ray-address", address)

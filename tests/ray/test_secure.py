@@ -13,6 +13,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from coterie import Cluster, ConsumerPool, Producer
+from tests.ray.handlers import Recorder
 from tests.ray.support import Up, coterie, descendants, up, wait_until
 
 
@@ -120,11 +121,14 @@ def test_a_pool_of_a_secure_cluster_and_a_start_on_the_same_data(tmp_path: Path)
                 producer.send("jobs", b"%d" % number)
             producer.flush()
         options = {"auto_offset_reset": "earliest", **login}
-        with ConsumerPool("jobs", "workers", HANDLER, size=2, bootstrap_servers=servers, **options) as pool:
+        seen = tmp_path / "seen"
+        seen.mkdir()
+        with ConsumerPool(
+            "jobs", "workers", Recorder, handler_args=(str(seen),), size=2, bootstrap_servers=servers, **options
+        ) as pool:
             wait_until(lambda: pool.handled() >= 100, what="records that were handled")
     with up(data, "--secure") as again:
         assert password(data / "client.properties") == before
         login_again = ["--bootstrap-server", again.servers, "--command-config", str(data / "client.properties")]
         assert "jobs" in coterie("topics", "list", *login_again).stdout
         again.end(signal.SIGTERM)
-
