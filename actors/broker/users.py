@@ -33,6 +33,7 @@ class StoredUsers:
     def __init__(self, context: BrokerContext) -> None:
         self._context = context
         self._usual: dict[int, tuple[int, int]] = {}
+        self._mechanism = ScramMechanism.SHA_256
         self._usual_of: object = None
 
     def credential(self, user: str, mechanism: ScramMechanism) -> ScramCredential | None:
@@ -43,18 +44,32 @@ class StoredUsers:
 
     def any_credential(self, user: str) -> tuple[ScramMechanism, ScramCredential] | None:
         """What is kept of the user's password: for SCRAM-SHA-256 if there are both."""
-        for mechanism in ScramMechanism:
-            if (found := self.credential(user, mechanism)) is not None:
-                return mechanism, found
-        return None
+        mechanism = self._chosen(user)
+        found = self.credential(user, mechanism)
+        return None if found is None else (mechanism, found)
+
+    def _chosen(self, user: str) -> ScramMechanism:
+        either = (user, ScramMechanism.SHA_256.code) in self._context.metadata.scram
+        return ScramMechanism.SHA_256 if either else ScramMechanism.SHA_512
 
     def dummy(self, user: str, mechanism: ScramMechanism) -> ScramCredential:
         """What a user has who does not exist: a salt as long, and as many iterations, as most of those who do."""
-        metadata = self._context.metadata
-        if self._usual_of is not metadata.scram:  # images have the same ones until a credential changes
-            self._usual, self._usual_of = _usual(metadata), metadata.scram
+        self._look()
         salt_bytes, iterations = self._usual.get(mechanism.code, (SALT_BYTES, USUAL_ITERATIONS))
-        return dummy_credential(metadata.scram_secret, mechanism, user, iterations, salt_bytes)
+        return dummy_credential(self._context.metadata.scram_secret, mechanism, user, iterations, salt_bytes)
+
+    def any_dummy(self, user: str) -> tuple[ScramMechanism, ScramCredential]:
+        """The same as `any_credential` finds it: its mechanism takes as long as that of most users."""
+        self._look()
+        return self._mechanism, self.dummy(user, self._mechanism)
+
+    def _look(self) -> None:
+        """Count what is usual, if users have changed."""
+        scram = self._context.metadata.scram
+        if self._usual_of is not scram:  # images have the same ones until a credential changes
+            found = Counter(self._chosen(user) for user in {user for user, _ in scram})
+            self._mechanism = max(ScramMechanism, key=lambda each: found[each])
+            self._usual, self._usual_of = _usual(self._context.metadata), scram
 
 
 def _usual(metadata: ClusterMetadata) -> dict[int, tuple[int, int]]:
@@ -94,7 +109,9 @@ class Passwords:
         mechanism, found = ScramMechanism.SHA_256, own.get(user)
         if found is None:
             mechanism, found = self._users.any_credential(user) or (mechanism, None)
-        credential = found or self._users.dummy(user, mechanism)
+        credential = found
+        if credential is None:
+            mechanism, credential = self._users.any_dummy(user)
         digest = self._digest(user, password, credential)
         if self._right.get(digest, 0.0) > self._loop.time():
             done(True)

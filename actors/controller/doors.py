@@ -28,6 +28,8 @@ class DoorPlan:
     chosen_by: str
     """The setting or option that chose the port, as a user writes it."""
     advertised: Listener | None = None
+    asks: bool = False
+    """Whether clients have to say who they are, or may do nothing unless ACLs give it to everybody."""
 
     def of_broker(self, broker_id: int, node_address: str, present_port: int = 0) -> Door:
         """The door of one broker, which had `present_port` before where any free one will do."""
@@ -62,10 +64,23 @@ def plan_doors(config: BrokerConfig, host: str | None, port: int | None) -> tupl
         raise ClusterError(f"--port {port} and the port {first.port} of listeners contradict each other: leave one out")
     return tuple(
         DoorPlan(
-            each.name, each.protocol, each.host or _EVERY_INTERFACE, each.port, "listeners", advertised.get(each.name)
+            each.name,
+            each.protocol,
+            each.host or _EVERY_INTERFACE,
+            each.port,
+            "listeners",
+            advertised.get(each.name),
+            _asks(each, config),
         )
         for each in config.listeners
     )
+
+
+def _asks(listener: Listener, config: BrokerConfig) -> bool:
+    if listener.protocol is not SecurityProtocol.SSL:
+        return listener.protocol.sasl
+    own = config.for_listener(listener.name)
+    return own["ssl.client.auth"] == "required" or bool(config.text("authorizer.class.name"))
 
 
 def check_apart(doors: tuple[DoorPlan, ...], brokers: int) -> None:
@@ -96,7 +111,7 @@ def refuse_open(doors: tuple[DoorPlan, ...], node_addresses: Collection[str] = (
     for door in doors:
         hosts = node_addresses if door.host is None else (door.host,)
         far = next((host for host in hosts if not is_loopback(host)), None)
-        if door.protocol is SecurityProtocol.PLAINTEXT and far is not None:
+        if not door.asks and far is not None:
             raise ClusterError(
                 f"listener {door.listener} on {far} asks for no authentication, and other machines may reach it: start "
                 "with --secure (secure=True), or say --insecure (insecure=True)"

@@ -63,7 +63,7 @@ def warn_if_open(doors: tuple[DoorPlan, ...], config: BrokerConfig) -> None:
     """Warn of listeners that other machines may reach and that ask nobody who he is, or for passwords in clear."""
     for door in open_to_others(doors):
         own, text = config.for_listener(door.listener), None
-        if door.protocol is SecurityProtocol.PLAINTEXT:
+        if not door.asks:
             text = "asks for no authentication: anyone who reaches this address can read and write"
         elif door.protocol is SecurityProtocol.SASL_PLAINTEXT and "PLAIN" in own.items_of("sasl.enabled.mechanisms"):
             text = "takes passwords in clear: anyone on the way can read them; use SASL_SSL, or SCRAM without PLAIN"

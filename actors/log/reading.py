@@ -1,6 +1,7 @@
 """Reading a log: whole batches by offset, in this thread or, as an extent, in another; and offsets by time."""
 
 from collections.abc import Iterator
+from typing import Final
 
 from actors.log.batch import Record
 from actors.log.errors import FetchOffsetOutOfRange, StorageError
@@ -8,6 +9,9 @@ from actors.log.files import read_exactly
 from actors.log.segment import OpenFile
 from actors.log.segments import Place
 from actors.log.state import LogState
+
+FILES_MAX: Final = 256
+"""How many files clients that read slowly may keep open. A process may have 1024 in all, where nobody has raised it."""
 
 
 class Extent:
@@ -29,6 +33,11 @@ class Extent:
 
     def __len__(self) -> int:
         return self._left
+
+    @staticmethod
+    def may_be_kept() -> bool:
+        """Whether few enough files are open for one to be kept open for long."""
+        return OpenFile.count() < FILES_MAX
 
     def read(self, most_bytes: int | None = None) -> bytes:
         """The next bytes, or all of them. StorageError if they are no longer there."""

@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 from actors.log.batch import (
     HEADER_BYTES,
@@ -63,14 +63,22 @@ class OpenFile:
     """A file that is open for reading as long as anybody refers to it. Raises OSError."""
 
     __slots__ = ("__weakref__", "fd")
+    _present: ClassVar[set[int]] = set()  # not a number: threads close files, too
 
     def __init__(self, path: Path) -> None:
         self.fd = -1
         self.fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self._present.add(self.fd)
 
     def __del__(self) -> None:
         if self.fd >= 0:
+            self._present.discard(self.fd)
             os.close(self.fd)
+
+    @classmethod
+    def count(cls) -> int:
+        """How many this process has open."""
+        return len(cls._present)
 
 
 class Segment:

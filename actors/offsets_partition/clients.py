@@ -17,12 +17,13 @@ _OFFSET_FETCH = ApiKey.OFFSET_FETCH.to_bytes(2, "big")
 
 
 class Client:
-    """A client's connection to the broker."""
+    """A client's connection to the broker. `many`: the broker's own requests, made for many clients."""
 
-    __slots__ = ("_commits", "_heartbeats", "after_commits", "host", "open_commits")
+    __slots__ = ("_commits", "_heartbeats", "_many", "after_commits", "host", "open_commits")
 
-    def __init__(self, host: str) -> None:
+    def __init__(self, host: str, *, many: bool = False) -> None:
         self.host = host
+        self._many = many
         self._heartbeats = Heartbeats()
         self._commits = Commits()
         self.open_commits = 0
@@ -44,5 +45,8 @@ class Client:
         return header, message, MODULES[header.api_key].parse(header, message, self.host, topics)
 
     def has_to_wait(self, frame: bytes) -> bool:
-        """A client that asks after it has committed, without waiting, expects to see what it committed."""
-        return self.open_commits > 0 and frame.startswith(_OFFSET_FETCH)
+        """A client that asks after it has committed, without waiting, expects to see what it committed.
+
+        The broker does not: some client's commit may always be open, and others would never be answered.
+        """
+        return self.open_commits > 0 and not self._many and frame.startswith(_OFFSET_FETCH)

@@ -50,6 +50,7 @@ _READ_SECONDS = 0.001
 _FIGURES_SECONDS = 1.0  # how old the figures may be that a broker is sent
 
 
+_BROKER = 0  # as a connection: it asks itself
 _REQUEST = int(Kind.REQUEST)  # an enum's member costs more to look up
 _RESPONSE = int(Kind.RESPONSE)
 
@@ -181,7 +182,7 @@ class ShardProcess:
         if kind == _REQUEST:
             client = self._clients.get(a)
             if client is None:
-                client = self._clients[a] = Client("")  # the broker itself
+                client = self._clients[a] = Client("", many=a == _BROKER)
             try:
                 self._request(client, b, payload)
             except Exception:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,11 @@ from typing import Any
 import pytest
 
 from actors.broker.handlers import fetch as handler
+from actors.broker.handlers.context import Request
+from actors.log import reading
 from actors.log.batch import iter_batches, read_records
 from actors.wire.errors import ErrorCode
+from actors.wire.framing import RequestHeader
 from actors.wire.messages import FetchRequest, ProduceRequest
 from placement.metadata import OFFSETS_TOPIC, partition_record
 from tests.support.handler_helpers import Broker, Pending, led_by
@@ -220,6 +224,26 @@ def parked(broker: Broker, *wanted: tuple[str, int, int], **fields: Any) -> Pend
 def nothing_is_parked(broker: Broker) -> bool:
     fetches = broker.context.fetches
     return not (len(fetches) or fetches.partitions())
+
+
+def test_clients_that_do_not_read_their_answers_keep_few_files_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beyond that what they ask for is read at once, and less of it."""
+    monkeypatch.setattr(reading, "FILES_MAX", 3)
+    monkeypatch.setattr(handler, "COPIED_BYTES_MAX", 300_000)
+    broker = Broker(tmp_path)
+    broker.topic("t", *[led_by(0)] * 8)
+    for index in range(8):
+        produce(broker, "t", index, bytes(100_000))
+    open_files = len(os.listdir("/proc/self/fd"))
+    asked = request(broker, *[("t", index, 0) for index in range(8)], max_bytes=1 << 24)
+    header = RequestHeader(FetchRequest.api_key, 12, 7, None, 0)
+    kept = [handler.handle(broker.handlers, Request(header, asked, broker.connection, None)) for _ in range(4)]
+    assert len(os.listdir("/proc/self/fd")) <= open_files + 3
+    sizes = [sum(len(part.records) for part in partitions(answer)) for answer in kept]
+    assert 500_000 < sizes[0] < 800_000, "three files, and what may be copied"
+    assert all(200_000 < size < 400_000 for size in sizes[1:])
 
 
 def test_a_fetch_waits_for_records(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 from actors.broker import users
 from actors.broker.users import Passwords, StoredUsers
 from actors.security.plain import kept_of
+from actors.security.scram import ScramCredential, ScramMechanism
 from placement.metadata import ClusterMetadata
 from tests.support.runtime_helpers import until
 
@@ -72,4 +73,25 @@ async def test_a_right_one_is_remembered_for_a_minute(monkeypatch: pytest.Monkey
     assert derived == ["pencil", "pen", "pencil"]
     own["anne"] = kept_of("crayon", b"salt")
     assert not await verdict("pencil")
+    verifier.close()
+
+
+async def test_an_unknown_user_takes_the_hash_of_most_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where users have SCRAM-SHA-512 alone, its longer time would tell who there is."""
+    seen: list[tuple[ScramMechanism, int]] = []
+
+    def noted(_: str, mechanism: ScramMechanism, credential: ScramCredential) -> bool:
+        seen.append((mechanism, credential.iterations))
+        return False
+
+    monkeypatch.setattr(users, "fits", noted)
+    verifier, metadata = passwords()
+    known = [("anne", ScramMechanism.SHA_512), ("ben", ScramMechanism.SHA_512), ("cleo", ScramMechanism.SHA_256)]
+    for user, mechanism in [*known, ("cleo", ScramMechanism.SHA_512)]:
+        metadata.apply(["scram", user, mechanism.code, b"salt", b"stored", b"server", 5000])
+    verdicts: list[bool | None] = []
+    for user in ("anne", "nobody", "cleo"):
+        verifier.verify(user, "guess", {}, verdicts.append)
+        await until(lambda: len(verdicts) == len(seen))
+    assert seen == [(ScramMechanism.SHA_512, 5000)] * 2 + [(ScramMechanism.SHA_256, 5000)]
     verifier.close()

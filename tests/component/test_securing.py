@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ssl
 import stat
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from actors.runtime.ray_runtime import ClusterError
 from actors.security.authority import CLIENTS, Authority
 from actors.security.scram import ScramCredential, ScramMechanism, salted_password
 from actors.settings import BrokerConfig, SecurityProtocol, SettingError, parse_properties
+from actors.settings.authorization import STANDARD_AUTHORIZER
 
 SECRET = b"s" * 32
 
@@ -148,3 +150,20 @@ def test_a_listener_that_asks_nobody_is_not_opened_to_other_machines(
             refuse_open(doors, nodes)
     else:
         refuse_open(doors, nodes)
+
+
+@pytest.mark.parametrize(
+    ("more", "refused"),
+    [
+        ({}, True),
+        ({"ssl.client.auth": "requested"}, True),
+        ({"ssl.client.auth": "required"}, False),
+        ({"listener.name.ssl.ssl.client.auth": "required"}, False),
+        ({"authorizer.class.name": STANDARD_AUTHORIZER}, False),
+    ],
+)
+def test_nor_is_one_that_encrypts_and_asks_for_no_certificate(more: dict[str, str], refused: bool) -> None:
+    config = BrokerConfig.from_mapping({"listeners": "SSL://0.0.0.0:9093", **more})
+    doors = plan_doors(config, None, None)
+    with pytest.raises(ClusterError, match="asks for no authentication") if refused else nullcontext():
+        refuse_open(doors)

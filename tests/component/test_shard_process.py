@@ -50,6 +50,18 @@ async def test_a_commit_is_answered_once_it_is_below_the_high_watermark(tmp_path
         assert len(list(iter_key_values(batch))) == 1
 
 
+async def test_what_a_broker_asks_for_one_client_does_not_wait_for_commits_of_others(tmp_path: Path) -> None:
+    """Where ACLs are checked it commits for clients, and with many of them some commit is always open."""
+    async with process(tmp_path) as broker:
+        await broker.serving()
+        broker.appends = False
+        open_commit = broker.ask(commit(7), 8, connection=0)
+        await broker.hear(Kind.APPEND)
+        answer = await broker.answer(broker.ask(Fetch(group_id="other", topics=None), 7, connection=0))
+        assert answer.error_code == 0
+        assert not broker.answered(open_commit)
+
+
 async def test_commits_of_one_turn_share_one_append(tmp_path: Path) -> None:
     async with process(tmp_path) as broker:
         await broker.serving()

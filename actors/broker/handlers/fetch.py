@@ -6,6 +6,7 @@ Incremental fetch sessions (KIP-227) are declined: every answer has session id 0
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Collection
 
 from actors.broker.fetches import ParkedFetch
@@ -182,9 +183,12 @@ class _Fetch:
             else:
                 # The first batch of the first partition that has one is sent whatever its size (KIP-74).
                 room = max(min(asked.partition_max_bytes, limit - self._read), 0)
-                if self._copied > COPIED_BYTES_MAX:
+                at_once = LARGE_BYTES
+                if not Extent.may_be_kept():
+                    room, at_once = min(room, max(COPIED_BYTES_MAX - self._copied, 0)), sys.maxsize
+                elif self._copied > COPIED_BYTES_MAX:
                     room = 0
-                records = partition_log.read_or_locate(asked.fetch_offset, room, LARGE_BYTES, self._read == 0)
+                records = partition_log.read_or_locate(asked.fetch_offset, room, at_once, self._read == 0)
         except LogAccessError as error:
             return self._refused(topic, asked.partition, error.code)
         except LogError as error:

@@ -15,6 +15,8 @@ _LARGEST = 4096
 _STEP = 16
 _ROW_BYTES = 4096
 _LEAST_ROW = 4
+_FILLED_MAX = 16 << 20
+"""More than that is no hole: an allocator whose blocks never lie side by side would be asked for ever."""
 
 
 def fill() -> None:
@@ -25,9 +27,12 @@ def fill() -> None:
 
 def _fill(allocate: Callable[[int], int], sizes: range) -> None:
     allocate.restype, allocate.argtypes = ctypes.c_void_p, [ctypes.c_size_t]  # type: ignore[attr-defined]
+    filled = 0
     for size in sizes:
         row, last = 0, 0
         while row < max(_ROW_BYTES // size, _LEAST_ROW):  # then they come from where nothing has been before
-            block = allocate(size)
+            if (filled := filled + size) > _FILLED_MAX:
+                return
+            block = allocate(size) or 0
             row = row + 1 if 0 < block - last <= size + _STEP else 0
             last = block
