@@ -7,7 +7,7 @@ A broker without `authorizer.class.name` has none of this. What each request nee
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from actors.broker.audit import Audit, audit
@@ -29,7 +29,8 @@ class Authorization:
     def __init__(self, authorizer: Authorizer, now: Callable[[], float]) -> None:
         self._authorizer = authorizer
         self._audit = Audit(now)
-        self._acls: AclRows = {}
+        self._rows: AclRows = {}
+        self._acls: dict[bytes, Acl] = {}
 
     @classmethod
     def of(cls, config: BrokerConfig, metadata: ClusterMetadata, now: Callable[[], float]) -> Authorization | None:
@@ -49,15 +50,20 @@ class Authorization:
 
     def update(self, acls: AclRows) -> None:
         """These are all ACLs from now on. An ACL never changes under its id."""
-        older = self._acls
-        if acls is older:  # an image without ACLs: they are as they were
+        if acls is self._rows:  # an image without ACLs: they are as they were
             return
-        added = [Acl.of_row(acls[each]) for each in acls.keys() - older.keys()]
-        removed = [Acl.of_row(older[each]) for each in older.keys() - acls.keys()]
-        self._acls = acls
+        added = {each: Acl.of_row(row) for each, row in acls.items() if each not in self._acls}
+        removed = [self._acls.pop(each) for each in self._acls.keys() - acls.keys()]
+        self._acls |= added
+        self._rows = acls
         if added or removed:
-            self._authorizer.change(added, removed)
+            self._authorizer.change(added.values(), removed)
             log.info("%d ACLs: %d came and %d went", len(acls), len(added), len(removed))
+
+    @property
+    def acls(self) -> Iterable[Acl]:
+        """All that there are."""
+        return self._acls.values()
 
     def allows(self, by: Connection, operation: AclOperation, resource_type: ResourceType, name: str, api: int) -> bool:
         """Whether a client may do this with a resource. It asks for it in a request of this API."""

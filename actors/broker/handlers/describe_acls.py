@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from actors.broker.handlers.context import HandlerContext, Request
 from actors.links.acl_operations import AclFilterEntry
-from actors.security.acl import Acl, AclFilter
+from actors.security.acl import AclFilter
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, DeleteAclsRequest, DescribeAclsRequest, DescribeAclsResponse
 
@@ -36,7 +36,7 @@ def handle(context: HandlerContext, request: Request) -> DescribeAclsResponse:
     except ValueError as error:
         return failed(m, request.version, ErrorCode.INVALID_REQUEST, str(error))
     resources: dict[tuple[int, str, int], Resource] = {}
-    for acl in filter(wanted.matches, map(Acl.of_row, context.broker.metadata.acls.values())):
+    for acl in filter(wanted.matches, context.broker.authorizer.acls):
         key = int(acl.resource_type), acl.name, int(acl.pattern)
         resource = resources.get(key)
         if resource is None:

@@ -36,6 +36,8 @@ log = logging.getLogger(__name__)
 MOST_CHANGES = 10_000
 """In one call."""
 MOST_ACLS = 100_000
+MOST_FILTERS = 1_000
+"""In one call, because each looks at all ACLs."""
 
 
 def create_acls(
@@ -80,6 +82,9 @@ def delete_acls(
     metadata: ClusterMetadata, config: BrokerConfig, asked: DeleteAcls, new_id: Callable[[], bytes]
 ) -> tuple[DeletedAcls, list[Record]]:
     """Remove the ACLs that each filter means. One that two filters mean is removed once."""
+    if len(asked.filters) > MOST_FILTERS:
+        refused = FilteredAcls(int(ErrorCode.POLICY_VIOLATION), f"more than {MOST_FILTERS} filters in one request")
+        return DeletedAcls((refused,) * len(asked.filters)), []
     acls = {acl_id: Acl.of_row(row) for acl_id, row in metadata.acls.items()}
     gone: dict[bytes, Acl] = {}
     results: list[FilteredAcls] = []

@@ -163,11 +163,15 @@ def test_filters_by_what_applies_to_a_name() -> None:
 def test_there_are_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decisions, "MOST_CHANGES", 3)
     monkeypatch.setattr(decisions, "MOST_ACLS", 5)
+    monkeypatch.setattr(decisions, "MOST_FILTERS", 2)
     cluster = Cluster()
     many = [entry(name=f"t{n}") for n in range(4)]
     assert cluster.codes(*many) == [0, 0, 0, ErrorCode.POLICY_VIOLATION]
     assert cluster.codes(*(entry(name=f"u{n}") for n in range(3))) == [0, 0, ErrorCode.POLICY_VIOLATION]
     assert [each.error_code for each in cluster.delete(meant()).filters] == [ErrorCode.POLICY_VIOLATION]
+    assert [each.error_code for each in cluster.delete(*[meant(name="t0")] * 3).filters] == [
+        ErrorCode.POLICY_VIOLATION
+    ] * 3
     assert len(cluster.rows) == 5
     assert [each.error_code for each in cluster.delete(meant(name="t0"), meant(name="u0")).filters] == [0, 0]
 
