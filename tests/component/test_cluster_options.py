@@ -188,7 +188,7 @@ def test_a_controller_that_ends_while_the_cluster_starts_is_said_with_its_log(
         raise ValueError(name)
 
     monkeypatch.setattr("ray.is_initialized", lambda: True)
-    monkeypatch.setattr("ray.nodes", lambda: [{}])
+    monkeypatch.setattr("ray.nodes", lambda: [{"Alive": False}])
     monkeypatch.setattr("ray.get_actor", get_actor)
     monkeypatch.setattr("ray.get", get)
     monkeypatch.setattr("ray.get_runtime_context", Context)
