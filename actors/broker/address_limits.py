@@ -7,7 +7,8 @@ import ipaddress
 import logging
 
 from actors.broker.context import BrokerContext
-from actors.settings.limits import MAX_PER_IP, PER_IP_OVERRIDES, overrides_of
+from actors.settings import BrokerConfig
+from actors.settings.limits import overrides_of
 
 log = logging.getLogger(__name__)
 
@@ -23,11 +24,11 @@ class AddressLimits:
 
     def of(self, peer: str) -> int:
         """The most connections that an address may have."""
-        return self._limits.get(peer, self._context.config.integer(MAX_PER_IP))
+        return self._limits.get(peer, self._context.config.integer("max.connections.per.ip"))
 
     async def read(self) -> None:
         """Go by the settings as they are. A name that cannot be looked up has no limit of its own."""
-        overrides = overrides_of(self._context.config.text(PER_IP_OVERRIDES))
+        overrides = overrides_of(_text(self._context.config))
         limits: dict[str, int] = {}
         for host, most in overrides.items():
             for address in await self._addresses(host):
@@ -37,7 +38,7 @@ class AddressLimits:
     def tick(self) -> None:
         """The setting may have changed."""
         before, self._config = self._config, self._context.config
-        if before is not self._config and before.text(PER_IP_OVERRIDES) != self._config.text(PER_IP_OVERRIDES):
+        if before is not self._config and _text(before) != _text(self._config):
             self.close()
             self._looking_up = self._context.loop.create_task(self.read())
 
@@ -54,6 +55,10 @@ class AddressLimits:
         try:
             found = await self._context.loop.getaddrinfo(host, None)
         except (OSError, UnicodeError) as error:
-            log.warning("%s: %s cannot be looked up: %s", PER_IP_OVERRIDES, host, error)
+            log.warning("max.connections.per.ip.overrides: %s cannot be looked up: %s", host, error)
             return []
         return list(dict.fromkeys(str(each[4][0]) for each in found))
+
+
+def _text(config: BrokerConfig) -> str | None:
+    return config.text("max.connections.per.ip.overrides")

@@ -11,7 +11,6 @@ from actors.broker.address_limits import AddressLimits
 from actors.broker.connection import Connection
 from actors.broker.context import BrokerContext
 from actors.security.acl import is_loopback
-from actors.settings.limits import MAX_CONNECTIONS, MAX_PER_IP
 from placement.metadata import Endpoint
 
 log = logging.getLogger(__name__)
@@ -57,16 +56,15 @@ class Clients:
     def _limit_reached(self, connection: Connection) -> str | None:
         config, peer, listener = self._context.config, connection.peer, connection.listener
         more = ADMINISTRATORS_PLACES if is_loopback(peer) else 0
-        most = config.integer(MAX_CONNECTIONS)
+        most = config.integer("max.connections")
         if len(self._connections) >= most + more:
-            return f"{MAX_CONNECTIONS}={most}"
-        own = config.for_listener(listener)
-        most_here = own.own(MAX_CONNECTIONS)
-        if most_here is not None and self._per_listener[listener] >= most_here + more:
-            return f"{own.name_of(MAX_CONNECTIONS)}={most_here}"
-        most_of_peer = self.address_limits.of(peer)
-        if self._per_address[peer] >= most_of_peer:
-            return f"{MAX_PER_IP}={most_of_peer}"
+            return f"max.connections={most}"
+        most = config.for_listener(listener).own("max.connections")
+        if most is not None and self._per_listener[listener] >= most + more:
+            return f"max.connections={most} of listener {listener}"
+        most = self.address_limits.of(peer)
+        if self._per_address[peer] >= most:
+            return f"max.connections.per.ip={most}"
         return None
 
     def remove(self, connection: Connection) -> None:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from actors.broker.connection import Connection
 from actors.broker.context import BrokerContext
-from actors.broker.quotas import sampling_of
+from actors.broker.quotas import window_of_bytes
 from actors.quotas.rates import Bucket
-from actors.settings.limits import CREATION_RATE, NO_RATE
+from actors.settings.limits import NO_RATE
 
 
 class ConnectionRates:
@@ -19,7 +19,7 @@ class ConnectionRates:
     def __init__(self, context: BrokerContext) -> None:
         self._context = context
         self._loop = context.loop
-        self._longest = sampling_of(context.config).longest
+        self._longest = window_of_bytes(context.config).longest
         self._broker = Bucket()
         self._listeners = {listener.name: Bucket() for listener in context.config.listeners}
 
@@ -36,8 +36,8 @@ class ConnectionRates:
 
     def _turn(self, listener: str) -> float:
         config = self._context.config
-        own = config.for_listener(listener).own(CREATION_RATE)
-        waits = [self._take(self._broker, config.integer(CREATION_RATE))]
+        own = config.for_listener(listener).own("max.connection.creation.rate")
+        waits = [self._take(self._broker, config.integer("max.connection.creation.rate"))]
         if own is not None and listener in self._listeners:
             waits.append(self._take(self._listeners[listener], own))
         return max(waits)

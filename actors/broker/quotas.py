@@ -37,8 +37,8 @@ class Quotas:
     def __init__(self, rows: Rows, config: BrokerConfig, loop: asyncio.AbstractEventLoop) -> None:
         self._rows = rows
         self._loop = loop
-        sampling = sampling_of(config)
-        mutations = sampling_of(config, "controller.")
+        sampling = window_of_bytes(config)
+        mutations = _window_of_mutations(config)
         self._sample_seconds = sampling.seconds
         self._mutation_seconds = mutations.longest
         self._windows: Recent[_Key, Window] = Recent(lambda: Window(sampling), sampling.longest, CLIENTS_MAX)
@@ -151,8 +151,14 @@ def quotas_of(
     return before
 
 
-def sampling_of(config: BrokerConfig, prefix: str = "") -> Sampling:
-    """A window that slides has two samples at least."""
-    return Sampling(
-        max(config.integer(f"{prefix}quota.window.num"), 2), config.integer(f"{prefix}quota.window.size.seconds")
+def window_of_bytes(config: BrokerConfig) -> Sampling:
+    """The window of byte rates. It slides, so it has two samples at least."""
+    return Sampling(max(config.integer("quota.window.num"), 2), config.integer("quota.window.size.seconds"))
+
+
+def _window_of_mutations(config: BrokerConfig) -> Sampling:
+    count, seconds = (
+        config.integer("controller.quota.window.num"),
+        config.integer("controller.quota.window.size.seconds"),
     )
+    return Sampling(count, seconds)

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
+from actors import CoterieError
+
 USER: Final = "user"
 CLIENT_ID: Final = "client-id"
 IP: Final = "ip"
@@ -32,7 +34,7 @@ _WHOLE: Final = {
 _FRACTION_MAX: Final = 1e-6  # as Kafka rounds
 
 
-class EntityError(ValueError):
+class EntityError(CoterieError, ValueError):
     """An entity, a quota or a filter that cannot be; the text says why."""
 
 

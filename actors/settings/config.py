@@ -8,7 +8,6 @@ from typing import Any, cast
 from actors.settings.broker import SETTINGS
 from actors.settings.kinds import SettingError, Value
 from actors.settings.known import broker_setting
-from actors.settings.limits import MAX_PER_IP, PER_IP_OVERRIDES
 from actors.settings.listeners import Listener, ListenerConfig, advertised_of, encrypts_links, listeners_of
 from actors.settings.sasl import ENABLED_MECHANISMS
 
@@ -143,9 +142,9 @@ def _check_together(values: Mapping[str, Any]) -> None:
     idle, delay = "connections.max.idle.ms", "connection.failed.authentication.delay.ms"
     if 0 < values[idle] <= values[delay]:
         raise SettingError(delay, f"{delay}={values[delay]} must be below {idle}={values[idle]}")
-    if values[MAX_PER_IP] == 0 and not values[PER_IP_OVERRIDES]:
-        text = f"{MAX_PER_IP}=0 keeps everybody out: {PER_IP_OVERRIDES} must say who may come"
-        raise SettingError(MAX_PER_IP, text)
+    most, others = "max.connections.per.ip", "max.connections.per.ip.overrides"
+    if values[most] == 0 and not values[others]:
+        raise SettingError(most, f"{most}=0 keeps everybody out: {others} must say who may come")
     for listener in listeners_of(values):
         if listener.protocol.sasl and not ListenerConfig(values, listener.name).items_of(ENABLED_MECHANISMS):
             text = f"listener {listener.name} is {listener.protocol}: {ENABLED_MECHANISMS} must name a mechanism for it"

@@ -8,10 +8,6 @@ from typing import Final
 
 from actors.settings.kinds import MAX_INT, Setting, SettingType
 
-MAX_CONNECTIONS: Final = "max.connections"
-MAX_PER_IP: Final = "max.connections.per.ip"
-PER_IP_OVERRIDES: Final = "max.connections.per.ip.overrides"
-CREATION_RATE: Final = "max.connection.creation.rate"
 _HOST: Final = re.compile(r"[A-Za-z0-9._-]+|[0-9a-fA-F:.]+|\[[0-9a-fA-F:.]+\]")
 NO_RATE: Final = MAX_INT
 """The rate that is none."""
@@ -38,28 +34,9 @@ def _check_overrides(text: str) -> str | None:
     return None
 
 
-def _window(prefix: str, what: str) -> tuple[Setting, Setting]:
-    return (
-        Setting(
-            name=f"{prefix}quota.window.num",
-            type=SettingType.INT,
-            default=11,
-            low=1,
-            doc=f"Samples in the window of {what}; 1 counts as 2.",
-        ),
-        Setting(
-            name=f"{prefix}quota.window.size.seconds",
-            type=SettingType.INT,
-            default=1,
-            low=1,
-            doc=f"Length of a sample of {what}.",
-        ),
-    )
-
-
 LIMITS: Final = (
     Setting(
-        name=MAX_CONNECTIONS,
+        name="max.connections",
         type=SettingType.INT,
         default=MAX_INT,
         low=0,
@@ -69,15 +46,15 @@ LIMITS: Final = (
         per_listener=True,
     ),
     Setting(
-        name=MAX_PER_IP,
+        name="max.connections.per.ip",
         type=SettingType.INT,
         default=MAX_INT,
         low=0,
-        doc=f"Most client connections from one address. 0 only together with {PER_IP_OVERRIDES}.",
+        doc="Most client connections from one address. 0 only together with max.connections.per.ip.overrides.",
         dynamic=True,
     ),
     Setting(
-        name=PER_IP_OVERRIDES,
+        name="max.connections.per.ip.overrides",
         type=SettingType.STRING,
         default="",
         doc="Other limits for some addresses, as HOST:COUNT,HOST:COUNT. Names are looked up when the broker starts and "
@@ -86,7 +63,7 @@ LIMITS: Final = (
         check=_check_overrides,
     ),
     Setting(
-        name=CREATION_RATE,
+        name="max.connection.creation.rate",
         type=SettingType.INT,
         default=NO_RATE,
         low=0,
@@ -95,6 +72,32 @@ LIMITS: Final = (
         dynamic=True,
         per_listener=True,
     ),
-    *_window("", "quotas for bytes"),
-    *_window("controller.", "quotas for changes of topics (`controller_mutation_rate`)"),
+    Setting(
+        name="quota.window.num",
+        type=SettingType.INT,
+        default=11,
+        low=1,
+        doc="Samples in the window of quotas for bytes; 1 counts as 2.",
+    ),
+    Setting(
+        name="quota.window.size.seconds",
+        type=SettingType.INT,
+        default=1,
+        low=1,
+        doc="Length of a sample of quotas for bytes.",
+    ),
+    Setting(
+        name="controller.quota.window.num",
+        type=SettingType.INT,
+        default=11,
+        low=1,
+        doc="Samples in the window of `controller_mutation_rate`, all of which may be used at once.",
+    ),
+    Setting(
+        name="controller.quota.window.size.seconds",
+        type=SettingType.INT,
+        default=1,
+        low=1,
+        doc="Length of a sample of `controller_mutation_rate`.",
+    ),
 )
