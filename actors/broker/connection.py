@@ -190,7 +190,7 @@ class Connection(asyncio.Protocol):
         self._update_reading()
 
     def stay_on_hold(self) -> None:
-        """For one who held it when the client had just come: uvloop reads after `connection_made`, paused or not."""
+        """After a `hold` in `connection_made`: uvloop begins to read after that, paused or not."""
         if self._read_paused and self.transport is not None:
             self.transport.pause_reading()
 
