@@ -127,7 +127,12 @@ class AclRow(NamedTuple):
     permission: int
 
 
-_SECURITY = frozenset(("scram", "scram_removed", "scram_secret", "acl", "acl_removed"))
+QuotaEntity = tuple[tuple[str, str | None], ...]
+"""Types and names of whom a quota is for (KIP-546)."""
+
+_SECURITY = frozenset(
+    ("scram", "scram_removed", "scram_secret", "acl", "acl_removed", "quota", "quota_removed"),
+)
 
 
 @dataclass(slots=True)
@@ -148,10 +153,12 @@ class ClusterMetadata:
     """What salts of users that do not exist are made of, so that nobody can tell that they do not."""
     acls: dict[bytes, AclRow] = field(default_factory=dict)
     """By id (16 bytes)."""
+    quotas: dict[QuotaEntity, dict[str, float]] = field(default_factory=dict)
+    """Rates by name. An entity without any is not here."""
     security_version: int = field(default=0, compare=False)
-    """The version at which credentials or ACLs last changed here. Nobody is sent it."""
+    """The version at which credentials, ACLs or quotas last changed here. Nobody is sent it."""
     whole: bool = True
-    """False for an image without credentials and ACLs, which are those of the image before."""
+    """False for an image without credentials, ACLs and quotas, which are those of the image before."""
 
     def apply(self, record: list[Any]) -> None:
         """Apply one record of the metadata log. Raises ValueError if its kind is not known."""
@@ -196,6 +203,12 @@ class ClusterMetadata:
                 self.acls[acl_id] = AclRow(*values)
             case "acl_removed":
                 del self.acls[rest[0]]
+            case "quota":
+                entity, key, value = rest
+                self._set_quota(_entity(entity), key, value)
+            case "quota_removed":
+                entity, key = rest
+                self._set_quota(_entity(entity), key, None)
             case _:
                 raise ValueError(f"metadata record of unknown kind {kind!r}: written by a newer version?")
         self.version += 1
@@ -205,6 +218,15 @@ class ClusterMetadata:
     def _put(self, topic: TopicInfo) -> None:
         self.topics[topic.name] = topic
         self.names[topic.id] = topic.name
+
+    def _set_quota(self, entity: QuotaEntity, key: str, value: float | None) -> None:
+        own = self.quotas.setdefault(entity, {})
+        if value is not None:
+            own[key] = value
+        else:
+            del own[key]
+            if not own:
+                del self.quotas[entity]
 
     def partition(self, topic: str, index: int) -> PartitionInfo | None:
         """The partition, or None if there is no such topic or index."""
@@ -223,6 +245,7 @@ class ClusterMetadata:
                 [[*key, *credential] for key, credential in self.scram.items()],
                 self.scram_secret,
                 [[acl_id, *acl] for acl_id, acl in self.acls.items()],
+                [[entity, key, rate] for entity, own in self.quotas.items() for key, rate in own.items()],
             ]
         return [
             self.cluster_id,
@@ -236,21 +259,28 @@ class ClusterMetadata:
         ]
 
     def without_security(self) -> ClusterMetadata:
-        """The same without credentials and ACLs, for who has them."""
+        """The same without credentials, ACLs and quotas, for who has them."""
         return replace(self, whole=False)
 
     def with_security_of(self, older: ClusterMetadata) -> ClusterMetadata:
-        """The whole metadata, of an image without credentials and ACLs and of the image before."""
-        return replace(self, scram=older.scram, scram_secret=older.scram_secret, acls=older.acls, whole=True)
+        """The whole metadata, of an image without credentials, ACLs and quotas and of the image before."""
+        return replace(
+            self,
+            scram=older.scram,
+            scram_secret=older.scram_secret,
+            acls=older.acls,
+            quotas=older.quotas,
+            whole=True,
+        )
 
     @classmethod
     def from_wire(cls, wire: list[Any]) -> ClusterMetadata:
         """The inverse of `to_wire`."""
-        # Those of releases without security end after the producer ids.
-        later: list[Any] = [[], b"", []]
+        # Those of releases without security end after the producer ids, those without quotas after the ACLs.
+        later: list[Any] = [[], b"", [], []]
         cluster_id, controller_epoch, version, brokers, topics, broker_configs, next_producer_id, *rest = wire
         whole = rest != [None]
-        scram, scram_secret, acls = rest + later[len(rest) :] if whole else later
+        scram, scram_secret, acls, quotas = rest + later[len(rest) :] if whole else later
         made = cls(
             cluster_id,
             controller_epoch,
@@ -267,8 +297,14 @@ class ClusterMetadata:
             made.apply(["scram", *values])
         for values in acls:
             made.apply(["acl", *values])
+        for values in quotas:
+            made.apply(["quota", *values])
         made.version = version
         return made
+
+
+def _entity(parts: list[Any]) -> QuotaEntity:
+    return tuple((kind, name) for kind, name in parts)
 
 
 _ENDPOINTS_AT = [field.name for field in fields(BrokerInfo)].index("endpoints")

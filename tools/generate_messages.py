@@ -65,6 +65,7 @@ APIS = [
     "list_partition_reassignments",
     "offset_delete",
     "describe_client_quotas",
+    "alter_client_quotas",
     "describe_user_scram_credentials",
     "alter_user_scram_credentials",
     "describe_quorum",

@@ -5,13 +5,18 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Iterator
+from typing import Final
 
+from actors.broker.address_limits import AddressLimits
 from actors.broker.connection import Connection
 from actors.broker.context import BrokerContext
+from actors.security.acl import is_loopback
 from placement.metadata import Endpoint
 
 log = logging.getLogger(__name__)
 
+ADMINISTRATORS_PLACES: Final = 16
+"""Places above max.connections for clients of this machine: somebody can still look into it."""
 _UNREAD_SECONDS = 0.005
 
 
@@ -23,8 +28,10 @@ class Clients:
         self._loop = context.loop
         self._connections: dict[Connection, None] = {}  # in the order in which they came
         self._per_address: Counter[str] = Counter()
+        self._per_listener: Counter[str] = Counter()
         self._unread = 0
         self._unread_until = 0.0
+        self.address_limits = AddressLimits(context)
         self.listening: tuple[Endpoint, ...] = ()
         """Where the broker listens, once it does."""
 
@@ -37,25 +44,35 @@ class Clients:
 
     def admit(self, connection: Connection) -> bool:
         """A client has connected. Whether the limits on connections allow it."""
-        taken = {
-            "max.connections": len(self._connections),
-            "max.connections.per.ip": self._per_address[connection.peer],
-        }
-        for setting, count in taken.items():
-            if count >= self._context.config.integer(setting):
-                log.warning("refusing a connection from %s: %s=%d", connection.peer, setting, count)
-                return False
+        reached = self._limit_reached(connection)
+        if reached is not None:
+            log.warning("refusing a connection from %s: %s", connection.peer, reached)
+            return False
         self._connections[connection] = None
         self._per_address[connection.peer] += 1
+        self._per_listener[connection.listener] += 1
         return True
+
+    def _limit_reached(self, connection: Connection) -> str | None:
+        config, peer, listener = self._context.config, connection.peer, connection.listener
+        more = ADMINISTRATORS_PLACES if is_loopback(peer) else 0
+        most = config.integer("max.connections")
+        if len(self._connections) >= most + more:
+            return f"max.connections={most}"
+        most = config.for_listener(listener).own("max.connections")
+        if most is not None and self._per_listener[listener] >= most + more:
+            return f"max.connections={most} of listener {listener}"
+        most = self.address_limits.of(peer)
+        if self._per_address[peer] >= most:
+            return f"max.connections.per.ip={most}"
+        return None
 
     def remove(self, connection: Connection) -> None:
         """A client has gone. One that was refused was not counted."""
         if connection in self._connections:
             del self._connections[connection]
-            self._per_address[connection.peer] -= 1
-            if not self._per_address[connection.peer]:
-                del self._per_address[connection.peer]
+            _less(self._per_address, connection.peer)
+            _less(self._per_listener, connection.listener)
 
     def response_bytes_waiting(self) -> int:
         """Bytes of answers that clients have not read yet, counted a moment ago."""
@@ -64,3 +81,9 @@ class Clients:
             self._unread = sum(connection.write_buffer_size for connection in self._connections)
             self._unread_until = now + _UNREAD_SECONDS
         return self._unread
+
+
+def _less(counts: Counter[str], key: str) -> None:
+    counts[key] -= 1
+    if not counts[key]:
+        del counts[key]

@@ -189,6 +189,11 @@ class Connection(asyncio.Protocol):
         self._holds += 1
         self._update_reading()
 
+    def stay_on_hold(self) -> None:
+        """After a `hold` in `connection_made`: uvloop begins to read after that, paused or not."""
+        if self._read_paused and self.transport is not None:
+            self.transport.pause_reading()
+
     def release(self) -> None:
         """Undo one `hold`."""
         self._holds -= 1

@@ -13,6 +13,7 @@ from typing import Protocol, TypeVar
 from actors.broker.authorization import Authorization
 from actors.broker.commits import Commits
 from actors.broker.fetches import ParkedFetches
+from actors.broker.quotas import Quotas
 from actors.coordinator.messages import ListedGroup
 from actors.links.operations import Operation, Result
 from actors.log.config import LogConfig, config_docs
@@ -102,7 +103,7 @@ def log_config(own: Mapping[str, str], config: BrokerConfig) -> LogConfig:
 
 @dataclass(slots=True)
 class BrokerContext:
-    """What the parts of a broker share. An image replaces `config` and `metadata`, and updates `authorizer`.
+    """What the parts of a broker share. An image replaces `config` and `metadata`, and updates the last two.
 
     Parts that need one another get each other where the broker is put together (`server`).
     """
@@ -119,6 +120,8 @@ class BrokerContext:
     environment: Environment
     authorizer: Authorization | None = None
     """Who may do what, by the last image; None if everybody may do everything (`authorizer.class.name`)."""
+    quotas: Quotas | None = None
+    """How much each client may take; None if nobody has a quota."""
 
     def log(self, topic: str, index: int) -> PartitionLog:
         """The log of a partition this broker leads; made at first use. Raises LogError, OSError."""

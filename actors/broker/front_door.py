@@ -11,6 +11,7 @@ from typing import Any
 
 from actors.broker.clients import Clients
 from actors.broker.connection import Connection
+from actors.broker.connection_rates import ConnectionRates
 from actors.broker.handlers import api_versions, group_guard
 from actors.broker.handlers.context import HandlerContext, Request
 from actors.broker.handlers.registry import APIS, Api
@@ -64,6 +65,7 @@ class FrontDoor:
         self._clients = clients
         self._shards = shards
         self._reception = Reception(broker)
+        self._rates = ConnectionRates(broker)
         self._loop = broker.loop
         self._tls = tls
         self._servers: list[asyncio.AbstractServer] = []
@@ -77,6 +79,7 @@ class FrontDoor:
     async def listen(self) -> None:
         """Listen for clients at each door. Raises StartError if a port cannot be had."""
         self._last_tick = self._loop.time()
+        await self._clients.address_limits.read()
         self._clients.listening = tuple([await self._open(door) for door in self._spec.doors])
         self._tls.follow_files()
 
@@ -119,6 +122,7 @@ class FrontDoor:
         for server in self._servers:
             server.close()
         self._tls.close()
+        self._clients.address_limits.close()
         for connection in self._clients:
             connection.close()
         self._reception.close()
@@ -136,6 +140,7 @@ class FrontDoor:
         self._longest_turn = max(self._longest_turn, self._late)
         self._last_tick = now
         self._tls.tick()
+        self._clients.address_limits.tick()
 
     def close_idle(self) -> None:
         """Close idle connections and overdue ones; not after this broker stood still, for then bytes wait unread."""
@@ -180,6 +185,7 @@ class FrontDoor:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         self._tls.accepted(connection)
         self._reception.receive(connection)
+        self._rates.pace(connection)
         return True
 
     def on_disconnect(self, connection: Connection, unanswered: list[Slot]) -> None:

@@ -8,6 +8,7 @@ from itertools import islice
 from pathlib import Path
 
 from actors.broker.context import BrokerContext, Shards, log_config
+from actors.broker.quotas import quotas_of
 from actors.broker.replication import ReplicaManager
 from actors.log.data_dir import remove_folders
 from actors.settings import BrokerConfig
@@ -58,6 +59,7 @@ class Images:
         context.metadata = metadata = metadata if metadata.whole else metadata.with_security_of(older)
         if context.authorizer is not None:
             context.authorizer.update(metadata.acls)
+        context.quotas = quotas_of(context.quotas, metadata.quotas, context.config, context.loop)
         before = context.config
         context.config = with_dynamic(before, metadata, context.broker_id)
         self._drop_logs(metadata)

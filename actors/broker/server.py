@@ -27,6 +27,7 @@ from actors.broker.handlers.registry import ADVERTISED
 from actors.broker.housekeeping import Compact, Housekeeper, compact_in_process
 from actors.broker.images import Images, with_dynamic
 from actors.broker.led import LedPartitions
+from actors.broker.quotas import quotas_of
 from actors.broker.registration import Contact, Registration
 from actors.broker.replication import ReplicaManager
 from actors.broker.shards.hub import ShardHub
@@ -128,6 +129,7 @@ class BrokerServer:
             Commits(),
             environment,
             Authorization.of(config, metadata, loop.time),
+            quotas_of(None, metadata.quotas, config, loop),
         )
         return cls(spec, contact, context, compact)
 

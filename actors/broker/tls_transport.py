@@ -46,6 +46,7 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
         self._raw: asyncio.Transport | None = None
         self._heard = False  # anything at all
+        self._paused = False
         self._open = False  # after the handshake, until either end closes
         self._closing = False
 
@@ -65,8 +66,10 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
             return
         self._heard = True
         self._incoming.write(data)
-        if self._open or self._shake():
+        if self._open:
             self._read()
+        elif not self._paused:  # uvloop reads once after connection_made, even if it was paused there
+            self._begin()
 
     def eof_received(self) -> None:
         """Without the other end's farewell, as Kafka clients do. The socket's transport closes itself."""
@@ -84,6 +87,10 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
         self.app.resume_writing()
 
     # --- the handshake ---
+
+    def _begin(self) -> None:
+        if self._shake():
+            self._read()
 
     def _shake(self) -> bool:
         try:
@@ -171,12 +178,16 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
                 self._send()
 
     def pause_reading(self) -> None:
+        self._paused = True
         if self._raw is not None and not self._closing:
             self._raw.pause_reading()
 
     def resume_reading(self) -> None:
+        self._paused = False
         if self._raw is not None and not self._closing:
             self._raw.resume_reading()
+            if not self._open and self._incoming.pending:
+                self._begin()
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         if self._raw is not None:

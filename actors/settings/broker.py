@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from actors.settings.authorization import AUTHORIZATION
 from actors.settings.kinds import MAX_INT, MAX_LONG, Setting, SettingType
+from actors.settings.limits import LIMITS
 from actors.settings.security import LISTENER_SETTINGS, SECURITY_SETTINGS
 
 SECTIONS: Final = {
@@ -156,8 +157,7 @@ _CONNECTIONS: Final = (
         1,
         "Connections the operating system may keep waiting to be accepted (Kafka's default is 50).",
     ),
-    _int("max.connections", MAX_INT, 0, "Most client connections of one broker.", dynamic=True),
-    _int("max.connections.per.ip", MAX_INT, 0, "Most client connections from one address.", dynamic=True),
+    *LIMITS,
     _long("connections.max.idle.ms", 600_000, None, "Idle connections are closed after this; negative means never."),
     _int("fetch.max.bytes", 57_671_680, 1024, "Most bytes one fetch is answered with."),
     _int(

@@ -142,6 +142,9 @@ def _check_together(values: Mapping[str, Any]) -> None:
     idle, delay = "connections.max.idle.ms", "connection.failed.authentication.delay.ms"
     if 0 < values[idle] <= values[delay]:
         raise SettingError(delay, f"{delay}={values[delay]} must be below {idle}={values[idle]}")
+    most, others = "max.connections.per.ip", "max.connections.per.ip.overrides"
+    if values[most] == 0 and not values[others]:
+        raise SettingError(most, f"{most}=0 keeps everybody out: {others} must say who may come")
     for listener in listeners_of(values):
         if listener.protocol.sasl and not ListenerConfig(values, listener.name).items_of(ENABLED_MECHANISMS):
             text = f"listener {listener.name} is {listener.protocol}: {ENABLED_MECHANISMS} must name a mechanism for it"

@@ -1193,6 +1193,38 @@ class DescribeClientQuotasResponse(ApiMessage):
     entries: list[DescribeClientQuotasResponse.EntryData] | None
     def __init__(self, *, throttle_time_ms: int = ..., error_code: int = ..., error_message: str | None = ..., entries: list[DescribeClientQuotasResponse.EntryData] | None = ...) -> None: ...
 
+class AlterClientQuotasRequest(ApiMessage):
+    class EntryData(Message):
+        entity: list[AlterClientQuotasRequest.EntityData]
+        ops: list[AlterClientQuotasRequest.OpData]
+        def __init__(self, *, entity: list[AlterClientQuotasRequest.EntityData] = ..., ops: list[AlterClientQuotasRequest.OpData] = ...) -> None: ...
+    class EntityData(Message):
+        entity_type: str
+        entity_name: str | None
+        def __init__(self, *, entity_type: str = ..., entity_name: str | None = ...) -> None: ...
+    class OpData(Message):
+        key: str
+        value: float
+        remove: bool
+        def __init__(self, *, key: str = ..., value: float = ..., remove: bool = ...) -> None: ...
+    entries: list[AlterClientQuotasRequest.EntryData]
+    validate_only: bool
+    def __init__(self, *, entries: list[AlterClientQuotasRequest.EntryData] = ..., validate_only: bool = ...) -> None: ...
+
+class AlterClientQuotasResponse(ApiMessage):
+    class EntryData(Message):
+        error_code: int
+        error_message: str | None
+        entity: list[AlterClientQuotasResponse.EntityData]
+        def __init__(self, *, error_code: int = ..., error_message: str | None = ..., entity: list[AlterClientQuotasResponse.EntityData] = ...) -> None: ...
+    class EntityData(Message):
+        entity_type: str
+        entity_name: str | None
+        def __init__(self, *, entity_type: str = ..., entity_name: str | None = ...) -> None: ...
+    throttle_time_ms: int
+    entries: list[AlterClientQuotasResponse.EntryData]
+    def __init__(self, *, throttle_time_ms: int = ..., entries: list[AlterClientQuotasResponse.EntryData] = ...) -> None: ...
+
 class DescribeUserScramCredentialsRequest(ApiMessage):
     class UserName(Message):
         name: str

@@ -62,11 +62,11 @@ async def test_requests_pipelined_on_one_socket_are_answered_in_order(tmp_path: 
         ]
 
 
-@pytest.mark.parametrize("setting", ["max_connections", "max_connections_per_ip"])
+@pytest.mark.parametrize("setting", ["max_connections_per_ip", "max_connections_per_ip_overrides"])
 async def test_connections_beyond_the_limit_are_refused_and_a_place_that_is_free_is_given_again(
     tmp_path: Path, setting: str
 ) -> None:
-    async with world(tmp_path, **{setting: "2"}) as w:
+    async with world(tmp_path, **{setting: "127.0.0.1:2" if setting.endswith("overrides") else "2"}) as w:
         first, second = await w.client(), await w.client()
         for client in (first, second):
             client.send(VERSIONS)

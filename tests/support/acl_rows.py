@@ -305,6 +305,12 @@ def alter_users(version: int) -> Any:
     )
 
 
+def alter_quotas(version: int) -> Any:
+    r = m.AlterClientQuotasRequest
+    entity = [r.EntityData(entity_type="user", entity_name="a")]
+    return r(entries=[r.EntryData(entity=entity, ops=[r.OpData(key="producer_byte_rate", value=1.0, remove=False)])])
+
+
 def init_producer_id(version: int) -> Any:
     return m.InitProducerIdRequest(transactional_id=None)
 
@@ -525,6 +531,7 @@ ROWS = [
         lambda _: m.DescribeClientQuotasRequest(),
         cluster_right("DESCRIBE_CONFIGS Cluster", CLUSTER),
     ),
+    Row(Key.ALTER_CLIENT_QUOTAS, alter_quotas, cluster_right("ALTER_CONFIGS Cluster", CLUSTER)),
     Row(
         Key.DESCRIBE_USER_SCRAM_CREDENTIALS,
         describe_users,

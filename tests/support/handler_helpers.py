@@ -107,6 +107,7 @@ class Transport:
     def __init__(self) -> None:
         self.written: list[bytes] = []
         self.aborted = False
+        self.reading = True
 
     def write(self, data: bytes) -> None:
         self.written.append(data)
@@ -116,6 +117,12 @@ class Transport:
 
     def abort(self) -> None:
         self.aborted = True
+
+    def pause_reading(self) -> None:
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        self.reading = True
 
     def set_write_buffer_limits(self, high: int, low: int) -> None: ...
 

@@ -9,6 +9,7 @@ from actors.broker.context import BrokerContext
 from actors.broker.handlers.authorization import hidden, not_creatable
 from actors.broker.handlers.context import HandlerContext, Request
 from actors.broker.handlers.forwarding import forward
+from actors.broker.handlers.mutations import EXCEEDED, charge
 from actors.broker.handlers.rights import DESCRIBE_CONFIGS_TOPIC
 from actors.links.operations import CreatedTopic, CreatedTopics, CreateTopics, NewTopic
 from actors.settings import topic_config_names, topic_config_value
@@ -21,6 +22,8 @@ VERSIONS = (2, 7)
 
 Result = CreateTopicsResponse.CreatableTopicResult
 
+_STRICT_FROM = 6
+
 
 def handle(context: HandlerContext, request: Request) -> CreateTopicsResponse | None:
     """Topics with impossible fields are refused here, the others are decided by the controller."""
@@ -31,16 +34,25 @@ def handle(context: HandlerContext, request: Request) -> CreateTopicsResponse | 
     refused = {
         i: result for i, topic in enumerate(m.topics) if (result := _refused(topic, times, forbidden)) is not None
     }
+    broker = context.broker
+    costs = {
+        i: 0 if topic.name in broker.metadata.topics or m.validate_only else _partitions(broker, topic)
+        for i, topic in enumerate(m.topics)
+        if i not in refused
+    }
+    exceeded, throttle_ms = charge(context, request, _STRICT_FROM, costs)
+    refused |= {i: _exceeded(m.topics[i].name) for i in exceeded}
     asked = [topic for i, topic in enumerate(m.topics) if i not in refused]
 
     def answer(created: CreatedTopics) -> CreateTopicsResponse:
         made = (_result(context, topic, result, secretive) for topic, result in zip(asked, created.topics, strict=True))
-        return CreateTopicsResponse(topics=[refused.get(i) or next(made) for i in range(len(m.topics))])
+        topics = [refused.get(i) or next(made) for i in range(len(m.topics))]
+        return CreateTopicsResponse(throttle_time_ms=throttle_ms, topics=topics)
 
     if not asked:
         return answer(CreatedTopics(()))
     operation = CreateTopics(tuple(_new(topic) for topic in asked), m.validate_only)
-    forward(context.broker, request, operation, answer, failed)
+    forward(broker, request, operation, answer, failed)
     return None
 
 
@@ -62,6 +74,16 @@ def _refused(
         text = "a setting is given more than once"
         return Result(name=topic.name, error_code=ErrorCode.INVALID_CONFIG, error_message=text)
     return None
+
+
+def _partitions(broker: BrokerContext, topic: CreateTopicsRequest.CreatableTopic) -> int:
+    if topic.assignments:
+        return len(topic.assignments)
+    return topic.num_partitions if topic.num_partitions > 0 else broker.config.integer("num.partitions")
+
+
+def _exceeded(name: str) -> Result:
+    return Result(name=name, error_code=ErrorCode.THROTTLING_QUOTA_EXCEEDED, error_message=EXCEEDED)
 
 
 def _new(topic: CreateTopicsRequest.CreatableTopic) -> NewTopic:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
+from actors.broker.context import BrokerContext
 from actors.broker.handlers.authorization import denied, hidden, would
 from actors.broker.handlers.context import HandlerContext, Request
 from actors.broker.handlers.forwarding import forward
+from actors.broker.handlers.mutations import EXCEEDED, charge
 from actors.broker.handlers.rights import DELETE_CLUSTER, DELETE_TOPIC, DESCRIBE_TOPIC
 from actors.links.operations import DeletedTopic, DeletedTopics, DeleteTopics, DoomedTopic
 from actors.wire.errors import ErrorCode
@@ -18,6 +20,7 @@ VERSIONS = (1, 6)
 Result = DeleteTopicsResponse.DeletableTopicResult
 
 _IDS_FROM = 6
+_STRICT_FROM = 5
 _DISABLED_FROM = 3
 _NO_ID = bytes(16)
 
@@ -31,12 +34,16 @@ def handle(context: HandlerContext, request: Request) -> DeleteTopicsResponse | 
     m: DeleteTopicsRequest = request.message
     asked = _asked(m, request.version)
     refused = _refused(context, request, asked)
+    costs = {i: _partitions(context.broker, topic) for i, topic in enumerate(asked) if i not in refused}
+    exceeded, throttle_ms = charge(context, request, _STRICT_FROM, costs)
+    refused |= {i: _exceeded(asked[i]) for i in exceeded}
     left = tuple(topic for i, topic in enumerate(asked) if i not in refused)
 
     def answer(deleted: DeletedTopics) -> DeleteTopicsResponse:
         decided = iter(deleted.topics)
         topics = (refused.get(i) or next(decided) for i in range(len(asked)))
-        return DeleteTopicsResponse(responses=[_result(topic, request.version) for topic in topics])
+        responses = [_result(topic, request.version) for topic in topics]
+        return DeleteTopicsResponse(throttle_time_ms=throttle_ms, responses=responses)
 
     if refused and not left:
         return answer(DeletedTopics(()))
@@ -75,6 +82,16 @@ def _refused(context: HandlerContext, request: Request, asked: tuple[DoomedTopic
             shown = None if topic.name is None and name in unseen else name
             refused[i] = DeletedTopic(shown, topic.topic_id or _NO_ID, ErrorCode.TOPIC_AUTHORIZATION_FAILED, None)
     return refused
+
+
+def _partitions(broker: BrokerContext, topic: DoomedTopic) -> int:
+    name = topic.name if topic.topic_id is None else broker.metadata.names.get(topic.topic_id)
+    known = None if name is None else broker.metadata.topics.get(name)
+    return 0 if known is None else len(known.partitions)
+
+
+def _exceeded(topic: DoomedTopic) -> DeletedTopic:
+    return DeletedTopic(topic.name, topic.topic_id or _NO_ID, ErrorCode.THROTTLING_QUOTA_EXCEEDED, EXCEEDED)
 
 
 def _asked(m: DeleteTopicsRequest, version: int) -> tuple[DoomedTopic, ...]:

@@ -15,6 +15,7 @@ from actors.broker.handlers.context import HandlerContext, Request
 from actors.broker.handlers.leaders import WRONG_LEADER, current_leader, endpoints
 from actors.broker.handlers.rights import CLUSTER_ACTION, READ_TOPIC
 from actors.broker.led import LogAccessError
+from actors.broker.quotas import Quotas
 from actors.log.errors import LogError
 from actors.log.partition_log import PartitionLog
 from actors.log.reading import Extent
@@ -124,8 +125,24 @@ class _Fetch:
 
     def attempt(self, last: bool) -> FetchResponse | None:
         """The response; None if there is too little and this is not the last try."""
+        quotas = self._context.broker.quotas
+        return self._attempt(last, self._limit()) if quotas is None else self._attempt_within(quotas, last)
+
+    def _attempt_within(self, quotas: Quotas, last: bool) -> FetchResponse | None:
+        """As much as the client's quota has room for. Without room nothing is read."""
+        who = self._request.connection, self._request.header.client_id
+        room = quotas.fetch_room(*who)
+        if room is None:
+            return self._attempt(last, self._limit())
+        if room <= 0:
+            return FetchResponse(responses=[], throttle_time_ms=quotas.fetch_refused(*who))
+        response = self._attempt(last, min(self._limit(), room))
+        if response is not None and self._read:
+            response.throttle_time_ms = quotas.fetched(*who, self._read)
+        return response
+
+    def _attempt(self, last: bool, limit: int) -> FetchResponse | None:
         m = self._message
-        limit = self._limit()
         min_bytes = min(m.min_bytes, max(limit, 1))
         if min_bytes > 1 and not last and not self._available(limit, min_bytes):
             return None

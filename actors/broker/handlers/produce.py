@@ -50,6 +50,10 @@ def handle(context: HandlerContext, request: Request) -> ProduceResponse | None:
         response = failed(m, request.version, *_why_not(context, request, m.transactional_id))
     else:
         response = _append_all(context, request, waits)
+    quotas = context.broker.quotas
+    if quotas is not None:
+        size = sum(len(part.records or b"") for topic in m.topic_data for part in topic.partition_data)
+        response.throttle_time_ms = quotas.produced(request.connection, request.header.client_id, size)
     errors = {part.error_code for topic in response.responses for part in topic.partition_responses} - {0}
     if request.slot is None:
         if errors:

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from actors import group_api as groups
 from actors.broker.handlers import (
+    alter_client_quotas,
     alter_configs,
     alter_partition_reassignments,
     alter_replica_log_dirs,
@@ -207,6 +208,7 @@ _ROWS = (
     _decided(incremental_alter_configs, (ALTER_CONFIGS_TOPIC, ALTER_CONFIGS_GROUP, ALTER_CONFIGS_CLUSTER)),
     _own(list_config_resources, DESCRIBE_CONFIGS_CLUSTER),
     _own(describe_client_quotas, DESCRIBE_CONFIGS_CLUSTER),
+    _decided(alter_client_quotas, ALTER_CONFIGS_CLUSTER),
     # the cluster
     _own(api_versions, NOTHING),
     _own(describe_cluster, NOTHING),

@@ -24,6 +24,7 @@ from actors.controller.decisions.elections import (
     eligible_forgotten,
     replica_torn,
 )
+from actors.controller.decisions.quotas import alter_quotas
 from actors.controller.decisions.reassignments import alter_reassignments, elect_leaders
 from actors.controller.decisions.users import alter_scram
 from actors.links.acl_operations import CreateAcls, DeleteAcls
@@ -54,6 +55,7 @@ from actors.links.operations import (
     Result,
     TopicOutcome,
 )
+from actors.links.quota_operations import AlterQuotas
 from actors.settings import BrokerConfig, offsets_topic_configs
 from actors.wire.errors import ErrorCode
 from placement.assignment import NotEnoughBrokersError, assign_replicas
@@ -415,4 +417,5 @@ OPERATIONS: dict[type[Operation[Result]], Callable[..., Decision]] = {
     AlterReassignments: lambda metadata, config, asked, new_id: alter_reassignments(metadata, config, asked),
     ElectLeaders: lambda metadata, config, asked, new_id: elect_leaders(metadata, config, asked),
     AlterScram: lambda metadata, config, asked, new_id: alter_scram(metadata, asked, new_id),
+    AlterQuotas: lambda metadata, config, asked, new_id: alter_quotas(metadata, asked),
 }

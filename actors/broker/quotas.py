@@ -1,0 +1,164 @@
+"""Quotas at a broker: what each client has used, and connections that are not read while it is too much (KIP-219)."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from actors.broker.connection import Connection
+from actors.quotas.entities import (
+    CONSUMER_BYTE_RATE,
+    CONTROLLER_MUTATION_RATE,
+    PRODUCER_BYTE_RATE,
+    Limit,
+    Rows,
+    address_limit,
+    limit_of,
+)
+from actors.quotas.rates import Bucket, Recent, Sampling, Window
+from actors.settings import BrokerConfig
+
+CLIENTS_MAX: Final = 10_000
+"""Clients whose use is known. Of more, those who were away longest are taken for new."""
+ADDRESSES_MAX: Final = 100_000
+_BUCKET_SECONDS: Final = 1.0  # after which the bucket of an address is full again, because it holds a second's tokens
+
+_Key = tuple[str, tuple[str | None, str | None]]
+
+
+class Quotas:
+    """The quotas of the last image, and what is used of them at this broker. It exists while there is a quota.
+
+    A throttle time is in ms. The answer tells it, and the connection is not read for that time.
+    """
+
+    def __init__(self, rows: Rows, config: BrokerConfig, loop: asyncio.AbstractEventLoop) -> None:
+        self._rows = rows
+        self._loop = loop
+        sampling = window_of_bytes(config)
+        mutations = _window_of_mutations(config)
+        self._sample_seconds = sampling.seconds
+        self._mutation_seconds = mutations.longest
+        self._windows: Recent[_Key, Window] = Recent(lambda: Window(sampling), sampling.longest, CLIENTS_MAX)
+        self._buckets: Recent[_Key, Bucket] = Recent(Bucket, math.inf, CLIENTS_MAX)
+        self._addresses: Recent[str, Bucket] = Recent(Bucket, _BUCKET_SECONDS, ADDRESSES_MAX)
+
+    def update(self, rows: Rows) -> None:
+        """Go by the quotas of another image."""
+        self._rows = rows
+
+    # --- bytes (KIP-13) ---
+
+    def produced(self, connection: Connection, client_id: str | None, size: int) -> int:
+        """A client has sent so many bytes of records. The throttle time."""
+        return self._record(PRODUCER_BYTE_RATE, connection, client_id, size)
+
+    def fetched(self, connection: Connection, client_id: str | None, size: int) -> int:
+        """A client is sent so many bytes of records. The throttle time."""
+        return self._record(CONSUMER_BYTE_RATE, connection, client_id, size)
+
+    def fetch_room(self, connection: Connection, client_id: str | None) -> int | None:
+        """How many bytes a client may be sent now; None if it has no quota. From 0 down it is over it."""
+        limit = self._limit(CONSUMER_BYTE_RATE, connection, client_id)
+        if limit is None:
+            return None
+        now = self._loop.time()
+        return math.floor(self._window(CONSUMER_BYTE_RATE, limit, now).room(limit.rate, now))
+
+    def fetch_refused(self, connection: Connection, client_id: str | None) -> int:
+        """A fetch of a client without room is answered with nothing. The throttle time: it ends in the next sample."""
+        limit = self._limit(CONSUMER_BYTE_RATE, connection, client_id)
+        if limit is None:
+            return 0
+        now = self._loop.time()
+        delay = self._window(CONSUMER_BYTE_RATE, limit, now).delay(limit.rate, now)
+        return self._mute(connection, delay + self._sample_seconds)
+
+    def _record(self, key: str, connection: Connection, client_id: str | None, size: int) -> int:
+        limit = self._limit(key, connection, client_id)
+        if limit is None:
+            return 0
+        now = self._loop.time()
+        window = self._window(key, limit, now)
+        window.record(size, now)
+        return self._mute(connection, window.delay(limit.rate, now))
+
+    def _limit(self, key: str, connection: Connection, client_id: str | None) -> Limit | None:
+        return limit_of(self._rows, key, connection.principal.removeprefix("User:"), client_id or "")
+
+    def _window(self, key: str, limit: Limit, now: float) -> Window:
+        return self._windows.use((key, limit.shared_by), now)
+
+    # --- changes of topics (KIP-599) ---
+
+    def mutated(
+        self, connection: Connection, client_id: str | None, costs: Mapping[int, int], *, strict: bool
+    ) -> tuple[Collection[int], int]:
+        """A client wants changes, by their places, each of so many partitions. Which are refused; the throttle time.
+
+        Without `strict` none is: its API version has no error for it.
+        """
+        limit = self._limit(CONTROLLER_MUTATION_RATE, connection, client_id)
+        if limit is None:
+            return (), 0
+        now, rate = self._loop.time(), limit.rate
+        burst = rate * self._mutation_seconds
+        bucket = self._buckets.use((CONTROLLER_MUTATION_RATE, limit.shared_by), now)
+        refused = set()
+        for place, cost in costs.items():
+            if strict and bucket.has(0, rate, burst, now) > 0:
+                refused.add(place)
+            else:
+                bucket.take(cost, rate, burst, now)
+        return refused, self._mute(connection, bucket.has(0, rate, burst, now))
+
+    # --- connections (KIP-612) ---
+
+    def connected(self, peer: str) -> float:
+        """A client has connected. How many seconds too early it came."""
+        found = address_limit(self._rows, peer)
+        if found is None:
+            return 0.0
+        rate, place = found
+        now, burst = self._loop.time(), max(rate, 1.0)
+        bucket = self._addresses.use(place, now)
+        early = bucket.has(1, rate, burst, now)
+        if not early:
+            bucket.take(1, rate, burst, now)
+        return early
+
+    # --- muting ---
+
+    def _mute(self, connection: Connection, seconds: float) -> int:
+        if seconds <= 0:
+            return 0
+        connection.hold()
+        self._loop.call_later(seconds, connection.release)
+        return min(math.ceil(seconds * 1000), 2**31 - 1)
+
+
+def quotas_of(
+    before: Quotas | None, rows: Rows, config: BrokerConfig, loop: asyncio.AbstractEventLoop
+) -> Quotas | None:
+    """What to go by after an image with these quotas; None if there is none."""
+    if not rows:
+        return None
+    if before is None:
+        return Quotas(rows, config, loop)
+    before.update(rows)
+    return before
+
+
+def window_of_bytes(config: BrokerConfig) -> Sampling:
+    """The window of byte rates. It slides, so it has two samples at least."""
+    return Sampling(max(config.integer("quota.window.num"), 2), config.integer("quota.window.size.seconds"))
+
+
+def _window_of_mutations(config: BrokerConfig) -> Sampling:
+    count, seconds = (
+        config.integer("controller.quota.window.num"),
+        config.integer("controller.quota.window.size.seconds"),
+    )
+    return Sampling(count, seconds)

@@ -1,0 +1,171 @@
+"""A broker with quotas, over real sockets: who waits, and who does not. SECURITY.md, X-D."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actors.broker.clients import ADMINISTRATORS_PLACES
+from actors.quotas.entities import CONSUMER_BYTE_RATE
+from actors.wire import messages
+from tests.support.log_helpers import values
+from tests.support.one_broker import VERSIONS, Client, World, create, world
+from tests.support.runtime_helpers import until
+from tests.support.tls_world import connect, secure, served
+
+HOUR_MS = 3_600_000
+HEARTBEAT = (messages.HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 3)
+
+
+class Hands:
+    """A loop whose timers the test runs by hand."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self.waiting: list[tuple[float, Callable[[], Any]]] = []
+
+    def time(self) -> float:
+        return 1000.0
+
+    def call_soon(self, call: Callable[..., Any], *args: Any) -> None:
+        self._loop.call_soon(call, *args)
+
+    def call_later(self, delay: float, call: Callable[[], Any]) -> None:
+        self.waiting.append((delay, call))
+
+
+def hands(w: World) -> Hands:
+    """What the broker's rates of connections wait by."""
+    made: Any = Hands(asyncio.get_running_loop())
+    w.server.front_door._rates._loop = made
+    return made  # type: ignore[no-any-return]
+
+
+async def alter(client: Client, *entity: tuple[str, str | None], **rates: float) -> None:
+    r = messages.AlterClientQuotasRequest
+    parts = [r.EntityData(entity_type=kind, entity_name=name) for kind, name in entity]
+    ops = [r.OpData(key=key, value=value, remove=False) for key, value in rates.items()]
+    (entry,) = (await client.ask(r(entries=[r.EntryData(entity=parts, ops=ops)]), 1)).entries
+    assert entry.error_code == 0, entry.error_message
+
+
+def fetch() -> tuple[messages.FetchRequest, int]:
+    part = messages.FetchRequest.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+    topics = [messages.FetchRequest.FetchTopic(topic="t", partitions=[part])]
+    return messages.FetchRequest(max_wait_ms=0, min_bytes=1, max_bytes=1 << 20, topics=topics), 12
+
+
+async def round_trips(client: Client) -> None:
+    """Time in which the broker would have read what others have sent."""
+    for _ in range(5):
+        client.send(VERSIONS)
+        await client.answer()
+
+
+@pytest.mark.conformance("XD-04", "XD-08")
+async def test_a_client_that_comes_too_early_is_served_when_it_is_its_turn(tmp_path: Path) -> None:
+    async with world(tmp_path, max_connection_creation_rate="1") as w:
+        clock = hands(w)
+        first, second = await w.client(), await w.client()
+        second.send(VERSIONS)
+        answer = asyncio.ensure_future(second.answer())
+        await round_trips(first)
+        assert not answer.done()
+        ((delay, release),) = clock.waiting
+        assert delay == 1.0
+        release()
+        assert (await answer).error_code == 0
+        assert await served(second)
+
+
+@pytest.mark.conformance("XD-04", "XD-08")
+async def test_a_client_with_tls_waits_with_its_handshake(tmp_path: Path) -> None:
+    async with secure(tmp_path, listener_name_secure_max_connection_creation_rate="1") as w:
+        clock = hands(w)
+        first = await connect(w)
+        assert await served(first)
+        second = asyncio.ensure_future(connect(w))
+        await until(lambda: len(w.server.clients) == 2)
+        await round_trips(first)
+        assert not second.done()
+        assert len(clock.waiting) == 1
+        clock.waiting[0][1]()
+        assert await served(await second)
+
+
+@pytest.mark.conformance("XD-04")
+async def test_an_address_that_comes_too_often_is_sent_away_after_a_while(tmp_path: Path) -> None:
+    async with world(tmp_path) as w:
+        first = await w.client()
+        await alter(first, ("ip", "127.0.0.1"), connection_creation_rate=1)
+        quotas: Any = w.server.context.quotas
+        clock: Any = hands(w)
+        quotas._loop = clock
+        welcome, unwelcome = await w.client(), await w.client()
+        assert await served(welcome)
+        unwelcome.send(VERSIONS)
+        answer = asyncio.ensure_future(unwelcome.answer())
+        await round_trips(first)
+        assert not answer.done()
+        ((delay, close),) = clock.waiting
+        assert delay == 1.0
+        close()
+        with pytest.raises((asyncio.IncompleteReadError, ConnectionResetError)):
+            await answer
+
+
+@pytest.mark.conformance("XD-03")
+async def test_there_are_places_for_who_is_on_the_machine(tmp_path: Path) -> None:
+    async with world(tmp_path, max_connections="0") as w:
+        clients = [await w.client() for _ in range(ADMINISTRATORS_PLACES)]
+        for client in clients:
+            assert await served(client)
+        assert await (await w.client()).closed()
+
+
+@pytest.mark.conformance("XD-09")
+async def test_a_member_whose_fetches_are_throttled_beats_on(tmp_path: Path) -> None:
+    async with world(tmp_path, coterie_shard_wait_ms="0") as w:
+        fetching, beating = await w.client(), await w.client()
+        fetching.send(create("t"))
+        assert (await fetching.answer()).topics[0].error_code == 0
+        data = messages.ProduceRequest.PartitionProduceData(index=0, records=values(b"x" * 10_000))
+        topics = [messages.ProduceRequest.TopicProduceData(name="t", partition_data=[data])]
+        await fetching.ask(messages.ProduceRequest(acks=1, timeout_ms=1000, topic_data=topics), 9)
+        await alter(fetching, ("client-id", None), **{CONSUMER_BYTE_RATE: 1})
+        throttled = await fetching.ask(*fetch())
+        assert HOUR_MS < throttled.throttle_time_ms < 4 * HOUR_MS
+        fetching.send(fetch())
+        answer = asyncio.ensure_future(fetching.answer())
+        for _ in range(5):
+            assert (await beating.ask(*HEARTBEAT)).throttle_time_ms == 0
+        assert not answer.done(), "it is not read"
+        answer.cancel()
+
+
+@pytest.mark.conformance("XD-06")
+async def test_quotas_are_there_after_a_restart(tmp_path: Path) -> None:
+    for run in range(2):
+        async with world(tmp_path) as w:
+            client = await w.client()
+            if run == 0:
+                await alter(client, ("user", "ann"), producer_byte_rate=5)
+            answer = await client.ask(messages.DescribeClientQuotasRequest(components=[], strict=False), 1)
+            assert [(e.entity[0].entity_name, e.values[0].value) for e in answer.entries] == [("ann", 5.0)]
+            assert w.server.context.quotas is not None
+
+
+@pytest.mark.conformance("XD-01")
+async def test_names_are_looked_up_at_the_start_and_when_the_setting_changes(tmp_path: Path) -> None:
+    async with world(tmp_path, max_connections_per_ip_overrides="localhost:2") as w:
+        limits = w.server.clients.address_limits
+        assert limits.of("127.0.0.1") == 2
+        context = w.server.context
+        context.config = context.config.with_dynamic(
+            {"max.connections.per.ip.overrides": "localhost:7,nowhere.invalid:3"}
+        )
+        await until(lambda: limits.of("127.0.0.1") == 7)
