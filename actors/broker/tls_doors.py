@@ -13,8 +13,8 @@ from actors.broker.connection import Connection
 from actors.broker.context import BrokerContext
 from actors.broker.spec import Door, StartError
 from actors.broker.strangers import FailureLog, Strangers
-from actors.broker.tls_transport import TlsTransport
 from actors.links.status import TlsListener
+from actors.links.tls_transport import TlsTransport
 from actors.security.acl import is_loopback
 from actors.security.principals import PrincipalError
 from actors.settings import ANY_HOST, BrokerConfig, ListenerConfig

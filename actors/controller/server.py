@@ -11,6 +11,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from actors.controller.allowed import check_allowed
 from actors.controller.decisions import topics
 from actors.controller.decisions.elections import (
     all_stopped,
@@ -174,6 +175,8 @@ class ControllerServer:
                 self._launcher.start_shards(session.broker_id, count, urgent, here)
             case Answer() | Failed():
                 session.calls.answered(message)
+            case Join() | Hello() if not session.may_be(message.broker_id):
+                protocol.close()
             case Join(broker_id):
                 session.joins = broker_id
                 self._launcher.heard(broker_id)
@@ -360,6 +363,7 @@ class ControllerServer:
 
     def _call(self, session: Session, number: int, operation: Operation[Result], by: str) -> None:
         try:
+            check_allowed(operation, session)
             result, records = self._operate(operation)
             self._commit(records)
         except Exception as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -14,6 +15,8 @@ from actors.links.operations import ListShards
 from actors.links.status import Load, ShardStatus
 from actors.runtime.liveness import Sight, Silence
 from placement.metadata import BrokerInfo
+
+log = logging.getLogger(__name__)
 
 
 class Launcher(Protocol):
@@ -65,6 +68,13 @@ class Session:
     caught_up: float | None = None  # when it last had all of the metadata
     load: Load | None = None
     ended: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def may_be(self, broker_id: int) -> bool:
+        """Whether this can be the broker that it now says it is. A connection speaks for one broker, to its end."""
+        allowed = broker_id >= 0 and {self.joins, self.broker_id} <= {-1, broker_id}
+        if not allowed:
+            log.error("broker %d says that it is broker %d: hung up on", max(self.joins, self.broker_id), broker_id)
+        return allowed
 
 
 def described(hello: Hello, epoch: int) -> BrokerInfo:

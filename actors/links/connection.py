@@ -15,6 +15,7 @@ from typing import Any, TypeAlias, cast
 from actors.links import control, proof, replication
 from actors.links.codec import Codec, LinkError
 from actors.links.proof import CHALLENGE_BYTES, LIMIT_UNPROVED, PEERS, Challenge, Proof, Role, is_challenge
+from actors.links.tls_transport import TlsTransport
 from actors.links.unproved import Unproved
 from actors.runtime.environment import Chance
 from actors.wire.gathering import Gathering
@@ -37,7 +38,7 @@ async def dial(
     made: Callable[[], ControlProtocol], host: str, port: int, secret: bytes, *, encrypted: bool
 ) -> asyncio.Transport:
     """Connect to another process of the cluster. Raises OSError; an end that does not know the secret is one."""
-    options = _tls(secret, server=False) if encrypted else {}
+    options = _tls(secret) if encrypted else {}
     transport, _ = await asyncio.get_running_loop().create_connection(made, host, port, **options)
     return transport
 
@@ -45,16 +46,38 @@ async def dial(
 async def listen_for_links(
     accept: Callable[[], ControlProtocol], host: str, secret: bytes, *, encrypted: bool
 ) -> asyncio.Server:
-    """Accept other processes of the cluster at a free port of `host`. Raises OSError."""
-    options = _tls(secret, server=True) if encrypted else {}
-    return await asyncio.get_running_loop().create_server(accept, host, 0, **options)
+    """Accept other processes of the cluster at a free port of `host`. Raises OSError.
+
+    A connection counts from accept on, before any handshake.
+    """
+    made = _behind_tls(accept, secret) if encrypted else accept
+    return await asyncio.get_running_loop().create_server(made, host, 0)
 
 
-def _tls(secret: bytes, *, server: bool) -> dict[str, Any]:
+def _tls(secret: bytes) -> dict[str, Any]:
     from actors.links.encryption import HANDSHAKE_SECONDS, link_tls  # certificates are not needed without
 
-    contexts = link_tls(secret)
-    return {"ssl": contexts.server if server else contexts.client, "ssl_handshake_timeout": HANDSHAKE_SECONDS}
+    return {"ssl": link_tls(secret).client, "ssl_handshake_timeout": HANDSHAKE_SECONDS}
+
+
+def _behind_tls(accept: Callable[[], ControlProtocol], secret: bytes) -> Callable[[], asyncio.Protocol]:
+    from actors.links.encryption import link_tls
+
+    context = link_tls(secret).server
+    return lambda: TlsTransport(context, accept(), _Handshakes())
+
+
+class _Handshakes:
+    """What becomes of the handshakes of accepted connections."""
+
+    def secured(self, transport: TlsTransport) -> bool:
+        """The other end has a certificate of the cluster's. It has to prove itself all the same."""
+        cast(ControlProtocol, transport.app).challenge()
+        return True
+
+    def failed(self, transport: TlsTransport, why: str) -> None:
+        """The other end has none. Anybody can have this said, as often as they like."""
+        log.debug("a handshake of TLS has failed: %s", why)
 
 
 class ControlProtocol(asyncio.Protocol):
@@ -96,6 +119,11 @@ class ControlProtocol(asyncio.Protocol):
         self.transport = cast(asyncio.Transport, transport)
         if self._unproved is not None:
             self._unproved.came(self, self.close)
+        if not isinstance(transport, TlsTransport):  # which tells when its handshake is done
+            self.challenge()
+
+    def challenge(self) -> None:
+        """Ask the other end for its proof. It can hear us now."""
         self._write(proof.CODEC.encode(Challenge(self._challenge)))
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from actors.security.authority import LINKS, Authority
+from actors.security.authority import LINKS, POOL, Authority
 from actors.security.tls import ClientTls, Negotiation, client_context, load_keys, server_context
 
 HANDSHAKE_SECONDS: Final = 5.0
@@ -30,7 +30,15 @@ class LinkTls:
 @lru_cache(maxsize=2)
 def link_tls(secret: bytes) -> LinkTls:
     """The contexts for this secret, with one certificate for the life of this process."""
-    authority = Authority(secret, LINKS)
+    return _tls_of(Authority(secret, LINKS))
+
+
+def pool_tls(secret: bytes) -> LinkTls:
+    """The contexts of a pool and one of its members, who know this secret alone."""
+    return _tls_of(Authority(secret, POOL))
+
+
+def _tls_of(authority: Authority) -> LinkTls:
     own, trusted = authority.issue("process"), authority.trusted
     # A process has no name; it proves that it is one of the cluster's.
     client = client_context(ClientTls(cadata=trusted.pem, check_hostname=False))

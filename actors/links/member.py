@@ -3,20 +3,23 @@
 When the connection ends, the starter knows that the member has died; a call through Ray would say so later. Both ends
 are blocking sockets in threads, because what runs at either end is the user's code. A message is its length (4 bytes,
 big-endian), then the bytes that the codec makes of it. The messages carry pickles, so both ends prove first that they
-know the secret that came by Ray (`proof`).
+know the secret that came by Ray (`proof`), and the connection is in TLS where it may leave the machine (`member_tls`).
 """
 
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import socket
+import ssl
 import threading
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from actors.links import proof
 from actors.links.codec import Codec, LinkError
+from actors.links.member_tls import TlsStream
 from actors.links.proof import CHALLENGE_BYTES, LIMIT_UNPROVED, PEERS, Challenge, Proof, Role
 
 LIMIT = (1 << 32) - 1  # what four bytes of length allow
@@ -32,6 +35,7 @@ class MemberAddress:
     node_id: str
     """Of its Ray node."""
     secret: bytes
+    encrypted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +94,16 @@ class MemberConnection:
 
     def __init__(self, connection: socket.socket, limit: int = LIMIT) -> None:
         self._socket = connection
-        self._file = connection.makefile("rb")
+        self._stream: socket.socket | TlsStream = connection
+        self._file: io.BufferedReader = connection.makefile("rb")
         self._limit = limit
         self._sending = threading.Lock()
+
+    def encrypt(self, context: ssl.SSLContext, *, accepts: bool) -> None:
+        """Have everything in TLS from now on. Raises OSError, EOFError."""
+        self._stream = stream = TlsStream(self._socket, context, accepts=accepts)
+        self._file.close()
+        self._file = io.BufferedReader(stream)
 
     def prove(self, role: Role, secret: bytes) -> None:
         """Prove to the other end that we know the secret, and have it prove the same, before anything else is said.
@@ -116,7 +127,7 @@ class MemberConnection:
             raise ValueError(f"a message of {len(body)} bytes is longer than {self._limit}")
         with self._sending:
             try:
-                self._socket.sendall(len(body).to_bytes(4, "big") + body)
+                self._stream.sendall(len(body).to_bytes(4, "big") + body)
             except OSError:
                 self.hang_up()  # half of the message may have gone
                 raise

@@ -14,7 +14,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ray import cloudpickle
 
@@ -31,6 +31,9 @@ from actors.links.member import (
 )
 from actors.runtime.process import error_text
 
+if TYPE_CHECKING:
+    from actors.links.encryption import LinkTls
+
 log = logging.getLogger(__name__)
 
 _REPORT_SECONDS = 0.2
@@ -38,16 +41,25 @@ _CONNECT_SECONDS = 10.0
 _PROOF_SECONDS = 10.0
 _SILENCE_SECONDS = 30.0
 _HUNG_UP = (OSError, EOFError, LinkError)
+CONNECTIONS_MAX = 8
+"""How many a member has at a time. Its pool has one."""
 
 
 class MemberEndedError(CoterieError, ConnectionError):
     """The member has ended, or has been silent for too long, before it answered."""
 
 
+def _tls(secret: bytes) -> LinkTls:
+    from actors.links.encryption import pool_tls  # certificates are not needed without
+
+    return pool_tls(secret)
+
+
 class MemberServer:
     """A member's end. It listens at `port`, reports, and calls the methods of `target`, each in a thread of its own.
 
-    Who connects has `proof_s` seconds for each step of the proof. A result of a call may have about `limit` bytes.
+    Who connects has `proof_s` seconds for each step of the proof. A result of a call may have about `limit` bytes. Of
+    too many connections the oldest goes that has not proved itself.
     """
 
     def __init__(
@@ -60,8 +72,12 @@ class MemberServer:
         *,
         proof_s: float = _PROOF_SECONDS,
         limit: int = LIMIT,
+        encrypted: bool = False,
     ) -> None:
         self._secret = secret
+        self._tls = _tls(secret).server if encrypted else None
+        self._links: dict[MemberConnection, bool] = {}  # the oldest first, and whether they have proved themselves
+        self._lock = threading.Lock()
         self._proof_s = proof_s
         self._limit = limit
         self._target = target
@@ -79,14 +95,36 @@ class MemberServer:
     def _accept(self) -> None:
         while True:
             connection, _ = self._listener.accept()
-            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+            link = MemberConnection(connection, self._limit)
+            self._count(link)
+            threading.Thread(target=self._serve, args=(connection, link), daemon=True).start()
 
-    def _serve(self, connection: socket.socket) -> None:
-        link = MemberConnection(connection, self._limit)
+    def _count(self, link: MemberConnection) -> None:
+        with self._lock:
+            self._links[link] = False
+            if len(self._links) > CONNECTIONS_MAX:
+                oldest = next(each for each, proved in self._links.items() if not proved)
+                del self._links[oldest]
+                oldest.hang_up()
+
+    def _serve(self, connection: socket.socket, link: MemberConnection) -> None:
+        try:
+            self._talk(connection, link)
+        finally:
+            with self._lock:
+                self._links.pop(link, None)
+
+    def _talk(self, connection: socket.socket, link: MemberConnection) -> None:
         with contextlib.suppress(*_HUNG_UP), contextlib.closing(link):
             connection.settimeout(self._proof_s)
+            if self._tls is not None:
+                link.encrypt(self._tls, accepts=True)
             link.prove("member", self._secret)
             connection.settimeout(None)
+            with self._lock:
+                if link not in self._links:
+                    return  # one too many, and hung up on
+                self._links[link] = True
             threading.Thread(target=self._report_to, args=(link,), daemon=True).start()
             while True:
                 match link.read():
@@ -156,11 +194,13 @@ class MemberClient:
         self._last = 0
 
     @classmethod
-    def connect(cls, host: str, port: int, secret: bytes) -> MemberClient:
+    def connect(cls, host: str, port: int, secret: bytes, *, encrypted: bool = False) -> MemberClient:
         """Connect to a member. Raises OSError or EOFError; LinkError if what listens there does not know the secret."""
         connection = socket.create_connection((host, port), timeout=_CONNECT_SECONDS)
         link = MemberConnection(connection)
         try:
+            if encrypted:
+                link.encrypt(_tls(secret).client, accepts=False)
             link.prove("pool", secret)
             connection.settimeout(_SILENCE_SECONDS)  # a machine that vanishes does not end its connections
         except BaseException:

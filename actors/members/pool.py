@@ -31,10 +31,12 @@ from actors.client.config import security_settings
 from actors.client.errors import KafkaError
 from actors.client.net.security import refuse_secrets
 from actors.links.member import MemberAddress, MemberReport
+from actors.links.member_tls import can_encrypt
 from actors.members.handler_member import DESERIALIZERS, MAX_BATCH_RECORDS, BatchFormat, MemberLoop, MemberSpec
 from actors.members.member_link import MemberClient, MemberEndedError, MemberServer
 from actors.runtime.environment import REAL, Environment, new_uuid
 from actors.runtime.process import check_code_version, code_version, last_line
+from actors.security.acl import is_loopback
 
 log = logging.getLogger(__name__)
 
@@ -62,12 +64,14 @@ class ConsumerActor:
         logging.basicConfig(level=logging.WARNING)
         self._member = MemberLoop(spec, handler)
 
-    def listen(self) -> MemberAddress:
-        """Listen for the pool; where."""
-        host, secret = ray.util.get_node_ip_address(), os.urandom(16)
-        member = self._member
-        self._link = MemberServer(host, secret, member.handler.instance, member.report, member.stop)
-        return MemberAddress(host, self._link.port, os.getpid(), ray.get_runtime_context().get_node_id(), secret)
+    def listen(self, encrypt: bool) -> MemberAddress:
+        """Listen for the pool, which can encrypt or cannot; where."""
+        host, secret, member = ray.util.get_node_ip_address(), os.urandom(16), self._member
+        encrypted = encrypt and can_encrypt() and not is_loopback(host)
+        made = MemberServer(host, secret, member.handler.instance, member.report, member.stop, encrypted=encrypted)
+        self._link = made
+        node_id = ray.get_runtime_context().get_node_id()
+        return MemberAddress(host, made.port, os.getpid(), node_id, secret, encrypted)
 
     def serve(self) -> None:
         """Consume until the pool has the member stop, or a record cannot be handled.
@@ -352,10 +356,10 @@ class ConsumerPool:
             actor = slot.actor = self._actor_class.remote(member, self._handler, code_version())
             slot.restarts += 1
             slot.started_at = self._monotonic()
-        listening = actor.listen.remote()
+        listening = actor.listen.remote(can_encrypt())
         actor.serve.remote()
         where: MemberAddress = ray.get(listening, timeout=_START_SECONDS)
-        link = MemberClient.connect(where.host, where.port, where.secret)
+        link = MemberClient.connect(where.host, where.port, where.secret, encrypted=where.encrypted)
         with self._changed:
             slot.pid, slot.node_id, slot.link = where.pid, where.node_id, link
             self._changed.notify_all()

@@ -28,7 +28,8 @@ from actors.security.certificates import KeyStore, TrustStore
 
 LINKS: Final = "links"
 CLIENTS: Final = "clients"
-"""What authorities are for: connections between processes, and those of clients to brokers."""
+POOL: Final = "pool"
+"""What authorities are for: connections between processes, those of clients to brokers, and a pool's to a member."""
 _ORDER: Final = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551  # of P-256
 # Whatever the machines' clocks say: a certificate is as good as the secret, for as long as its process lives.
 _FROM: Final = datetime(2000, 1, 1, tzinfo=UTC)

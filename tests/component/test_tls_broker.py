@@ -14,7 +14,7 @@ import pytest
 
 from actors.broker.connection import Connection
 from actors.broker.spec import StartError
-from actors.broker.tls_transport import TlsTransport
+from actors.links.tls_transport import TlsTransport
 from actors.security.tls import ClientTls, client_context
 from actors.wire import messages
 from tests.support.certificates import authority_of

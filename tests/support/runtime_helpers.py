@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import uvloop
 
-from actors.links.connection import ControlProtocol, Message
+from actors.links.connection import ControlProtocol, Message, dial
 from actors.links.control import (
     Answer,
     Applied,
@@ -70,10 +70,11 @@ class Clock:
 class FakeBroker:
     """A broker's end of a control connection: says what the test says, keeps what it hears."""
 
-    def __init__(self, broker_id: int, epoch: int = -1, *, acks: bool = True) -> None:
+    def __init__(self, broker_id: int, epoch: int = -1, *, acks: bool = True, encrypted: bool = False) -> None:
         self.broker_id = broker_id
         self.epoch = epoch
         self.acks = acks
+        self.encrypted = encrypted
         self.heard: list[Message] = []
         self.ready = asyncio.Event()
         self.lost = asyncio.Event()
@@ -82,13 +83,10 @@ class FakeBroker:
     async def connect(self, port: int, secret: bytes = SECRET) -> FakeBroker:
         """Connect and prove the secret."""
         loop = asyncio.get_running_loop()
-        _, self.protocol = await loop.create_connection(
-            lambda: ControlProtocol(
-                "broker", secret, REAL.chance, lambda _: self.ready.set(), self._on_message, lambda _: self.lost.set()
-            ),
-            "127.0.0.1",
-            port,
+        self.protocol = ControlProtocol(
+            "broker", secret, REAL.chance, lambda _: self.ready.set(), self._on_message, lambda _: self.lost.set()
         )
+        await dial(lambda: self.protocol, "127.0.0.1", port, secret, encrypted=self.encrypted)
         await asyncio.wait(
             [loop.create_task(self.ready.wait()), loop.create_task(self.lost.wait())],
             return_when=asyncio.FIRST_COMPLETED,

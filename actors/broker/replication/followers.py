@@ -50,8 +50,12 @@ class Followers:
         for key in [key for key in self._epochs if key[0] not in metadata.topics]:
             self.drop(key)
 
-    def take(self, key: Key, topic_id: bytes, push: Push, leading_at: int) -> Ack:
-        """Take a push, unless this broker leads the partition itself; `leading_at` is its epoch then, else -1."""
+    def take(self, key: Key, topic_id: bytes, push: Push, leading_at: int, sender: int) -> Ack:
+        """Take a push of broker `sender`, unless this broker leads the partition itself.
+
+        `leading_at` is its epoch then, else -1. Whom the image has as the leader at the push's epoch, it takes none
+        but that one's. The news of a later election may still be on its way.
+        """
         partition = self._context.metadata.partition(*key)
         newest = max(leading_at, self.epoch(key, topic_id), -1 if partition is None else partition.leader_epoch)
         if push.leader_epoch < newest or leading_at >= 0:
@@ -59,6 +63,9 @@ class Followers:
         me = self._context.broker_id
         if partition is None or me not in partition.replicas or partition.partition_epoch < push.since:
             return Ack(push.leader_epoch, push.round, Outcome.FAILED)  # the controller's image is still on its way
+        if push.leader_epoch == partition.leader_epoch and sender != partition.leader:
+            log.error("%s-%d: broker %d pushes, and broker %d leads", *key, sender, partition.leader)
+            return Ack(push.leader_epoch, push.round, Outcome.FAILED)
         self._epochs[key] = (topic_id, push.leader_epoch)
         try:
             replica = self._replica(key, topic_id, push)

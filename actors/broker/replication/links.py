@@ -34,6 +34,7 @@ _WINDOW_BYTES = 8 << 20  # sent to one follower and not yet acknowledged
 _RETRY_SECONDS = (0.02, 0.05, 0.1, 0.2, 0.5)
 _CONNECT_SECONDS = 3.0
 _ROW_BYTES = 64  # about what a push takes beside its records
+_NOBODY = (-1, -1)  # an end that has proved itself, and not said which broker it is
 
 
 class Links(Protocol):
@@ -174,7 +175,10 @@ class FollowerLink:
 
 
 class FollowerListener:
-    """Listens for the leaders that push to this broker. `take` makes the answer to pushes, `pong` that to a ping."""
+    """Listens for the leaders that push to this broker. `take` makes the answer to pushes, `pong` that to a ping.
+
+    `take` is told which broker pushes: the one that the connection was introduced by.
+    """
 
     def __init__(
         self,
@@ -182,7 +186,7 @@ class FollowerListener:
         epoch: Callable[[], int],
         secret: Callable[[], bytes],
         chance: Chance,
-        take: Callable[[Sequence[PartitionPush]], tuple[PartitionAck, ...]],
+        take: Callable[[int, Sequence[PartitionPush]], tuple[PartitionAck, ...]],
         pong: Callable[[float], Pong],
         *,
         encrypted: bool = False,
@@ -197,7 +201,7 @@ class FollowerListener:
         self._server: asyncio.AbstractServer | None = None
         self._unproved: Unproved | None = None
         self.paused = False
-        self._protocols: dict[ControlProtocol, int] = {}  # the epoch of ours that each leader was told
+        self._protocols: dict[ControlProtocol, tuple[int, int]] = {}  # who leads there, and the epoch it was told
 
     async def listen(self, host: str) -> int:
         """Listen on a free port of `host`; the port. Raises OSError."""
@@ -213,27 +217,29 @@ class FollowerListener:
         )
 
     def _on_ready(self, protocol: ControlProtocol) -> None:
-        self._protocols[protocol] = -1
+        self._protocols[protocol] = _NOBODY
         if protocol.transport is not None:
             set_options(protocol.transport)
 
     def _on_message(self, protocol: ControlProtocol, message: Message) -> None:
-        if isinstance(message, Pushes):
-            protocol.send(Acks(self._take(message.pushes)))
-        elif isinstance(message, Ping):
-            if self._protocols.get(protocol) != self._epoch():
-                protocol.close()  # our epoch has changed, and sets with the old one are refused
-                return
+        leader, told = self._protocols.get(protocol, _NOBODY)
+        if isinstance(message, LeaderHello) and leader in (-1, message.broker_id):
+            self._introduce(protocol, message.broker_id)
+        elif leader < 0:
+            protocol.close()  # it has not said who it is
+        elif isinstance(message, Pushes):
+            protocol.send(Acks(self._take(leader, message.pushes)))
+        elif isinstance(message, Ping) and told == self._epoch():
             protocol.send(self._pong(message.sent))
-        elif isinstance(message, LeaderHello):
-            self._introduce(protocol)
+        else:  # our epoch has changed, and sets with the old one are refused; or it is nothing that a leader says
+            protocol.close()
 
-    def _introduce(self, protocol: ControlProtocol) -> None:
+    def _introduce(self, protocol: ControlProtocol, leader: int) -> None:
         epoch = self._epoch()
         if epoch < 0 or self.paused:
             protocol.close()  # we are not registered yet, or are leaving: it will connect again
             return
-        self._protocols[protocol] = epoch
+        self._protocols[protocol] = (leader, epoch)
         protocol.send(FollowerHello(self._me, epoch))
 
     def _on_lost(self, protocol: ControlProtocol) -> None:

@@ -249,10 +249,11 @@ class ReplicaManager:
 
     # --- leaders of ours ---
 
-    def _take_pushes(self, pushes: Sequence[PartitionPush]) -> tuple[PartitionAck, ...]:
-        return tuple([(topic_id, index, self._take_push(topic_id, index, push)) for topic_id, index, push in pushes])
+    def _take_pushes(self, sender: int, pushes: Sequence[PartitionPush]) -> tuple[PartitionAck, ...]:
+        take = self._take_push
+        return tuple([(topic_id, index, take(sender, topic_id, index, push)) for topic_id, index, push in pushes])
 
-    def _take_push(self, topic_id: bytes, index: int, push: Push) -> Ack:
+    def _take_push(self, sender: int, topic_id: bytes, index: int, push: Push) -> Ack:
         key = (self._context.metadata.names.get(topic_id, ""), index)
         leader = self._leaders.replicas.get(key)
         if leader is not None and push.leader_epoch > leader.leader_epoch:
@@ -260,7 +261,7 @@ class ReplicaManager:
             self._leaders.stop(key)
             leader = None
         epoch = leader.leader_epoch if leader is not None else -1
-        return self._followers.take(key, topic_id, push, epoch)
+        return self._followers.take(key, topic_id, push, epoch, sender)
 
     # --- time ---
 

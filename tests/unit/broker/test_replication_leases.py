@@ -94,7 +94,7 @@ def test_the_sole_replica_takes_nothing_from_the_leader_before_it() -> None:
     def push() -> Outcome:
         sent = former.take_push(1, 1000, 0)
         assert sent is not None
-        _, _, ack = manager._take_pushes([(topic_id, 0, sent)])[0]
+        _, _, ack = manager._take_pushes(0, [(topic_id, 0, sent)])[0]
         former.on_ack(1, ack, 0)
         return ack.outcome
 
@@ -130,7 +130,7 @@ def test_a_replica_that_was_dropped_and_added_again_takes_nothing_before_it_know
 
     def outcome(*image: Any, **later: Any) -> Outcome:
         metadata.apply(topic_record(TopicInfo("t", topic_id, (PartitionInfo(*image, **later),), {})))
-        return followers.take(("t", 0), topic_id, push, -1).outcome
+        return followers.take(("t", 0), topic_id, push, -1, 0).outcome
 
     assert outcome(0, 3, (0, 1), (0, 1), 5) is Outcome.FAILED, "the news of the drop, at 6, are still to come"
     assert outcome(0, 3, (0,), (0,), 6) is Outcome.FAILED
@@ -159,7 +159,8 @@ def test_a_replica_that_cannot_be_opened_is_in_sync_with_nothing_and_says_so() -
     )
     metadata.apply(topic_record(TopicInfo("t", topic_id, (PartitionInfo(0, 3, (0, 1), (0, 1), 7),), {})))
     assert (
-        Followers(context, lambda *key: told.append(key)).take(("t", 0), topic_id, push, -1).outcome is Outcome.FAILED
+        Followers(context, lambda *key: told.append(key)).take(("t", 0), topic_id, push, -1, 0).outcome
+        is Outcome.FAILED
     )
     assert told == [("t", 0)]
 

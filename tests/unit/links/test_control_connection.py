@@ -109,6 +109,7 @@ def test_two_ends_that_know_the_secret_hear_one_another() -> None:
     assert broker.messages == [Applied(2)]
 
 
+@pytest.mark.conformance("XG-13")
 def test_an_end_with_another_secret_is_hung_up_on_and_never_heard() -> None:
     controller, stranger = End("controller"), End("broker", b"t" * 32)
     stranger.protocol.send(Join(3))
@@ -140,6 +141,7 @@ def test_the_secret_itself_never_travels() -> None:
     assert SECRET not in seen
 
 
+@pytest.mark.conformance("XG-13")
 def test_an_end_cannot_be_made_to_answer_its_own_challenge() -> None:
     controller = End("controller")
     (challenge,) = controller.said()
@@ -150,6 +152,7 @@ def test_an_end_cannot_be_made_to_answer_its_own_challenge() -> None:
     assert controller.ready == 0
 
 
+@pytest.mark.conformance("XG-13")
 def test_nor_to_answer_it_on_another_connection() -> None:
     victim, helper = End("controller"), End("controller")
     (challenge,) = victim.said()
@@ -160,6 +163,20 @@ def test_nor_to_answer_it_on_another_connection() -> None:
     victim.protocol.data_received(framed(helper_challenge) + framed(proof) + framed_message(Join(3)))
     assert victim.transport.aborted
     assert (victim.ready, victim.messages) == (0, [])
+
+
+@pytest.mark.conformance("XG-13")
+def test_what_proved_an_end_once_does_not_prove_it_again() -> None:
+    controller, broker = End("controller"), End("broker")
+    said = broker.take()
+    broker.protocol.data_received(controller.take())
+    said += broker.take()
+    controller.protocol.data_received(said)
+    assert controller.ready == 1
+    another = End("controller")
+    another.protocol.data_received(said)
+    assert another.transport.aborted
+    assert another.ready == 0
 
 
 @pytest.mark.parametrize(

@@ -41,8 +41,8 @@ def loop() -> Loop:
     return Loop()
 
 
+@pytest.mark.conformance("XE-04")
 def test_one_that_never_proves_itself_is_closed_after_five_seconds(loop: Loop) -> None:
-    """XE-04."""
     closed: list[str] = []
     unproved = Unproved(loop)  # type: ignore[arg-type]
     unproved.came("silent", lambda: closed.append("silent"))
@@ -54,8 +54,8 @@ def test_one_that_never_proves_itself_is_closed_after_five_seconds(loop: Loop) -
     unproved.left("silent")  # its end comes later
 
 
+@pytest.mark.conformance("XE-04")
 def test_beyond_sixty_four_the_oldest_goes(loop: Loop) -> None:
-    """XE-04."""
     closed: list[int] = []
     unproved = Unproved(loop)  # type: ignore[arg-type]
     for number in range(UNPROVED_MAX + 3):

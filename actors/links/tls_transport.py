@@ -1,6 +1,6 @@
-"""TLS on a client's connection: bytes from and to the socket on one side, a Connection's own bytes on the other.
+"""TLS on an accepted connection: bytes from and to the socket on one side, its protocol's own bytes on the other.
 
-It is the Connection's transport from accept on, so that a connection counts while it shakes hands; data comes once that
+It is the protocol's transport from accept on, so that a connection counts while it shakes hands; data comes once that
 is done. uvloop has TLS too, but tells of a connection after the handshake, reads on while reading is paused, and lets a
 failing handshake end without the alert that tells the client why.
 """

@@ -12,7 +12,7 @@ import trustme
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.broker.tls_transport import TlsTransport
+from actors.links.tls_transport import TlsTransport
 from actors.security.certificates import TrustStore, key_store
 from actors.security.tls import ClientTls, Negotiation, client_context, server_context
 from actors.settings.secret import Secret

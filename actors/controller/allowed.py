@@ -1,0 +1,44 @@
+"""What a connected broker may ask of the controller: what it says of a broker, it says of itself."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from actors.controller.sessions import Session
+from actors.links.acl_operations import CreateAcls, DeleteAcls
+from actors.links.operations import (
+    AllocateProducerIds,
+    AlterConfigs,
+    AlterPartitions,
+    AlterReassignments,
+    AlterScram,
+    BrokerLeaving,
+    CreateOffsetsTopic,
+    CreatePartitions,
+    CreateTopics,
+    DeleteTopics,
+    DescribeQuorum,
+    ElectLeaders,
+    Operation,
+    ReplicaTorn,
+)
+
+_OF_ITSELF: Final = (AlterPartitions, ReplicaTorn, BrokerLeaving)
+_OF_CLIENTS: Final = (
+    *(CreateTopics, DeleteTopics, CreatePartitions, AlterConfigs, CreateOffsetsTopic),
+    *(AlterReassignments, ElectLeaders, AlterScram, CreateAcls, DeleteAcls),
+    *(DescribeQuorum, AllocateProducerIds),
+)
+"""What clients want, for the most part. The broker has judged whether they may have it."""
+
+
+def check_allowed(operation: Operation[Any], by: Session) -> None:
+    """Raises PermissionError if this is not for the broker at the other end to ask."""
+    if isinstance(operation, _OF_ITSELF):
+        if operation.broker_id != by.broker_id:
+            who = "a broker that has not registered" if by.broker_id < 0 else f"broker {by.broker_id}"
+            raise PermissionError(f"{who} speaks for broker {operation.broker_id}")
+    elif not isinstance(operation, _OF_CLIENTS):
+        raise PermissionError(f"{type(operation).__name__} is nothing that a broker asks for")
+    elif max(by.joins, by.broker_id) < 0:
+        raise PermissionError("who asks has not said which broker it is")
