@@ -77,6 +77,7 @@ class FrontDoor:
     async def listen(self) -> None:
         """Listen for clients at each door. Raises StartError if a port cannot be had."""
         self._last_tick = self._loop.time()
+        await self._reception.open()
         self._clients.listening = tuple([await self._open(door) for door in self._spec.doors])
         self._tls.follow_files()
 

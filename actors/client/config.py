@@ -69,6 +69,10 @@ def _is_context(value: Any) -> str | None:
     return None if isinstance(value, ssl.SSLContext) else "must be an ssl.SSLContext"
 
 
+def _has_token(value: Any) -> str | None:
+    return None if callable(getattr(value, "token", None)) else "must be an object with a method token()"
+
+
 def _converts(value: Any) -> str | None:
     ok = callable(value) or hasattr(value, "serialize") or hasattr(value, "deserialize")
     return None if ok else "must be a function or have a serialize or deserialize method"
@@ -107,6 +111,12 @@ _SECURITY: Final = (
     _secret("sasl_plain_password", "The user's password, for PLAIN and for SCRAM."),
     _text("sasl_password_file", None, "File with the password, read at each login on the machine that logs in."),
     _text("sasl_password_env", None, "Variable with the password, in the environment of the process that logs in."),
+    _text("sasl_oauth_token_file", None, "File with the token of OAUTHBEARER, read at each login where that happens."),
+    _function(
+        "sasl_oauth_token_provider",
+        "An object whose token() returns the token of OAUTHBEARER, called in a thread at each login.",
+        check=_has_token,
+    ),
 )
 
 SECURITY_NAMES: Final = tuple(setting.name for setting in _SECURITY)

@@ -119,7 +119,7 @@ def test_a_jaas_line_has_a_user_and_a_password(text: str, user: str, password: s
         (
             "sasl.jaas.config",
             "com.sun.security.auth.module.Krb5LoginModule required;",
-            "only PlainLoginModule and Scram",
+            "only PlainLoginModule, ScramLoginModule, and OAuthBearer",
         ),
         ("sasl.jaas.config", f'{SCRAM} required username="u" password="hunter2"; more', "must be like"),
         ("sasl.jaas.config", f'{SCRAM} required username="u" password="hunter2', "must be like"),
