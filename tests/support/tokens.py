@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import ssl
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -109,6 +110,9 @@ class Provider:
 
     def __init__(self, leaf: trustme.LeafCert) -> None:
         self.answer: Callable[[], tuple[int, bytes]] = lambda: (200, everything())
+        self.trickles = False
+        """Whether it sends a body byte by byte that is none and has no end."""
+        self.stop = threading.Event()
         self.asked: list[str] = []
         provider = self
 
@@ -118,8 +122,12 @@ class Provider:
                 status, body = provider.answer()
                 self.send_response(status)
                 self.send_header("Location", "/elsewhere")
-                self.send_header("Content-Length", str(len(body)))
+                self.send_header("Content-Length", str(1_000_000 if provider.trickles else len(body)))
                 self.end_headers()
+                if provider.trickles:
+                    while not provider.stop.wait(0.01):  # until the client hangs up
+                        self.wfile.write(b" ")
+                        self.wfile.flush()
                 self.wfile.write(body)
 
             def log_message(self, format: str, *args: Any) -> None: ...
@@ -136,14 +144,13 @@ class Provider:
         return f"https://localhost:{self._server.server_address[1]}/keys"
 
     def close(self) -> None:
+        self.stop.set()
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
 
 
-def _server_context(leaf: trustme.LeafCert) -> Any:
-    import ssl
-
+def _server_context(leaf: trustme.LeafCert) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     leaf.configure_cert(context)
     return context
