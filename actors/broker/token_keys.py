@@ -22,7 +22,6 @@ from urllib.parse import unquote, urlsplit
 from actors.broker.spec import StartError
 from actors.security.jwks import Keys, read_keys
 from actors.settings import ListenerConfig
-from actors.settings.sasl import JWKS_URL
 
 log = logging.getLogger(__name__)
 
@@ -44,8 +43,11 @@ class Pace:
     @classmethod
     def of(cls, config: ListenerConfig) -> Pace:
         """What the settings say."""
-        names = ("refresh.ms", "retry.backoff.ms", "retry.backoff.max.ms")
-        return cls(*(config.integer(f"sasl.oauthbearer.jwks.endpoint.{name}") / 1000 for name in names))
+        return cls(
+            config.integer("sasl.oauthbearer.jwks.endpoint.refresh.ms") / 1000,
+            config.integer("sasl.oauthbearer.jwks.endpoint.retry.backoff.ms") / 1000,
+            config.integer("sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms") / 1000,
+        )
 
     def pause(self, failures: int) -> float:
         """How long to wait after so many failures in a row."""
@@ -86,7 +88,7 @@ class KeySource:
     @classmethod
     def of(cls, listener: str, config: ListenerConfig, loop: asyncio.AbstractEventLoop) -> KeySource:
         """What the settings of a listener's OAUTHBEARER say."""
-        url = config.text(JWKS_URL) or ""
+        url = config.text("sasl.oauthbearer.jwks.endpoint.url") or ""
         parts = urlsplit(url)
         ca_file = config.text("coterie.oauthbearer.jwks.ca.file")
 

@@ -13,9 +13,9 @@ from actors.client.errors import ConfigurationError
 from actors.client.group.assignors import BUILT_IN, Assignor
 from actors.client.group.member_types import MembershipConfig
 from actors.client.net.network import NetworkSettings, parse_bootstrap
-from actors.client.net.security import MECHANISMS, PROTOCOLS, Security
+from actors.client.net.security import MECHANISMS, PROTOCOLS, SECRETS, Security
 from actors.settings.kinds import MAX_INT, Setting, SettingType, did_you_mean
-from actors.settings.secret import Secret
+from actors.settings.secret import HIDDEN, Secret
 
 _INSTANCE_ID = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
@@ -231,7 +231,8 @@ def resolve(table: Settings, given: Mapping[str, Any]) -> dict[str, Any]:
     values = {name: given.get(name, setting.default) for name, setting in table.items()}
     for name, value in values.items():
         if problem := table[name].problem(value):
-            raise ConfigurationError(f"{name}={table[name].shown(value)}: {problem}")
+            shown = HIDDEN if name in SECRETS else table[name].shown(value)
+            raise ConfigurationError(f"{name}={shown}: {problem}")
         if table[name].sensitive and isinstance(value, str):
             values[name] = Secret(value)
     if "security_protocol" in table:

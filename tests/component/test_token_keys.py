@@ -169,6 +169,7 @@ async def test_keys_are_read_again_from_time_to_time(issuer: Provider, ca_file: 
     async with source(issuer.url, ca_file, Pace(0.01, 3600, 3600)) as made:
         issuer.answer = lambda: (200, LATER)
         await until(lambda: list(made.keys) == ["two"])
+        assert len(issuer.asked) >= 2
 
 
 @pytest.mark.conformance("XB-29")
