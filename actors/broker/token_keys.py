@@ -98,16 +98,15 @@ class KeySource:
         return cls(listener, parts._replace(query="").geturl(), begin, Pace.of(config), loop)
 
     async def open(self) -> None:
-        """Read the keys for the first time, and again from then on. Raises StartError if a file will not do.
+        """Read a file, and raise StartError if it will not do; an https address is read from now on, without waiting.
 
-        What cannot be had by https now is logged, and tried again: nobody can log in until then.
+        What cannot be had by https is logged, and tried again: nobody can log in until then.
         """
-        try:
-            await self._take()
-        except _TROUBLES as error:
-            if self._local or isinstance(error, FileNotFoundError):
+        if self._local:
+            try:
+                await self._take()
+            except _TROUBLES as error:
                 raise StartError(f"{self._name} cannot be used: {error}") from None
-            self._failed(error)
         self._follower = self._loop.create_task(self._follow())
 
     def close(self) -> None:
@@ -127,6 +126,8 @@ class KeySource:
         await self._read()
 
     async def _follow(self) -> None:
+        if not self._local:
+            await self._read()
         while True:
             await asyncio.sleep(self._pace.pause(self._failures))
             await self._read()
@@ -140,7 +141,7 @@ class KeySource:
     async def _try(self) -> None:
         try:
             await self._take()
-        except _TROUBLES as error:
+        except Exception as error:  # whatever it is: it is tried again
             self._failed(error)
         finally:
             self._reading = None
@@ -162,7 +163,7 @@ class KeySource:
         self._failures += 1
         if self._failures == 1:
             go_on = "those from before stay in force" if self.keys else "nobody can log in by OAUTHBEARER until then"
-            log.warning("%s cannot be read, which is tried again: %s; %s", self._name, error, go_on)
+            log.warning("%s cannot be read, which is tried again: %s; %s", self._name, error or repr(error), go_on)
 
 
 def _keys_of(reading: Read) -> Keys:
