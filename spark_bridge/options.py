@@ -18,7 +18,7 @@ from actors import CoterieError
 from actors.client import spellings
 from actors.client.config import ADMIN_SETTINGS, CONSUMER_SETTINGS, PRODUCER_SETTINGS
 from actors.client.errors import ConfigurationError
-from actors.client.net.security import refuse_secrets
+from actors.client.net.security import SECRETS, refuse_secrets
 from actors.settings import Setting, SettingType
 from actors.settings.durations import parse_duration
 from actors.settings.kinds import did_you_mean
@@ -178,7 +178,7 @@ def _client(given: Given, table: Mapping[str, Setting], known: Sequence[str]) ->
             found |= _secured(key.removeprefix("kafka."), value)
             continue
         if key.startswith("kafka.") and setting in table:
-            shown = HIDDEN if table[setting].sensitive else _short(value)
+            shown = HIDDEN if table[setting].sensitive or setting in SECRETS else _short(value)
             found[setting] = _checked(name, value, partial(_setting, table[setting]), shown)
             continue
         names = [_WRITTEN.get(each, each) for each in known]

@@ -18,9 +18,20 @@ from actors.broker.connection import SMALLEST_REQUEST, Connection
 from actors.broker.handlers import api_versions, sasl_authenticate, sasl_handshake
 from actors.broker.slots import Slot
 from actors.broker.strangers import FailureLog, Strangers
+from actors.broker.tokens import Tokens
 from actors.broker.users import Passwords, StoredUsers
 from actors.runtime.environment import Chance
-from actors.security.authentication import Authentication, CheckPassword, Frame, Rule, State, Terms, TokenAnswer
+from actors.security.authentication import (
+    Authentication,
+    CheckPassword,
+    CheckToken,
+    Frame,
+    Rule,
+    State,
+    Terms,
+    TokenAnswer,
+)
+from actors.security.oauth import Bearer, TokenError
 from actors.security.scram import NONCE_CHARACTERS, ScramCredential
 from actors.wire.api_keys import ApiKey
 from actors.wire.errors import WireError
@@ -65,6 +76,8 @@ class Desk:
     chance: Chance
     own_users: Mapping[str, ScramCredential] = field(default_factory=dict)
     """Users of PLAIN that this node's file names."""
+    tokens: Tokens | None = None
+    """What OAUTHBEARER needs, if the listener has it."""
     counts: Counter[str] = field(default_factory=Counter)
     """What has become of its clients, by the names of links.status.Logins."""
 
@@ -189,26 +202,48 @@ class Gate:
             outcome = self._machine.broken()
         if isinstance(outcome, CheckPassword):
             self._check(outcome, slot, encode)
+        elif isinstance(outcome, CheckToken):
+            self._check_token(outcome, slot, encode)
         else:
             self._answer(outcome, slot, encode)
 
-    # --- passwords ---
+    # --- passwords and tokens ---
 
     def _check(self, asked: CheckPassword, slot: Slot, encode: Callable[[TokenAnswer], bytes]) -> None:
-        connection, desk = self._connection, self._desk
-        connection.hold()
+        desk = self._desk
+        self._connection.hold()
 
         def done(right: bool | None) -> None:
-            if connection.transport is None:
+            if self._connection.transport is None:
                 return
             if right is None:
                 self._fail("too many passwords to verify")
             else:
                 self._answer(self._machine.verified(right, desk.loop.time()), slot, encode)
-            connection.flush()
-            connection.release()
+            self._go_on()
 
         desk.passwords.verify(asked.user, asked.password, desk.own_users, done)
+
+    def _check_token(self, asked: CheckToken, slot: Slot, encode: Callable[[TokenAnswer], bytes]) -> None:
+        desk, machine = self._desk, self._machine
+        self._connection.hold()
+
+        def done(found: Bearer | TokenError | None) -> None:
+            if self._connection.transport is None:
+                return
+            if isinstance(found, Bearer):
+                answer = machine.shown(found, desk.loop.time())
+            else:
+                answer = machine.broken() if found is None else machine.invalid(str(found))
+            self._answer(answer, slot, encode)
+            self._go_on()
+
+        assert desk.tokens is not None, "a listener with OAUTHBEARER has them"
+        desk.tokens.judge(asked.token, done)
+
+    def _go_on(self) -> None:
+        self._connection.flush()
+        self._connection.release()
 
     # --- how it ends ---
 

@@ -80,6 +80,7 @@ class FrontDoor:
         """Listen for clients at each door. Raises StartError if a port cannot be had."""
         self._last_tick = self._loop.time()
         await self._clients.address_limits.read()
+        await self._reception.open()
         self._clients.listening = tuple([await self._open(door) for door in self._spec.doors])
         self._tls.follow_files()
 

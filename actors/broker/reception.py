@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from importlib.util import find_spec
 from pathlib import Path
 
 from actors.broker.authenticating import Desk, Gate, Limits
@@ -10,13 +11,16 @@ from actors.broker.connection import Connection
 from actors.broker.context import BrokerContext
 from actors.broker.spec import StartError
 from actors.broker.strangers import FailureLog, Strangers
+from actors.broker.token_keys import KeySource
+from actors.broker.tokens import Tokens, rules_of
 from actors.broker.users import Passwords, StoredUsers
 from actors.links.status import Logins
 from actors.runtime.private import read_own
 from actors.security.authentication import Terms
+from actors.security.oauth import OAUTHBEARER
 from actors.security.plain import jaas_users, kept_of
 from actors.security.scram import SALT_BYTES, ScramCredential
-from actors.settings import Listener
+from actors.settings import Listener, ListenerConfig
 
 _KEY_BYTES = 32
 
@@ -32,6 +36,13 @@ class Reception:
         self._desks = {
             listener.name: self._desk(listener) for listener in context.config.listeners if listener.protocol.sasl
         }
+
+    async def open(self) -> None:
+        """Have what logins need. Raises StartError."""
+        for name, desk in self._desks.items():
+            if desk.tokens is not None:
+                _need_cryptography(name)
+                await desk.tokens.source.open()
 
     def receive(self, connection: Connection) -> None:
         """A client has connected: on a SASL listener it has to log in first."""
@@ -57,9 +68,12 @@ class Reception:
         return Logins(**counts)
 
     def close(self) -> None:
-        """Verify no more passwords."""
+        """Verify no more passwords and tokens."""
         if self._passwords is not None:
             self._passwords.close()
+        for desk in self._desks.values():
+            if desk.tokens is not None:
+                desk.tokens.close()
 
     def _desk(self, listener: Listener) -> Desk:
         context, config = self._context, self._context.config
@@ -89,7 +103,11 @@ class Reception:
             context.loop,
             context.environment.chance,
             self._users_of(own.text("coterie.plain.users.file")),
+            tokens=self._tokens(listener.name, own.for_mechanism(OAUTHBEARER)) if OAUTHBEARER in mechanisms else None,
         )
+
+    def _tokens(self, listener: str, own: ListenerConfig) -> Tokens:
+        return Tokens(rules_of(own), KeySource.of(listener, own, self._context.loop), self._context.now_ms)
 
     def _users_of(self, file: str | None) -> dict[str, ScramCredential]:
         """The users of PLAIN in a file, with what is kept of their passwords. Raises StartError."""
@@ -101,3 +119,9 @@ class Reception:
             raise StartError(f"coterie.plain.users.file={file} cannot be used: {error}") from None
         salt = self._context.environment.chance.randbytes
         return {name: kept_of(password, salt(SALT_BYTES)) for name, password in passwords.items() if password}
+
+
+def _need_cryptography(listener: str) -> None:
+    if find_spec("cryptography") is None:
+        text = f"listener {listener} takes tokens, for which a package is not installed: pip install 'coterie[tls]'"
+        raise StartError(text)

@@ -13,9 +13,9 @@ from actors.client.errors import ConfigurationError
 from actors.client.group.assignors import BUILT_IN, Assignor
 from actors.client.group.member_types import MembershipConfig
 from actors.client.net.network import NetworkSettings, parse_bootstrap
-from actors.client.net.security import MECHANISMS, PROTOCOLS, Security
+from actors.client.net.security import MECHANISMS, PROTOCOLS, SECRETS, Security
 from actors.settings.kinds import MAX_INT, Setting, SettingType, did_you_mean
-from actors.settings.secret import Secret
+from actors.settings.secret import HIDDEN, Secret
 
 _INSTANCE_ID = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
@@ -69,6 +69,10 @@ def _is_context(value: Any) -> str | None:
     return None if isinstance(value, ssl.SSLContext) else "must be an ssl.SSLContext"
 
 
+def _has_token(value: Any) -> str | None:
+    return None if callable(getattr(value, "token", None)) else "must be an object with a method token()"
+
+
 def _converts(value: Any) -> str | None:
     ok = callable(value) or hasattr(value, "serialize") or hasattr(value, "deserialize")
     return None if ok else "must be a function or have a serialize or deserialize method"
@@ -107,6 +111,12 @@ _SECURITY: Final = (
     _secret("sasl_plain_password", "The user's password, for PLAIN and for SCRAM."),
     _text("sasl_password_file", None, "File with the password, read at each login on the machine that logs in."),
     _text("sasl_password_env", None, "Variable with the password, in the environment of the process that logs in."),
+    _text("sasl_oauth_token_file", None, "File with the token of OAUTHBEARER, read at each login where that happens."),
+    _function(
+        "sasl_oauth_token_provider",
+        "An object whose token() returns the token of OAUTHBEARER, called in a thread at each login.",
+        check=_has_token,
+    ),
 )
 
 SECURITY_NAMES: Final = tuple(setting.name for setting in _SECURITY)
@@ -221,7 +231,8 @@ def resolve(table: Settings, given: Mapping[str, Any]) -> dict[str, Any]:
     values = {name: given.get(name, setting.default) for name, setting in table.items()}
     for name, value in values.items():
         if problem := table[name].problem(value):
-            raise ConfigurationError(f"{name}={table[name].shown(value)}: {problem}")
+            shown = HIDDEN if name in SECRETS else table[name].shown(value)
+            raise ConfigurationError(f"{name}={shown}: {problem}")
         if table[name].sensitive and isinstance(value, str):
             values[name] = Secret(value)
     if "security_protocol" in table:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
+from urllib.parse import unquote, urlsplit
 
 from actors.client.config import ADMIN_SETTINGS, CONSUMER_SETTINGS, PRODUCER_SETTINGS, SECURITY_NAMES
 from actors.client.errors import ConfigurationError
 from actors.settings.kinds import SettingType, did_you_mean
 from actors.settings.secret import Secret
 
-_TEXTS: Final = tuple(name for name in SECURITY_NAMES if name != "ssl_context")
+_TEXTS: Final = tuple(name for name in SECURITY_NAMES if name not in ("ssl_context", "sasl_oauth_token_provider"))
 _NAMES: Final = {
     "ssl.truststore.location": "ssl_cafile",
     "ssl.ca.location": "ssl_cafile",
@@ -45,6 +46,7 @@ _WITHOUT_MEANING: Final = (
     "ssl.protocol",
     "ssl.enabled.protocols",
     "sasl.kerberos.service.name",
+    "sasl.login.callback.handler.class",
     "sasl.login.refresh.buffer.seconds",
     "sasl.login.refresh.min.period.seconds",
     "sasl.login.refresh.window.factor",
@@ -83,6 +85,7 @@ _ARGUMENT: Final = r"""([\w.]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'
 _ARGUMENTS: Final = r"""(?:\s+[\w.]+\s*=\s*(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^\s;"']+))*"""
 _JAAS: Final = re.compile(rf"([\w.$]+)\s+required({_ARGUMENTS})\s*;?")
 _MODULES: Final = ("PlainLoginModule", "ScramLoginModule")
+_TOKEN_MODULE: Final = "OAuthBearerLoginModule"
 
 
 def _jaas(value: str) -> dict[str, Any]:
@@ -90,8 +93,13 @@ def _jaas(value: str) -> dict[str, Any]:
     match = _JAAS.fullmatch(value)
     if match is None:
         raise ValueError('must be like: org.apache…ScramLoginModule required username="USER" password="PASSWORD";')
-    if match[1].rpartition(".")[2] not in _MODULES:
-        raise ValueError(f"{match[1]}: only PlainLoginModule and ScramLoginModule are understood")
+    module = match[1].rpartition(".")[2]
+    if module == _TOKEN_MODULE and not match[2]:  # where its token is stands elsewhere
+        return {}
+    if module not in _MODULES:
+        raise ValueError(
+            f"{match[1]}: only PlainLoginModule, ScramLoginModule, and {_TOKEN_MODULE} without options are understood"
+        )
     given = {
         name: re.sub(r"\\(.)", r"\1", quoted or single or bare)
         for name, quoted, single, bare in re.findall(_ARGUMENT, match[2])
@@ -103,6 +111,14 @@ def _jaas(value: str) -> dict[str, Any]:
     return {"sasl_plain_username": given["username"], "sasl_plain_password": Secret(given["password"])}
 
 
+def _token_endpoint(value: str) -> dict[str, Any]:
+    """Java reads a token from a file, too, if the endpoint is one (KIP-768)."""
+    parts = urlsplit(value)
+    if parts.scheme != "file" or parts.netloc not in ("", "localhost") or not parts.path.startswith("/"):
+        raise ValueError(f"{value}: must be file:///PATH; who fetches tokens puts them into that file")
+    return {"sasl_oauth_token_file": unquote(parts.path)}
+
+
 _SPECIAL: Final[Mapping[str, Callable[[str], dict[str, Any]]]] = {
     "ssl.truststore.type": _store_type,
     "ssl.keystore.type": _store_type,
@@ -111,6 +127,7 @@ _SPECIAL: Final[Mapping[str, Callable[[str], dict[str, Any]]]] = {
     "ssl.endpoint.identification.algorithm": _identification,
     "enable.ssl.certificate.verification": _verification,
     "sasl.jaas.config": _jaas,
+    "sasl.oauthbearer.token.endpoint.url": _token_endpoint,
 }
 
 

@@ -20,6 +20,7 @@ from actors.log.folder_lock import LOCK_NAME, is_locked
 from actors.runtime.private import FOLDER_MODE, narrow, private_folder, write_private
 from actors.runtime.ray_runtime import ClusterError
 from actors.settings import BrokerConfig, SecurityProtocol, SettingError, broker_setting, without_effect
+from actors.settings.sasl import untold_of_tokens
 
 _DYING_SECONDS = 10.0
 _OLD_SECONDS = 60.0
@@ -31,6 +32,7 @@ _FILES = {
     "ssl.keystore.certificate.chain": "ssl.keystore.location",
     "ssl.truststore.certificates": "ssl.truststore.location",
 }
+_IN_CLEAR = {"PLAIN": "passwords", "OAUTHBEARER": "tokens"}
 _PRIVATE = ("secret", "ray-token", "controller", "logs")
 
 
@@ -60,15 +62,25 @@ def _refuse_secret(name: str) -> None:
 
 
 def warn_if_open(doors: tuple[DoorPlan, ...], config: BrokerConfig) -> None:
-    """Warn of listeners that other machines may reach and that ask nobody who he is, or for passwords in clear."""
+    """Warn of listeners that other machines may reach and that ask nobody who he is, or for secrets in clear.
+
+    And of those, wherever they are, that take tokens which may be meant for somebody else.
+    """
     for door in open_to_others(doors):
-        own, text = config.for_listener(door.listener), None
+        text = None
         if not door.asks:
             text = "asks for no authentication: anyone who reaches this address can read and write"
-        elif door.protocol is SecurityProtocol.SASL_PLAINTEXT and "PLAIN" in own.items_of("sasl.enabled.mechanisms"):
-            text = "takes passwords in clear: anyone on the way can read them; use SASL_SSL, or SCRAM without PLAIN"
+        elif door.protocol is SecurityProtocol.SASL_PLAINTEXT:
+            mechanisms = config.for_listener(door.listener).items_of("sasl.enabled.mechanisms")
+            if what := " and ".join(what for name, what in _IN_CLEAR.items() if name in mechanisms):
+                text = f"takes {what} in clear: anyone on the way can read them; use SASL_SSL, or SCRAM alone"
         if text is not None:
             warnings.warn(f"listener {door.listener} on {door.host} {text}", stacklevel=3)
+    for door in doors:
+        unset = untold_of_tokens(config.for_listener(door.listener)) if door.protocol.sasl else []
+        if unset:
+            text = f"takes tokens that may be meant for others: {' and '.join(unset)} would say which ones are for it"
+            warnings.warn(f"listener {door.listener} {text}", stacklevel=3)
 
 
 def check_ports(doors: tuple[DoorPlan, ...], brokers: int, folder: Path, *, here: bool) -> None:

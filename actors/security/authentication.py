@@ -12,6 +12,7 @@ from enum import Enum
 from typing import Final, Protocol, TypeAlias
 
 from actors import CoterieError
+from actors.security.oauth import INVALID_TOKEN, OAUTHBEARER, Bearer, BearerError, read_message
 from actors.security.plain import OTHER_IDENTITY, PLAIN, WRONG, PlainError, read_plain
 from actors.security.scram import AuthorizationIdError, ScramCredential, ScramError, ScramMechanism, ScramServer
 
@@ -19,7 +20,7 @@ UNSUPPORTED_SASL_MECHANISM: Final = 33
 ILLEGAL_SASL_STATE: Final = 34
 SASL_AUTHENTICATION_FAILED: Final = 58
 
-MECHANISMS: Final = (PLAIN, *(each.wire_name for each in ScramMechanism))
+MECHANISMS: Final = (PLAIN, *(each.wire_name for each in ScramMechanism), OAUTHBEARER)
 """What can be enabled, by the names on the wire."""
 _OTHER_MECHANISM: Final = "Authentication failed: the mechanism cannot be changed during re-authentication"
 _OTHER_PRINCIPAL: Final = "Authentication failed: the user cannot be changed during re-authentication"
@@ -40,7 +41,7 @@ class State(Enum):
     RAW = "RAW"
     """The same after SaslHandshake v0: the tokens come by themselves, with a length each."""
     CHECKING = "CHECKING"
-    """A password is being verified elsewhere; nothing may come. The verdict ends it."""
+    """A password or a token is being verified elsewhere; nothing may come. The verdict ends it."""
     READY = "READY"
     """The peer has proved who it is. The end of its session's lifetime ends it, if it has one."""
     EXPIRED = "EXPIRED"
@@ -128,11 +129,18 @@ class CheckPassword:
     password: str = field(repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class CheckToken:
+    """A token has to be looked at, which may take time; then `shown` or `invalid`."""
+
+    token: str = field(repr=False)
+
+
 class WrongMomentError(CoterieError):
     """The owner has not kept to the rules. Nothing was changed."""
 
 
-_Exchange: TypeAlias = "_ScramExchange | _PlainExchange"
+_Exchange: TypeAlias = "_ScramExchange | _PlainExchange | _BearerExchange"
 
 
 class Authentication:
@@ -215,13 +223,15 @@ class Authentication:
         self.mechanism = mechanism
         if mechanism == PLAIN:
             self._exchange = _PlainExchange()
+        elif mechanism == OAUTHBEARER:
+            self._exchange = _BearerExchange()
         else:
             self._exchange = _ScramExchange(_SCRAM[mechanism], self._users, self._nonce())
         self._framed = framed
         self._state = State.FRAMED if framed else State.RAW
         return HandshakeAnswer(0, self._terms.mechanisms)
 
-    def step(self, token: bytes, now: float) -> TokenAnswer | CheckPassword:
+    def step(self, token: bytes, now: float) -> TokenAnswer | CheckPassword | CheckToken:
         """The client's next token."""
         self._expect(State.FRAMED, State.RAW)
         exchange = self._exchange
@@ -234,9 +244,11 @@ class Authentication:
             return self._refused(OTHER_IDENTITY, str(error))
         except PlainError as error:
             return self._refused(error.answer, str(error))
-        except ScramError as error:
+        except _InvalidTokenError as error:
+            return self._refused(INVALID_TOKEN, str(error))
+        except (ScramError, BearerError) as error:
             return self._refused(self._invalid_credentials(), str(error))
-        if isinstance(answer, CheckPassword):
+        if isinstance(answer, CheckPassword | CheckToken):
             self._state = State.CHECKING
             return answer
         return self._succeeded(answer, now) if exchange.over else TokenAnswer(token=answer)
@@ -252,6 +264,25 @@ class Authentication:
             return self._refused(OTHER_IDENTITY, "the authorization id is another one than the user's name")
         return self._succeeded(b"", now)
 
+    def shown(self, bearer: Bearer, now: float) -> TokenAnswer:
+        """The token has been found valid."""
+        exchange = self._bearers()
+        exchange.user = bearer.user
+        if exchange.authorization_id not in ("", bearer.user):
+            return self._refused(OTHER_IDENTITY, "the authorization id is another one than the token's user")
+        return self._succeeded(b"", now, bearer.lifetime_ms)
+
+    def invalid(self, reason: str) -> TokenAnswer:
+        """The token has been found not to be valid. The client is told, and has to send a token more (RFC 7628)."""
+        self._bearers().fault = reason
+        self._state = State.FRAMED if self._framed else State.RAW
+        return TokenAnswer(token=INVALID_TOKEN.encode())
+
+    def _bearers(self) -> _BearerExchange:
+        self._expect(State.CHECKING)
+        assert isinstance(self._exchange, _BearerExchange)
+        return self._exchange
+
     def fail(self, reason: str) -> None:
         """Nothing may come any more."""
         self._state = State.FAILED
@@ -264,7 +295,8 @@ class Authentication:
 
     # --- how it ends ---
 
-    def _succeeded(self, token: bytes, now: float) -> TokenAnswer:
+    def _succeeded(self, token: bytes, now: float, credential_ms: int | None = None) -> TokenAnswer:
+        """`credential_ms` is for how long what was shown is good; None: for ever."""
         assert self._exchange is not None
         proof = (self.mechanism, self._exchange.user)
         if self._proved not in (None, proof):
@@ -272,8 +304,10 @@ class Authentication:
         self._exchange = None
         self._proved = proof
         self._state = State.READY
-        lifetime_ms = max(self._terms.lifetimes_ms.get(self.mechanism, 0), 0)
-        self._expires = now + lifetime_ms / 1000 if lifetime_ms else None
+        longest_ms = max(self._terms.lifetimes_ms.get(self.mechanism, 0), 0)
+        lifetime_ms = longest_ms if credential_ms is None else min(credential_ms, longest_ms or credential_ms)
+        ends = lifetime_ms > 0 or credential_ms is not None  # at once, if the clock's tolerance was needed
+        self._expires = now + lifetime_ms / 1000 if ends else None
         return TokenAnswer(token=token, lifetime_ms=lifetime_ms if self._framed else 0)
 
     def _refused(self, message: str, reason: str) -> TokenAnswer:
@@ -324,3 +358,23 @@ class _PlainExchange:
         read = read_plain(token)
         self.user, self.authorization_id = read.user, read.authorization_id
         return CheckPassword(read.user, read.password)
+
+
+class _InvalidTokenError(CoterieError):
+    """The exchange ends about a token that was not valid. The text says what was wrong with it."""
+
+
+class _BearerExchange:
+    over = False  # the verdict comes from elsewhere
+
+    def __init__(self) -> None:
+        self.user = ""
+        self.authorization_id = ""
+        self.fault = ""
+
+    def step(self, token: bytes) -> CheckToken:
+        if self.fault:
+            raise _InvalidTokenError(self.fault)
+        read = read_message(token)
+        self.authorization_id = read.authorization_id
+        return CheckToken(read.token)

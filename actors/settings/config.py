@@ -9,7 +9,7 @@ from actors.settings.broker import SETTINGS
 from actors.settings.kinds import SettingError, Value
 from actors.settings.known import broker_setting
 from actors.settings.listeners import Listener, ListenerConfig, advertised_of, encrypts_links, listeners_of
-from actors.settings.sasl import ENABLED_MECHANISMS
+from actors.settings.sasl import check_sasl
 
 _ORDERED = (
     ("group.min.session.timeout.ms", "group.max.session.timeout.ms"),
@@ -146,6 +146,5 @@ def _check_together(values: Mapping[str, Any]) -> None:
     if values[most] == 0 and not values[others]:
         raise SettingError(most, f"{most}=0 keeps everybody out: {others} must say who may come")
     for listener in listeners_of(values):
-        if listener.protocol.sasl and not ListenerConfig(values, listener.name).items_of(ENABLED_MECHANISMS):
-            text = f"listener {listener.name} is {listener.protocol}: {ENABLED_MECHANISMS} must name a mechanism for it"
-            raise SettingError(ENABLED_MECHANISMS, text)
+        if listener.protocol.sasl:
+            check_sasl(ListenerConfig(values, listener.name), listener)

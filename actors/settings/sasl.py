@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from typing import Final
+from urllib.parse import urlsplit
 
-from actors.settings.kinds import Setting, SettingType
+from actors.settings.kinds import Setting, SettingError, SettingType
+from actors.settings.listeners import Listener, ListenerConfig
 
-SASL_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+SASL_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 ENABLED_MECHANISMS: Final = "sasl.enabled.mechanisms"
+EXPECTED_ISSUER: Final = "sasl.oauthbearer.expected.issuer"
+EXPECTED_AUDIENCE: Final = "sasl.oauthbearer.expected.audience"
+JWKS_URL: Final = "sasl.oauthbearer.jwks.endpoint.url"
+_BACKOFF: Final = "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms"
+_BACKOFF_MAX: Final = "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms"
 
 
 def _check_mechanisms(values: tuple[str, ...]) -> str | None:
@@ -16,6 +23,123 @@ def _check_mechanisms(values: tuple[str, ...]) -> str | None:
         return f"{unknown[0]} is not served, only {', '.join(SASL_MECHANISMS)}; nor are there delegation tokens"
     return None
 
+
+def _check_url(value: str | None) -> str | None:
+    try:
+        found = urlsplit(value or "")
+        port = found.port  # raises if it is none
+    except ValueError:
+        return "must be a URL"
+    if found.username is not None or found.password is not None:
+        return "must have no user and no password"
+    if value is None or (found.scheme == "https" and found.hostname and port != 0):
+        return None
+    if found.scheme == "file" and found.netloc in ("", "localhost") and found.path.startswith("/"):
+        return None
+    return "must be https://HOST... or file:///PATH"
+
+
+def check_sasl(settings: ListenerConfig, listener: Listener) -> None:
+    """Raise SettingError if the settings of a SASL listener do not belong together."""
+    mechanisms = settings.items_of(ENABLED_MECHANISMS)
+    if not mechanisms:
+        text = f"listener {listener.name} is {listener.protocol}: {ENABLED_MECHANISMS} must name a mechanism for it"
+        raise SettingError(ENABLED_MECHANISMS, text)
+    if "OAUTHBEARER" in mechanisms:
+        own = settings.for_mechanism("OAUTHBEARER")
+        if own.text(JWKS_URL) is None:
+            raise SettingError(JWKS_URL, f"listener {listener.name} takes tokens: {JWKS_URL} must say who signs them")
+        low, high = own.integer(_BACKOFF), own.integer(_BACKOFF_MAX)
+        if low > high:
+            raise SettingError(_BACKOFF, f"{_BACKOFF}={low} must not exceed {_BACKOFF_MAX}={high}")
+
+
+def untold_of_tokens(settings: ListenerConfig) -> list[str]:
+    """The settings that would say which tokens are meant for a listener that takes any, and are not set."""
+    if "OAUTHBEARER" not in settings.items_of(ENABLED_MECHANISMS):
+        return []
+    own = settings.for_mechanism("OAUTHBEARER")
+    return [
+        name for name in ("sasl.oauthbearer.expected.issuer", "sasl.oauthbearer.expected.audience") if not own[name]
+    ]
+
+
+_OAUTH: Final = (
+    Setting(
+        name=JWKS_URL,
+        type=SettingType.STRING,
+        default=None,
+        nullable=True,
+        doc="Where the public keys are of who signs tokens, as a JWK set: https://..., or file:///..., a file on each "
+        "Ray node. A listener with OAUTHBEARER needs it. Proxies and redirects are not followed.",
+        check=_check_url,
+        per_listener=True,
+    ),
+    Setting(
+        name="coterie.oauthbearer.jwks.ca.file",
+        type=SettingType.STRING,
+        default=None,
+        nullable=True,
+        doc="A PEM file on each Ray node with the authorities that the certificate of that https address may be of; "
+        "the system's if unset.",
+        per_listener=True,
+    ),
+    Setting(
+        name="sasl.oauthbearer.jwks.endpoint.refresh.ms",
+        type=SettingType.LONG,
+        default=3_600_000,
+        low=1000,
+        doc="How often the keys are read anew. An unknown one in a token has them read, too, once a minute.",
+        per_listener=True,
+    ),
+    Setting(
+        name=_BACKOFF,
+        type=SettingType.LONG,
+        default=100,
+        low=1,
+        doc="Wait before the first new try to read the keys; doubles with each. Those that a broker has go on working.",
+        per_listener=True,
+    ),
+    Setting(
+        name=_BACKOFF_MAX,
+        type=SettingType.LONG,
+        default=10_000,
+        low=1,
+        doc="The longest such wait.",
+        per_listener=True,
+    ),
+    Setting(
+        name=EXPECTED_ISSUER,
+        type=SettingType.STRING,
+        default=None,
+        nullable=True,
+        doc="The issuer (`iss`) that a token must have; any if unset.",
+        per_listener=True,
+    ),
+    Setting(
+        name=EXPECTED_AUDIENCE,
+        type=SettingType.LIST,
+        default=None,
+        nullable=True,
+        doc="For whom a token must be (`aud`): one of these. Unset: tokens for anybody will do.",
+        per_listener=True,
+    ),
+    Setting(
+        name="sasl.oauthbearer.sub.claim.name",
+        type=SettingType.STRING,
+        default="sub",
+        doc="The claim of a token that names the user.",
+        per_listener=True,
+    ),
+    Setting(
+        name="sasl.oauthbearer.clock.skew.seconds",
+        type=SettingType.INT,
+        default=30,
+        low=0,
+        doc="How far the clocks of broker and issuer may be apart.",
+        per_listener=True,
+    ),
+)
 
 SASL_SETTINGS: Final = (
     Setting(
@@ -58,4 +182,5 @@ SASL_SETTINGS: Final = (
         low=0,
         doc="How long a client whose login has failed waits for the answer; below connections.max.idle.ms.",
     ),
+    *_OAUTH,
 )

@@ -67,13 +67,19 @@ def test_each_listener_has_a_port_for_each_broker() -> None:
         check_apart(plans(port=65533), 3)
 
 
-@pytest.mark.conformance("XA-09")
+ISSUER, AUDIENCE = "sasl.oauthbearer.expected.issuer", "sasl.oauthbearer.expected.audience"
+TOKENS = {"sasl.oauthbearer.jwks.endpoint.url": "https://issuer/keys", ISSUER: "https://issuer", AUDIENCE: "kafka"}
+
+
+@pytest.mark.conformance("XA-09", "XB-28")
 def test_who_listens_to_strangers_is_warned(recwarn: pytest.WarningsRecorder) -> None:
-    def warned(listeners: str, mechanisms: str = "PLAIN") -> list[str]:
+    def warned(listeners: str, mechanisms: str = "PLAIN", **more: str) -> list[str]:
         texts = {
             "listeners": listeners,
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,EVERY:PLAINTEXT,LOGIN:SASL_PLAINTEXT,TLS:SASL_SSL",
             "sasl.enabled.mechanisms": mechanisms,
+            **TOKENS,
+            **more,
         }
         config = BrokerConfig.from_mapping(texts)
         recwarn.clear()
@@ -86,6 +92,15 @@ def test_who_listens_to_strangers_is_warned(recwarn: pytest.WarningsRecorder) ->
     (line,) = warned("LOGIN://:2")
     assert line.startswith("listener LOGIN on 0.0.0.0 takes passwords in clear")
     assert warned("LOGIN://:2", "SCRAM-SHA-256") == []
+    (line,) = warned("LOGIN://:2", "OAUTHBEARER,SCRAM-SHA-256")
+    assert line.startswith("listener LOGIN on 0.0.0.0 takes tokens in clear")
+    assert warned("TLS://:2", "OAUTHBEARER") == []
+    (line,) = warned("TLS://127.0.0.1:2", "OAUTHBEARER", **{AUDIENCE: ""})
+    assert line == f"listener TLS takes tokens that may be meant for others: {AUDIENCE} would say which ones are for it"
+    (line,) = warned("TLS://127.0.0.1:2", "OAUTHBEARER", **{AUDIENCE: "", ISSUER: ""})
+    assert f"{ISSUER} and {AUDIENCE}" in line
+    own = {f"listener.name.tls.oauthbearer.{name}": "x" for name in (AUDIENCE, ISSUER)}
+    assert warned("TLS://127.0.0.1:2", "OAUTHBEARER", **own, **{AUDIENCE: "", ISSUER: ""}) == []
 
 
 def test_a_setting_of_one_listener_is_named_as_without_effect_if_it_has_none() -> None:

@@ -30,7 +30,7 @@ class Access:
         self.login = Login(security.sasl, chance) if security.sasl is not None else None
         self._contexts = _Contexts(security.tls) if security.tls is not None else None
         if security.sasl is not None:
-            security.sasl.secret()
+            security.sasl.check()
 
     def renew_after_ms(self, lifetime_ms: int) -> float:
         """When to prove again who we are: from 85 to 95 % of a session's lifetime on, so that not all do it at once."""

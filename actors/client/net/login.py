@@ -1,4 +1,4 @@
-"""How a client logs in to a broker: SaslHandshake, then the tokens of PLAIN or SCRAM (KIP-43, KIP-152, KIP-368).
+"""How a client logs in to a broker: SaslHandshake, then the mechanism's tokens (KIP-43, KIP-152, KIP-255, KIP-368).
 
 The mechanism is the configured one and no other, and with SCRAM the broker proves that it knows the user, too.
 """
@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Awaitable, Callable
-from typing import Any, Final, Protocol
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, Protocol, TypeVar
 
 from actors.client.error_codes import error_for
 from actors.client.errors import (
@@ -18,7 +19,7 @@ from actors.client.errors import (
     SaslAuthenticationError,
     UnsupportedSaslMechanismError,
 )
-from actors.client.net.security import Sasl
+from actors.client.net.security import OAUTHBEARER, Sasl
 from actors.client.net.versions import Ranges
 from actors.runtime.environment import Chance
 from actors.security.scram import ScramClient, ScramError, ScramMechanism, salted_password
@@ -27,9 +28,13 @@ from actors.wire.api_keys import ApiKey
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, SaslAuthenticateRequest, SaslHandshakeRequest
 
+T = TypeVar("T")
+
 _NONCE_BYTES: Final = 18  # 24 characters
 _SALTED_MAX: Final = 16
 _AUTHENTICATE_MAX: Final = 2
+_TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/-]+=*")
+_EXTENSION: Final = re.compile(r"[A-Za-z]+=[\x21-\x7e \t\r\n]+")
 
 Send = Callable[[bytes], Awaitable[bytes]]
 """Sends a token to the broker; returns its token."""
@@ -57,14 +62,14 @@ class Login:
         self._one_at_a_time = asyncio.Lock()
 
     def __repr__(self) -> str:
-        return f"Login({self._sasl.mechanism}, {self._sasl.username!r})"
+        return f"Login({self._sasl.named})"
 
     async def log_in(self, broker: Speaks) -> int:
         """Log in, or prove it again. Returns the lifetime of the session in ms, 0: it does not end.
 
         Raises AuthenticationError, also if the password is not where it should be.
         """
-        password = await self._password()
+        password = await self._read(self._sasl.secret) if self._sasl.password is None else self._sasl.password
         mechanism = self._sasl.mechanism
         newest = broker.versions.get(ApiKey.SASL_AUTHENTICATE, (0, -1))[1]
         if ApiKey.SASL_HANDSHAKE not in broker.versions:
@@ -75,17 +80,13 @@ class Login:
         if newest < 0:
             await self._exchange(broker.ask_raw, password)
             return 0
-        framed = _Framed(
-            broker, min(newest, _AUTHENTICATE_MAX), f"logging in as {self._sasl.username!r} by {mechanism}"
-        )
+        framed = _Framed(broker, min(newest, _AUTHENTICATE_MAX), self._sasl.named)
         await self._exchange(framed.send, password)
         return framed.lifetime_ms
 
-    async def _password(self) -> Secret:
-        if self._sasl.password is not None:
-            return self._sasl.password
+    async def _read(self, what: Callable[[], T]) -> T:
         try:
-            return await asyncio.to_thread(self._sasl.secret)
+            return await asyncio.to_thread(what)
         except ConfigurationError as error:
             raise SaslAuthenticationError(str(error)) from error
 
@@ -105,6 +106,9 @@ class Login:
         if self._sasl.mechanism == "PLAIN":
             await self._plain(send, password)
             return
+        if self._sasl.mechanism == OAUTHBEARER:
+            await self._bearer(send, password)
+            return
         mechanism = next(each for each in ScramMechanism if each.wire_name == self._sasl.mechanism)
         try:
             await self._scram(mechanism, send, password)
@@ -116,6 +120,12 @@ class Login:
         if "\0" in text:
             raise SaslAuthenticationError("with PLAIN the password must not contain a NUL character")
         await send(f"\0{self._sasl.username}\0{text}".encode())
+
+    async def _bearer(self, send: Send, token: Secret) -> None:
+        message = bearer_message(token, await self._read(self._sasl.extensions))
+        if await send(message):  # what is wrong; the broker says so once more, as an error, after the next message
+            await send(b"\x01")
+            raise SaslAuthenticationError("the broker refused the token, and then went on")
 
     async def _scram(self, mechanism: ScramMechanism, send: Send, password: Secret) -> None:
         nonce = base64.b64encode(self._chance.randbytes(_NONCE_BYTES)).decode()
@@ -134,6 +144,18 @@ class Login:
                     self._salted.clear()
                 self._salted[key] = found
             return found
+
+
+def bearer_message(token: Secret, extensions: Mapping[str, str]) -> bytes:
+    """The first message of OAUTHBEARER (RFC 7628). Raises SaslAuthenticationError, and shows nothing of the token."""
+    if not _TOKEN.fullmatch(token.reveal()):
+        raise SaslAuthenticationError("the token is empty, or has characters that no bearer's token has")
+    pairs = [f"auth=Bearer {token.reveal()}"]
+    for key, value in extensions.items():
+        if key.lower() == "auth" or not _EXTENSION.fullmatch(f"{key}={value}"):
+            raise SaslAuthenticationError(f"sasl_oauth_token_provider: {key!r} cannot be sent as an extension")
+        pairs.append(f"{key}={value}")
+    return f"n,,\x01{chr(1).join(pairs)}\x01\x01".encode()
 
 
 class _Framed:

@@ -10,7 +10,7 @@ import os
 import ssl
 import stat
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,15 +21,18 @@ from actors.settings.secret import Secret
 log = logging.getLogger(__name__)
 
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+OAUTHBEARER: Final = MECHANISMS[-1]
 SECRETS: Final = {
     "sasl_plain_password": "name a file there with sasl_password_file, or a variable with sasl_password_env",
+    "sasl_oauth_token_provider": "have the token in a file there, and name it with sasl_oauth_token_file",
     "ssl_password": "name a key file that is not encrypted and that only its owner may read, with ssl_keyfile",
     "ssl_keydata": "name a key file there, with ssl_keyfile",
     "ssl_context": "name files there, with ssl_cafile, ssl_certfile and ssl_keyfile",
 }
 """The settings that do not leave this process, each with what takes its place in another one."""
 _PASSWORDS: Final = ("sasl_plain_password", "sasl_password_file", "sasl_password_env")
+_TOKENS: Final = ("sasl_oauth_token_provider", "sasl_oauth_token_file")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,28 +68,70 @@ class Tls:
 
 @dataclass(frozen=True, slots=True)
 class Sasl:
-    """Who the client is, and where its password is: exactly one of the three is set."""
+    """Who the client is, and where its password is, or its token: exactly one of the five is set.
+
+    With a token the user has no name here: the token says it.
+    """
 
     mechanism: str
-    username: str
+    username: str = ""
     password: Secret | None = None
     password_file: str | None = None
     password_env: str | None = None
+    token_file: str | None = None
+    token_provider: Any = field(default=None, repr=False)
+
+    @property
+    def named(self) -> str:
+        """Who logs in and how, for texts."""
+        return f"logging in {f'as {self.username!r} ' if self.username else ''}by {self.mechanism}"
+
+    def check(self) -> None:
+        """Raise ConfigurationError if the password or the token is not where it should be. A provider is not asked."""
+        if self.token_provider is None:
+            self.secret()
 
     def secret(self) -> Secret:
-        """The password. A file or a variable is read anew each time. Raises ConfigurationError, which names it."""
+        """The password or the token, read anew each time if it is not ours. Raises ConfigurationError, which names it.
+
+        Of what a provider raises only the type is shown.
+        """
         if self.password is not None:
             return self.password
+        if self.token_provider is not None:
+            token = _ask_provider(self.token_provider, "token")
+            if not isinstance(token, str):
+                raise ConfigurationError("sasl_oauth_token_provider: token() must return a str")
+            return Secret(token)
+        if self.token_file is not None:
+            return _read_secret("sasl_oauth_token_file", Path(self.token_file))
         if self.password_env is not None:
             found = os.environ.get(self.password_env)
             if not found:
                 raise ConfigurationError(f"sasl_password_env={self.password_env}: there is no such variable here")
             return Secret(found)
-        return _read_password(Path(self.password_file or ""))
+        return _read_secret("sasl_password_file", Path(self.password_file or ""))
+
+    def extensions(self) -> Mapping[str, str]:
+        """What a token's provider has to say beside the token: its `extensions()`. Raises ConfigurationError."""
+        if not hasattr(self.token_provider, "extensions"):
+            return {}
+        found = _ask_provider(self.token_provider, "extensions")
+        if not isinstance(found, Mapping):
+            raise ConfigurationError("sasl_oauth_token_provider: extensions() must return a mapping")
+        return found
 
 
-def _read_password(path: Path) -> Secret:
-    name = f"sasl_password_file={path}"
+def _ask_provider(provider: Any, method: str) -> Any:
+    try:
+        return getattr(provider, method)()
+    except Exception as error:
+        what = f"{method}() has failed: {type(error).__name__}"
+        raise ConfigurationError(f"sasl_oauth_token_provider: {what}") from error
+
+
+def _read_secret(setting: str, path: Path) -> Secret:
+    name = f"{setting}={path}"
     try:
         with path.open(encoding="utf-8") as file:
             if os.fstat(file.fileno()).st_mode & (stat.S_IRGRP | stat.S_IROTH):
@@ -155,6 +200,11 @@ def _sasl(config: Mapping[str, Any], protocol: str) -> Sasl:
     mechanism, username = config["sasl_mechanism"], config["sasl_plain_username"]
     if mechanism is None:
         raise ConfigurationError(f"security_protocol={protocol} needs sasl_mechanism: one of {', '.join(MECHANISMS)}")
+    if mechanism == OAUTHBEARER:
+        return _by_token(config)
+    for name in _TOKENS:
+        if config[name] is not None:
+            raise ConfigurationError(f"{name} needs sasl_mechanism={OAUTHBEARER}, but sasl_mechanism={mechanism}")
     if not username:
         raise ConfigurationError(f"sasl_mechanism={mechanism} needs sasl_plain_username")
     _one_of(config, _PASSWORDS, required=True)
@@ -164,6 +214,18 @@ def _sasl(config: Mapping[str, Any], protocol: str) -> Sasl:
     if "\0" in username:
         raise ConfigurationError("sasl_plain_username must not contain a NUL character")
     return Sasl(mechanism, username, secret, config["sasl_password_file"], config["sasl_password_env"])
+
+
+def _by_token(config: Mapping[str, Any]) -> Sasl:
+    for name in ("sasl_plain_username", *_PASSWORDS):
+        if config[name] is not None:
+            raise ConfigurationError(
+                f"{name} has no effect with sasl_mechanism={OAUTHBEARER}: the token says who it is"
+            )
+    _one_of(config, _TOKENS, required=True)
+    return Sasl(
+        OAUTHBEARER, token_file=config["sasl_oauth_token_file"], token_provider=config["sasl_oauth_token_provider"]
+    )
 
 
 def _one_of(config: Mapping[str, Any], names: Iterable[str], *, required: bool) -> None:

@@ -28,7 +28,7 @@ from actors.wire.messages import (
 )
 from tests.support.handler_helpers import Loop
 
-PLAIN, SHA_256, SHA_512 = MECHANISMS
+PLAIN, SHA_256, SHA_512, OAUTHBEARER = MECHANISMS
 SALTED = salted_password(ScramMechanism.SHA_256, "pencil", b"salt", 4096)
 DELAY = 0.1
 TOKEN_BYTES = 2000

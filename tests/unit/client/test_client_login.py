@@ -31,6 +31,7 @@ from actors.wire.messages import (
 )
 
 SALT, ROUNDS = b"salt", 4096
+GOOD = b"n,,\x01auth=Bearer a.b.c\x01\x01"
 
 
 class Broker:
@@ -66,6 +67,12 @@ class Broker:
         return self.alter(self._steps.pop(0)(token))
 
     def _begin(self, name: str) -> None:
+        if name == "OAUTHBEARER":
+            self._steps = [
+                lambda token: b"" if token == GOOD else b'{"status":"invalid_token"}',
+                lambda token: b"wrong",
+            ]
+            return
         if name == "PLAIN":
             self._steps = [lambda token: b"" if token == b"\0alice\0secret" else b"wrong"]
             return
@@ -123,6 +130,76 @@ async def test_a_wrong_password_is_told_with_the_brokers_words() -> None:
         await login("PLAIN", "wrong password").log_in(Broker())
     assert not raised.value.retriable
     assert "wrong password" not in str(raised.value)
+
+
+class Provider:
+    def __init__(self, token: str, **extensions: str) -> None:
+        self.given, self.given_too = token, extensions
+
+    def token(self) -> str:
+        return self.given
+
+    def extensions(self) -> dict[str, str]:
+        return self.given_too
+
+
+def by_token(token: str, **extensions: str) -> Login:
+    return Login(Sasl("OAUTHBEARER", token_provider=Provider(token, **extensions)), random.Random(1))
+
+
+@pytest.mark.conformance("XB-26", "XF-03")
+async def test_a_token_is_shown_in_one_message() -> None:
+    broker = Broker()
+    broker.lifetime_ms = 60_000
+    assert await by_token("a.b.c").log_in(broker) == 60_000
+    assert broker.tokens == [GOOD]
+    raw = Broker(handshake=(0, 0), authenticate=None)
+    assert await by_token("a.b.c").log_in(raw) == 0
+    assert raw.tokens == [GOOD]
+
+
+@pytest.mark.conformance("XB-27", "XF-06")
+async def test_a_token_that_is_refused_is_told_with_the_brokers_words() -> None:
+    broker = Broker()
+    with pytest.raises(SaslAuthenticationError, match=r"logging in by OAUTHBEARER: .* it is wrong") as raised:
+        await by_token("d.e.f").log_in(broker)
+    assert broker.tokens[1:] == [b"\x01"]
+    assert "d.e.f" not in f"{raised.value!r} {by_token('d.e.f')!r}"
+
+
+async def test_a_broker_that_refuses_a_token_and_goes_on_is_not_believed() -> None:
+    broker = Broker()
+    broker.alter = lambda token: b"" if token == b"wrong" else token
+    with pytest.raises(SaslAuthenticationError, match="and then went on"):
+        await by_token("d.e.f").log_in(broker)
+
+
+async def test_a_provider_may_have_more_to_say() -> None:
+    broker = Broker()
+    with pytest.raises(SaslAuthenticationError):
+        await by_token("a.b.c", logicalCluster="lkc-1", pool="x y").log_in(broker)
+    assert broker.tokens[0] == b"n,,\x01auth=Bearer a.b.c\x01logicalCluster=lkc-1\x01pool=x y\x01\x01"
+
+
+@pytest.mark.parametrize(
+    ("token", "extensions"),
+    [
+        ("", {}),
+        ("a.b\x01c", {}),
+        ("a b", {}),
+        ("ä", {}),
+        ("a.b.c", {"auth": "Bearer x"}),
+        ("a.b.c", {"Auth": "x"}),
+        ("a.b.c", {"x1": "y"}),
+        ("a.b.c", {"x": "y\x01auth=Bearer z"}),
+        ("a.b.c", {"x": ""}),
+    ],
+)
+async def test_what_would_break_the_message_is_not_sent(token: str, extensions: dict[str, str]) -> None:
+    broker = Broker()
+    with pytest.raises(SaslAuthenticationError):
+        await by_token(token, **extensions).log_in(broker)
+    assert broker.tokens == []
 
 
 @pytest.mark.conformance("XF-07")

@@ -13,6 +13,20 @@ from actors.client.errors import ConfigurationError
 from actors.client.net.security import NO_SECURITY, Sasl, Security, refuse_secrets
 from actors.settings.secret import Secret
 
+
+class Provider:
+    def __init__(self, token: Any, extensions: Any = None) -> None:
+        self.given = token
+        if extensions is not None:
+            self.extensions = lambda: extensions
+
+    def token(self) -> Any:
+        if isinstance(self.given, Exception):
+            raise self.given
+        return self.given
+
+
+BEARER = {"security_protocol": "SASL_SSL", "sasl_mechanism": "OAUTHBEARER"}
 LOGIN = {"sasl_mechanism": "PLAIN", "sasl_plain_username": "alice", "sasl_plain_password": "secret"}
 
 
@@ -79,6 +93,19 @@ def test_all_clients_have_the_settings(make: Any) -> None:
         ({"security_protocol": "SSL", "ssl_keyfile": "k"}, "ssl_keyfile needs ssl_certfile"),
         ({"security_protocol": "SSL", "ssl_certdata": "c"}, "ssl_certdata and ssl_keydata need one another"),
         ({"security_protocol": "SSL", "ssl_password": "p"}, "ssl_password needs ssl_certfile"),
+        (BEARER, "one of sasl_oauth_token_provider, sasl_oauth_token_file is needed with sasl_mechanism=OAUTHBEARER"),
+        (
+            BEARER | {"sasl_oauth_token_file": "a", "sasl_oauth_token_provider": Provider("secret")},
+            "sasl_oauth_token_provider and sasl_oauth_token_file are given",
+        ),
+        (BEARER | {"sasl_oauth_token_provider": "secret"}, "must be an object with a method token()"),
+        (BEARER | {"sasl_oauth_token_file": "a", "sasl_plain_username": "b"}, "sasl_plain_username has no effect with"),
+        (BEARER | {"sasl_oauth_token_file": "a", "sasl_password_env": "b"}, "sasl_password_env has no effect with"),
+        (
+            {"security_protocol": "SASL_SSL", **LOGIN, "sasl_oauth_token_file": "a"},
+            "sasl_oauth_token_file needs sasl_mechanism=OAUTHBEARER, but sasl_mechanism=PLAIN",
+        ),
+        ({"sasl_oauth_token_file": "a"}, "sasl_oauth_token_file needs security_protocol=SASL_SSL"),
         ({"security_protocol": "SSL", "ssl_context": object()}, "must be an ssl.SSLContext"),
         (
             {"security_protocol": "SSL", "ssl_context": ssl.create_default_context(), "ssl_cafile": "a"},
@@ -133,15 +160,53 @@ def test_a_password_can_stand_in_a_variable(monkeypatch: pytest.MonkeyPatch) -> 
     assert sasl.secret() == Secret("secret")
 
 
+@pytest.mark.conformance("XF-01")
+def test_a_token_is_asked_for_anew_each_time(tmp_path: Path) -> None:
+    path, provider = tmp_path / "token", Provider("one")
+    by_file = security(**BEARER, sasl_oauth_token_file=str(path)).sasl
+    by_provider = security(**BEARER, sasl_oauth_token_provider=provider).sasl
+    assert by_file is not None
+    assert by_provider is not None
+    by_provider.check()
+    with pytest.raises(ConfigurationError, match=r"sasl_oauth_token_file=.*token: No such file"):
+        by_file.check()
+    for text in ("one\n", "two"):
+        path.write_text(text)
+        path.chmod(0o600)
+        provider.given = text.strip()
+        assert by_file.secret() == by_provider.secret() == Secret(text.strip())
+        assert by_file.extensions() == by_provider.extensions() == {}
+    assert "two" not in repr(by_provider)
+
+
+@pytest.mark.parametrize(
+    ("provider", "words"),
+    [
+        (Provider(OSError("secret")), "sasl_oauth_token_provider: token() has failed: OSError"),
+        (Provider(b"secret"), "token() must return a str"),
+        (Provider("secret", 7), "extensions() must return a mapping"),
+    ],
+)
+def test_what_is_wrong_with_a_provider_is_told_without_what_it_says(provider: Provider, words: str) -> None:
+    sasl = Sasl("OAUTHBEARER", token_provider=provider)
+    sasl.check()
+    with pytest.raises(ConfigurationError) as raised:
+        sasl.secret(), sasl.extensions()
+    assert words in str(raised.value)
+    assert "secret" not in str(raised.value)
+
+
 def test_secrets_are_shown_nowhere() -> None:
     config = resolve(ADMIN_SETTINGS, {"security_protocol": "SASL_SSL", **LOGIN})
     assert "secret" not in repr(config) + repr(network_settings(config))
 
 
 @pytest.mark.conformance("XE-35")
-@pytest.mark.parametrize("name", ["sasl_plain_password", "ssl_password", "ssl_keydata", "ssl_context"])
+@pytest.mark.parametrize(
+    "name", ["sasl_plain_password", "ssl_password", "ssl_keydata", "ssl_context", "sasl_oauth_token_provider"]
+)
 def test_secrets_do_not_travel_and_the_error_says_what_does(name: str) -> None:
-    with pytest.raises(ConfigurationError, match=rf"{name} does not travel to actors: name .*file") as raised:
+    with pytest.raises(ConfigurationError, match=rf"{name} does not travel to actors: .*name .*file") as raised:
         refuse_secrets({"sasl_password_file": "/a", name: "secret"}, "actors")
     assert "secret" not in str(raised.value)
     refuse_secrets({"sasl_password_file": "/a", "sasl_password_env": "B", "ssl_keyfile": "/c", name: None}, "actors")

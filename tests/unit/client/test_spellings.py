@@ -88,6 +88,9 @@ def test_all_spellings_mean_the_same(text: str) -> None:
         ("ssl_check_hostname", "false", {"ssl_check_hostname": False}),
         ("sasl.password.file", "/p", {"sasl_password_file": "/p"}),
         ("sasl_password_env", "P", {"sasl_password_env": "P"}),
+        ("sasl.oauth.token.file", "/t", {"sasl_oauth_token_file": "/t"}),
+        ("sasl.oauthbearer.token.endpoint.url", "file:///a%20b", {"sasl_oauth_token_file": "/a b"}),
+        ("sasl.jaas.config", "org.x.oauthbearer.OAuthBearerLoginModule required ;", {}),
     ],
 )
 def test_each_key_has_its_setting(key: str, value: str, found: dict[str, Any]) -> None:
@@ -119,8 +122,11 @@ def test_a_jaas_line_has_a_user_and_a_password(text: str, user: str, password: s
         (
             "sasl.jaas.config",
             "com.sun.security.auth.module.Krb5LoginModule required;",
-            "only PlainLoginModule and Scram",
+            "only PlainLoginModule, ScramLoginModule, and OAuthBearer",
         ),
+        ("sasl.jaas.config", 'OAuthBearerLoginModule required clientSecret="hunter2";', "without options"),
+        ("sasl.oauthbearer.token.endpoint.url", "https://issuer/token", "must be file:///PATH"),
+        ("sasl.oauthbearer.token.endpoint.url", "file:token", "must be file:///PATH"),
         ("sasl.jaas.config", f'{SCRAM} required username="u" password="hunter2"; more', "must be like"),
         ("sasl.jaas.config", f'{SCRAM} required username="u" password="hunter2', "must be like"),
         ("sasl.jaas.config", f'{SCRAM} required username="u";', "password is missing"),

@@ -35,7 +35,7 @@ from actors.security.scram import (
     salted_password,
 )
 
-PLAIN, SHA_256, SHA_512 = MECHANISMS
+PLAIN, SHA_256, SHA_512, OAUTHBEARER = MECHANISMS
 SALT = b"0123456789abcdef"
 ALL = Terms(MECHANISMS)
 LIFETIME_MS = 10_000
