@@ -319,7 +319,8 @@ class Witness(Inspector):
         def _on_message(listener: FollowerListener, protocol: Any, message: Message) -> None:
             process = self.sim.process
             if isinstance(message, Pushes) and process is not None:
-                self._remember(process, lambda: listener._take(message.pushes))
+                leader, _ = listener._protocols[protocol]
+                self._remember(process, lambda: listener._take(leader, message.pushes))
             product(listener, protocol, message)
 
         return _on_message
