@@ -14,6 +14,7 @@ from actors.quotas.entities import CONSUMER_BYTE_RATE
 from actors.wire import messages
 from tests.support.log_helpers import values
 from tests.support.one_broker import VERSIONS, Client, World, create, world
+from tests.support.quotas import alter
 from tests.support.runtime_helpers import until
 from tests.support.tls_world import connect, secure, served
 
@@ -43,14 +44,6 @@ def hands(w: World) -> Hands:
     made: Any = Hands(asyncio.get_running_loop())
     w.server.front_door._rates._loop = made
     return made  # type: ignore[no-any-return]
-
-
-async def alter(client: Client, *entity: tuple[str, str | None], **rates: float) -> None:
-    r = messages.AlterClientQuotasRequest
-    parts = [r.EntityData(entity_type=kind, entity_name=name) for kind, name in entity]
-    ops = [r.OpData(key=key, value=value, remove=False) for key, value in rates.items()]
-    (entry,) = (await client.ask(r(entries=[r.EntryData(entity=parts, ops=ops)]), 1)).entries
-    assert entry.error_code == 0, entry.error_message
 
 
 def fetch() -> tuple[messages.FetchRequest, int]:
