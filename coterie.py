@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         TopicPartition,
         errors,
     )
-    from actors.client.admin.types import ConfigResource, NewTopic
+    from actors.client.admin.types import ConfigResource, NewTopic, QuotaEntity
     from actors.client.consumer.ranges import OffsetRange, RangeReader
     from actors.client.errors import KafkaError
     from actors.cluster import Cluster, ClusterError
@@ -87,6 +87,7 @@ __all__ = [
     "PermissionType",
     "PoolError",
     "Producer",
+    "QuotaEntity",
     "RangeReader",
     "RecordMetadata",
     "ResourceType",
@@ -117,7 +118,7 @@ _HOMES = {
         "RecordMetadata",
         "TopicPartition",
     ],
-    "actors.client.admin.types": ["ConfigResource", "NewTopic"],
+    "actors.client.admin.types": ["ConfigResource", "NewTopic", "QuotaEntity"],
     "actors.client.consumer.ranges": ["OffsetRange", "RangeReader"],
     "actors.client.errors": ["KafkaError"],
     "actors.cluster": ["Cluster", "ClusterError"],

@@ -29,6 +29,8 @@ TRANSACTIONS = f"{TOOLS}.TransactionsCommand"
 
 _TOPIC = "asked-by-tools"
 _GROUP = "asked-by-tools"
+_NOBODY = ("--entity-type", "users", "--entity-name", "nobody")
+_NOWHERE = ("--entity-type", "ips", "--entity-name", "192.0.2.1")
 _COMMANDS = {
     "log-dirs": (f"{TOOLS}.LogDirsCommand", "--describe", "--topic-list", _TOPIC),
     "status": (QUORUM, "describe", "--status"),
@@ -45,6 +47,13 @@ _COMMANDS = {
     "producers": (TRANSACTIONS, "describe-producers", "--topic", _TOPIC, "--partition", "0"),
     "topic": (f"{TOOLS}.TopicCommand", "--describe", "--topic", _TOPIC),
     "acls": (f"{TOOLS}.AclCommand", "--list"),
+    "quota-set": (CONFIGS, "--alter", "--add-config", "producer_byte_rate=1024,consumer_byte_rate=2048", *_NOBODY),
+    "quota-shown": (CONFIGS, "--describe", *_NOBODY),
+    "quota-removed": (CONFIGS, "--alter", "--delete-config", "producer_byte_rate,consumer_byte_rate", *_NOBODY),
+    "quota-after": (CONFIGS, "--describe", *_NOBODY),
+    "quota-wrong": (CONFIGS, "--alter", "--add-config", "producer_byte_rate=-5", *_NOBODY),
+    "quota-ip": (CONFIGS, "--alter", "--add-config", "connection_creation_rate=1000", *_NOWHERE),
+    "quota-ip-shown": (CONFIGS, "--describe", *_NOWHERE),
 }
 _printed: dict[str, dict[str, Printed]] = {}
 
@@ -215,3 +224,17 @@ def test_a_topic_is_described_with_its_eligible_leaders(kafka: Peer, printed: di
 def test_acls_need_an_authorizer(kafka: Peer, printed: dict[str, Printed]) -> None:
     assert printed["acls"].status == 1
     assert "SecurityDisabledException" in printed["acls"].text
+
+
+@brokers
+def test_quotas_are_set_shown_and_removed(kafka: Peer, printed: dict[str, Printed]) -> None:
+    assert printed["quota-set"] == ("Completed updating config for user nobody.\n", 0)
+    head, _, rates = printed["quota-shown"].text.strip().partition(" are ")
+    assert head == "Quota configs for user-principal 'nobody'"
+    assert set(rates.split(", ")) == {"producer_byte_rate=1024.0", "consumer_byte_rate=2048.0"}
+    assert printed["quota-removed"] == ("Completed updating config for user nobody.\n", 0)
+    assert printed["quota-after"] == ("", 0)
+    assert printed["quota-wrong"].status == 1
+    assert "InvalidRequestException" in printed["quota-wrong"].text
+    assert printed["quota-ip"] == ("Completed updating config for ip 192.0.2.1.\n", 0)
+    assert printed["quota-ip-shown"] == ("Quota configs for ip '192.0.2.1' are connection_creation_rate=1000.0\n", 0)

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from tests.compat.drivers import confluent_kafka
-from tests.component.test_quotas_at_brokers import alter
 from tests.support.one_broker import create, world
+from tests.support.quotas import alter
 
 RATE = 200_000
 SECONDS = 12

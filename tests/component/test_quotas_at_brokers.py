@@ -10,10 +10,14 @@ from typing import Any
 import pytest
 
 from actors.broker.clients import ADMINISTRATORS_PLACES
+from actors.client import Admin
+from actors.client.admin.types import QuotaEntity
+from actors.client.errors import KafkaError
 from actors.quotas.entities import CONSUMER_BYTE_RATE
 from actors.wire import messages
 from tests.support.log_helpers import values
 from tests.support.one_broker import VERSIONS, Client, World, create, world
+from tests.support.quotas import alter
 from tests.support.runtime_helpers import until
 from tests.support.tls_world import connect, secure, served
 
@@ -43,14 +47,6 @@ def hands(w: World) -> Hands:
     made: Any = Hands(asyncio.get_running_loop())
     w.server.front_door._rates._loop = made
     return made  # type: ignore[no-any-return]
-
-
-async def alter(client: Client, *entity: tuple[str, str | None], **rates: float) -> None:
-    r = messages.AlterClientQuotasRequest
-    parts = [r.EntityData(entity_type=kind, entity_name=name) for kind, name in entity]
-    ops = [r.OpData(key=key, value=value, remove=False) for key, value in rates.items()]
-    (entry,) = (await client.ask(r(entries=[r.EntryData(entity=parts, ops=ops)]), 1)).entries
-    assert entry.error_code == 0, entry.error_message
 
 
 def fetch() -> tuple[messages.FetchRequest, int]:
@@ -169,3 +165,29 @@ async def test_names_are_looked_up_at_the_start_and_when_the_setting_changes(tmp
             {"max.connections.per.ip.overrides": "localhost:7,nowhere.invalid:3"}
         )
         await until(lambda: limits.of("127.0.0.1") == 7)
+
+
+@pytest.mark.conformance("XD-06")
+async def test_our_admin_sets_and_finds_quotas(tmp_path: Path) -> None:
+    ann, others = QuotaEntity(user="ann", client_id="app"), QuotaEntity(user="")
+
+    def work(servers: str) -> list[Any]:
+        with Admin(bootstrap_servers=servers) as admin:
+            changes = {ann: {"producer_byte_rate": 5.0}, others: {"producer_byte_rate": 7.0, "consumer_byte_rate": 9.0}}
+            assert admin.alter_client_quotas(changes, validate_only=True) == {ann: None, others: None}
+            assert admin.describe_client_quotas() == {}
+            assert admin.alter_client_quotas(changes) == {ann: None, others: None}
+            assert admin.describe_client_quotas() == changes
+            assert admin.describe_client_quotas(QuotaEntity(user="ann")) == {ann: changes[ann]}
+            assert admin.describe_client_quotas(QuotaEntity(user="ann"), strict=True) == {}
+            admin.alter_client_quotas({others: {"producer_byte_rate": None}})
+            wrong = QuotaEntity(ip="10.0.0.1")
+            refused = admin.alter_client_quotas({wrong: {"producer_byte_rate": 1.0}}, raise_errors=False)
+            with pytest.raises(KafkaError, match="connection_creation_rate"):
+                admin.alter_client_quotas({wrong: {"producer_byte_rate": 1.0}})
+            return [refused[wrong], admin.describe_client_quotas(others)]
+
+    async with world(tmp_path) as w:
+        refused, left = await asyncio.to_thread(work, f"127.0.0.1:{w.server.port}")
+        assert refused.code == 42
+        assert left == {others: {"consumer_byte_rate": 9.0}}

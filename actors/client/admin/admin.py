@@ -13,6 +13,7 @@ from actors.client.admin.acls import Acls
 from actors.client.admin.brokers import Brokers
 from actors.client.admin.configs import Configs
 from actors.client.admin.groups import Groups
+from actors.client.admin.quotas import Changes, ClientQuotas
 from actors.client.admin.records import Records
 from actors.client.admin.replicas import Replicas
 from actors.client.admin.topics import Topics
@@ -24,6 +25,7 @@ from actors.client.admin.types import (
     GroupListing,
     NewTopic,
     PartitionReassignment,
+    QuotaEntity,
     ScramDeletion,
     ScramUpsertion,
     TopicDescription,
@@ -59,6 +61,7 @@ class Admin:
         self._users = Users(self._brokers)
         self._chance = environment.chance
         self._acls = Acls(self._brokers)
+        self._quotas = ClientQuotas(self._brokers)
 
     def close(self) -> None:
         """Close the connections."""
@@ -276,6 +279,23 @@ class Admin:
     ) -> dict[AclFilter, list[Acl] | KafkaError]:
         """Remove the ACLs that each filter finds. Returns them."""
         return self._each(lambda deadline: self._acls.delete(filters, deadline), timeout_ms, raise_errors)
+
+    # --- quotas -------------------------------------------------------------------------------------------------------
+
+    def describe_client_quotas(
+        self, wanted: QuotaEntity | None = None, strict: bool = False, timeout_ms: int | None = None
+    ) -> dict[QuotaEntity, dict[str, float]]:
+        """The quotas of entities that have these names (KIP-546), or of all; with `strict` of `wanted` alone."""
+        named = wanted or QuotaEntity()
+        return self._brokers.run(lambda deadline: self._quotas.describe(named, strict, deadline), timeout_ms)
+
+    def alter_client_quotas(
+        self, changes: Changes, validate_only: bool = False, timeout_ms: int | None = None, raise_errors: bool = True
+    ) -> dict[QuotaEntity, KafkaError | None]:
+        """Set quotas, and remove those whose rate is None: `{QuotaEntity(user="ann"): {"producer_byte_rate": 1e6}}`."""
+        return self._each(
+            lambda deadline: self._quotas.alter(changes, validate_only, deadline), timeout_ms, raise_errors
+        )
 
     # --- offsets of groups --------------------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from actors.client.records import Node, TopicPartition
 from actors.security.scram import USUAL_ITERATIONS, ScramMechanism
@@ -134,3 +135,16 @@ class ClusterDescription:
     cluster_id: str | None
     controller_id: int
     brokers: tuple[Node, ...]
+
+
+ALL_OTHERS: Final = ""
+"""As a name in a QuotaEntity: the default of all that have no quota of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaEntity:
+    """Whom quotas are for (KIP-546): a user, a client id, both together, or an address."""
+
+    user: str | None = None
+    client_id: str | None = None
+    ip: str | None = None
