@@ -23,6 +23,7 @@ from actors.settings import BrokerConfig
 CLIENTS_MAX: Final = 10_000
 """Clients whose use is known. Of more, those who were away longest are taken for new."""
 ADDRESSES_MAX: Final = 100_000
+_PART_OF_SAMPLE: Final = 0.1
 _BUCKET_SECONDS: Final = 1.0  # after which the bucket of an address is full again, because it holds a second's tokens
 
 _Key = tuple[str, tuple[str | None, str | None]]
@@ -68,13 +69,16 @@ class Quotas:
         return math.floor(self._window(CONSUMER_BYTE_RATE, limit, now).room(limit.rate, now))
 
     def fetch_refused(self, connection: Connection, client_id: str | None) -> int:
-        """A fetch of a client without room is answered with nothing. The throttle time: it ends in the next sample."""
+        """A fetch of a client without room is answered with nothing. The throttle time: until a part of a sample fits.
+
+        A longer one leaves unused what is free meanwhile, a shorter one makes for many empty answers.
+        """
         limit = self._limit(CONSUMER_BYTE_RATE, connection, client_id)
         if limit is None:
             return 0
         now = self._loop.time()
         delay = self._window(CONSUMER_BYTE_RATE, limit, now).delay(limit.rate, now)
-        return self._mute(connection, delay + self._sample_seconds)
+        return self._mute(connection, delay + self._sample_seconds * _PART_OF_SAMPLE)
 
     def _record(self, key: str, connection: Connection, client_id: str | None, size: int) -> int:
         limit = self._limit(key, connection, client_id)
