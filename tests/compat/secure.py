@@ -14,7 +14,7 @@ from typing import Any, Final
 from tests.compat.peers import ApacheKafka, coterie, free_ports
 from tests.support.authority import Authority, Pem
 
-SECURE_KINDS: Final = ("kafka",)
+SECURE_KINDS: Final = ("kafka", "coterie")
 ADMIN, ALICE, BOB = "admin", "alice", "bob"
 PASSWORDS: Final = {ADMIN: "the admin's secret", ALICE: "alice=secret", BOB: "nothing allowed"}
 """Users by name. The admin may do everything, the others what ACLs let them."""
