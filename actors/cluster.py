@@ -144,6 +144,8 @@ class Cluster:
             if owns_ray:
                 ray_runtime.end()
             raise
+        if ray_address is not None or not owns_ray:  # a Ray that is not ours
+            notes += ray_runtime.openness_here()
         if owns_ray and embedded:
             notes.append(f"logs are in {folder / 'logs'}; what Ray says is in {_RAY_LOG} there")
         cluster = cls(name, controller, addresses, owns_ray=owns_ray, owner=True, notes=notes)

@@ -14,8 +14,9 @@ import ray
 
 from actors.broker.spec import BrokerSpec, StartError
 from actors.links.secret import is_marked, read_secret
-from actors.runtime.private import keep_private
+from actors.runtime.private import keep_private, leave_no_core
 from actors.runtime.process import check_code_version, log_to, run_in_main_thread, settle_memory
+from actors.settings import BrokerConfig
 
 _SECRET_FILE = "coterie.secret.file"
 
@@ -35,6 +36,8 @@ class Broker:
 
     def __init__(self, spec: BrokerSpec, namespace: str, log_dir: str, version: str) -> None:
         keep_private()
+        if not BrokerConfig.from_mapping(spec.config).boolean("coterie.debug.core"):
+            leave_no_core()
         check_code_version(version)
         log_to(log_dir, f"broker-{spec.broker_id}")
         settle_memory()

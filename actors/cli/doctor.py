@@ -43,13 +43,17 @@ class Finding:
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address the brokers would listen on.")
 @click.option("--port", default=9092, show_default=True, type=click.IntRange(0, 65535), help="The first broker's port.")
 @click.option("--brokers", default=3, show_default=True, type=click.IntRange(1, 100), help="How many brokers.")
+@click.option("--ray-address", metavar="ADDRESS", help="A running Ray (host:port) that a cluster is to use.")
 @options.output_format
-def doctor(host: str, port: int, brokers: int, output_format: str) -> int:
+def doctor(host: str, port: int, brokers: int, ray_address: str | None, output_format: str) -> int:
     """Say whether this machine can run a cluster and Spark.
 
-    Looks at ports, Java, memory, shared memory and the limit of open files. Exits with 1 if something is unusable.
+    Looks at ports, Java, memory, shared memory and the limit of open files, and whether a running Ray is open to
+    others. Exits with 1 if something is unusable.
     """
     findings = list(examine(host, port, brokers))
+    if ray_address is not None:
+        findings.append(running_ray(ray_address))
     output.emit([asdict(finding) for finding in findings], ("check", "status", "found", "fix"), output_format)
     return 1 if any(finding.status == UNUSABLE for finding in findings) else 0
 
@@ -117,6 +121,20 @@ def java() -> Finding:
         return Finding("java", UNUSABLE, "none that Spark can use", str(error))
     passed = f"; passed over: {'; '.join(found.passed_over)}" if found.passed_over else ""
     return Finding("java", OK, f"{found.version} from {found.source} ({found.home}){passed}")
+
+
+def running_ray(ray_address: str) -> Finding:
+    """Whether a Ray that runs already is open to others than its user."""
+    from actors.runtime.ray_connection import ClusterError, looked_at  # which imports ray
+
+    try:
+        found = looked_at(ray_address)
+    except ClusterError as error:
+        return Finding("ray", UNUSABLE, f"none at {ray_address}", str(error))
+    if found:
+        texts = [each.partition(": ") for each in found]
+        return Finding("ray", WARNING, "; ".join(text for text, _, _ in texts), "; ".join(fix for _, _, fix in texts))
+    return Finding("ray", OK, f"{ray_address} asks for a token")
 
 
 def _listen(host: str, port: int) -> None:

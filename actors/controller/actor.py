@@ -35,9 +35,9 @@ from actors.links.operations import HandOver, LookAtGroup
 from actors.links.secret import mark, read_secret
 from actors.links.status import ClusterStatus, ShardStatus
 from actors.log.files import REAL_WRITER
-from actors.runtime.private import keep_private
+from actors.runtime.private import keep_private, leave_no_core
 from actors.runtime.process import LoopThread, check_code_version, last_line, log_to
-from actors.runtime.ray_connection import ClusterError
+from actors.runtime.ray_connection import ClusterError, asks_for_token
 from actors.settings import ANY_HOST, BrokerConfig
 from placement.nodes import alive_nodes, place_brokers
 
@@ -122,6 +122,9 @@ class Controller:
 
     def _begin(self, spec: ControllerSpec) -> None:
         keep_private()
+        config = BrokerConfig.from_mapping(spec.config)
+        if not config.boolean("coterie.debug.core"):
+            leave_no_core()
         check_code_version(spec.version)
         log_to(spec.log_dir, "controller")
         self._spec = spec
@@ -134,7 +137,6 @@ class Controller:
         folder = Path(spec.data_dir)
         metadata_log = MetadataLog(first_users.log_path(folder))
         first_users.take(folder, metadata_log)
-        config = BrokerConfig.from_mapping(spec.config)
         wrong = None if self._restarted else locked_out(metadata_log.metadata, config)
         if wrong is not None:
             metadata_log.close()
@@ -170,6 +172,11 @@ class Controller:
             raise PermissionError(
                 f"connections between processes are in TLS (coterie.internal.security): no secret goes through Ray; "
                 f"put {self._spec.secret_file} on the node of broker {broker_id}, or set coterie.secret.file"
+            )
+        if not asks_for_token():
+            raise PermissionError(
+                f"this Ray asks for no token (RAY_AUTH_MODE): no secret goes through it; put {self._spec.secret_file} "
+                f"on the node of broker {broker_id}, or set coterie.secret.file"
             )
         log.warning(
             "broker %d has no %s on its node: the secret goes through Ray, where others may ask for it. To prevent "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import resource
 import socket
 import stat
 import struct
@@ -93,3 +94,12 @@ def is_ours(transport: asyncio.BaseTransport) -> bool:
     connection: socket.socket = transport.get_extra_info("socket")
     found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     return int(_CREDENTIALS.unpack(found)[1]) == os.geteuid()
+
+
+def leave_no_core() -> None:
+    """Have this process leave no core dump, in which its secrets would be.
+
+    The limit is one byte: unlike zero, Linux also takes it for what is piped to a program, and no file is as short.
+    """
+    _, most = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (0 if most == 0 else 1, most))

@@ -11,6 +11,7 @@ Ray's own client leaves three gaps, which are closed here:
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import os
 import socket
 import sys
@@ -55,6 +56,41 @@ def connect(ray_address: str, words: Path | None = None, **options: Any) -> None
     except (ConnectionError, ValueError, RuntimeError, ray.exceptions.RayError) as error:
         forget_token()
         raise ClusterError(f"cannot connect to Ray at {ray_address}: {_first_line(error)}") from error
+
+
+def asks_for_token() -> bool:
+    """Whether this process gives its Ray a token, and so may ask others for it."""
+    return bool(ray._raylet.get_authentication_mode() != ray._raylet.AuthenticationMode.DISABLED)
+
+
+def openness(ray_address: str, *, token: bool) -> list[str]:
+    """Why more people may use this Ray than should: whether it asks for a `token`, and where it listens."""
+    found = []
+    if not token:
+        found.append(
+            "it asks for no token, so whoever reaches its ports runs code as its user: set RAY_AUTH_MODE=token"
+        )
+    host = ray_address.rpartition(":")[0].strip("[]")
+    with contextlib.suppress(OSError, ValueError):
+        addresses = {entry[4][0] for entry in socket.getaddrinfo(host, None)}
+        if any(ipaddress.ip_address(each).is_global for each in addresses):
+            found.append(f"its address {host} is a public one: have a firewall keep others from it")
+    return found
+
+
+def openness_here() -> list[str]:
+    """The same for the Ray that this process is connected to, as lines to be told."""
+    address = ray.get_runtime_context().gcs_address
+    return [f"warning: the Ray at {address}: {each}" for each in openness(address, token=asks_for_token())]
+
+
+def looked_at(ray_address: str) -> list[str]:
+    """`openness` of a Ray that this process is not connected to. Raises ClusterError."""
+    host, _, port = ray_address.rpartition(":")
+    if not port.isdigit():
+        raise ClusterError(f"{ray_address} is no address: HOST:PORT is")
+    _check_there(ray_address, host.strip("[]"), int(port))
+    return openness(ray_address, token=asks_for_token() or not _lets_in(ray_address))
 
 
 def use_token(path: Path | None = None) -> None:

@@ -23,9 +23,9 @@ import ray
 from actors.runtime import ray_words
 from actors.runtime.fork_server import executable
 from actors.runtime.private import write_private
-from actors.runtime.ray_connection import ClusterError, connect, forget_token, use_token
+from actors.runtime.ray_connection import ClusterError, connect, forget_token, openness_here, use_token
 
-__all__ = ["ClusterError", "connect", "end", "process_environment", "protect", "start_embedded"]
+__all__ = ["ClusterError", "connect", "end", "openness_here", "process_environment", "protect", "start_embedded"]
 
 _END_SECONDS = 1.5
 _GCS_PORT = "RAY_GCS_SERVER_PORT"

@@ -307,7 +307,8 @@ _CLUSTER: Final = (
         "coterie.secret.file",
         None,
         "A file on each Ray node with what controller and brokers prove to each other, 64 hexadecimal digits. "
-        "Unset: `DATA_DIR/secret`, which the first start makes; a node where it is not gets the secret through Ray.",
+        "Unset: `DATA_DIR/secret`, which the first start makes; a node where it is not gets the secret through Ray if "
+        "Ray asks for a token and no connection is in TLS.",
         check=_absolute,
     ),
     _int("broker.session.timeout.ms", 6000, 1000, "The controller's lease: a broker silent for this long is dead."),

@@ -46,6 +46,12 @@ SECURITY_SETTINGS: Final[tuple[Setting, ...]] = (
         "show that they know the cluster's secret, and after which nothing is encrypted. Unset: `tls` if a listener "
         "uses TLS.",
     ),
+    Setting(
+        name="coterie.debug.core",
+        type=SettingType.BOOLEAN,
+        default=False,
+        doc="Whether controller and brokers, which hold secrets, may leave core dumps.",
+    ),
     *SASL_SETTINGS,
     *TLS_SETTINGS,
 )

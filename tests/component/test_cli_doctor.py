@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from actors.cli import doctor as doctor_module
-from actors.cli.doctor import OK, UNUSABLE, WARNING, Finding, memory, open_files, ports, shared_memory
+from actors.cli.doctor import OK, UNUSABLE, WARNING, Finding, memory, open_files, ports, running_ray, shared_memory
 from actors.cli.main import cli
 from spark_bridge.java import Java, JavaError
 
@@ -53,6 +53,22 @@ def test_open_file_limit(soft: int, status: str) -> None:
     found = open_files(soft, resource.RLIM_INFINITY)
     assert found.status == status
     assert (found.fix is None) == (status == OK)
+
+
+@pytest.mark.conformance("XE-40")
+def test_a_running_ray_is_looked_at_if_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = ["it asks for no token, so: set RAY_AUTH_MODE=token", "its address is a public one: have a firewall"]
+    monkeypatch.setattr("actors.runtime.ray_connection.looked_at", lambda address: found)
+    told = running_ray("10.0.0.1:6379")
+    assert told.status == WARNING
+    assert told.found == "it asks for no token, so; its address is a public one"
+    assert told.fix == "set RAY_AUTH_MODE=token; have a firewall"
+    found.clear()
+    assert running_ray("10.0.0.1:6379") == Finding("ray", OK, "10.0.0.1:6379 asks for a token")
+    monkeypatch.undo()
+    with socket.socket() as unheard:
+        unheard.bind(("127.0.0.1", 0))  # and does not listen
+        assert running_ray(f"127.0.0.1:{unheard.getsockname()[1]}").status == UNUSABLE
 
 
 def test_missing_shared_memory_is_a_warning(tmp_path: Path) -> None:

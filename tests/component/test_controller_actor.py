@@ -294,10 +294,11 @@ def test_brokers_added_have_ids_of_their_own_and_fail_for_their_own_reasons(
     end(controller)
 
 
+@pytest.mark.conformance("XE-34")
 def test_the_secret_itself_is_handed_out_only_where_its_file_was_not_named(
-    ray: FakeRay, made: Callable[[], Any], caplog: pytest.LogCaptureFixture
+    ray: FakeRay, made: Callable[[], Any], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """XE-34."""
+    exchange(monkeypatch, "asks_for_token", lambda: True)
     controller = made()
     assert controller.join_info()[2] == mark(bytes(32))
     with caplog.at_level("WARNING"):
@@ -306,6 +307,19 @@ def test_the_secret_itself_is_handed_out_only_where_its_file_was_not_named(
     assert bytes(32).hex() not in caplog.text
     controller._spec = replace(controller._spec, config={"coterie.secret.file": "/etc/secret"})
     with pytest.raises(PermissionError, match=r"coterie\.secret\.file=/etc/secret is set: no secret goes through Ray"):
+        controller.hand_out_secret(1)
+    end(controller)
+
+
+@pytest.mark.conformance("XE-34")
+def test_no_secret_goes_through_a_ray_that_asks_for_no_token(
+    ray: FakeRay, made: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exchange(monkeypatch, "asks_for_token", lambda: False)
+    controller = made()
+    with pytest.raises(
+        PermissionError, match=r"asks for no token .*: no secret goes .*/secret on the node of broker 1"
+    ):
         controller.hand_out_secret(1)
     end(controller)
 

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 import os
+import resource
+import signal
 import socket
 import stat
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from actors.broker.actor import own_secret
+from actors.broker.actor import Broker, own_secret
 from actors.broker.spec import BrokerSpec, StartError
 from actors.controller.preparation import prepare_folder, socket_dir
 from actors.links.secret import mark, read_secret
 from actors.runtime.private import is_ours, narrow, private_folder, write_private
+from actors.runtime.process import code_version
 from actors.runtime.ray_runtime import ClusterError
 from actors.settings import BrokerConfig, SettingError
 from tests.support.three_brokers import World
@@ -133,6 +138,7 @@ def broker_spec(data_dir: Path, **config: str) -> BrokerSpec:
     return BrokerSpec(3, "127.0.0.1", (), str(data_dir / "broker-3"), "", settings)
 
 
+@pytest.mark.conformance("XE-34")
 def test_a_broker_reads_the_secret_from_its_nodes_file_and_needs_no_other_way(tmp_path: Path) -> None:
     """XE-34."""
     secret = read_secret(prepare_folder(tmp_path / "data"))
@@ -184,6 +190,37 @@ def test_a_start_with_a_named_secret_makes_no_other(tmp_path: Path) -> None:
     file.write_text("ab" * 32 + "\n")
     assert prepare_folder(tmp_path / "data", str(file)) == file
     assert not (tmp_path / "data" / "secret").exists()
+
+
+@pytest.mark.conformance("XE-26")
+@pytest.mark.parametrize(("most", "limit"), [(resource.RLIM_INFINITY, 1), (1 << 20, 1), (0, 0)])
+def test_a_process_with_secrets_leaves_no_core_dump(tmp_path: Path, most: int, limit: int) -> None:
+    script = f"""
+import os, resource
+from actors.runtime.private import leave_no_core
+resource.setrlimit(resource.RLIMIT_CORE, ({most}, {most}))
+leave_no_core()
+print(resource.getrlimit(resource.RLIMIT_CORE)[0], flush=True)
+os.abort()
+"""
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert ended.returncode == -signal.SIGABRT, ended.stderr
+    assert ended.stdout == f"{limit}\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.conformance("XE-26")
+@pytest.mark.parametrize(("config", "calls"), [({}, 1), ({"coterie.debug.core": "true"}, 0)])
+def test_brokers_leave_none_unless_it_is_wanted(
+    tmp_path: Path, config: dict[str, str], calls: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    called: list[bool] = []
+    made = Broker.__ray_metadata__.modified_class  # type: ignore[attr-defined]
+    for name in ("keep_private", "settle_memory", "log_to", "leave_no_core"):
+        note = (lambda *_: called.append(True)) if name == "leave_no_core" else (lambda *_: None)
+        monkeypatch.setitem(inspect.unwrap(made.__init__).__globals__, name, note)
+    made(BrokerSpec(3, "127.0.0.1", (), str(tmp_path), "", config), "n", str(tmp_path), code_version())
+    assert len(called) == calls
 
 
 # --- who is at the other end ---

@@ -150,7 +150,7 @@ async def test_nobody_counts_on_a_broker_that_has_handed_over(tmp_path: Path, mo
         came: list[Any] = []
         listener = w.servers[follower].replicas._listener
         introduce = listener._introduce
-        monkeypatch.setattr(listener, "_introduce", lambda protocol: (came.append(protocol), introduce(protocol)))
+        monkeypatch.setattr(listener, "_introduce", lambda *who: (came.append(who), introduce(*who)))
         await w.servers[follower].hand_over()
         await until(lambda: len(came) > 3, what="the leader tries to reach it")
         assert await w.produce("t", b"b") == 0
