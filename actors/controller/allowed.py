@@ -22,12 +22,13 @@ from actors.links.operations import (
     Operation,
     ReplicaTorn,
 )
+from actors.links.quota_operations import AlterQuotas
 
 _OF_ITSELF: Final = (AlterPartitions, ReplicaTorn, BrokerLeaving)
 _OF_CLIENTS: Final = (
     *(CreateTopics, DeleteTopics, CreatePartitions, AlterConfigs, CreateOffsetsTopic),
     *(AlterReassignments, ElectLeaders, AlterScram, CreateAcls, DeleteAcls),
-    *(DescribeQuorum, AllocateProducerIds),
+    *(AlterQuotas, DescribeQuorum, AllocateProducerIds),
 )
 """What clients want, for the most part. The broker has judged whether they may have it."""
 
