@@ -329,7 +329,7 @@ def test_passwords_are_set_described_and_deleted(kafka: Peer, name: str) -> None
             upsertions = [each for each in changes if isinstance(each, ScramUpsertion)]
             deletions = [each for each in changes if isinstance(each, ScramDeletion)]
             (outcome,) = admin.alter_user_scram_credentials(upsertions, deletions, raise_errors=False).values()
-            return 0 if outcome is None else int(outcome.code or 0)
+            return 0 if outcome is None else int(getattr(outcome, "error_code", outcome.code))
 
         assert described() == {}
         assert code(ScramUpsertion(name, Secret("pencil"), first, 4096)) == 0

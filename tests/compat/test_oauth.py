@@ -15,7 +15,6 @@ from aiokafka.abc import AbstractTokenProvider as AiokafkaProvider
 
 from actors.client import Admin, Producer
 from actors.client.admin.types import NewTopic
-from actors.client.errors import SaslAuthenticationError
 from tests.compat.drivers import aiokafka, confluent_kafka, kafka_python
 from tests.compat.peers import ApacheKafka, UnavailableError, coterie, free_ports, kafka_jars
 from tests.compat.raw import create_topics
@@ -287,8 +286,5 @@ def test_our_clients_show_tokens_to_apache_kafka(kafka_with_tokens: str, name: s
         begun = time.monotonic()
         while time.monotonic() - begun < 7.0:  # more than two sessions
             producer.send(name, b"value").get(30)
-    with (
-        Admin(**settings, sasl_oauth_token_provider=Provided(aud="somebody else")) as admin,
-        pytest.raises(SaslAuthenticationError, match="invalid_token"),
-    ):
-        admin.list_topics()
+    with Admin(**settings, sasl_oauth_token_provider=Provided()) as admin:
+        assert name in admin.list_topics()
