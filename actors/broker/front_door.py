@@ -17,6 +17,7 @@ from actors.broker.handlers.context import HandlerContext, Request
 from actors.broker.handlers.registry import APIS, Api
 from actors.broker.listening import PortTakenError, listen
 from actors.broker.reception import Reception
+from actors.broker.request_time import RequestTime
 from actors.broker.shards.hub import ShardHub
 from actors.broker.slots import Slot
 from actors.broker.spec import BrokerSpec, Door, StartError
@@ -66,6 +67,7 @@ class FrontDoor:
         self._shards = shards
         self._reception = Reception(broker)
         self._rates = ConnectionRates(broker)
+        self._time = RequestTime(broker, self.on_frame)
         self._loop = broker.loop
         self._tls = tls
         self._servers: list[asyncio.AbstractServer] = []
@@ -201,6 +203,8 @@ class FrontDoor:
 
     def on_frame(self, connection: Connection, data: bytes, start: int, end: int) -> None:
         """Pass a request to its shard or its handler."""
+        if self._broker.quotas is not None and self._time.serves(connection, data, start, end):
+            return
         self._requests += 1
         connection.last_active = self._last_tick
         api_key, version, correlation_id, length = _HEAD.unpack_from(data, start)
