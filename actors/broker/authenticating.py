@@ -80,6 +80,8 @@ class Desk:
     """What OAUTHBEARER needs, if the listener has it."""
     counts: Counter[str] = field(default_factory=Counter)
     """What has become of its clients, by the names of links.status.Logins."""
+    failing: dict[Connection, bool] = field(default_factory=dict)
+    """Connections that will be closed, and whether their clients had logged in before."""
 
     def nonce(self) -> str:
         """Random, of letters, digits, - and _."""
@@ -222,7 +224,7 @@ class Gate:
                 self._answer(self._machine.verified(right, desk.loop.time()), slot, encode)
             self._go_on()
 
-        desk.passwords.verify(asked.user, asked.password, desk.own_users, done)
+        desk.passwords.verify(asked.user, asked.password, desk.own_users, self._connection.peer, done)
 
     def _check_token(self, asked: CheckToken, slot: Slot, encode: Callable[[TokenAnswer], bytes]) -> None:
         desk, machine = self._desk, self._machine
@@ -268,7 +270,8 @@ class Gate:
     def _failed(self, slot: Slot | None, answer: bytes) -> None:
         """Nothing is read any more; after a while the answer, if there is one, is sent, and the connection closed."""
         machine, connection, desk = self._machine, self._connection, self._desk
-        desk.counts["failed"] += 1
+        desk.counts["repeats_failed" if self._again else "failed"] += 1
+        desk.failing[connection] = self._again
         user = f" of {_quoted(machine.user)}" if machine.user else ""
         by = f" by {machine.mechanism}" if machine.mechanism else ""
         by += f" with {connection.software}" if connection.software else ""

@@ -22,7 +22,7 @@ from actors.broker.shards.hub import ShardHub
 from actors.broker.slots import Slot
 from actors.broker.spec import BrokerSpec, Door, StartError
 from actors.broker.tls_doors import TlsDoors
-from actors.links.status import Load
+from actors.links.status import Connections, Load
 from actors.wire.api_keys import ApiKey
 from actors.wire.errors import ErrorCode, WireError
 from actors.wire.framing import decode_request_header, encode_large_response, encode_response
@@ -164,9 +164,17 @@ class FrontDoor:
             requests=self._requests,
             longest_turn_ms=round(self._longest_turn * 1000, 1),
             logs=len(self._broker.data_dir.logs),
+            listeners=tuple(self._present(at.listener) for at in self._clients.listening),
             logins=self._reception.figures(),
             tls=self._tls.figures(),
         )
+
+    def _present(self, listener: str) -> Connections:
+        handshaking = self._tls.under_way(listener)
+        strangers, failed = self._reception.present(listener)
+        authenticating = max(strangers - handshaking, 0)
+        ready = self._clients.at(listener) - handshaking - authenticating - failed
+        return Connections(listener, handshaking, authenticating, ready, failed)
 
     # --- connections ---
 

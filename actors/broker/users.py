@@ -7,9 +7,12 @@ import hmac
 from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from typing import Final
 
 from actors.broker.context import BrokerContext
+from actors.broker.fair_queue import FairQueue
+from actors.quotas.entities import network_of
 from actors.security.plain import fits
 from actors.security.scram import (
     SALT_BYTES,
@@ -80,10 +83,20 @@ def _usual(metadata: ClusterMetadata) -> dict[int, tuple[int, int]]:
     return {code: max(count, key=lambda each: (count[each], each)) for code, count in counts.items()}
 
 
+@dataclass(frozen=True, slots=True)
+class _Guess:
+    password: str = field(repr=False)
+    mechanism: ScramMechanism
+    credential: ScramCredential
+    known: bool
+    digest: bytes
+    done: Callable[[bool | None], None]
+
+
 class Passwords:
     """Verifies passwords in threads, a few at a time. One that was right is remembered for a minute.
 
-    `key` is random, and this process's alone.
+    Others wait, and the addresses that they come from take turns. `key` is random, and this process's alone.
     """
 
     def __init__(self, users: StoredUsers, loop: asyncio.AbstractEventLoop, key: bytes) -> None:
@@ -91,21 +104,40 @@ class Passwords:
         self._loop = loop
         self._key = key
         self._threads = ThreadPoolExecutor(_THREADS, "passwords")
-        self._waiting = 0
+        self._running = 0
+        self._waiting: FairQueue[_Guess] = FairQueue(_WAITING_MAX)
         self._right: dict[bytes, float] = {}  # until when, by a digest of user, password and credential
 
     def close(self) -> None:
         """Verify no more."""
+        self._waiting.clear()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def verify(
-        self, user: str, password: str, own: Mapping[str, ScramCredential], done: Callable[[bool | None], None]
+        self,
+        user: str,
+        password: str,
+        own: Mapping[str, ScramCredential],
+        peer: str,
+        done: Callable[[bool | None], None],
     ) -> None:
         """`done` gets whether the password is the user's, perhaps at once; None if too many wait already.
 
-        `own` are users of SCRAM-SHA-256 that the listener has besides. A user who does not exist costs as much as one
-        who does.
+        `own` are users of SCRAM-SHA-256 that the listener has besides. `peer` is the address that the password has come
+        from. A user who does not exist costs as much as one who does.
         """
+        guess = self._guess(user, password, own, done)
+        if self._right.get(guess.digest, 0.0) > self._loop.time():
+            done(True)
+            return
+        refused = self._waiting.put(network_of(peer), guess)
+        self._start()  # after that one in a thread may have its verdict at once
+        if refused is not None:
+            refused.done(None)
+
+    def _guess(
+        self, user: str, password: str, own: Mapping[str, ScramCredential], done: Callable[[bool | None], None]
+    ) -> _Guess:
         mechanism, found = ScramMechanism.SHA_256, own.get(user)
         if found is None:
             mechanism, found = self._users.any_credential(user) or (mechanism, None)
@@ -113,23 +145,25 @@ class Passwords:
         if credential is None:
             mechanism, credential = self._users.any_dummy(user)
         digest = self._digest(user, password, credential)
-        if self._right.get(digest, 0.0) > self._loop.time():
-            done(True)
-            return
-        if self._waiting >= _WAITING_MAX:
-            done(None)
-            return
-        self._waiting += 1
-        future = self._loop.run_in_executor(self._threads, fits, password, mechanism, credential)
+        return _Guess(password, mechanism, credential, found is not None, digest, done)
+
+    def _start(self) -> None:
+        while self._running < _THREADS and len(self._waiting):
+            self._running += 1
+            self._derive(self._waiting.take())
+
+    def _derive(self, guess: _Guess) -> None:
+        future = self._loop.run_in_executor(self._threads, fits, guess.password, guess.mechanism, guess.credential)
 
         def verified(future: asyncio.Future[bool]) -> None:
-            self._waiting -= 1
+            self._running -= 1
             if future.cancelled():
                 return
-            right = future.exception() is None and future.result() and found is not None
+            right = future.exception() is None and future.result() and guess.known
             if right:
-                self._remember(digest)
-            done(right)
+                self._remember(guess.digest)
+            guess.done(right)
+            self._start()
 
         future.add_done_callback(verified)
 

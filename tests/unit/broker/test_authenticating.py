@@ -115,7 +115,12 @@ class Passwords:
         self._done: list[Callable[[bool | None], None]] = []
 
     def verify(
-        self, user: str, password: str, own: Mapping[str, ScramCredential], done: Callable[[bool | None], None]
+        self,
+        user: str,
+        password: str,
+        own: Mapping[str, ScramCredential],
+        peer: str,
+        done: Callable[[bool | None], None],
     ) -> None:
         self.asked.append((user, password))
         self._done.append(done)
@@ -568,7 +573,7 @@ def test_who_fails_to_prove_it_again_is_closed_on() -> None:
     client.world.loop.advance(2.0)
     assert client.log_in("pen").error_code == 58
     assert client.transport.closed
-    assert client.world.desk.counts["failed"] == 1
+    assert client.world.desk.counts == {"succeeded": 1, "repeats_failed": 1}
 
 
 # --- logs and limits ---
