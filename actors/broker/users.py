@@ -27,6 +27,8 @@ _THREADS: Final = 2
 _WAITING_MAX: Final = 64
 _REMEMBERED_SECONDS: Final = 60.0
 _REMEMBERED_MAX: Final = 10_000
+_Key = tuple[str, int]
+_NO_KEY: Final[_Key] = ("", 0)
 _NOBODYS: Final = (b"", b"", b"", 0)
 
 
@@ -38,18 +40,25 @@ class StoredUsers:
         self._usual: dict[int, tuple[int, int]] = {}
         self._mechanism = ScramMechanism.SHA_256
         self._usual_of: object = None
+        self._decoys: tuple[_Key, _Key] = (_NO_KEY, _NO_KEY)
 
     def credential(self, user: str, mechanism: ScramMechanism) -> ScramCredential | None:
         """What is kept of the user's password for this mechanism."""
-        row = self._context.metadata.scram.get((user, mechanism.code), _NOBODYS)
+        self._look()
+        row = self._row(user, mechanism)
         made = ScramCredential(*row)  # in any case, so that it takes as long for users who do not exist
-        return None if row is _NOBODYS else made
+        return (made, None)[row is _NOBODYS]
 
-    def any_credential(self, user: str) -> tuple[ScramMechanism, ScramCredential] | None:
+    def _row(self, user: str, mechanism: ScramMechanism) -> tuple[bytes, bytes, bytes, int]:
+        scram = self._context.metadata.scram
+        row = scram.get((user, mechanism.code), _NOBODYS)
+        scram.get(self._decoys[row is _NOBODYS])  # everybody costs a key that is there, and one that is not
+        return row
+
+    def any_credential(self, user: str) -> tuple[ScramMechanism, ScramCredential | None]:
         """What is kept of the user's password: for SCRAM-SHA-256 if there are both."""
-        mechanism = self._chosen(user)
-        found = self.credential(user, mechanism)
-        return None if found is None else (mechanism, found)
+        by_256, by_512 = [self.credential(user, each) for each in ScramMechanism]
+        return (ScramMechanism.SHA_256, by_256) if by_256 is not None else (ScramMechanism.SHA_512, by_512)
 
     def _chosen(self, user: str) -> ScramMechanism:
         either = (user, ScramMechanism.SHA_256.code) in self._context.metadata.scram
@@ -73,6 +82,7 @@ class StoredUsers:
             found = Counter(self._chosen(user) for user in {user for user, _ in scram})
             self._mechanism = max(ScramMechanism, key=lambda each: found[each])
             self._usual, self._usual_of = _usual(self._context.metadata), scram
+            self._decoys = (_NO_KEY, next(((user[:1] + user[1:], code) for user, code in scram), _NO_KEY))
 
 
 def _usual(metadata: ClusterMetadata) -> dict[int, tuple[int, int]]:
@@ -138,12 +148,12 @@ class Passwords:
     def _guess(
         self, user: str, password: str, own: Mapping[str, ScramCredential], done: Callable[[bool | None], None]
     ) -> _Guess:
-        mechanism, found = ScramMechanism.SHA_256, own.get(user)
-        if found is None:
-            mechanism, found = self._users.any_credential(user) or (mechanism, None)
-        credential = found
-        if credential is None:
-            mechanism, credential = self._users.any_dummy(user)
+        # Everything is looked for, whoever it is, so that nobody takes longer.
+        (stored_by, stored), (usual, dummy) = self._users.any_credential(user), self._users.any_dummy(user)
+        held = own.get(user)
+        found = held or stored
+        mechanism = ScramMechanism.SHA_256 if held else stored_by if stored else usual
+        credential = found or dummy
         digest = self._digest(user, password, credential)
         return _Guess(password, mechanism, credential, found is not None, digest, done)
 
