@@ -34,6 +34,7 @@ ALL = (
     "partitions",
     "records",
     "tls",
+    "abuse",
     "stalls",
     "failover",
     "loading",
