@@ -64,7 +64,7 @@ class Reception:
         return tuple(Logins(listener, **desk.counts) for listener, desk in self._desks.items())
 
     def present(self, listener: str) -> tuple[int, int]:
-        """Connections of a listener whose clients have not logged in, TLS handshakes included; and those that failed."""
+        """How many clients of a listener have not logged in, TLS handshakes included; and how many have failed."""
         desk = self._desks.get(listener)
         if desk is None:
             return 0, 0

@@ -87,7 +87,8 @@ def _telling(answer: bytes | list[Part], api_key: int, version: int, throttle_ms
     if isinstance(answer, bytes):
         return _put(answer, at, throttle_ms)
     head, body, *rest = answer
-    assert isinstance(head, bytes) and isinstance(body, bytes), "only records are in files"
+    assert isinstance(head, bytes)
+    assert isinstance(body, bytes), "only records are in files"
     return [_put(head + body, at, throttle_ms), *rest]
 
 

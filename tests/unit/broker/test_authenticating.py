@@ -11,7 +11,6 @@ from actors.security.scram import ScramClient, ScramMechanism
 from actors.wire.messages import (
     ApiVersionsRequest,
     HeartbeatRequest,
-    MetadataRequest,
     SaslAuthenticateRequest,
     SaslHandshakeRequest,
 )

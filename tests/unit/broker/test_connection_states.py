@@ -126,7 +126,7 @@ def test_a_frame_has_its_states_reaction_however_it_comes(state_name: str, frame
     state, frame = STATES[state_name], FRAMES[frame_name]
     expected = state.reactions.get(frame_name, state.others)
     proves = expected == ANSWERED and "token" in frame_name
-    user = "User:user" if proves or HANDSHAKE + TOKEN == state.before else "User:ANONYMOUS"
+    user = "User:user" if proves or state.before == HANDSHAKE + TOKEN else "User:ANONYMOUS"
     for segments in cuts(state, frame):
         assert reaction(state, segments) == (expected, user), segments
 

@@ -1,4 +1,4 @@
-"""Tokens that somebody has changed: nothing is raised, and nothing stays. A hundred thousand are a matter of the tool."""
+"""Tokens that somebody has changed: nothing is raised, and nothing stays. The tool does a hundred thousand."""
 
 from __future__ import annotations
 
