@@ -34,6 +34,7 @@ ALL = (
     "partitions",
     "records",
     "tls",
+    "authorizer",
     "abuse",
     "stalls",
     "failover",

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final
 
 from actors.broker.context import BrokerContext
@@ -27,6 +28,7 @@ _THREADS: Final = 2
 _WAITING_MAX: Final = 64
 _REMEMBERED_SECONDS: Final = 60.0
 _REMEMBERED_MAX: Final = 10_000
+_DECOYS_MAX: Final = 1000
 _Key = tuple[str, int]
 _NO_KEY: Final[_Key] = ("", 0)
 _NOBODYS: Final = (b"", b"", b"", 0)
@@ -40,7 +42,7 @@ class StoredUsers:
         self._usual: dict[int, tuple[int, int]] = {}
         self._mechanism = ScramMechanism.SHA_256
         self._usual_of: object = None
-        self._decoys: tuple[_Key, _Key] = (_NO_KEY, _NO_KEY)
+        self._decoys: list[_Key] = [_NO_KEY]
 
     def credential(self, user: str, mechanism: ScramMechanism) -> ScramCredential | None:
         """What is kept of the user's password for this mechanism."""
@@ -51,8 +53,10 @@ class StoredUsers:
 
     def _row(self, user: str, mechanism: ScramMechanism) -> tuple[bytes, bytes, bytes, int]:
         scram = self._context.metadata.scram
+        decoy = self._decoys[hash(user) % len(self._decoys)]
         row = scram.get((user, mechanism.code), _NOBODYS)
-        scram.get(self._decoys[row is _NOBODYS])  # everybody costs a key that is there, and one that is not
+        other = (_NO_KEY, decoy)[row is _NOBODYS]
+        ScramCredential(*scram.get(other, _NOBODYS))  # everybody costs a key that is there, and one that is not
         return row
 
     def any_credential(self, user: str) -> tuple[ScramMechanism, ScramCredential | None]:
@@ -82,7 +86,8 @@ class StoredUsers:
             found = Counter(self._chosen(user) for user in {user for user, _ in scram})
             self._mechanism = max(ScramMechanism, key=lambda each: found[each])
             self._usual, self._usual_of = _usual(self._context.metadata), scram
-            self._decoys = (_NO_KEY, next(((user[:1] + user[1:], code) for user, code in scram), _NO_KEY))
+            some = islice(scram, _DECOYS_MAX)
+            self._decoys = [(user[:1] + user[1:], code) for user, code in some] or [_NO_KEY]
 
 
 def _usual(metadata: ClusterMetadata) -> dict[int, tuple[int, int]]:
