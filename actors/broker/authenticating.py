@@ -96,6 +96,7 @@ class Gate:
         self._desk = desk
         self._machine = Authentication(desk.terms, desk.users, desk.nonce)
         self._again = False  # whether the peer had proved who it is before
+        self._leaving: asyncio.TimerHandle | None = None
         desk.strangers.add(connection)
 
     # --- what the connection asks ---
@@ -131,6 +132,13 @@ class Gate:
             self._fail("an unexpected request")
         else:
             self._follow(rule, data[start:end], now)
+
+    def gone(self) -> None:
+        """The connection has ended. Nothing of it is kept: a timer would keep all that its TLS has."""
+        self._desk.strangers.remove(self._connection)
+        self._desk.failing.pop(self._connection, None)
+        if self._leaving is not None:
+            self._leaving.cancel()
 
     # --- frames ---
 
@@ -277,7 +285,7 @@ class Gate:
         by += f" with {connection.software}" if connection.software else ""
         desk.failures.note(connection.peer, desk.listener, f"failed authentication{user}{by}: {machine.failure}")
         connection.hold()
-        desk.loop.call_later(desk.limits.delay_seconds, self._leave, slot, answer)
+        self._leaving = desk.loop.call_later(desk.limits.delay_seconds, self._leave, slot, answer)
 
     def _leave(self, slot: Slot | None, answer: bytes) -> None:
         connection = self._connection
@@ -287,7 +295,7 @@ class Gate:
             slot.finish(answer)
             connection.flush()
         connection.end()
-        self._desk.loop.call_later(_LEAVE_SECONDS, connection.close)
+        self._leaving = self._desk.loop.call_later(_LEAVE_SECONDS, connection.close)
 
 
 def _serves(versions: tuple[int, int], version: int) -> bool:

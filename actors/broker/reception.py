@@ -50,9 +50,8 @@ class Reception:
 
     def dismiss(self, connection: Connection) -> None:
         """A client has gone."""
-        if (desk := self._desks.get(connection.listener)) is not None:
-            desk.strangers.remove(connection)
-            desk.failing.pop(connection, None)
+        if isinstance(connection.gate, Gate):
+            connection.gate.gone()
 
     def close_overdue(self) -> None:
         """Close the connections of clients that take too long to log in."""

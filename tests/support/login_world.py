@@ -78,7 +78,6 @@ class Server:
     def __init__(self) -> None:
         self.frames: list[bytes] = []
         self.principals: list[str] = []
-        self.strangers: Strangers
 
     def on_connect(self, connection: Connection) -> bool:
         return True
@@ -88,7 +87,8 @@ class Server:
         self.principals.append(connection.principal)
 
     def on_disconnect(self, connection: Connection, unanswered: list[Slot]) -> None:
-        self.strangers.remove(connection)
+        if isinstance(connection.gate, Gate):
+            connection.gate.gone()
 
 
 class Users:
@@ -133,7 +133,7 @@ class World:
         self.server = Server()
         self.passwords = passwords or Passwords()
         failures = FailureLog(self.loop.time)
-        self.strangers = self.server.strangers = Strangers("SASL", 3, 30.0, self.loop.time, failures)
+        self.strangers = Strangers("SASL", 3, 30.0, self.loop.time, failures)
         parts: Any = (users or Users(), self.passwords)
         loop: Any = self.loop
         self.desk = Desk(

@@ -289,6 +289,18 @@ def test_a_client_that_goes_before_its_answer_leaves_nothing() -> None:
     assert client.transport.written == b""
 
 
+@pytest.mark.conformance("XA-31", "XG-10")
+def test_no_timer_keeps_a_connection_that_has_failed_and_gone() -> None:
+    """With all that its TLS has: a thousand failed logins a second kept a thousand connections."""
+    client = World().connect()
+    client.send(METADATA)
+    client.world.loop.advance(DELAY)
+    assert client.transport.closed
+    client.connection.connection_lost(None)
+    assert client.world.desk.failing == {}
+    assert all(timer.cancelled for timer in client.world.loop.timers)
+
+
 @pytest.mark.conformance("XB-06")
 def test_a_fault_of_ours_is_logged_and_told_like_wrong_credentials(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
