@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import os
+import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -25,6 +27,7 @@ from actors.security.scram import (
 from placement.metadata import ClusterMetadata
 
 _THREADS: Final = 2
+_NICENESS: Final = 15
 _WAITING_MAX: Final = 64
 _REMEMBERED_SECONDS: Final = 60.0
 _REMEMBERED_MAX: Final = 10_000
@@ -32,6 +35,11 @@ _DECOYS_MAX: Final = 1000
 _Key = tuple[str, int]
 _NO_KEY: Final[_Key] = ("", 0)
 _NOBODYS: Final = (b"", b"", b"", 0)
+
+
+def _give_way() -> None:
+    """Leave the cores to the broker's loop, and to other processes of the cluster, where they want them."""
+    os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)  # of this thread alone, in Linux
 
 
 class StoredUsers:
@@ -118,7 +126,7 @@ class Passwords:
         self._users = users
         self._loop = loop
         self._key = key
-        self._threads = ThreadPoolExecutor(_THREADS, "passwords")
+        self._threads = ThreadPoolExecutor(_THREADS, "passwords", initializer=_give_way)
         self._running = 0
         self._waiting: FairQueue[_Guess] = FairQueue(_WAITING_MAX)
         self._right: dict[bytes, float] = {}  # until when, by a digest of user, password and credential
