@@ -75,4 +75,6 @@ class SlotQueue:
         unanswered = [slot for slot in self._open if slot.answer is None]
         self._open.clear()
         self.ready_bytes = 0
+        if not unanswered:  # nobody will ask for it, and the two need not wait for the collector
+            self.connection = None
         return unanswered
