@@ -143,8 +143,7 @@ async def test_a_flood_of_unproved_connections_ends_no_link_and_stops_no_push(tm
         heard = [session.last_heard for session in w.controller.brokers.values()]
         strangers = []
         for number in range(2 * UNPROVED_MAX):
-            for port in ports:
-                strangers.append(await asyncio.open_connection("127.0.0.1", port))
+            strangers += [await asyncio.open_connection("127.0.0.1", port) for port in ports]
             if number % 32 == 0:
                 assert await w.produce("t", b"%d" % number) == 0, "all three have it"
         assert all(len(each._timers) <= UNPROVED_MAX for each in unproved)
