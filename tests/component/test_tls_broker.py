@@ -223,6 +223,7 @@ async def test_a_plain_request_gets_an_alert_and_one_line_in_the_log(
         assert (told.listener, told.handshakes, told.failed, told.problem) == ("SECURE", 1, 5, None)
 
 
+@pytest.mark.conformance("XG-16")
 async def test_resets_in_the_handshake_leave_nothing(tmp_path: Path) -> None:
     async with secure(tmp_path) as w:
         begin = hello()
@@ -238,6 +239,7 @@ async def test_resets_in_the_handshake_leave_nothing(tmp_path: Path) -> None:
         await until(lambda: _ends() == 1)
 
 
+@pytest.mark.conformance("XG-16")
 async def test_nothing_stays_of_connections_that_have_gone(tmp_path: Path) -> None:
     async with secure(tmp_path) as w:
         links = _ends()  # the controller's
