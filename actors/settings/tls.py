@@ -64,6 +64,12 @@ TLS_SETTINGS: Final = (
         "that follows from the cluster's secret. `coterie up --secure` sets it, and writes `DATA_DIR/ca.pem`, which "
         "clients trust.",
     ),
+    _list(
+        "coterie.ssl.own.names",
+        (),
+        "More names and addresses for the certificate that a broker makes itself: those by which clients reach it "
+        "through a service or a load balancer.",
+    ),
     _text(
         "ssl.keystore.location",
         None,
