@@ -54,7 +54,7 @@ def _seen_by_others() -> str:
     return "\n".join(found)
 
 
-@pytest.mark.conformance("XE-35")
+@pytest.mark.conformance("XE-35", "XG-14")
 def test_the_members_of_a_pool_log_in_by_reference(broker: SecureBroker, settings: dict[str, Any]) -> None:
     broker.append("t", 0, b"a", b"b", b"c")
     with ConsumerPool("t", "g", lambda record: None, 1, **settings) as pool:

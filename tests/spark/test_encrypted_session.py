@@ -60,7 +60,7 @@ def test_who_does_not_know_the_secret_is_hung_up_on(spark: SparkSession) -> None
                 pass
 
 
-@pytest.mark.conformance("XE-52")
+@pytest.mark.conformance("XE-52", "XG-14")
 def test_the_secret_stands_in_a_file_and_nowhere_else(spark: SparkSession) -> None:
     secret, path = secret_of(spark), file_of(spark)
     assert len(secret) == 64
@@ -80,13 +80,20 @@ def test_the_secret_stands_in_a_file_and_nowhere_else(spark: SparkSession) -> No
     assert not [log for log in logs if secret.encode() in Path(log).read_bytes()]
 
 
+def listens_at(jvm: psutil.Process) -> set[tuple[str, int]]:
+    """Where a JVM listens; its addresses are IPv6's, those of IPv4 in its form."""
+    found = (each.laddr for each in jvm.net_connections("inet") if each.status == psutil.CONN_LISTEN)
+    return {(address.ip.removeprefix("::ffff:"), address.port) for address in found}
+
+
 @pytest.mark.conformance("XE-53")
 def test_pages_that_are_asked_for_are_for_this_machine_alone(spark: SparkSession) -> None:
     port = urlsplit(str(spark.sparkContext.uiWebUrl)).port
-    found = {
-        each.laddr.ip.removeprefix("::ffff:")
-        for jvm in jvms()
-        for each in jvm.net_connections("inet")
-        if each.status == psutil.CONN_LISTEN and each.laddr.port == port
-    }
-    assert found == {"127.0.0.1"}
+    assert {host for jvm in jvms() for host, bound in listens_at(jvm) if bound == port} == {"127.0.0.1"}
+
+
+@pytest.mark.conformance("XE-54")
+def test_raydps_gateway_is_for_this_machine_alone(spark: SparkSession) -> None:
+    (gateway,) = (jvm for jvm in jvms() if "AppMasterEntryPoint" in " ".join(jvm.cmdline()))
+    hosts = [host for host, _ in listens_at(gateway)]
+    assert sorted(hosts) == ["127.0.0.1", "::"], "its own port, and that which every process of Ray has"
