@@ -14,6 +14,7 @@ import psutil
 import pytest
 import ray
 
+from tests.ray.support import words_of_family
 from tests.spark.support import jvms
 
 if TYPE_CHECKING:
@@ -66,12 +67,7 @@ def test_the_secret_stands_in_a_file_and_nowhere_else(spark: SparkSession) -> No
     assert len(secret) == 64
     assert secret in path.read_bytes().decode(errors="replace")
     assert [stat.S_IMODE(each.stat().st_mode) for each in (path, path.parent)] == [0o600, 0o700]
-    seen = [json.dumps(spark.sparkContext.getConf().getAll())]
-    for process in [psutil.Process(), *psutil.Process().children(recursive=True)]:
-        try:
-            seen += [" ".join(process.cmdline()), str(process.environ())]
-        except psutil.Error:
-            continue
+    seen = [json.dumps(spark.sparkContext.getConf().getAll()), *words_of_family()]
     assert len(jvms()) >= 4, "all of which had to read it"
     assert not [each[:200] for each in seen if secret in each]
     session = Path(ray._private.worker.global_worker.node.get_session_dir_path())
