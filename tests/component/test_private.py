@@ -293,3 +293,23 @@ async def test_the_kernel_says_whose_process_is_at_the_other_end(
     server.close()
     assert await process.wait() == 0
     assert found == [True, False]
+
+
+# --- the log ---
+
+
+@pytest.mark.conformance("XC-09")
+def test_a_processs_log_has_what_is_said_of_denials(tmp_path: Path) -> None:
+    script = f"""
+import logging
+from actors.runtime.process import log_to
+log_to({str(tmp_path / "logs")!r}, "broker-0")
+logging.getLogger("coterie.audit").info("User:eve may not")
+logging.getLogger("actors.broker").info("a broker speaks")
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)
+    lines = (tmp_path / "logs" / "broker-0.log").read_text().splitlines()
+    assert [line.split(" INFO ")[1] for line in lines] == [
+        "coterie.audit: User:eve may not",
+        "actors.broker: a broker speaks",
+    ]
