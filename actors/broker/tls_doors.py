@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from actors.broker.certificates import ListenerTls
     from actors.security.certificates import KeyStore
 
+OWN_NAMES = "coterie.ssl.own.names"
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 log = logging.getLogger(__name__)
@@ -223,7 +224,7 @@ def _tls_of(door: Door, broker: BrokerContext, secret: Callable[[], bytes]) -> L
         raise StartError(text) from error
 
     def make_own() -> KeyStore:
-        return Authority(secret(), CLIENTS).issue(f"broker-{broker.broker_id}", _hosts(door))
+        return Authority(secret(), CLIENTS).issue(f"broker-{broker.broker_id}", [*_hosts(door), *given()[OWN_NAMES]])
 
     def given() -> ListenerConfig:
         return broker.config.for_listener(door.listener)

@@ -115,8 +115,8 @@ class ControllerServer:
 
     async def listen(self, host: str) -> int:
         """Accept brokers on any free port of `host`; returns the port."""
-        encrypted = self.config.encrypts_links
-        self._server = await listen_for_links(self._accept, host, self._secret, encrypted=encrypted)
+        tls = self.config.link_tls
+        self._server = await listen_for_links(self._accept, host, self._secret, tls=tls)
         self.address = (host, self._server.sockets[0].getsockname()[1])
         self._started = self._balanced = self._loop.time()
         self._tick_later()

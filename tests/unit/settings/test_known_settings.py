@@ -197,6 +197,7 @@ def test_starting_a_cluster_says_which_settings_have_no_effect() -> None:
     assert notes == ["accepted, but without effect here: delegation.token.secret.key, num.io.threads"]
 
 
+@pytest.mark.conformance("XE-33")
 @pytest.mark.parametrize("name", ["ssl.key.password", "listener.name.a.ssl.key.password"])
 def test_a_secret_that_brokers_would_need_is_refused_at_the_start(name: str) -> None:
     with pytest.raises(
