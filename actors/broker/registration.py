@@ -15,6 +15,7 @@ from actors.broker.context import BrokerContext
 from actors.broker.controller_link import ControllerLink
 from actors.broker.front_door import FrontDoor
 from actors.broker.images import Images
+from actors.broker.read_for_monitor import MonitorReads
 from actors.broker.replication import ReplicaManager
 from actors.broker.shards.hub import ShardHub
 from actors.broker.spec import BrokerSpec, StartError
@@ -31,6 +32,7 @@ from actors.links.operations import (
     Result,
     Shards,
 )
+from actors.links.reading import ReadLog, ReadPartitions
 from actors.links.status import Load
 from actors.runtime.environment import Chance
 from placement.metadata import ClusterMetadata
@@ -126,6 +128,7 @@ class Registration:
         replicas: ReplicaManager,
         shards: ShardHub,
         front_door: FrontDoor,
+        reads: MonitorReads,
         tick_seconds: float,
     ) -> None:
         self._spec = spec
@@ -135,6 +138,7 @@ class Registration:
         self._replicas = replicas
         self._shards = shards
         self._front_door = front_door
+        self._reads = reads
         self._tick_seconds = tick_seconds
         self._lease_seconds = context.config.integer("broker.session.timeout.ms") / 1000
         self._replica_port = 0  # nobody can push to us before we listen
@@ -211,6 +215,10 @@ class Registration:
                 return Shards(tuple(self._shards.status()))
             case LookAtGroup(group_id):
                 return GroupSeen(await self._shards.group_status(group_id, _LOOK_SECONDS))
+            case ReadPartitions():
+                return self._reads.partitions(operation)
+            case ReadLog():
+                return await self._reads.log(operation)
             case _:
                 raise TypeError(f"{type(operation).__name__} is nothing that a broker does")
 
