@@ -1,4 +1,4 @@
-"""What a Monitor remembers between looks of partitions, groups and lag, and what follows for each group. No clock, no I/O."""
+"""What a Monitor remembers of partitions and groups, and how far each group is behind. No clock, no I/O."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import sqlite3
 from collections.abc import Iterator
@@ -63,7 +64,7 @@ def test_the_past_is_kept_in_fewer_points_the_older_it_is(history: History) -> N
     now = NOW_MS + 3 * 86_400_000
     history._forget(now)
     found = history.lag("billing", 0, now, 1_000_000)
-    steps = [(b.wall_ms - a.wall_ms, now - b.wall_ms) for a, b in zip(found, found[1:], strict=False)]
+    steps = [(b.wall_ms - a.wall_ms, now - b.wall_ms) for a, b in itertools.pairwise(found)]
     assert {step for step, age in steps if age < 46 * HOUR_MS} == {60_000}
     assert {step for step, age in steps if age > 49 * HOUR_MS} == {600_000}
     assert len(history.lag("billing", 0, now, 100)) <= 100
