@@ -17,6 +17,7 @@ from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage
 from placement.metadata import OFFSETS_TOPIC
 from tests.support.one_broker import World, create, world
+from tests.support.runtime_helpers import until
 
 R = TypeVar("R", bound=Result)
 NOW_MS = 1_700_000_000_000
@@ -130,14 +131,14 @@ async def test_a_look_finds_groups_and_their_lag_in_records_and_seconds(tmp_path
         await looker.look(NOW_MS + 20_000)
         assert memory.lags == {}
         await (await w.client()).ask(*_find_coordinator("billing"))
-        partitions = w.metadata.topics[OFFSETS_TOPIC].partitions
-        _commit(w, len(partitions) - 1, "billing", 7)
+        topic = await until(lambda: w.server.context.metadata.topics.get(OFFSETS_TOPIC))
+        _commit(w, len(topic.partitions) - 1, "billing", 7)
         await looker.look(NOW_MS + 25_000)
         lag = memory.lags["billing"]
         assert lag.by_partition["orders", 0] == (13, 18.0), "the record itself was looked at"
         assert (lag.records, lag.seconds, lag.committed) == (13, 18.0, 7)
         append(w, "orders", 0, b"x", at_ms=NOW_MS + 27_000)
-        _commit(w, len(partitions) - 1, "billing", 21)
+        _commit(w, len(topic.partitions) - 1, "billing", 21)
         await looker.look(NOW_MS + 30_000)
         assert memory.lags["billing"].by_partition["orders", 0] == (0, 0.0)
         assert memory.messages_per_s == 0.2
