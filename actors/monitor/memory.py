@@ -9,6 +9,7 @@ from actors.links.views import LagPoint
 from actors.monitor.lag import Lag, LagTable
 from actors.monitor.offsets_log import FollowedGroup, OffsetsLog, TopicPartition
 from actors.monitor.partitions import Partitions
+from placement.metadata import INTERNAL_TOPICS
 
 
 @dataclass(slots=True)
@@ -33,6 +34,7 @@ class Memory:
         self.lags: dict[str, GroupLag] = {}
         self.commits_per_s: float | None = None
         self.messages_per_s: float | None = None
+        """Of all topics but internal ones."""
         self._measured_ms: int | None = None
         self._came: dict[str, int] = {}  # each topic's count of messages at the last look
 
@@ -73,7 +75,7 @@ class Memory:
         for name, topic in self.partitions:
             new = max(0, topic.messages_in - self._came.get(name, 0))
             topic.messages_per_s = new / seconds
-            total += new
+            total += 0 if name in INTERNAL_TOPICS else new
         self.messages_per_s = total / seconds
         self._came = came
         self._commit_rates(offsets, seconds)
