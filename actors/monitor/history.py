@@ -14,7 +14,7 @@ import sqlite3
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from actors.links.views import Event, LagPoint, RebalanceView, Waited
 from actors.runtime.private import FOLDER_MODE, narrow
@@ -337,5 +337,7 @@ def _waited_rows(rebalance: RebalanceView) -> list[list[object]]:
 
 def _unpacked(text: str) -> RebalanceView:
     *values, waited = json.loads(text)
-    named = {name: tuple(value) if name in _TUPLES else value for name, value in zip(_FIELDS, values, strict=False)}
+    named: dict[str, Any] = {
+        name: tuple(value) if name in _TUPLES else value for name, value in zip(_FIELDS, values, strict=False)
+    }
     return RebalanceView(**named, waited=tuple(Waited(*each) for each in waited))

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from actors.monitor.exposition import Row
 from actors.monitor.memory import GroupLag, Memory
 from actors.monitor.offsets_log import FollowedGroup
+from actors.monitor.partitions import Partition, Topic
 from placement.metadata import NO_LEADER, ClusterMetadata, PartitionInfo
 
 Family = tuple[str, Iterable[Row]]
@@ -55,7 +56,7 @@ def topic_families(metadata: ClusterMetadata, memory: Memory) -> Iterator[Family
         yield f"kafka_topic_partition_{name}", ((labels, float(value(each))) for labels, each in places)
 
 
-def _partition_rows(seen: Iterable[tuple[str, object, list[tuple[int, object]]]], field: str) -> Iterator[Row]:
+def _partition_rows(seen: Iterable[tuple[str, Topic, list[tuple[int, Partition]]]], field: str) -> Iterator[Row]:
     for name, _, partitions in seen:
         for number, partition in partitions:
             yield (name, str(number)), float(getattr(partition, field))
