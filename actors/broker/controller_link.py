@@ -133,6 +133,9 @@ class ControllerLink:
         self._calls.call(operation, done, by)
 
     def _on_message(self, protocol: ControlProtocol, message: Message) -> None:
+        if protocol is not self._protocol:
+            self._on_late_message(message)
+            return
         self.unanswered = 0
         match message:
             case Image(metadata) if self._broker is not None:
@@ -152,6 +155,14 @@ class ControllerLink:
                 answering.add_done_callback(self._called.discard)
             case Stop() if self._broker is not None:
                 self._broker.on_stop()
+
+    def _on_late_message(self, message: Message) -> None:
+        """From a controller that was given up. It may not have read yet what we asked of it last.
+
+        So its image does not show what became of that; the one that follows our next registration does.
+        """
+        if isinstance(message, Stop) and self._broker is not None:
+            self._broker.on_stop()
 
     async def _carry_out(self, broker: Broker, number: int, operation: Operation[Result]) -> None:
         try:
