@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Final
 from wsgiref.simple_server import WSGIRequestHandler, make_server
@@ -21,12 +22,13 @@ if TYPE_CHECKING:
 
 from actors.monitor.metric_table import BY_NAME, METRICS, MetricSpec
 
-Row = tuple[tuple[str, ...], float]
-"""The values of a metric's labels, in their order, and its value."""
+Row = tuple[tuple[str, ...], float] | tuple[tuple[str, ...], float, str]
+"""The values of a metric's labels, in their order, its value, and for a histogram what comes after its name."""
 Families = Callable[[], Iterable[tuple[str, Iterable[Row]]]]
 """The metrics by name, each once, with their rows."""
 
 _IDLE_SECONDS: Final = 30
+BUCKET: Final = "_bucket"
 LEFT_OUT: Final = "coterie_metrics_series_left_out"
 _ORDER: Final = {each.name: (each.rank, number) for number, each in enumerate(METRICS)}
 
@@ -66,10 +68,14 @@ class _Room:
 def _family(spec: MetricSpec, rows: Iterable[Row]) -> Metric:
     made = Metric(spec.name.removesuffix("_total"), spec.doc, spec.kind)
     # The library's own families copy each label into a dict twice over, and hold them all.
-    made.samples = (  # type: ignore[assignment]
-        Sample(spec.name, dict(zip(spec.labels, labels, strict=True)), value, None, None) for labels, value in rows
-    )
+    made.samples = map(partial(_sample, spec), rows)  # type: ignore[assignment]
     return made
+
+
+def _sample(spec: MetricSpec, row: Row) -> Sample:
+    labels, value, suffix = row[0], row[1], row[2] if len(row) == 3 else ""
+    names = (*spec.labels, "le") if suffix == BUCKET else spec.labels
+    return Sample(spec.name + suffix, dict(zip(names, labels, strict=True)), value, None, None)
 
 
 class MetricsServer:

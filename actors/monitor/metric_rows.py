@@ -43,8 +43,6 @@ def topic_families(metadata: ClusterMetadata, memory: Memory) -> Iterator[Family
     topics = list(metadata.topics.values())
     yield "kafka_topic_partitions", (((each.name,), float(len(each.partitions))) for each in topics)
     seen = [(name, topic, list(topic.partitions.items())) for name, topic in list(memory.partitions)]
-    came = (((name,), float(topic.messages_in)) for name, topic, _ in seen)
-    yield "kafka_server_brokertopicmetrics_messagesin_total", came
     for metric, field in (
         ("kafka_topic_partition_current_offset", "log_end"),
         ("kafka_topic_partition_oldest_offset", "log_start"),

@@ -10,12 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-Kind = Literal["gauge", "counter"]
+Kind = Literal["gauge", "counter", "histogram"]
 
 
 @dataclass(frozen=True, slots=True)
 class MetricSpec:
-    """A metric. The name of a counter ends with `_total`. `rank`: those with a higher one are left out first."""
+    """A metric. The name of a counter ends with `_total`; the buckets of a histogram have the label `le` besides.
+
+    `rank`: those with a higher one are left out first.
+    """
 
     name: str
     kind: Kind
@@ -54,15 +57,68 @@ _CLUSTER: Final = (
     ),
 )
 
-_TOPICS: Final = (
-    _gauge("Topics", "kafka_topic_partitions", ("topic",), "Partitions of the topic.", 1),
+_OF_BROKERS: Final = (
+    _gauge("Brokers", "kafka_server_replicamanager_leadercount", _BROKER, "Partitions that it leads."),
+    _gauge("Brokers", "kafka_server_replicamanager_partitioncount", _BROKER, "Partitions of which it has a replica."),
+    _gauge(
+        "Brokers",
+        "kafka_server_replicamanager_underreplicatedpartitions",
+        _BROKER,
+        "Of those that it leads, how many lack a replica in sync.",
+    ),
+    _counter("Brokers", "kafka_server_replicamanager_isrshrinks_total", _BROKER, "Replicas left an in-sync set."),
+    _counter("Brokers", "kafka_server_replicamanager_isrexpands_total", _BROKER, "Replicas came into an in-sync set."),
+    _gauge("Brokers", "kafka_server_socket_server_metrics_connection_count", _BROKER, "Connections of clients."),
+    _gauge("Brokers", "coterie_broker_logs", _BROKER, "Logs that are open."),
+    _counter("Brokers", "coterie_loop_stalls_total", _BROKER, "Turns of its loop that took longer than 100 ms."),
+    _counter("Brokers", "coterie_loop_stall_seconds_total", _BROKER, "How long these took together."),
+    _gauge("Brokers", "coterie_loop_longest_turn_seconds", _BROKER, "The longest turn since its start."),
+    _gauge("Brokers", "coterie_parked_requests", ("broker", "kind"), "Requests that wait, by what they wait for."),
     _counter(
-        "Topics",
-        "kafka_server_brokertopicmetrics_messagesin_total",
-        ("topic",),
-        "Records that have come since the Monitor began to look.",
+        "Brokers",
+        "coterie_logins_total",
+        ("broker", "outcome"),
+        "Logins by SASL: succeeded, repeated, failed, or expired.",
+    ),
+    _gauge("Brokers", "coterie_logins_pending", _BROKER, "Connections whose clients have not logged in yet."),
+    _counter(
+        "Brokers", "coterie_tls_handshakes_total", ("broker", "listener", "outcome"), "Handshakes: succeeded or failed."
+    ),
+    _gauge(
+        "Brokers", "coterie_tls_certificate_days", ("broker", "listener"), "For how many days its certificate is valid."
+    ),
+    _gauge("Brokers", "coterie_broker_silent", _BROKER, "1 for a broker that did not answer the last look."),
+)
+
+_REQUESTS: Final = (
+    _counter("Requests", "kafka_network_requestmetrics_requests_total", ("broker", "request"), "Requests."),
+    _counter(
+        "Requests",
+        "kafka_network_requestmetrics_errors_total",
+        ("broker", "request"),
+        "Requests that were refused, or whose answer has an error code at its top.",
+    ),
+    MetricSpec(
+        "coterie_request_seconds",
+        "histogram",
+        ("broker", "request"),
+        "From when a request was read until its answer was given to the socket. Of frequent ones only some are timed.",
+        "Requests",
         1,
     ),
+)
+
+_FLOW: Final = tuple(
+    _counter("Topics", f"kafka_server_brokertopicmetrics_{name}_total", ("broker", "topic"), doc, 1)
+    for name, doc in (
+        ("messagesin", 'Records that were produced. The topic "" stands for those beyond what a broker counts.'),
+        ("bytesin", "Bytes of the batches that were produced."),
+        ("bytesout", "Bytes of the batches that consumers were given."),
+    )
+)
+
+_TOPICS: Final = (
+    _gauge("Topics", "kafka_topic_partitions", ("topic",), "Partitions of the topic.", 1),
     _gauge("Topics", "kafka_topic_partition_current_offset", _PARTITION, "The partition's high watermark.", 3),
     _gauge("Topics", "kafka_topic_partition_oldest_offset", _PARTITION, "The offset at which its log begins.", 3),
     _gauge("Topics", "kafka_topic_partition_in_sync_replica", _PARTITION, "Replicas in sync.", 4),
@@ -121,6 +177,56 @@ _LAG: Final = (
     ),
 )
 
+_SHARDS: Final = (
+    _gauge("Shards", "coterie_shards", ("broker", "state"), "Offsets partitions and spare processes, by state."),
+    *(
+        _counter("Shards", f"coterie_shard_{name}_total", _BROKER, doc)
+        for name, doc in (
+            ("loads", "Offsets partitions that were loaded."),
+            ("sleeps", "Offsets partitions that gave their processes back."),
+            ("wakes", "Offsets partitions that were woken."),
+            ("deaths", "Processes of offsets partitions that died or were killed."),
+        )
+    ),
+    _gauge(
+        "Shards", "kafka_server_group_coordinator_metrics_offset_commit_count", _BROKER, "Offsets committed, counted."
+    ),
+    _gauge("Shards", "kafka_server_group_coordinator_metrics_offset_expiration_count", _BROKER, "Offsets expired."),
+    _gauge("Shards", "kafka_server_group_coordinator_metrics_offset_deletion_count", _BROKER, "Offsets deleted."),
+    _gauge(
+        "Shards",
+        "kafka_server_group_coordinator_metrics_group_completed_rebalance_count",
+        _BROKER,
+        "Rebalances of classic groups that were completed.",
+    ),
+    _counter(
+        "Shards",
+        "coterie_coordinator_members_expired_total",
+        _BROKER,
+        "Members whose sessions ended, or who came late.",
+    ),
+    _counter("Shards", "coterie_coordinator_late_turns_total", _BROKER, "Turns so late that members got time back."),
+    _counter("Shards", "coterie_coordinator_appends_total", _BROKER, "Appends to `__consumer_offsets`."),
+    _counter(
+        "Shards",
+        "coterie_coordinator_appends_failed_total",
+        _BROKER,
+        "Those that were refused, or not committed in time.",
+    ),
+    _counter(
+        "Shards",
+        "coterie_coordinator_replication_wait_seconds_total",
+        _BROKER,
+        "From the turn that wrote until the write had committed, added up.",
+    ),
+    _counter(
+        "Groups",
+        "coterie_group_rebalances_total",
+        ("reason",),
+        "Rebalances since the Monitor began, by what caused them.",
+    ),
+)
+
 _MONITOR: Final = (
     _gauge("Monitor", "coterie_monitor_look_seconds", (), "How long the last look took."),
     _gauge("Monitor", "coterie_monitor_last_look_timestamp_seconds", (), "When the last look ended, in Unix time."),
@@ -137,5 +243,15 @@ _MONITOR: Final = (
     ),
 )
 
-METRICS: Final[tuple[MetricSpec, ...]] = (*_CLUSTER, *_TOPICS, *_GROUPS, *_LAG, *_MONITOR)
+METRICS: Final[tuple[MetricSpec, ...]] = (
+    *_CLUSTER,
+    *_OF_BROKERS,
+    *_REQUESTS,
+    *_FLOW,
+    *_TOPICS,
+    *_GROUPS,
+    *_LAG,
+    *_SHARDS,
+    *_MONITOR,
+)
 BY_NAME: Final = {each.name: each for each in METRICS}

@@ -52,6 +52,7 @@ class Observed:
         self._positions: dict[int, Position] = {}
         self._events = deque(self.told.events, EVENTS_KEPT)
         self._number = self._events[-1].number if self._events else 0
+        self._known = set(map(_identity, self._events))  # of an earlier Monitor's: they are told of again
         self._rebalances: dict[str, deque[RebalanceView]] = {}
 
     @property
@@ -79,7 +80,7 @@ class Observed:
         for source, happenings in told:
             self._positions[source] = Position(source, happenings.run, happenings.upto)
             self.missed += happenings.missed
-            events += happenings.events
+            events += (each for each in happenings.events if _identity(each) not in self._known)
             rebalances += (each.rebalance for each in happenings.rebalances)
         numbered = []
         for event in sorted(events, key=lambda each: each.wall_ms):
@@ -154,6 +155,10 @@ class Observed:
             longest_turn_ms=load.longest_turn_ms if load else 0.0,
             parked=sum(now.parked.values()) if now is not None else 0,
         )
+
+
+def _identity(event: Event) -> tuple[int, str, str, str]:
+    return event.wall_ms, event.kind, event.subject, event.text
 
 
 def _requests(seen: BrokerObserved) -> int:
