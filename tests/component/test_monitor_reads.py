@@ -14,7 +14,6 @@ from actors.monitor.looks import Looker, time_of
 from actors.monitor.memory import Memory
 from actors.wire import messages
 from actors.wire.errors import ErrorCode
-from actors.wire.messages import ApiMessage
 from placement.metadata import OFFSETS_TOPIC
 from tests.support.one_broker import World, create, world
 from tests.support.runtime_helpers import until
@@ -130,15 +129,14 @@ async def test_a_look_finds_groups_and_their_lag_in_records_and_seconds(tmp_path
             append(w, "orders", 0, b"x", at_ms=NOW_MS + number * 1_000)
         await looker.look(NOW_MS + 20_000)
         assert memory.lags == {}
-        await (await w.client()).ask(*_find_coordinator("billing"))
-        topic = await until(lambda: w.server.context.metadata.topics.get(OFFSETS_TOPIC))
-        _commit(w, len(topic.partitions) - 1, "billing", 7)
+        await with_offsets_topic(w)
+        commit(w, 3, "billing", 7)
         await looker.look(NOW_MS + 25_000)
         lag = memory.lags["billing"]
         assert lag.by_partition["orders", 0] == (13, 18.0), "the record itself was looked at"
         assert (lag.records, lag.seconds, lag.committed) == (13, 18.0, 7)
         append(w, "orders", 0, b"x", at_ms=NOW_MS + 27_000)
-        _commit(w, len(topic.partitions) - 1, "billing", 21)
+        commit(w, 3, "billing", 21)
         await looker.look(NOW_MS + 30_000)
         assert memory.lags["billing"].by_partition["orders", 0] == (0, 0.0)
         assert memory.messages_per_s == 0.2
@@ -148,11 +146,12 @@ async def test_a_look_finds_groups_and_their_lag_in_records_and_seconds(tmp_path
         assert [each for each in brokers.asked if isinstance(each, ReadLog)] == reads, "nothing was new"
 
 
-def _find_coordinator(group: str) -> tuple[ApiMessage, int]:
-    return messages.FindCoordinatorRequest(key=group, key_type=0), 1
+async def with_offsets_topic(w: World) -> None:
+    await (await w.client()).ask(messages.FindCoordinatorRequest(key="anybody", key_type=0), 1)
+    await until(lambda: OFFSETS_TOPIC in w.server.context.metadata.topics)
 
 
-def _commit(w: World, partition: int, group: str, offset: int) -> None:
+def commit(w: World, partition: int, group: str, offset: int) -> None:
     value = offset_value(offset.to_bytes(8, "big") + b"\0\0\0\0", b"", NOW_MS)
     records = encode([OffsetsPut(group, [StoredOffsets("orders", [0], [value])])])
     log = w.server.context.log(OFFSETS_TOPIC, partition)
