@@ -39,6 +39,7 @@ ALL = (
     "loading",
     "pool",
     "spark",
+    "monitor",
 )
 
 
