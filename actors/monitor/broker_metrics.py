@@ -26,7 +26,7 @@ COUNTERS: Final = {
     "coterie_shard_loads_total": ("loads",),
     "coterie_shard_sleeps_total": ("sleeps",),
     "coterie_shard_wakes_total": ("wakes",),
-    "coterie_shard_deaths_total": ("shard_deaths",),
+    "coterie_shard_deaths_total": ("deaths",),
     _COORDINATOR + "offset_commit_count": ("offset_commits",),
     _COORDINATOR + "offset_expiration_count": ("offset_expirations",),
     _COORDINATOR + "offset_deletion_count": ("offset_deletions",),
