@@ -14,15 +14,12 @@ from actors.links.observations import LATENCY_BOUNDS_MS, ApiFigures, BrokerObser
 from actors.monitor.exposition import BUCKET, Row
 from actors.monitor.observed import Observed
 from actors.wire.messages import api_name
-from placement.metadata import ClusterMetadata
 
 Family = tuple[str, Iterable[Row]]
 _Brokers = list[tuple[str, BrokerObserved]]
 _BOUNDS: Final = (*(str(each / 1000) for each in LATENCY_BOUNDS_MS), "+Inf")
 _COORDINATOR: Final = "kafka_server_group_coordinator_metrics_"
 COUNTERS: Final = {
-    "kafka_server_replicamanager_isrshrinks_total": ("isr_shrinks",),
-    "kafka_server_replicamanager_isrexpands_total": ("isr_expands",),
     "coterie_shard_loads_total": ("loads",),
     "coterie_shard_sleeps_total": ("sleeps",),
     "coterie_shard_wakes_total": ("wakes",),
@@ -42,7 +39,7 @@ COUNTERS: Final = {
 def broker_families(observed: Observed) -> Iterator[Family]:
     """All about brokers and shards."""
     brokers = [(str(number), each) for number, each in sorted(observed.brokers.items())]
-    yield from _replicas(observed.told.metadata)
+    yield from _replicas(observed)
     yield from _loads(brokers)
     yield from _doors(brokers)
     yield from _requests(brokers)
@@ -50,10 +47,12 @@ def broker_families(observed: Observed) -> Iterator[Family]:
     yield from _counters(brokers)
     yield "coterie_broker_silent", [((str(each),), 1.0) for each in observed.silent]
     yield "coterie_shards", _shards(brokers)
+    yield "coterie_events_total", [((kind,), float(n)) for kind, n in dict(observed.kinds).items()]
     yield "coterie_group_rebalances_total", [((why,), float(n)) for why, n in dict(observed.reasons).items()]
 
 
-def _replicas(metadata: ClusterMetadata) -> Iterator[Family]:
+def _replicas(observed: Observed) -> Iterator[Family]:
+    metadata = observed.told.metadata
     partitions = [each for topic in list(metadata.topics.values()) for each in topic.partitions]
     alive = [broker.id for broker in list(metadata.brokers.values()) if broker.alive]
     for name, counted in (
@@ -63,6 +62,8 @@ def _replicas(metadata: ClusterMetadata) -> Iterator[Family]:
             "underreplicatedpartitions",
             Counter(each.leader for each in partitions if len(each.isr) < len(each.replicas)),
         ),
+        ("isrshrinks_total", observed.shrinks),
+        ("isrexpands_total", observed.expands),
     ):
         yield f"kafka_server_replicamanager_{name}", [((str(each),), float(counted[each])) for each in alive]
 

@@ -57,6 +57,15 @@ _CLUSTER: Final = (
     ),
 )
 
+_EVENTS: Final = (
+    _counter(
+        "Cluster",
+        "coterie_events_total",
+        ("kind",),
+        "What has happened since the Monitor began, by kind: elections, deaths, sleeps, changes of in-sync sets.",
+    ),
+)
+
 _OF_BROKERS: Final = (
     _gauge("Brokers", "kafka_server_replicamanager_leadercount", _BROKER, "Partitions that it leads."),
     _gauge("Brokers", "kafka_server_replicamanager_partitioncount", _BROKER, "Partitions of which it has a replica."),
@@ -66,8 +75,13 @@ _OF_BROKERS: Final = (
         _BROKER,
         "Of those that it leads, how many lack a replica in sync.",
     ),
-    _counter("Brokers", "kafka_server_replicamanager_isrshrinks_total", _BROKER, "Replicas left an in-sync set."),
-    _counter("Brokers", "kafka_server_replicamanager_isrexpands_total", _BROKER, "Replicas came into an in-sync set."),
+    _counter(
+        "Brokers",
+        "kafka_server_replicamanager_isrshrinks_total",
+        _BROKER,
+        "Partitions seen with a smaller in-sync set.",
+    ),
+    _counter("Brokers", "kafka_server_replicamanager_isrexpands_total", _BROKER, "Partitions seen with a larger one."),
     _gauge("Brokers", "kafka_server_socket_server_metrics_connection_count", _BROKER, "Connections of clients."),
     _gauge("Brokers", "coterie_broker_logs", _BROKER, "Logs that are open."),
     _counter("Brokers", "coterie_loop_stalls_total", _BROKER, "Turns of its loop that took longer than 100 ms."),
@@ -245,6 +259,7 @@ _MONITOR: Final = (
 
 METRICS: Final[tuple[MetricSpec, ...]] = (
     *_CLUSTER,
+    *_EVENTS,
     *_OF_BROKERS,
     *_REQUESTS,
     *_FLOW,

@@ -45,6 +45,12 @@ class Observed:
         """The figures of each living broker that has answered, the last ones."""
         self.reasons: Counter[str] = Counter()
         """How many rebalances there were for each reason, since this Monitor began."""
+        self.kinds: Counter[str] = Counter()
+        """How many events there were of each kind, since this Monitor began."""
+        self.shrinks: Counter[int] = Counter()
+        """How many partitions of each leader were seen with a smaller in-sync set than at the look before."""
+        self.expands: Counter[int] = Counter()
+        """And with a larger one."""
         self.missed = 0
         """How many happenings were not told of, because this Monitor asked too late."""
         self.silent: tuple[int, ...] = ()
@@ -71,6 +77,7 @@ class Observed:
         )
         self.silent = seen.silent
         metadata = self.told.metadata if seen.metadata is None else seen.metadata
+        self._compare(self.told.metadata, metadata)
         self.told = self._tell(seen, metadata)
         return news
 
@@ -88,6 +95,7 @@ class Observed:
             numbered.append(replace(event, number=self._number))
         rebalances.sort(key=lambda each: each.began_ms)
         self._events.extend(numbered)
+        self.kinds.update(each.kind for each in numbered)
         for rebalance in rebalances:
             self._count(rebalance)
         return News(tuple(numbered), tuple(rebalances))
@@ -97,6 +105,17 @@ class Observed:
         known.append(rebalance)
         reason = rebalance.reason[:_REASON_CHARACTERS]
         self.reasons[reason if reason in self.reasons or len(self.reasons) < REASONS_MAX else OTHER] += 1
+
+    def _compare(self, before: ClusterMetadata, now: ClusterMetadata) -> None:
+        if before is now:
+            return
+        for name, topic in now.topics.items():
+            was = before.topics.get(name)
+            if was is None or was is topic or was.id != topic.id:
+                continue
+            for old, new in zip(was.partitions, topic.partitions, strict=False):
+                self.shrinks[new.leader] += not set(old.isr) <= set(new.isr)
+                self.expands[new.leader] += not set(new.isr) <= set(old.isr)
 
     def _tell(self, seen: ClusterObserved, metadata: ClusterMetadata) -> Told:
         under_way = [each for broker in seen.brokers for each in broker.rebalancing]

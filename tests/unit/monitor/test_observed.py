@@ -79,6 +79,18 @@ def test_rates_are_means_since_the_look_before_and_unknown_across_a_restart() ->
     assert observed.silent == (0,)
 
 
+def test_changes_of_in_sync_sets_are_counted_at_the_leader() -> None:
+    observed = Observed()
+    observed.take(cluster(NOW_MS, known=metadata()))
+    grown = metadata()
+    grown.topics["orders"] = TopicInfo("orders", b"1" * 16, (PartitionInfo(1, 2, (0, 1), (0, 1)),))
+    observed.take(cluster(NOW_MS, known=grown))
+    observed.take(cluster(NOW_MS))
+    assert (observed.shrinks[1], observed.expands[1]) == (0, 1)
+    observed.take(cluster(NOW_MS, known=metadata()))
+    assert (observed.shrinks[0], observed.expands[0]) == (1, 0)
+
+
 def test_shards_and_the_metadata_stay_as_they_were_told() -> None:
     observed = Observed()
     observed.take(cluster(NOW_MS, broker(NOW_MS, 100), known=metadata()))
