@@ -59,8 +59,8 @@ Generated from the table in `actors/monitor/metric_table.py` by `python -m tools
 
 What a cluster's Monitor exposes at `/metrics`; [Monitoring](monitoring.md) says how to have it scraped and what to look
 at. Names are Kafka's where Kafka has the figure, as the usual rules of the JMX exporter spell them. Kafka has an
-endpoint for each broker; here the label `broker` takes its place. Lag and partitions have kafka_exporter's names and labels.
-What begins with `coterie_` nobody else has. What is not known is left out: it is never shown as 0.
+endpoint for each broker; here the label `broker` takes its place. Lag and partitions have kafka_exporter's names and
+labels. What begins with `coterie_` nobody else has. What is not known is left out: it is never shown as 0.
 """
 _PROTOCOL = """\
 # Protocol

@@ -57,8 +57,10 @@ class Answers:
         self._history = history
 
     async def answer(self, operation: Operation[Result]) -> Result:
-        """The view that was asked for. Raises TypeError for what is none."""
+        """The view that was asked for. Raises TypeError for what is none, LookupError before the first look."""
         picture = self._picture
+        if not picture.seen.last_look_ms and not isinstance(operation, GetSeen):
+            raise LookupError("the Monitor has not looked yet")
         memory, metadata, wall_ms = picture.memory, picture.told.metadata, picture.seen.last_look_ms
         match operation:
             case GetOverview(events):

@@ -54,6 +54,8 @@ class Observed:
         self.missed = 0
         """How many happenings were not told of, because this Monitor asked too late."""
         self.silent: tuple[int, ...] = ()
+        self.is_behind = False
+        """Whether more has happened than an answer holds."""
         self._before: dict[int, BrokerObserved] = {}
         self._positions: dict[int, Position] = {}
         self._events = deque(self.told.events, EVENTS_KEPT)
@@ -84,7 +86,9 @@ class Observed:
     def _news(self, told: Iterable[tuple[int, Happenings]]) -> News:
         events: list[Event] = []
         rebalances: list[RebalanceView] = []
+        self.is_behind = False
         for source, happenings in told:
+            self.is_behind |= happenings.upto < happenings.last
             self._positions[source] = Position(source, happenings.run, happenings.upto)
             self.missed += happenings.missed
             events += (each for each in happenings.events if _identity(each) not in self._known)

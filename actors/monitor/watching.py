@@ -33,6 +33,7 @@ R = TypeVar("R", bound=Result)
 LOOK_SECONDS: Final = 10.0
 """How long the controller may take to answer for all brokers."""
 READ_SECONDS: Final = 5.0
+NO_CONTROLLER: Final = "the controller cannot be reached"
 _EVENTS: Final = 1_000
 
 
@@ -67,6 +68,11 @@ class Watcher:
             self._observed = Observed(await self._history.events(_EVENTS))
             self.picture.told = self._observed.told
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether more has happened than one answer could hold."""
+        return self._observed.is_behind
+
     # --- looking ---
 
     async def look(self) -> None:
@@ -91,7 +97,8 @@ class Watcher:
         try:
             seen = await self._controller.ask(LookAround(self._observed.positions, version), LOOK_SECONDS)
         except (OSError, TimeoutError) as error:
-            problems.append(f"the controller does not answer: {error or 'in time'}")
+            log.info("the controller does not answer: %s", error or "in time")
+            problems.append(NO_CONTROLLER)
             return News()
         news = self._observed.take(seen)
         self.picture.told = self._observed.told
@@ -154,7 +161,7 @@ class Watcher:
 
     def _own(self) -> Iterator[tuple[str, Iterable[Row]]]:
         seen = self.picture.seen
-        answers = not any("controller" in each for each in seen.problems)
+        answers = NO_CONTROLLER not in seen.problems
         yield "kafka_controller_kafkacontroller_activecontrollercount", one(float(answers and self._looks > 0))
         yield "coterie_monitor_look_seconds", one(seen.look_took_ms / 1000)
         yield "coterie_monitor_last_look_timestamp_seconds", one(seen.last_look_ms / 1000)

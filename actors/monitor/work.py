@@ -1,6 +1,6 @@
 """A Monitor put together of its settings: the history, the looks, the answers, the metrics. No Ray.
 
-Whoever runs it (`server`) gives it the way to the controller, and calls `run` once.
+Whoever runs it (`server`) gives it the way to the controller, and has it look.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from actors.monitor.answers import Answers, Picture
 from actors.monitor.exposition import MetricsServer, Row, Series
 from actors.monitor.historian import Historian
 from actors.monitor.metric_rows import one
-from actors.monitor.watching import Controller, Watcher
+from actors.monitor.watching import NO_CONTROLLER, Controller, Watcher
 from actors.runtime.environment import Environment
 from actors.settings import BrokerConfig
 
@@ -49,7 +49,6 @@ class Work:
         self._history = history
         self._bridges = bridges
         self._answers = Answers(watcher.picture, history)
-        self._interval_s = config.integer("coterie.monitor.interval.ms") / 1000
         self._process = psutil.Process(os.getpid())
         self._series = Series(self._families, lambda: config.integer("coterie.metrics.series.max"))
         self.metrics = self._serve_metrics(config)
@@ -79,16 +78,15 @@ class Work:
         """The view that was asked for. Raises TypeError for what is none."""
         return await self._answers.answer(operation)
 
-    async def run(self) -> None:
-        """Look each interval, until cancelled. A look that fails is logged, and the next one is taken."""
-        loop = asyncio.get_running_loop()
-        while True:
-            due = loop.time() + self._interval_s
-            try:
-                await self.look()
-            except Exception:
-                log.exception("a look has failed")
-            await asyncio.sleep(max(self._interval_s / 10, due - loop.time()))
+    @property
+    def is_behind(self) -> bool:
+        """Whether more has happened than one answer could hold, so that the next look should be at once."""
+        return self._watcher.is_behind
+
+    def without_controller(self) -> None:
+        """The connection to the controller has ended: what is shown grows old."""
+        picture = self._watcher.picture
+        picture.seen = replace(picture.seen, problems=(NO_CONTROLLER,))
 
     async def look(self) -> None:
         """Take one look."""

@@ -180,29 +180,6 @@ async def test_what_cannot_be_had_is_said_and_done_without(tmp_path: Path, caplo
     assert "there is no history" in caplog.text
 
 
-async def test_it_looks_again_and_again_whatever_becomes_of_one_look(tmp_path: Path) -> None:
-    time = Time()
-    async with world(tmp_path) as w, working(w, tmp_path, time, coterie_monitor_interval_ms="100") as (work, _):
-        looks = 0
-        done = asyncio.Event()
-        real = work._watcher.look
-
-        async def look() -> None:
-            nonlocal looks
-            looks += 1
-            if looks == 1:
-                raise ZeroDivisionError("a bug")
-            await real()
-            done.set()
-
-        work._watcher.look = look  # type: ignore[method-assign]
-        running = asyncio.ensure_future(work.run())
-        await done.wait()
-        running.cancel()
-        assert (await asked(work, GetSeen())).last_look_ms == NOW_MS
-        assert (tmp_path / FOLDER / FILE).exists()
-
-
 async def test_the_offsets_topic_counts_as_internal(tmp_path: Path) -> None:
     settings = {"offsets_topic_replication_factor": "1", "offsets_topic_num_partitions": "1"}
     time = Time()
