@@ -29,7 +29,6 @@ from actors.links.views import (
     RebalanceView,
     Seen,
 )
-from actors.monitor.history import FILE
 from actors.monitor.work import FOLDER, Work
 from actors.runtime.environment import Clock, Environment
 from actors.settings import BrokerConfig
