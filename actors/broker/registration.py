@@ -15,12 +15,13 @@ from actors.broker.context import BrokerContext
 from actors.broker.controller_link import ControllerLink
 from actors.broker.front_door import FrontDoor
 from actors.broker.images import Images
-from actors.broker.read_for_monitor import MonitorReads
+from actors.broker.observing import Observing
 from actors.broker.replication import ReplicaManager
 from actors.broker.shards.hub import ShardHub
 from actors.broker.spec import BrokerSpec, StartError
 from actors.links.connection import ControlProtocol
 from actors.links.control import Hello, Joined
+from actors.links.observations import LookAtBroker
 from actors.links.operations import (
     BrokerLeaving,
     Done,
@@ -128,7 +129,7 @@ class Registration:
         replicas: ReplicaManager,
         shards: ShardHub,
         front_door: FrontDoor,
-        reads: MonitorReads,
+        observing: Observing,
         tick_seconds: float,
     ) -> None:
         self._spec = spec
@@ -138,7 +139,7 @@ class Registration:
         self._replicas = replicas
         self._shards = shards
         self._front_door = front_door
-        self._reads = reads
+        self._observing = observing
         self._tick_seconds = tick_seconds
         self._lease_seconds = context.config.integer("broker.session.timeout.ms") / 1000
         self._replica_port = 0  # nobody can push to us before we listen
@@ -215,10 +216,12 @@ class Registration:
                 return Shards(tuple(self._shards.status()))
             case LookAtGroup(group_id):
                 return GroupSeen(await self._shards.group_status(group_id, _LOOK_SECONDS))
+            case LookAtBroker():
+                return self._observing.look(operation)
             case ReadPartitions():
-                return self._reads.partitions(operation)
+                return self._observing.reads.partitions(operation)
             case ReadLog():
-                return await self._reads.log(operation)
+                return await self._observing.reads.log(operation)
             case _:
                 raise TypeError(f"{type(operation).__name__} is nothing that a broker does")
 

@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from actors.links.operations import Operation, Result
+from actors.links.rebalances import RebalanceView, Rebalancing
 from actors.links.status import ClusterStatus, Load, ShardStatus
-from actors.links.views import Event, RebalanceView
+from actors.links.views import Event
 from placement.metadata import ClusterMetadata
 
 LATENCY_BOUNDS_MS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000)
@@ -59,18 +60,6 @@ class Happenings:
 
 
 @dataclass(frozen=True, slots=True)
-class Rebalancing:
-    """A rebalance that was under way when its shard last said so."""
-
-    rebalance: RebalanceView
-    awaited: tuple[str, ...]
-    """Whom the present phase waits for, at most ten."""
-    awaited_count: int
-    phase_ends_ms: int | None
-    """When the phase ends at the latest, in wall time."""
-
-
-@dataclass(frozen=True, slots=True)
 class Position:
     """How far a Monitor has the happenings of a broker, or of the CONTROLLER. Of another run, all are new."""
 
@@ -86,10 +75,9 @@ class Position:
 class ApiFigures:
     """The requests of one API.
 
-    `requests` and `errors` are exact. An error is a request that was refused as a whole, or whose answer has an error
-    code at its top; errors of single partitions count where `errors` of their API says so (docs/monitoring.md). The
-    latency is from when the request was read until its answer was given to the socket. Of APIs that are asked for all
-    the time only some requests are timed.
+    `requests` and `errors` are exact. An error is a request whose answer has an error code, at its top or for one of
+    the topics, partitions or coordinators that it is about. The latency is from when the request was read until its
+    answer was given to the socket. Of the APIs that clients use all the time one request in sixteen is timed.
     """
 
     api_key: int
