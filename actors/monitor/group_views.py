@@ -18,6 +18,8 @@ from placement.metadata import NO_LEADER, OFFSETS_TOPIC, ClusterMetadata
 HOUR_MS: Final = 3_600_000
 CONSUMER: Final = "consumer"
 _POOL_CLIENT: Final = re.compile(r"coterie-\d+")
+_SPARK_NAME: Final = 200  # characters of the group's name in the client ids of a Spark job
+_SPARK_REST: Final = re.compile(r"-[0-9a-f]{8}-\d+")
 _NO_LAG: Final = GroupLag()
 
 
@@ -56,10 +58,13 @@ def kind_of(group: FollowedGroup) -> str:
         return "simple"
     if metadata.members and all(_is_of_pool(each) for each in metadata.members):
         return "pool"
-    name = re.compile(re.escape(group.group_id[:200]) + r"-[0-9a-f]{8}-\d+")
-    if metadata.members and all(name.fullmatch(each.client_id) for each in metadata.members):
+    if metadata.members and all(_is_of_spark(each, group.group_id[:_SPARK_NAME]) for each in metadata.members):
         return "spark"
     return "consumer"
+
+
+def _is_of_spark(member: MemberMetadata, name: str) -> bool:
+    return member.client_id.startswith(name) and bool(_SPARK_REST.fullmatch(member.client_id, len(name)))
 
 
 def _is_of_pool(member: MemberMetadata) -> bool:

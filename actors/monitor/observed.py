@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from actors.links.observations import CONTROLLER, BrokerObserved, ClusterObserved, Happenings, Position, Rebalancing
+from actors.links.observations import CONTROLLER, BrokerObserved, ClusterObserved, Happenings, Position
+from actors.links.rebalances import Rebalancing
 from actors.links.status import BrokerStatus, ShardStatus
 from actors.links.views import BrokerView, Event, RebalanceView, ShardView
 from actors.monitor.group_views import HOUR_MS, Phase
