@@ -71,6 +71,7 @@ class FrontDoor:
         self._tls = tls
         self._servers: list[asyncio.AbstractServer] = []
         self._next_connection = 0
+        self._exact_time = broker.environment.clock.monotonic  # the loop's stands still during a turn
         self._counts = broker.counts.requests
         self._counted, self._masks = self._counts.requests, self._counts.masks
         self._tick_seconds = tick_seconds
@@ -229,18 +230,18 @@ class FrontDoor:
                 if not count & self._masks[api_key]:
                     self._time(connection, api_key, correlation_id)
                 return
-        begun = self._loop.time() if not count & self._masks[api_key] else None
+        begun = self._exact_time() if not count & self._masks[api_key] else None
         self._handle(connection, data[start:end], api)
         if begun is not None:
             self._time(connection, api_key, correlation_id, begun)
 
     def _time(self, connection: Connection, api_key: int, correlation_id: int, begun: float | None = None) -> None:
         """Have the time taken until the answer to the request that came last leaves."""
-        since = self._loop.time() if begun is None else begun
+        since = self._exact_time() if begun is None else begun
         connection.slots.time_last(api_key, correlation_id, partial(self._left, api_key, since))
 
     def _left(self, api_key: int, since: float) -> None:
-        self._counts.latencies[api_key].add(self._loop.time() - since)
+        self._counts.latencies[api_key].add(self._exact_time() - since)
 
     def _group_of(
         self, data: bytes, start: int, end: int, api_key: int, version: int, length: int, flexible: bool
