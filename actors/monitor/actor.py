@@ -26,7 +26,8 @@ _ASK_SECONDS = 5
 async def _serve(spec: MonitorSpec) -> None:
     from actors.monitor.server import MonitorServer  # not in the controller, which imports this class
 
-    await MonitorServer(spec, lambda: _find_controller(spec), bridges=_bridges(spec)).run()
+    server = await MonitorServer.open(spec, lambda: _find_controller(spec), bridges=_bridges(spec))
+    await server.run()
 
 
 def _bridges(spec: MonitorSpec) -> list[Bridge]:

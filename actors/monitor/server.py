@@ -24,7 +24,7 @@ _AGAIN_SECONDS: Final = 0.5
 _BEHIND_SECONDS: Final = 0.05  # more has happened than an answer holds
 
 
-class _Way:
+class Way:
     """The way to whichever controller there is now (`watching.Controller`)."""
 
     def __init__(self) -> None:
@@ -37,35 +37,48 @@ class _Way:
 
 
 class MonitorServer:
-    """The Monitor of a cluster. `find_controller` gives host, port and secret, and may block or raise OSError."""
+    """The Monitor of a cluster, made by `open`."""
 
     def __init__(
         self,
+        config: BrokerConfig,
+        find_controller: Callable[[], tuple[str, int, bytes]],
+        environment: Environment,
+        orphan_seconds: float,
+        way: Way,
+        work: Work,
+    ) -> None:
+        self.work = work
+        self._config = config
+        self._find_controller = find_controller
+        self._environment = environment
+        self._orphan_seconds = orphan_seconds
+        self._way = way
+        self._interval_s = config.integer("coterie.monitor.interval.ms") / 1000
+        self._loop = asyncio.get_running_loop()
+
+    @classmethod
+    async def open(
+        cls,
         spec: MonitorSpec,
         find_controller: Callable[[], tuple[str, int, bytes]],
         environment: Environment = REAL,
         orphan_seconds: float = ORPHAN_SECONDS,
         bridges: Sequence[Bridge] = (),
-    ) -> None:
-        self._spec = spec
-        self._find_controller = find_controller
-        self._environment = environment
-        self._orphan_seconds = orphan_seconds
-        self._bridges = bridges
-        self._config = BrokerConfig.from_mapping(spec.config)
-        self._interval_s = self._config.integer("coterie.monitor.interval.ms") / 1000
-        self._loop = asyncio.get_running_loop()
+    ) -> MonitorServer:
+        """Open what it needs. `find_controller` gives host, port and secret, and may block or raise OSError."""
+        config, way = BrokerConfig.from_mapping(spec.config), Way()
+        work = await Work.open(Path(spec.data_dir), config, way, environment, bridges)
+        return cls(config, find_controller, environment, orphan_seconds, way, work)
 
     async def run(self) -> None:
         """Look and answer until there has been no controller for `orphan_seconds`."""
-        way = _Way()
-        work = await Work.open(Path(self._spec.data_dir), self._config, way, self._environment, self._bridges)
         try:
-            await self._stay(work, way)
+            await self._stay(self.work, self._way)
         finally:
-            await work.close()
+            await self.work.close()
 
-    async def _stay(self, work: Work, way: _Way) -> None:
+    async def _stay(self, work: Work, way: Way) -> None:
         heard = self._loop.time()
         while self._loop.time() - heard < self._orphan_seconds:
             link = ClusterLink(work.answer)

@@ -53,25 +53,25 @@ class Watcher:
         self._interval_ms = interval_ms
         self._history = history
         self._history_bytes: int | None = None
-        self._observed = Observed()
+        self.observed = Observed()
         self._memory = Memory(interval_ms)
         self._looker = Looker(self, self._memory)
         self._looks = 0
         now = clock.wall_ms()
         self.picture = Picture(
-            self._memory, self._looker.follower.log, Trends(), self._observed.told, Seen(now, interval_ms, 0, 0, 0)
+            self._memory, self._looker.follower.log, Trends(), self.observed.told, Seen(now, interval_ms, 0, 0, 0)
         )
 
     async def begin(self) -> None:
         """Take over what an earlier Monitor has left in the history."""
         if self._history is not None:
-            self._observed = Observed(await self._history.events(_EVENTS))
-            self.picture.told = self._observed.told
+            self.observed = Observed(await self._history.events(_EVENTS))
+            self.picture.told = self.observed.told
 
     @property
     def is_behind(self) -> bool:
         """Whether more has happened than one answer could hold."""
-        return self._observed.is_behind
+        return self.observed.is_behind
 
     # --- looking ---
 
@@ -93,15 +93,15 @@ class Watcher:
         )
 
     async def _look_around(self, problems: list[str]) -> News:
-        version = self._observed.told.metadata.version if self._looks else -1
+        version = self.observed.told.metadata.version if self._looks else -1
         try:
-            seen = await self._controller.ask(LookAround(self._observed.positions, version), LOOK_SECONDS)
+            seen = await self._controller.ask(LookAround(self.observed.positions, version), LOOK_SECONDS)
         except (OSError, TimeoutError) as error:
             log.info("the controller does not answer: %s", error or "in time")
             problems.append(NO_CONTROLLER)
             return News()
-        news = self._observed.take(seen)
-        self.picture.told = self._observed.told
+        news = self.observed.take(seen)
+        self.picture.told = self.observed.told
         return news
 
     async def _remember(self, now_ms: int, news: News) -> None:
@@ -110,9 +110,8 @@ class Watcher:
             self._history_bytes = await self._history.size_bytes()
 
     def _problems(self) -> Iterator[str]:
-        silent = sorted({*self._observed.silent, *self._looker.unanswered})
-        if silent:
-            yield f"these brokers do not answer: {', '.join(map(str, silent))}"
+        for broker_id in sorted({*self.observed.silent, *self._looker.unanswered}):
+            yield f"broker {broker_id} did not answer"
         if self._looker.follower.behind:
             yield f"{self._looker.follower.behind} offsets partitions could not be read to their ends"
         if self._history is not None and self._history.problem:
@@ -123,16 +122,16 @@ class Watcher:
     @property
     def alive(self) -> tuple[int, ...]:
         """The ids of living brokers."""
-        return tuple(broker.id for broker in self._observed.told.metadata.alive())
+        return tuple(broker.id for broker in self.observed.told.metadata.alive())
 
     @property
     def topic_ids(self) -> Mapping[str, bytes]:
         """All topics there are."""
-        return {name: topic.id for name, topic in self._observed.told.metadata.topics.items()}
+        return {name: topic.id for name, topic in self.observed.told.metadata.topics.items()}
 
     def leader_of(self, topic: str, partition: int) -> int | None:
         """Who leads a partition, if somebody does."""
-        found = self._observed.told.metadata.partition(topic, partition)
+        found = self.observed.told.metadata.partition(topic, partition)
         return None if found is None or found.leader == NO_LEADER else found.leader
 
     async def ask(self, broker_id: int, operation: Operation[R]) -> R | None:
@@ -147,14 +146,14 @@ class Watcher:
 
     def families(self) -> Iterator[tuple[str, Iterable[Row]]]:
         """All metrics but those of the process."""
-        told, offsets = self._observed.told, self.picture.offsets
+        told, offsets = self.observed.told, self.picture.offsets
         groups = [
             (group, state_of(group, told.phases), len(group.metadata.members) if group.metadata else 0)
             for partition in list(offsets.partitions.values())
             for group in list(partition.groups.values())
         ]
         yield from cluster_families(told.metadata)
-        yield from broker_families(self._observed)
+        yield from broker_families(self.observed)
         yield from topic_families(told.metadata, self._memory)
         yield from group_families(groups, self._memory)
         yield from self._own()

@@ -20,6 +20,7 @@ from actors.monitor.answers import Answers, Picture
 from actors.monitor.exposition import MetricsServer, Row, Series
 from actors.monitor.historian import Historian
 from actors.monitor.metric_rows import one
+from actors.monitor.observed import Observed
 from actors.monitor.watching import NO_CONTROLLER, Controller, Watcher
 from actors.runtime.environment import Environment
 from actors.settings import BrokerConfig
@@ -73,6 +74,11 @@ class Work:
     def picture(self) -> Picture:
         """What the Monitor knows."""
         return self._watcher.picture
+
+    @property
+    def observed(self) -> Observed:
+        """What was told at the last look."""
+        return self._watcher.observed
 
     async def answer(self, operation: Operation[Result]) -> Result:
         """The view that was asked for. Raises TypeError for what is none."""

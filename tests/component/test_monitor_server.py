@@ -24,7 +24,8 @@ SETTINGS = {"offsets_topic_replication_factor": "1", "offsets_topic_num_partitio
 async def monitored(w: World, path: Path, orphan_seconds: float = 30.0) -> AsyncIterator[asyncio.Task[None]]:
     config = {name.replace("_", "."): value for name, value in w.settings.items()}
     spec = MonitorSpec("default", "namespace", str(path), "", {**config, "coterie.monitor.interval.ms": "100"})
-    running = asyncio.ensure_future(MonitorServer(spec, w.find_controller, orphan_seconds=orphan_seconds).run())
+    server = await MonitorServer.open(spec, w.find_controller, orphan_seconds=orphan_seconds)
+    running = asyncio.ensure_future(server.run())
     try:
         yield running
     finally:
