@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-import confluent_kafka
 import psutil
 
 from actors.cluster import Cluster as Connected
@@ -23,17 +22,18 @@ from actors.links.operations import Operation, Result
 from actors.links.views import GetGroup, ListGroupRows, ListTopicRows
 from actors.wire.messages import OffsetCommitRequest
 from benchmarks import groups
-from benchmarks.common import note, run_load
+from benchmarks.common import run_load
 from benchmarks.figures import OURS, Figures, Pace, Spec
 from benchmarks.groups import Formed
 from benchmarks.model import Better, Budget
+from benchmarks.partitions import fill
 from benchmarks.servers import ONE_REPLICA, Cluster, Plan, processes
 from tests.compat.processes import command_of
 from tests.compat.prometheus import metrics_url
-from tests.compat.raw import Raw, create_topics, find_coordinator
+from tests.compat.raw import Raw, find_coordinator
 from tests.compat.support import wait_until
 
-TOPICS, PARTITIONS, AT_ONCE = 1000, 10, 50
+TOPICS, PARTITIONS = 1000, 10
 IDLE_S = 30.0
 HEARTBEAT_INTERVAL_MS = 100
 SCRAPE = "scrape"
@@ -60,7 +60,9 @@ def run(figures: Figures, pace: Pace) -> None:
     """One cluster of ours: nobody else has the same."""
     count = pace.fewer(TOPICS, 20)
     with Plan(config=ONE_REPLICA, our_config={"coterie.metrics.port": "0"}).side(OURS) as cluster:
-        fill(cluster.bootstrap_servers, [f"seen-{number}" for number in range(count)])
+        names = [f"seen-{number}" for number in range(count)]
+        fill(cluster.bootstrap_servers, names, PARTITIONS)
+        commit_all(cluster.bootstrap_servers, names)
         url = metrics_url(cluster.data_dir)
         wait_until(lambda: len(lags(url)) >= count * PARTITIONS, 120, "the Monitor has seen all groups")
         weigh(figures, cluster, pace)
@@ -75,18 +77,8 @@ def run(figures: Figures, pace: Pace) -> None:
                 beat(figures, SCRAPED, formed, pace)
 
 
-def fill(servers: str, names: list[str]) -> None:
-    """Make the topics with a record in each partition; a group of each topic's name has read none of them."""
-    note(f"making {len(names)} topics of {PARTITIONS} partitions")
-    for start in range(0, len(names), AT_ONCE):
-        create_topics(servers, dict.fromkeys(names[start : start + AT_ONCE], PARTITIONS))
-    producer = confluent_kafka.Producer({"bootstrap.servers": servers, "linger.ms": 20})
-    for name in names:
-        for partition in range(PARTITIONS):
-            producer.produce(name, b"one", partition=partition)
-        producer.poll(0)
-    left = producer.flush(90)
-    assert left == 0, f"{left} records were not acknowledged"
+def commit_all(servers: str, names: list[str]) -> None:
+    """A group of each topic's name commits that it has read nothing of it."""
     for name in names:
         with Raw(find_coordinator(servers, name)) as raw:
             answer = raw.call(_commit(name), 2)
