@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 
 from actors.broker.replication import LOST
 from actors.links.calls import Calls
-from actors.links.connection import ControlProtocol, Message, dial
+from actors.links.connection import ControlProtocol, Message, reach_controller
 from actors.links.control import (
     Answer,
     Applied,
@@ -32,7 +32,6 @@ from placement.metadata import ClusterMetadata
 
 R = TypeVar("R", bound=Result)
 
-_CONNECT_SECONDS = 5.0
 _ANSWER_SECONDS = 10.0
 
 
@@ -78,27 +77,20 @@ class ControllerLink:
 
     async def connect(self, host: str, port: int) -> None:
         """Connect, both ends proving that they know the secret. Raises OSError, TimeoutError."""
-        loop = self._loop
-        ready: asyncio.Future[None] = loop.create_future()
 
         def on_ready(protocol: ControlProtocol) -> None:
             self._protocol = protocol  # only now, because any other message before the proofs would end the connection
-            if not ready.done():
-                ready.set_result(None)
 
-        def on_lost(protocol: ControlProtocol) -> None:
-            if not ready.done():
-                ready.set_exception(ConnectionError("the controller hung up"))
-            self._lost(protocol)
-
-        protocol = ControlProtocol("broker", self.secret, self._chance, on_ready, self._on_message, on_lost)
-        try:
-            async with asyncio.timeout(_CONNECT_SECONDS):
-                await dial(lambda: protocol, host, port, self.secret, tls=self._tls)
-                await ready
-        except BaseException:
-            protocol.close()
-            raise
+        await reach_controller(
+            "broker",
+            (host, port),
+            self.secret,
+            self._chance,
+            on_ready,
+            self._on_message,
+            self._lost,
+            tls=self._tls,
+        )
 
     def send(self, message: ControlMessage) -> None:
         """Send a message. It is dropped if there is no connection."""

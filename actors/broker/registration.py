@@ -15,11 +15,13 @@ from actors.broker.context import BrokerContext
 from actors.broker.controller_link import ControllerLink
 from actors.broker.front_door import FrontDoor
 from actors.broker.images import Images
+from actors.broker.observing import Observing
 from actors.broker.replication import ReplicaManager
 from actors.broker.shards.hub import ShardHub
 from actors.broker.spec import BrokerSpec, StartError
 from actors.links.connection import ControlProtocol
 from actors.links.control import Hello, Joined
+from actors.links.observations import LookAtBroker
 from actors.links.operations import (
     BrokerLeaving,
     Done,
@@ -31,6 +33,7 @@ from actors.links.operations import (
     Result,
     Shards,
 )
+from actors.links.reading import ReadLog, ReadPartitions
 from actors.links.status import Load
 from actors.runtime.environment import Chance
 from actors.security.tls import TlsError
@@ -130,6 +133,7 @@ class Registration:
         replicas: ReplicaManager,
         shards: ShardHub,
         front_door: FrontDoor,
+        observing: Observing,
         tick_seconds: float,
     ) -> None:
         self._spec = spec
@@ -139,6 +143,7 @@ class Registration:
         self._replicas = replicas
         self._shards = shards
         self._front_door = front_door
+        self._observing = observing
         self._tick_seconds = tick_seconds
         self._lease_seconds = context.config.integer("broker.session.timeout.ms") / 1000
         self._replica_port = 0  # nobody can push to us before we listen
@@ -215,6 +220,12 @@ class Registration:
                 return Shards(tuple(self._shards.status()))
             case LookAtGroup(group_id):
                 return GroupSeen(await self._shards.group_status(group_id, _LOOK_SECONDS))
+            case LookAtBroker():
+                return self._observing.look(operation)
+            case ReadPartitions():
+                return self._observing.reads.partitions(operation)
+            case ReadLog():
+                return await self._observing.reads.log(operation)
             case _:
                 raise TypeError(f"{type(operation).__name__} is nothing that a broker does")
 

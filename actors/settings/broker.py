@@ -368,6 +368,50 @@ _OWN: Final = (
         "A coordinator process whose groups have no members is given back when nobody has asked for it for this long. "
         "The next request, expiry or deletion of one of its topics wakes the partition. With 0 none is given back.",
     ),
+    _bool(
+        "coterie.monitor",
+        True,
+        "Whether the cluster has a Monitor, a process that looks at it and shows it. No request of a client's depends "
+        "on it.",
+    ),
+    _int("coterie.monitor.interval.ms", 5000, 100, "How often the Monitor looks at the cluster.", high=3_600_000),
+    _int(
+        "coterie.monitor.retention.hours",
+        168,
+        1,
+        "How long the Monitor remembers lag, rebalances and events, in `DATA_DIR/monitor`.",
+    ),
+    _long(
+        "coterie.monitor.history.max.bytes",
+        268_435_456,
+        1 << 20,
+        "The size of what it remembers. When there is more, the oldest goes, however young it is.",
+    ),
+    _int(
+        "coterie.metrics.port",
+        None,
+        0,
+        "Where the Monitor serves metrics to Prometheus, at `/metrics`. Unset: nowhere. 0: at any free port, which "
+        "`logs/monitor.log` names.",
+        high=65_535,
+    ),
+    _text(
+        "coterie.metrics.host",
+        "127.0.0.1",
+        "The address that it serves them at. Whoever reaches it may read them: it asks nobody who they are.",
+    ),
+    _int(
+        "coterie.metrics.series.max",
+        200_000,
+        100,
+        "The most series that are served. Those of partitions are left out first, and counted in "
+        "`coterie_metrics_series_left_out`.",
+    ),
+    _bool(
+        "coterie.metrics.ray",
+        False,
+        "Whether the Monitor gives the lag of groups to Ray's own exporter, too (`ray.util.metrics`).",
+    ),
 )
 
 _TABLES: Final = (
