@@ -126,7 +126,7 @@ class Monitoring:
             lived = now - self._came
             self._pause_s = 1.0 if lived > _PAUSE_MAX_SECONDS else min(2 * self._pause_s, _PAUSE_MAX_SECONDS)
             self._due = now + self._pause_s
-            self._chronicle.note("monitor-lost", "monitor", f"The Monitor's process {self._pid} has ended.")
+            self._chronicle.note("death", "monitor", f"The Monitor's process {self._pid} has ended.")
 
     def on_message(self, protocol: ControlProtocol, message: Message) -> None:
         """A message of a Monitor's."""
