@@ -234,3 +234,23 @@ def test_no_more_than_the_last_few_are_remembered_and_none_twice() -> None:
         rebalance.wait_ended(f"m{number % 7}", "c", "h", Now(number, number))
     assert [each.ms for each in rebalance.joins] == list(range(20))[-LAST_MAX:]
     assert len({each.member_id for each in rebalance.joins}) == LAST_MAX
+
+
+def test_what_a_member_says_of_its_process_is_told_when_it_comes_and_when_it_joins_again_after_a_load() -> None:
+    driver = Driver()
+    a, b = stable_group(driver, Client(driver, "a"), Client(driver, "b"))
+    over(driver)
+    c = Client(driver, "c")
+    c.member_id = driver.answer(c.ask_join()).member_id
+    c.ask_join(process="pool pid 7 on node 3f2a")
+    assert running(driver).changes.processes == {c.member_id: "pool pid 7 on node 3f2a"}
+    a.join(), b.join()
+    form(driver, [a, b, c])
+    driver.fail_over()
+    over(driver)
+    b.ask_join(process="spark pid 8")
+    driver.fail_over()
+    a.ask_join(process="consumer pid 9")
+    assert running(driver).changes.processes == {a.member_id: "consumer pid 9"}, "it leads, so it begins a rebalance"
+    c.ask_join(process="pool pid 7 on node 3f2a")
+    assert running(driver).changes.processes[c.member_id].startswith("pool")
