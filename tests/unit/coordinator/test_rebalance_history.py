@@ -6,7 +6,8 @@ import pytest
 
 from actors.coordinator.group import IllegalTransitionError
 from actors.coordinator.history import LAST_MAX, NAMED_MAX, OVER_MAX, Rebalance, RebalanceLog, RebalancePhase
-from actors.coordinator.messages import Now
+from actors.coordinator.member import Member
+from actors.coordinator.messages import JoinGroupRequest, Now
 from tests.support.coordination import Client, Driver, form, stable_group
 from tests.support.coordination_groups import DELAY, completing, preparing, trio
 
@@ -18,6 +19,10 @@ def over(driver: Driver) -> list[Rebalance]:
 
 def last(driver: Driver) -> Rebalance:
     return over(driver)[-1]
+
+
+def member(member_id: str) -> Member:
+    return Member(member_id, JoinGroupRequest("g", member_id, "consumer", (), 10_000))
 
 
 def running(driver: Driver) -> Rebalance:
@@ -186,7 +191,7 @@ def test_of_many_members_some_are_named_and_all_are_counted() -> None:
     log, now = RebalanceLog(), Now(1, 1)
     log.begin("g", 0, "why", "m", None, now)
     for number in range(NAMED_MAX + 7):
-        log.came("g", f"m{number}")
+        log.came("g", member(f"m{number}"))
     assert len(list(log.running["g"].changes.came)) == NAMED_MAX + 1
     assert list(log.running["g"].changes.came)[-1] == "and 7 more"
 
