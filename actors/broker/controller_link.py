@@ -27,6 +27,7 @@ from actors.links.control import (
 from actors.links.operations import Operation, Result
 from actors.links.status import Load
 from actors.runtime.environment import Chance
+from actors.settings import LinkStores
 from placement.metadata import ClusterMetadata
 
 R = TypeVar("R", bound=Result)
@@ -54,10 +55,10 @@ class ControllerLink:
     """One connection to a controller. Calls fail at once if it is not connected."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, secret: bytes, chance: Chance, *, encrypted: bool = False
+        self, loop: asyncio.AbstractEventLoop, secret: bytes, chance: Chance, *, tls: LinkStores | None = None
     ) -> None:
         self._loop = loop
-        self._encrypted = encrypted
+        self._tls = tls
         self._chance = chance
         self.secret = secret
         self._protocol: ControlProtocol | None = None
@@ -88,7 +89,7 @@ class ControllerLink:
             on_ready,
             self._on_message,
             self._lost,
-            encrypted=self._encrypted,
+            tls=self._tls,
         )
 
     def send(self, message: ControlMessage) -> None:

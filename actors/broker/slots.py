@@ -34,12 +34,14 @@ class Slot:
 class SlotQueue:
     """The open slots of one connection, in request order."""
 
-    __slots__ = ("_open", "_timed", "connection", "ready_bytes")
+    __slots__ = ("_open", "_timed", "connection", "make", "ready_bytes")
 
     def __init__(self, connection: Any = None) -> None:
         self.connection = connection
         self.ready_bytes = 0
         """Bytes of answers that are finished and not taken yet."""
+        self.make: Callable[[SlotQueue, int, int, int, int], Slot] = Slot
+        """What makes the next slot."""
         self._open: deque[Slot] = deque()
         self._timed: list[tuple[Slot, Callable[[], None]]] = []  # few: a sample
 
@@ -48,7 +50,7 @@ class SlotQueue:
 
     def open(self, slot_id: int, api_key: int, version: int, correlation_id: int) -> Slot:
         """Add a slot at the end."""
-        slot = Slot(self, slot_id, api_key, version, correlation_id)
+        slot = self.make(self, slot_id, api_key, version, correlation_id)
         self._open.append(slot)
         return slot
 
@@ -91,4 +93,6 @@ class SlotQueue:
         self._open.clear()
         self._timed.clear()
         self.ready_bytes = 0
+        if not unanswered:  # nobody will ask for it, and the two need not wait for the collector
+            self.connection = None
         return unanswered

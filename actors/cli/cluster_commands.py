@@ -217,8 +217,8 @@ def _monitor_rows(found: dict[str, Any]) -> list[dict[str, Any]]:
 def _broker_row(broker: dict[str, Any]) -> dict[str, Any]:
     load = broker["load"]
     figures = f"{load['connections']} connections, {load['requests']} requests" if load else None
-    if load and load["logins"]["failed"]:
-        figures = f"{figures}, {load['logins']['failed']} failed logins"
+    if failed := sum(each["failed"] + each["repeats_failed"] for each in load["logins"]) if load else 0:
+        figures = f"{figures}, {failed} failed logins"
     listeners = load["tls"] if load else ()
     bad = [f"certificates of {tls['listener']}: {tls['problem']}" for tls in listeners if tls["problem"]]
     return {

@@ -75,6 +75,10 @@ class ControllerSpec:
     def namespace(self) -> str:
         return f"coterie-{self.name}"
 
+    def own_host(self, node_address: str) -> str:
+        """Where a process on this Ray node listens for the cluster's others: never at every address of the node."""
+        return node_address if self.host is None or self.host in ANY_HOST else self.host
+
     @property
     def log_dir(self) -> str:
         return str(Path(self.data_dir) / "logs")
@@ -131,7 +135,7 @@ class Controller:
         check_code_version(spec.version)
         log_to(spec.log_dir, "controller")
         self._spec = spec
-        self._address = ray.util.get_node_ip_address() if spec.host is None else spec.host
+        self._address = spec.own_host(ray.util.get_node_ip_address())
         self._secret = read_secret(Path(spec.secret_file))
         self._adding = threading.Lock()
         self._thread = LoopThread("coterie-controller")
@@ -211,7 +215,7 @@ class Controller:
             self._launcher.add(
                 BrokerSpec(
                     broker_id=broker_id,
-                    host=node.address if spec.host in (None, *ANY_HOST) else spec.host,
+                    host=spec.own_host(node.address),
                     doors=doors_of(plans, broker_id, node.address, self._present_ports(broker_id)),
                     data_dir=str(Path(spec.data_dir) / f"broker-{broker_id}"),
                     socket_path=str(Path(spec.socket_dir) / f"{broker_id}.sock"),

@@ -18,6 +18,7 @@ from actors.links.proof import CHALLENGE_BYTES, LIMIT_UNPROVED, PEERS, Challenge
 from actors.links.tls_transport import TlsTransport
 from actors.links.unproved import Unproved
 from actors.runtime.environment import Chance
+from actors.settings import LinkStores
 from actors.wire.gathering import Gathering
 
 log = logging.getLogger(__name__)
@@ -37,10 +38,13 @@ Message: TypeAlias = control.ControlMessage | replication.ReplicationMessage
 
 
 async def dial(
-    made: Callable[[], ControlProtocol], host: str, port: int, secret: bytes, *, encrypted: bool
+    made: Callable[[], ControlProtocol], host: str, port: int, secret: bytes, *, tls: LinkStores | None
 ) -> asyncio.Transport:
-    """Connect to another process of the cluster. Raises OSError; an end that does not know the secret is one."""
-    options = _tls(secret) if encrypted else {}
+    """Connect to another process of the cluster; without `tls` in plain. Raises OSError, TlsError.
+
+    An end that does not know the secret is an OSError, and so is one whose certificate is not what it should be.
+    """
+    options = _tls(secret, tls) if tls is not None else {}
     transport, _ = await asyncio.get_running_loop().create_connection(made, host, port, **options)
     return transport
 
@@ -54,11 +58,11 @@ async def reach_controller(
     on_message: Callable[[ControlProtocol, Message], None],
     on_lost: Callable[[ControlProtocol], None],
     *,
-    encrypted: bool,
+    tls: LinkStores | None,
 ) -> None:
     """Connect to the controller at a host and port, both ends proving that they know the secret.
 
-    `on_ready` gets the connection before anything else is said on it. Raises OSError, TimeoutError.
+    `on_ready` gets the connection before anything else is said on it. Raises OSError, TlsError, TimeoutError.
     """
     ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -75,7 +79,7 @@ async def reach_controller(
     protocol = ControlProtocol(role, secret, chance, proved, on_message, lost)
     try:
         async with asyncio.timeout(_CONNECT_SECONDS):
-            await dial(lambda: protocol, *at, secret, encrypted=encrypted)
+            await dial(lambda: protocol, *at, secret, tls=tls)
             await ready
     except BaseException:
         protocol.close()
@@ -83,26 +87,28 @@ async def reach_controller(
 
 
 async def listen_for_links(
-    accept: Callable[[], ControlProtocol], host: str, secret: bytes, *, encrypted: bool
+    accept: Callable[[], ControlProtocol], host: str, secret: bytes, *, tls: LinkStores | None
 ) -> asyncio.Server:
-    """Accept other processes of the cluster at a free port of `host`. Raises OSError.
+    """Accept other processes of the cluster at a free port of `host`. Raises OSError, TlsError.
 
     A connection counts from accept on, before any handshake.
     """
-    made = _behind_tls(accept, secret) if encrypted else accept
+    made = _behind_tls(accept, secret, tls) if tls is not None else accept
     return await asyncio.get_running_loop().create_server(made, host, 0)
 
 
-def _tls(secret: bytes) -> dict[str, Any]:
+def _tls(secret: bytes, stores: LinkStores) -> dict[str, Any]:
     from actors.links.encryption import HANDSHAKE_SECONDS, link_tls  # certificates are not needed without
 
-    return {"ssl": link_tls(secret).client, "ssl_handshake_timeout": HANDSHAKE_SECONDS}
+    return {"ssl": link_tls(secret, stores).client, "ssl_handshake_timeout": HANDSHAKE_SECONDS}
 
 
-def _behind_tls(accept: Callable[[], ControlProtocol], secret: bytes) -> Callable[[], asyncio.Protocol]:
+def _behind_tls(
+    accept: Callable[[], ControlProtocol], secret: bytes, stores: LinkStores
+) -> Callable[[], asyncio.Protocol]:
     from actors.links.encryption import link_tls
 
-    context = link_tls(secret).server
+    context = link_tls(secret, stores).server
     return lambda: TlsTransport(context, accept(), _Handshakes())
 
 

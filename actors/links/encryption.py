@@ -2,7 +2,8 @@
 
 Each process has a throw-away certificate of the authority that follows from the secret (`security/authority`), and
 takes none but those. So nobody in between can read, or add to, what is said after the proofs (`proof`), which are
-exchanged within.
+exchanged within. The operator may give the processes certificates of his own instead; the proofs are exchanged all the
+same, and then it is the authority that keeps others out of the middle, and the address that is looked for.
 """
 
 from __future__ import annotations
@@ -10,10 +11,13 @@ from __future__ import annotations
 import ssl
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Final
 
 from actors.security.authority import LINKS, POOL, Authority
-from actors.security.tls import ClientTls, Negotiation, client_context, load_keys, server_context
+from actors.security.certificates import KeyStore, TrustStore
+from actors.security.tls import ClientTls, Negotiation, TlsError, client_context, load_keys, server_context
+from actors.settings import LinkStores
 
 HANDSHAKE_SECONDS: Final = 5.0
 """How long the handshake of a connection between processes may take."""
@@ -28,9 +32,19 @@ class LinkTls:
 
 
 @lru_cache(maxsize=2)
-def link_tls(secret: bytes) -> LinkTls:
-    """The contexts for this secret, with one certificate for the life of this process."""
-    return _tls_of(Authority(secret, LINKS))
+def link_tls(secret: bytes, stores: LinkStores) -> LinkTls:
+    """The contexts for this secret, with one certificate for the life of this process. Raises TlsError."""
+    if stores.keys is None or stores.trusted is None:
+        return _tls_of(Authority(secret, LINKS))
+    try:
+        own = KeyStore((), Path(stores.keys).read_bytes(), None)
+        trusted = TrustStore(Path(stores.trusted).read_text())
+        return _contexts(own, trusted, ClientTls(cadata=trusted.pem))
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise TlsError(
+            f"the certificates of links, {stores.keys} and {stores.trusted}, cannot be used: {why}"
+        ) from None
 
 
 def pool_tls(secret: bytes) -> LinkTls:
@@ -39,8 +53,12 @@ def pool_tls(secret: bytes) -> LinkTls:
 
 
 def _tls_of(authority: Authority) -> LinkTls:
-    own, trusted = authority.issue("process"), authority.trusted
     # A process has no name; it proves that it is one of the cluster's.
-    client = client_context(ClientTls(cadata=trusted.pem, check_hostname=False))
+    trusting = ClientTls(cadata=authority.trusted.pem, check_hostname=False)
+    return _contexts(authority.issue("process"), authority.trusted, trusting)
+
+
+def _contexts(own: KeyStore, trusted: TrustStore, trusting: ClientTls) -> LinkTls:
+    client = client_context(trusting)
     load_keys(client, own)
     return LinkTls(server_context(Negotiation(ssl.TLSVersion.TLSv1_3), own, trusted, "required"), client)

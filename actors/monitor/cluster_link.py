@@ -14,6 +14,7 @@ from actors.links.observations import Watch, Watching
 from actors.links.operations import Operation, Result
 from actors.links.reading import ForBroker
 from actors.runtime.environment import Chance
+from actors.settings import LinkStores
 from placement.metadata import NO_LEADER, ClusterMetadata
 
 log = logging.getLogger(__name__)
@@ -35,7 +36,7 @@ class ClusterLink:
         self.ended = asyncio.Event()
 
     async def connect(
-        self, host: str, port: int, secret: bytes, chance: Chance, pid: int, *, encrypted: bool
+        self, host: str, port: int, secret: bytes, chance: Chance, pid: int, *, tls: LinkStores | None
     ) -> Watching:
         """Connect, and say that this is the Monitor. Raises OSError, TimeoutError."""
 
@@ -43,7 +44,7 @@ class ClusterLink:
             self._protocol = protocol
 
         await reach_controller(
-            "monitor", (host, port), secret, chance, on_ready, self._on_message, self._on_lost, encrypted=encrypted
+            "monitor", (host, port), secret, chance, on_ready, self._on_message, self._on_lost, tls=tls
         )
         return await self.ask(Watch(pid))
 

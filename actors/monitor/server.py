@@ -37,7 +37,7 @@ class MonitorServer:
         self._find_controller = find_controller
         self._environment = environment
         self._orphan_seconds = orphan_seconds
-        self._encrypted = config.encrypts_links
+        self._tls = config.link_tls
         self._interval_s = config.integer("coterie.monitor.interval.ms") / 1000
         now_ms = environment.clock.wall_ms()
         self.picture = Picture(now_ms, config.integer("coterie.monitor.interval.ms"))
@@ -65,7 +65,7 @@ class MonitorServer:
     async def _connect(self, link: ClusterLink) -> None:
         host, port, secret = await self._loop.run_in_executor(None, self._find_controller)
         kernel, chance = self._environment.kernel, self._environment.chance
-        told = await link.connect(host, port, secret, chance, kernel.pid(), encrypted=self._encrypted)
+        told = await link.connect(host, port, secret, chance, kernel.pid(), tls=self._tls)
         log.info("watching cluster %s (%s)", told.name, told.cluster_id)
 
     async def _watch(self, link: ClusterLink) -> None:

@@ -32,7 +32,7 @@ from actors.settings.known import (
     topic_setting,
     without_effect,
 )
-from actors.settings.listeners import ANY_HOST, Listener, ListenerConfig, SecurityProtocol
+from actors.settings.listeners import ANY_HOST, LinkStores, Listener, ListenerConfig, SecurityProtocol
 from actors.settings.properties import parse_properties
 from actors.settings.topic import TOPIC_SETTINGS
 
@@ -45,6 +45,7 @@ __all__ = [
     "WITHOUT_EFFECT",
     "BrokerConfig",
     "ConfigValue",
+    "LinkStores",
     "Listener",
     "ListenerConfig",
     "SecurityProtocol",

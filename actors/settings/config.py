@@ -8,7 +8,15 @@ from typing import Any, cast
 from actors.settings.broker import SETTINGS
 from actors.settings.kinds import SettingError, Value
 from actors.settings.known import broker_setting
-from actors.settings.listeners import Listener, ListenerConfig, advertised_of, encrypts_links, listeners_of
+from actors.settings.listeners import (
+    LinkStores,
+    Listener,
+    ListenerConfig,
+    advertised_of,
+    encrypts_links,
+    link_stores,
+    listeners_of,
+)
 from actors.settings.sasl import check_sasl
 
 _ORDERED = (
@@ -119,6 +127,11 @@ class BrokerConfig(Mapping[str, Any]):
         """Whether controller and brokers speak in TLS to each other."""
         return encrypts_links(self._values)
 
+    @property
+    def link_tls(self) -> LinkStores | None:
+        """The certificates with which they do; None if they do not."""
+        return link_stores(self._values)
+
     def for_listener(self, name: str) -> ListenerConfig:
         """The settings that hold for one listener: its own over those for all."""
         return ListenerConfig(self._values, name)
@@ -145,6 +158,7 @@ def _check_together(values: Mapping[str, Any]) -> None:
     most, others = "max.connections.per.ip", "max.connections.per.ip.overrides"
     if values[most] == 0 and not values[others]:
         raise SettingError(most, f"{most}=0 keeps everybody out: {others} must say who may come")
+    link_stores(values)
     for listener in listeners_of(values):
         if listener.protocol.sasl:
             check_sasl(ListenerConfig(values, listener.name), listener)

@@ -5,9 +5,18 @@ from __future__ import annotations
 from typing import Final
 
 from actors.settings.kinds import Setting, SettingType
-from actors.settings.listeners import ADVERTISED, LISTENERS, PROTOCOL_MAP, SecurityProtocol, check_form, check_map
+from actors.settings.listeners import (
+    ADVERTISED,
+    LISTENERS,
+    OWN_STORE,
+    OWN_TRUST,
+    PROTOCOL_MAP,
+    SecurityProtocol,
+    check_form,
+    check_map,
+)
 from actors.settings.sasl import SASL_SETTINGS
-from actors.settings.tls import TLS_SETTINGS
+from actors.settings.tls import TLS_SETTINGS, absolute
 
 LISTENER_SETTINGS: Final = (
     Setting(
@@ -35,6 +44,18 @@ LISTENER_SETTINGS: Final = (
         check=check_map,
     ),
 )
+_STORES: Final = {
+    OWN_STORE: "A PEM file on each node with a certificate for the node's address and its key, which controller and "
+    "brokers show each other instead of one of their own making. Who connects looks for the address in it.",
+    OWN_TRUST: "A PEM file on each node with the authorities of these certificates.",
+}
+
+
+def _store(name: str, doc: str) -> Setting:
+    when = "Both files or none. They are read when a process starts, where the connections are in TLS."
+    return Setting(name=name, type=SettingType.STRING, default=None, nullable=True, doc=f"{doc} {when}", check=absolute)
+
+
 SECURITY_SETTINGS: Final[tuple[Setting, ...]] = (
     Setting(
         name="coterie.internal.security",
@@ -46,6 +67,7 @@ SECURITY_SETTINGS: Final[tuple[Setting, ...]] = (
         "show that they know the cluster's secret, and after which nothing is encrypted. Unset: `tls` if a listener "
         "uses TLS.",
     ),
+    *(_store(name, doc) for name, doc in _STORES.items()),
     Setting(
         name="coterie.debug.core",
         type=SettingType.BOOLEAN,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import pickle
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -292,6 +293,29 @@ def test_brokers_added_have_ids_of_their_own_and_fail_for_their_own_reasons(
         controller.add_brokers(1, 1.0)
     assert sorted(json.loads(spec_in(tmp_path).homes_file.read_text())) == [str(i) for i in range(7)]
     end(controller)
+
+
+@pytest.mark.conformance("XE-07")
+@pytest.mark.parametrize("host", [None, "0.0.0.0", "::", "127.0.0.1"])
+def test_brokers_find_the_controller_at_the_nodes_address_wherever_clients_may_come(
+    tmp_path: Path, ray: FakeRay, host: str | None
+) -> None:
+    actor_class = Controller.__ray_metadata__.modified_class  # type: ignore[attr-defined]
+    controller = actor_class(replace(spec_in(tmp_path), host=host))
+    assert controller.join_info()[0] == "127.0.0.1"
+    (bound,) = controller._server._server.sockets
+    assert bound.getsockname()[0] == "127.0.0.1"
+    end(controller)
+
+
+@pytest.mark.conformance("XE-33")
+def test_what_starts_the_processes_names_the_secret_and_does_not_have_it(tmp_path: Path) -> None:
+    spec = replace(spec_in(tmp_path), config={"coterie.secret.file": str(tmp_path / "secret")})
+    broker = BrokerSpec(0, "127.0.0.1", (), str(tmp_path), "", spec.config)
+    for sent in (spec, broker):
+        assert b"coterie.secret.file" in pickle.dumps(sent)
+        assert b"00" * 32 not in pickle.dumps(sent)
+        assert bytes(32) not in pickle.dumps(sent)
 
 
 @pytest.mark.conformance("XE-34")

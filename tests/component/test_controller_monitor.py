@@ -21,7 +21,7 @@ def tick(c: Controller) -> None:
 async def come(c: Controller, pid: int) -> ClusterLink:
     """A Monitor's process has come."""
     link = ClusterLink(lambda asked: SEEN)
-    told = await link.connect("127.0.0.1", c.port, SECRET, REAL.chance, pid, encrypted=False)
+    told = await link.connect("127.0.0.1", c.port, SECRET, REAL.chance, pid, tls=None)
     assert told.cluster_id == c.metadata.cluster_id
     return link
 

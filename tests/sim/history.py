@@ -1,7 +1,7 @@
 """What clients were told, and whether later answers keep what earlier ones promised. The invariants of the outside.
 
 register         a read of a committed offset gives the last acknowledged commit or a later attempted one
-one-owner        in one generation of a group a partition has one owner
+one-owner        in one generation of a group a partition has one owner; a group that expired begins anew
 fenced           commits of older generations, strangers and fenced instances get exactly Kafka's error
 records-survive  a record acknowledged with acks=all is read where it was acknowledged, for ever
 """
@@ -103,6 +103,11 @@ class History:
                 self.sim.fail(
                     "one-owner", f"{tp.topic}-{tp.partition} of {group} is {owner}'s and {member}'s in {generation}"
                 )
+
+    def expired(self, group: str) -> None:
+        """The group is gone, with all its members. One of its name counts its generations from the beginning."""
+        for key in [key for key in self.owners if key[0] == group]:
+            del self.owners[key]
 
     def probed(self, what: str, code: int, allowed: set[int]) -> None:
         """A commit that must be refused was answered with `code`."""

@@ -22,6 +22,7 @@ from actors.broker.shards.link import ShardLink
 from actors.broker.slots import Slot
 from actors.client.net.connection import Connection
 from actors.controller.server import ControllerServer
+from actors.coordinator.expiry import ExpiryWrite
 from actors.coordinator.group import Group
 from actors.coordinator.member import Member
 from actors.coordinator.messages import MaySleepResponse
@@ -73,6 +74,7 @@ class Witness(Inspector):
             (FollowerReplica, "on_push", self._watch_follower(FollowerReplica.on_push)),
             (PartitionLog, "truncate_to", self._watch_truncation(PartitionLog.truncate_to)),
             (Rebalancer, "_session_expired", self._watch_expiry(Rebalancer._session_expired)),
+            (ExpiryWrite, "committed", self._watch_expired(ExpiryWrite.committed)),
             (Shard, "_resume", self._watch_resume(Shard._resume)),
             (ShardHub, "_assign", self._watch_assign(ShardHub._assign)),
             (ShardHub, "_sleeps", self._watch_sleeps(ShardHub._sleeps)),
@@ -197,6 +199,14 @@ class Witness(Inspector):
             product(rebalancer, group, member, now)
 
         return _session_expired
+
+    def _watch_expired(self, product: Any) -> Any:
+        def committed(write: ExpiryWrite, now: Any) -> None:
+            product(write, now)
+            if write._group is not None:
+                self.history.expired(write._group.group_id)
+
+        return committed
 
     def _seen_by_shard(self, group_id: str, member_id: str) -> tuple[int, str, str]:
         process = self.sim.process

@@ -7,7 +7,10 @@ import asyncio
 from actors.links.connection import ControlProtocol, Message, listen_for_links
 from actors.links.proof import Role
 from actors.runtime.environment import REAL
+from actors.settings import LinkStores
 from tests.support.runtime_helpers import SECRET
+
+OWN = LinkStores()
 
 
 class End:
@@ -26,6 +29,6 @@ class End:
         )
 
 
-async def accepting(end: End, secret: bytes = SECRET) -> tuple[asyncio.Server, int]:
-    server = await listen_for_links(lambda: end.protocol, "127.0.0.1", secret, encrypted=True)
+async def accepting(end: End, secret: bytes = SECRET, tls: LinkStores = OWN) -> tuple[asyncio.Server, int]:
+    server = await listen_for_links(lambda: end.protocol, "127.0.0.1", secret, tls=tls)
     return server, server.sockets[0].getsockname()[1]

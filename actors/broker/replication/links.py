@@ -27,6 +27,7 @@ from actors.links.replication import (
 )
 from actors.links.unproved import Unproved
 from actors.runtime.environment import Chance
+from actors.settings import LinkStores
 
 log = logging.getLogger(__name__)
 
@@ -63,10 +64,10 @@ class FollowerLink:
         me: int,
         owner: Links,
         *,
-        encrypted: bool = False,
+        tls: LinkStores | None = None,
     ) -> None:
         self.broker_id = broker_id
-        self._encrypted = encrypted
+        self._tls = tls
         self.address = address
         self.broker_epoch = -1
         self.ready = False
@@ -110,7 +111,7 @@ class FollowerLink:
         def made() -> ControlProtocol:
             return ControlProtocol("leader", self._secret, self._chance, self._on_ready, self._on_message, on_lost)
 
-        transport = await dial(made, *self.address, self._secret, encrypted=self._encrypted)
+        transport = await dial(made, *self.address, self._secret, tls=self._tls)
         set_options(transport)
 
     def _on_ready(self, protocol: ControlProtocol) -> None:
@@ -189,9 +190,9 @@ class FollowerListener:
         take: Callable[[int, Sequence[PartitionPush]], tuple[PartitionAck, ...]],
         pong: Callable[[float], Pong],
         *,
-        encrypted: bool = False,
+        tls: LinkStores | None = None,
     ) -> None:
-        self._encrypted = encrypted
+        self._tls = tls
         self._me = me
         self._epoch = epoch
         self._secret = secret
@@ -206,7 +207,7 @@ class FollowerListener:
     async def listen(self, host: str) -> int:
         """Listen on a free port of `host`; the port. Raises OSError."""
         self._unproved = Unproved(asyncio.get_running_loop())
-        self._server = await listen_for_links(self._accept, host, self._secret(), encrypted=self._encrypted)
+        self._server = await listen_for_links(self._accept, host, self._secret(), tls=self._tls)
         port: int = self._server.sockets[0].getsockname()[1]
         return port
 

@@ -59,7 +59,7 @@ class ReplicaManager:
             self._chance,
             self._take_pushes,
             self._lease.pong,
-            encrypted=context.config.encrypts_links,
+            tls=context.config.link_tls,
         )
 
     async def listen(self, host: str) -> int:
@@ -129,7 +129,7 @@ class ReplicaManager:
                     self._chance,
                     context.broker_id,
                     self,
-                    encrypted=context.config.encrypts_links,
+                    tls=context.config.link_tls,
                 )
 
     def _hang_up(self, broker: int) -> None:
