@@ -21,6 +21,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from actors.client import Admin, TopicPartition
 from actors.client.config import consumer_config, security_settings
 from actors.client.errors import KafkaError
+from actors.links.member_process import kind_on_node
 from actors.members.range_group import Done, Held, Holding, RangeMemberSpec, await_settled, member_settings
 from actors.members.range_member import RangeMember
 from actors.runtime.process import check_code_version, code_version
@@ -59,18 +60,23 @@ class GroupMember:
 
     def __init__(self, spec: RangeMemberSpec, version: str) -> None:
         check_code_version(version)
-        self._member = RangeMember(spec)
+        self._member = RangeMember(_told(spec, kind_on_node("spark", ray.get_runtime_context().get_node_id())))
 
     def call(self, method: str, *arguments: Any) -> Any:
         """Call a method of the member."""
         return getattr(self._member, method)(*arguments)
 
 
+def _told(spec: RangeMemberSpec, process: str) -> RangeMemberSpec:
+    """The spec of a member that says this of its process."""
+    return replace(spec, options={"group_member_process": process, **spec.options})
+
+
 class _InThread:
     """A member in a thread of the driver. It ends with the driver."""
 
     def __init__(self, spec: RangeMemberSpec) -> None:
-        member = RangeMember(spec)
+        member = RangeMember(_told(spec, "spark"))
         self.begin, self.holding, self.finish = member.begin, member.holding, member.finish
         self._member = member
 

@@ -104,7 +104,12 @@ _ZERO: dict[str, Any] = {
 }
 
 
-_OURS = {"JoinGroupRequest": ["expected_members", "int32", [6, 9], None, 0, 10_000]}
+_OURS = {
+    "JoinGroupRequest": [
+        ["expected_members", "int32", [6, 9], None, 0, 10_000],
+        ["process", "string", [6, 9], None, "", 10_001],
+    ]
+}
 """Tagged fields of ours (rows as in `Field.row`). Kafka passes over tags that it does not know (KIP-482)."""
 
 
@@ -226,8 +231,8 @@ def build() -> dict[str, Any]:
                 "flexible": flexible,
                 "structs": {s: [f.row() for f in fields.values()] for s, fields in ordered.items()},
             }
-    for name, row in _OURS.items():
-        messages[name]["structs"][name].append(row)
+    for name, rows in _OURS.items():
+        messages[name]["structs"][name] += rows
     return messages
 
 

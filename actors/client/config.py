@@ -14,6 +14,7 @@ from actors.client.group.assignors import BUILT_IN, Assignor
 from actors.client.group.member_types import MembershipConfig
 from actors.client.net.network import NetworkSettings, parse_bootstrap
 from actors.client.net.security import MECHANISMS, PROTOCOLS, SECRETS, Security
+from actors.links.member_process import said
 from actors.settings.kinds import MAX_INT, Setting, SettingType, did_you_mean
 from actors.settings.secret import HIDDEN, Secret
 
@@ -158,6 +159,12 @@ CONSUMER_SETTINGS: Final = _table(
         0,
         "How many members join about now, if that is known. A broker of Coterie then begins the first generation of an "
         "empty group when they all have joined, and not after group.initial.rebalance.delay.ms. Kafka ignores it.",
+    ),
+    _text(
+        "group_member_process",
+        "consumer",
+        "What the member is and where it runs, in words, as `pool on node 9510e81edd52`. With its pid a broker of "
+        "Coterie shows it to operators. Kafka ignores it.",
     ),
     _int("session_timeout_ms", 45_000, "A member that sends no heartbeat for this long is expelled.", low=1),
     _int("heartbeat_interval_ms", 3_000, "Time between heartbeats.", low=1),
@@ -308,8 +315,8 @@ def make_assignors(strategies: list[Any] | tuple[Any, ...]) -> tuple[Assignor, .
     return tuple(made)
 
 
-def membership_config(config: Mapping[str, Any]) -> MembershipConfig:
-    """Those of a consumer's settings that its membership needs.
+def membership_config(config: Mapping[str, Any], pid: int) -> MembershipConfig:
+    """Those of a consumer's settings that its membership needs, and its process.
 
     Raises IllegalStateError if the assignors share no rebalance protocol.
     """
@@ -318,6 +325,7 @@ def membership_config(config: Mapping[str, Any]) -> MembershipConfig:
         assignors=make_assignors(config["partition_assignment_strategy"]),
         group_instance_id=config["group_instance_id"],
         group_expected_members=config["group_expected_members"],
+        process=said(config["group_member_process"], pid),
         client_rack=config["client_rack"] or None,
         session_timeout_ms=config["session_timeout_ms"],
         heartbeat_interval_ms=config["heartbeat_interval_ms"],

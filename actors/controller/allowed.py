@@ -34,8 +34,8 @@ _OF_CLIENTS: Final = (
 )
 """What clients want, for the most part. The broker has judged whether they may have it."""
 
-_OF_MONITORS: Final = (LookAround, Watch)
-_OF_BROKERS_FOR_MONITORS: Final = (ReadPartitions, ReadLog)
+_OF_MONITORS: Final[tuple[type, ...]] = (LookAround, Watch)
+_OF_BROKERS_FOR_MONITORS: Final[tuple[type, ...]] = (ReadPartitions, ReadLog)
 """What a Monitor may have a broker asked. It changes nothing."""
 
 

@@ -40,6 +40,7 @@ BROKER_SECONDS: Final = 2.0
 _VIEW_SECONDS: Final = 8.0
 _COMING_SECONDS: Final = 60.0  # a process that was started and has not come by then is replaced
 _PAUSE_MAX_SECONDS: Final = 60.0
+_SILENT_SECONDS: Final = 60.0  # or four of its intervals: it is replaced then, for it asks all the time
 _FIRST_SECONDS: Final = 30.0  # it is started then at the latest, although not all brokers serve
 
 
@@ -67,7 +68,9 @@ class Monitoring:
         wall_ms: Callable[[], int],
         *,
         wanted: bool,
+        interval_s: float,
     ) -> None:
+        self._silent_s = max(_SILENT_SECONDS, 4 * interval_s)
         self._cluster = cluster
         self._launcher = launcher
         self._chronicle = chronicle
@@ -77,7 +80,7 @@ class Monitoring:
         self._sessions: dict[ControlProtocol, Calls] = {}
         self._watcher: ControlProtocol | None = None  # the Monitor: the last that has said so
         self._pid: int | None = None
-        self._came = 0.0
+        self._came = self._heard = 0.0
         self._answering: set[asyncio.Task[None]] = set()
         self._due: float | None = None  # when it is started (again); None before the brokers serve
         self._began = loop.time()
@@ -87,6 +90,9 @@ class Monitoring:
 
     def tick(self, now: float, *, serving: bool) -> None:
         """Start the Monitor if it is missing. `serving`: whether all brokers do; it does not get in their way."""
+        if self._watcher is not None and now - self._heard > self._silent_s:
+            log.warning("the Monitor (pid %s) is silent: it is replaced", self._pid)
+            self._watcher.close()
         if not self._wanted or self._watcher is not None:
             return
         if self._due is None:
@@ -126,13 +132,14 @@ class Monitoring:
             lived = now - self._came
             self._pause_s = 1.0 if lived > _PAUSE_MAX_SECONDS else min(2 * self._pause_s, _PAUSE_MAX_SECONDS)
             self._due = now + self._pause_s
-            self._chronicle.note("monitor-lost", "monitor", f"The Monitor's process {self._pid} has ended.")
+            self._chronicle.note("death", "monitor", f"The Monitor's process {self._pid} has ended.")
 
     def on_message(self, protocol: ControlProtocol, message: Message) -> None:
         """A message of a Monitor's."""
         calls = self._sessions.get(protocol)
         if calls is None:
             return
+        self._heard = self._loop.time()
         match message:
             case Call(number, operation):
                 task = self._loop.create_task(self._carry_out(protocol, number, operation))

@@ -113,6 +113,7 @@ class ControllerServer:
             loop,
             environment.clock.wall_ms,
             wanted=config.boolean("coterie.monitor"),
+            interval_s=config.integer("coterie.monitor.interval.ms") / 1000,
         )
         self.address: tuple[str, int] = ("", 0)
         self.stopping = False

@@ -16,6 +16,9 @@ from actors.coordinator.group import IllegalTransitionError
 from actors.coordinator.member import Member
 from actors.coordinator.messages import Now
 
+PROCESSES_MAX: Final = 500
+"""Of how many members it is kept what they have said of their processes."""
+PROCESS_TEXT_MAX: Final = 100
 NAMED_MAX: Final = 50
 """How many members are named of those that came, of those that left, and of those that were expelled."""
 LAST_MAX: Final = 5
@@ -87,12 +90,14 @@ class Names:
 class Changes:
     """Who came, left or was expelled since the last join phase ended. The next rebalance is about them."""
 
-    __slots__ = ("came", "expelled", "gone", "left")
+    __slots__ = ("came", "expelled", "gone", "left", "processes")
 
     def __init__(self) -> None:
         self.came = Names()
         self.left = Names()
         self.expelled = Names()
+        self.processes: dict[str, str] = {}
+        """What members have said of their processes that came, or were not heard to say it before."""
         self.gone: Member | None = None
         """Who went last."""
 
@@ -170,6 +175,11 @@ class Rebalance:
         self.phase = to
 
 
+def _note_process(changes: Changes, member: Member) -> None:
+    if member.process and len(changes.processes) < PROCESSES_MAX:
+        changes.processes[member.member_id] = member.process[:PROCESS_TEXT_MAX]
+
+
 class RebalanceLog:
     """The rebalances of a shard's groups: those that run, and those that are over and were not fetched yet."""
 
@@ -188,9 +198,15 @@ class RebalanceLog:
             return running.changes
         return self._changes.setdefault(group_id, Changes())
 
-    def came(self, group_id: str, member_id: str) -> None:
+    def came(self, group_id: str, member: Member) -> None:
         """A member has come. A rebalance runs, or follows at once."""
-        self._changes_of(group_id).came.add(member_id)
+        changes = self._changes_of(group_id)
+        changes.came.add(member.member_id)
+        _note_process(changes, member)
+
+    def told_process(self, group_id: str, member: Member) -> None:
+        """A member of a group that was loaded has joined again. A rebalance runs, or follows at once."""
+        _note_process(self._changes_of(group_id), member)
 
     def replaced(self, group_id: str, older: str, member_id: str) -> None:
         """A static member has come back under another id. A rebalance runs, or follows at once."""

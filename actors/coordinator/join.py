@@ -126,7 +126,7 @@ class Join:
     def _add(self, group: Group, member_id: str, parked: ParkedJoin, now: Now) -> None:
         member = Member(member_id, parked.request)
         group.admit(member, parked.request.protocol_type)
-        self._runtime.rebalances.came(group.group_id, member_id)
+        self._runtime.rebalances.came(group.group_id, member)
         self._rebalancer.park_join(group, member, parked, now)
         self._rebalancer.watch(group, member)
         self._rebalancer.arm_new_member(member, now)
@@ -171,8 +171,11 @@ class Join:
     def _rejoin(self, group: Group, member: Member, parked: ParkedJoin, now: Now) -> None:
         changed = member.protocols != parked.request.protocols
         reason = parked.request.reason or ("metadata changed" if changed else "leader rejoined")
+        unheard = not member.process
         group.roster.update(member, parked.request)
         self._rebalancer.park_join(group, member, parked, now)
+        if unheard and member.process:
+            self._runtime.rebalances.told_process(group.group_id, member)
         self._rebalancer.membership_changed(group, reason, member.member_id, now)
 
     # -- a static member's next incarnation (KIP-345)

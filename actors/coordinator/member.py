@@ -38,6 +38,7 @@ class Member:
         "member_id",
         "parked_join",
         "parked_sync",
+        "process",
         "protocols",
         "rebalance_timeout_ms",
         "session",
@@ -52,6 +53,8 @@ class Member:
         self.session_timeout_ms = request.session_timeout_ms
         self.rebalance_timeout_ms = request.effective_rebalance_timeout_ms
         self.protocols: Protocols = request.protocols
+        self.process = request.process
+        """What it says of its process. It is not in its record: unknown after a load, until it joins again."""
         self.assignment = b""
         self.parked_join: ParkedJoin | None = None
         self.parked_sync: ParkedSync | None = None

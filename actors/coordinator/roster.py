@@ -79,6 +79,7 @@ class Roster:
         """Take over timeouts and protocols from a member's latest join."""
         self._count_protocols(member.protocols, -1)
         member.protocols = request.protocols
+        member.process = request.process or member.process
         member.session_timeout_ms = request.session_timeout_ms
         member.rebalance_timeout_ms = request.effective_rebalance_timeout_ms
         self._count_protocols(member.protocols, 1)

@@ -25,6 +25,7 @@ def parse(header: RequestHeader, m: JoinGroupRequest, host: str, topics: Topics)
         header.api_version,
         m.reason,
         m.expected_members,
+        m.process,
     )
 
 

@@ -62,7 +62,7 @@ async def reach_controller(
 ) -> None:
     """Connect to the controller at a host and port, both ends proving that they know the secret.
 
-    `on_ready` gets the connection before anything else is said on it. Raises OSError, TimeoutError.
+    `on_ready` gets the connection before anything else is said on it. Raises OSError, TlsError, TimeoutError.
     """
     ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 

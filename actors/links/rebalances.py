@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 WAITED_MAX: Final = 5
@@ -48,6 +49,8 @@ class RebalanceView:
     """Members whose sessions ended, or who did not come in time."""
     waited: tuple[Waited, ...] = ()
     """The longest first, at most five."""
+    processes: Mapping[str, str] = field(default_factory=dict)
+    """What members that came have said of their processes, by member id (`member_process.kind_and_process`)."""
 
 
 @dataclass(frozen=True, slots=True)

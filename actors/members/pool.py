@@ -31,6 +31,7 @@ from actors.client.config import security_settings
 from actors.client.errors import KafkaError
 from actors.client.net.security import refuse_secrets
 from actors.links.member import MemberAddress, MemberReport
+from actors.links.member_process import kind_on_node
 from actors.links.member_tls import can_encrypt
 from actors.members.handler_member import DESERIALIZERS, MAX_BATCH_RECORDS, BatchFormat, MemberLoop, MemberSpec
 from actors.members.member_link import MemberClient, MemberEndedError, MemberServer
@@ -62,7 +63,9 @@ class ConsumerActor:
     def __init__(self, spec: MemberSpec, handler: Any, version: str) -> None:
         check_code_version(version)
         logging.basicConfig(level=logging.WARNING)
-        self._member = MemberLoop(spec, handler)
+        where = kind_on_node("pool", ray.get_runtime_context().get_node_id())
+        options = {"group_member_process": where, **spec.options}
+        self._member = MemberLoop(replace(spec, options=options), handler)
 
     def listen(self, encrypt: bool) -> MemberAddress:
         """Listen for the pool, which can encrypt or cannot; where."""

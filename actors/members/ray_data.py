@@ -47,6 +47,7 @@ _OF_MEMBERS = (
     *(
         "group_instance_id",
         "group_expected_members",
+        "group_member_process",
         "session_timeout_ms",
         "heartbeat_interval_ms",
         "max_poll_interval_ms",

@@ -378,16 +378,17 @@ class ShardProcess:
     def _answer(self, asked: _Asked, response: Response) -> None:
         api_key, version, correlation_id, _, _ = asked.header
         module = MODULES[api_key]
+        error: int
         if module is offset_commit:
             body = offset_commit.body(asked.message, response, version, asked.topics)  # type: ignore[arg-type]
-            failed = any(response.error_codes)  # type: ignore[union-attr]
+            error = any(response.error_codes)  # type: ignore[union-attr]
         elif module is heartbeat:
-            code: int = response.error_code  # type: ignore[union-attr]
-            body, failed = heartbeat.body(code, version), code != 0
+            error = response.error_code  # type: ignore[union-attr]
+            body = heartbeat.body(error, version)
         else:
             body = module.answer(asked.message, response, version, asked.topics).encode(version)
-            failed = getattr(response, "error_code", 0) != 0
-        if failed and not asked.client.many:  # the broker counts those of its own requests
+            error = getattr(response, "error_code", 0)
+        if error and not asked.client.many:  # the broker counts those of its own requests
             self._errors[api_key] += 1
         self._send(_RESPONSE, 0, asked.slot, frame_response(body, api_key, version, correlation_id))
         if module is offset_commit:

@@ -62,6 +62,7 @@ def view(rebalance: Rebalance) -> RebalanceView:
         left=tuple(changes.left),
         expelled=tuple(changes.expelled),
         waited=tuple(waited[:WAITED_MAX]),
+        processes=changes.processes,
     )
 
 

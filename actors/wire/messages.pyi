@@ -350,7 +350,8 @@ class JoinGroupRequest(ApiMessage):
     protocols: list[JoinGroupRequest.JoinGroupRequestProtocol]
     reason: str | None
     expected_members: int
-    def __init__(self, *, group_id: str = ..., session_timeout_ms: int = ..., rebalance_timeout_ms: int = ..., member_id: str = ..., group_instance_id: str | None = ..., protocol_type: str = ..., protocols: list[JoinGroupRequest.JoinGroupRequestProtocol] = ..., reason: str | None = ..., expected_members: int = ...) -> None: ...
+    process: str
+    def __init__(self, *, group_id: str = ..., session_timeout_ms: int = ..., rebalance_timeout_ms: int = ..., member_id: str = ..., group_instance_id: str | None = ..., protocol_type: str = ..., protocols: list[JoinGroupRequest.JoinGroupRequestProtocol] = ..., reason: str | None = ..., expected_members: int = ..., process: str = ...) -> None: ...
 
 class JoinGroupResponse(ApiMessage):
     class JoinGroupResponseMember(Message):

@@ -10,8 +10,10 @@ import pytest
 
 from actors.broker.replication.followers import Followers
 from actors.broker.replication.links import FollowerListener
-from actors.controller.allowed import _OF_CLIENTS, _OF_ITSELF
+from actors.controller.allowed import _OF_BROKERS_FOR_MONITORS, _OF_CLIENTS, _OF_ITSELF, _OF_MONITORS
+from actors.links import views
 from actors.links.control import CODEC, Answer, Call, Failed, Join, Joined
+from actors.links.observations import LookAtBroker
 from actors.links.operations import (
     AllocateProducerIds,
     AlteredPartitions,
@@ -25,6 +27,7 @@ from actors.links.operations import (
     ReplicaTorn,
     Result,
 )
+from actors.links.reading import ForBroker
 from actors.links.replication import Acks, FollowerHello, LeaderHello, Ping, Pong, Pushes
 from actors.log.replication import Ack, Outcome
 from actors.runtime.environment import REAL
@@ -56,9 +59,11 @@ async def said(broker: FakeBroker, operation: Operation[Any]) -> str | Result:
     return answer.result if isinstance(answer, Answer) else answer.error
 
 
-def test_every_operation_is_for_brokers_or_for_the_controller() -> None:
+def test_every_operation_is_for_brokers_for_monitors_or_for_the_controller() -> None:
     asked = {cls for cls in CODEC.classes.values() if issubclass(cls, Operation)}
-    assert asked == {*_OF_ITSELF, *_OF_CLIENTS, HandOver, ListShards, LookAtGroup}
+    of_brokers = {HandOver, ListShards, LookAtGroup, LookAtBroker, *_OF_BROKERS_FOR_MONITORS}
+    of_monitors = {each for each in views.CLASSES.values() if issubclass(each, Operation)}
+    assert asked == {*_OF_ITSELF, *_OF_CLIENTS, *of_brokers, *of_monitors, *_OF_MONITORS, ForBroker}
 
 
 @pytest.mark.conformance("XE-05")

@@ -248,7 +248,7 @@ async def test_no_group_notices_that_the_monitor_has_gone(tmp_path: Path) -> Non
 async def test_a_monitor_may_look_and_change_nothing(tmp_path: Path) -> None:
     async with world(tmp_path, brokers=1) as w:
         link = ClusterLink(lambda asked: asked)  # type: ignore[arg-type, return-value]
-        await link.connect("127.0.0.1", w.port, SECRET, REAL.chance, 77, encrypted=False)
+        await link.connect("127.0.0.1", w.port, SECRET, REAL.chance, 77, tls=None)
         for forbidden in (CreateTopics((NewTopic("t"),)), ForBroker(0, LookAround())):
             with pytest.raises(ConnectionError, match=r"PermissionError: .* is nothing that a Monitor asks for"):
                 await link.ask(forbidden)
@@ -273,7 +273,7 @@ async def test_a_monitor_that_speaks_as_a_broker_is_hung_up_on(tmp_path: Path) -
             made.append,
             lambda *_: None,
             lambda _: ended.set(),
-            encrypted=False,
+            tls=None,
         )
         made[0].send(Heartbeat(1.0, Load()))
         await ended.wait()

@@ -256,7 +256,7 @@ async def test_a_resigned_process_says_hello_after_all_it_had_said_and_serves_th
         await broker.hear(Kind.HELLO, 2)
         said = len(broker.heard)
         broker.link.send(Kind.PING)
-        await broker.hear(Kind.PONG)
+        await broker.hear(Kind.PONG, 2)  # the first one had its last figures, and came before the HELLO
         assert [kind for kind, *_ in broker.heard[said:]] == [Kind.PONG], "nothing of its former life"
         broker.log.clear()
         broker.end = 0
@@ -309,7 +309,9 @@ async def test_an_idle_process_says_what_it_holds_and_forgets_it_when_it_resigns
         await broker.hear(Kind.HELLO, 2)
         broker.link.send(Kind.MAY_SLEEP, 3, 42)
         broker.link.send(Kind.PING)
-        figures = PAYLOADS.read(Figures, (await broker.hear(Kind.PONG))[2])
+        last = PAYLOADS.read(Figures, (await broker.hear(Kind.PONG))[2])
+        assert last.counters["offset_commits"] == 1, "it says what it has counted before it forgets it"
+        figures = PAYLOADS.read(Figures, (await broker.hear(Kind.PONG, 2))[2])
         assert figures.state is None
         assert len(broker.of(Kind.RESTS)) == 1
 

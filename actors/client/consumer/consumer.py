@@ -69,7 +69,7 @@ class Consumer:
         self._positions = Positions()
         self._network = network = Network(network_settings(config), self._wanted_topics, environment=environment)
         self._changes = changes = Changes(network.now_ms)
-        self._member = Membership(membership_config(config), network.jitter)
+        self._member = Membership(membership_config(config, environment.kernel.pid()), network.jitter)
         self._driver = Driver(self._member, network, changes)
         self._thread = UserThread(changes)
         self._fetcher = Fetcher(

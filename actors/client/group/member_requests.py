@@ -41,6 +41,7 @@ def join(config: MembershipConfig, generation: Generation, protocols: list[Proto
         protocols=protocols,
         reason=reason[:REASON_LIMIT] or None,
         expected_members=config.group_expected_members,
+        process=config.process,
     )
 
 

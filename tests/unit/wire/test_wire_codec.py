@@ -31,7 +31,7 @@ from actors.wire.messages import (
 )
 from tools.generate_messages import APIS, WIRE, build, stub
 
-OUR_TAG = 10_000
+OUR_TAGS = (10_000, 10_001)
 _BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 
 
@@ -64,7 +64,7 @@ def scalar(rng: random.Random, cls: Any, kind: str, version: int, name: str = ""
     if kind in ("bytes", "records"):
         return rng.randbytes(rng.choice((0, 1, 130, 20_000)))
     struct_class = cls if kind == cls.__name__ else getattr(cls, kind)
-    rows = [r for r in cls.layout.structs[kind] if r[2][0] <= version <= r[2][1] and r[5] != OUR_TAG]
+    rows = [r for r in cls.layout.structs[kind] if r[2][0] <= version <= r[2][1] and r[5] not in OUR_TAGS]
     return struct_class(**{r[0]: random_value(rng, cls, r, version) for r in rows})
 
 
@@ -78,12 +78,13 @@ def messages_of_every_version() -> list[tuple[str, str, int]]:
 
 @pytest.mark.parametrize("version", range(10))
 def test_a_tagged_field_of_ours_is_sent_where_there_are_tags(version: int) -> None:
-    request = JoinGroupRequest(group_id="g", member_id="m", expected_members=3)
+    request = JoinGroupRequest(group_id="g", member_id="m", expected_members=3, process="pool pid 7")
     plain = encode_request(JoinGroupRequest(group_id="g", member_id="m"), version, 1, "c")
     sent = encode_request(request, version, 1, "c")
     assert (sent == plain) is (version < 6)
     body = decode_request_header(sent, 4).body_offset
-    assert JoinGroupRequest.decode(sent, version, body).expected_members == (3 if version >= 6 else 0)
+    heard = JoinGroupRequest.decode(sent, version, body)
+    assert (heard.expected_members, heard.process) == ((3, "pool pid 7") if version >= 6 else (0, ""))
 
 
 @pytest.mark.parametrize(("api", "name", "version"), messages_of_every_version())

@@ -1,0 +1,34 @@
+"""What a member of a group says of its process, for operators to see: what it is, its pid, and where it runs.
+
+It is a text such as `pool pid 4711 on node 9510e81edd52`, in a tagged field of JoinGroup, which Kafka passes over
+(KIP-482). So no assignor, no record and no other tool sees it. A member that says nothing is a plain consumer.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+CONSUMER: Final = "consumer"
+_SAID = re.compile(r"(?P<kind>[a-z]+) (?P<process>pid \d+( on node \w+)?)\Z")
+_NODE_LENGTH: Final = 12
+
+
+def kind_on_node(kind: str, node_id: str) -> str:
+    """The setting group_member_process of a member on a Ray node."""
+    return f"{kind} on node {node_id[:_NODE_LENGTH]}"
+
+
+def said(setting: str, pid: int) -> str:
+    """What a member says, by its setting group_member_process and its pid."""
+    kind, _, where = setting.partition(" ")
+    return f"{kind} pid {pid} {where}".rstrip()
+
+
+def kind_and_process(text: str) -> tuple[str, str]:
+    """What a member is (`pool`, `spark`, `consumer`), and its process for people; "" if it has not said it.
+
+    Anybody may say anything: what does not have the form is a consumer's.
+    """
+    found = _SAID.match(text)
+    return (found["kind"], found["process"]) if found is not None else (CONSUMER, "")

@@ -1,0 +1,88 @@
+"""What a change of the metadata is called when an operator is told of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from actors.controller.events import EACH_MAX, Changes
+from actors.links.chronicle import Chronicle
+from placement.metadata import (
+    NO_LEADER,
+    BrokerInfo,
+    ClusterMetadata,
+    PartitionInfo,
+    TopicInfo,
+    broker_record,
+    partition_record,
+    topic_record,
+)
+
+THREE = PartitionInfo(0, 4, (0, 1, 2), (0, 1, 2))
+
+
+class World:
+    def __init__(self, *records: list[Any]) -> None:
+        self.metadata = ClusterMetadata()
+        for record in records:
+            self.metadata.apply(record)
+        self.chronicle = Chronicle(lambda: 7)
+
+    def told(self, *records: list[Any]) -> list[tuple[str, str, str]]:
+        """What is told of these records."""
+        before = self.chronicle.last
+        changes = Changes(self.metadata, list(records))
+        for record in records:
+            self.metadata.apply(record)
+        changes.note(self.chronicle)
+        told = self.chronicle.since(self.chronicle.run, before).events
+        return [(event.kind, event.subject, event.text) for event in told]
+
+
+def broker(epoch: int, *, alive: bool = True, leaving: bool = False) -> list[Any]:
+    return broker_record(BrokerInfo(1, "h", 9, None, epoch, alive, pid=41, leaving=leaving))
+
+
+def test_brokers_come_leave_and_die() -> None:
+    world = World()
+    assert world.told(broker(0)) == [("start", "broker 1", "The broker serves at epoch 0, as process 41.")]
+    assert [kind for kind, _, _ in world.told(broker(0, leaving=True))] == ["leaving"]
+    assert world.told(broker(0, alive=False)) == [
+        ("death", "broker 1", "The broker's process 41 has ended, or was given up.")
+    ]
+    assert world.told(broker(0, alive=False)) == [], "it was told"
+    assert [kind for kind, _, _ in world.told(broker(1))] == ["start"]
+
+
+def test_elections_in_sync_sets_and_moves() -> None:
+    world = World(topic_record(TopicInfo("t", b"t" * 16, (THREE,))))
+    changed = PartitionInfo(1, 5, (0, 1, 2), (1, 2))
+    assert world.told(partition_record("t", 0, changed)) == [
+        ("election", "t-0", "After broker 0 broker 1 leads it, at leader epoch 5."),
+        ("shrink", "t-0", "Broker 0 left the in-sync set; in it: 1, 2."),
+    ]
+    nobody = PartitionInfo(NO_LEADER, 6, (0, 1, 2), (1,))
+    assert world.told(partition_record("t", 0, nobody))[0][2].startswith("After broker 1 nobody can lead it")
+    back = PartitionInfo(0, 7, (0, 1, 2), (0, 1), unclean=True)
+    told = world.told(partition_record("t", 0, back))
+    assert "unclean" in told[0][2]
+    assert told[1] == ("expand", "t-0", "Broker 0 came into the in-sync set; in it: 0, 1.")
+    moving = PartitionInfo(0, 7, (0, 1, 3), (0, 1), adding=(3,), unclean=True)
+    assert [kind for kind, _, _ in world.told(partition_record("t", 0, moving))] == ["move"]
+    moved = PartitionInfo(0, 7, (0, 1, 3), (0, 1), unclean=True)
+    assert world.told(partition_record("t", 0, moved)) == [("moved", "t-0", "Its replicas are on brokers 0, 1, 3 now.")]
+
+
+def test_of_many_partitions_one_event_tells_how_many() -> None:
+    partitions = (THREE,) * (EACH_MAX + 1)
+    world = World(topic_record(TopicInfo("t", b"t" * 16, partitions)))
+    records = [partition_record("t", at, PartitionInfo(1, 5, (0, 1, 2), (0, 1, 2))) for at in range(EACH_MAX + 1)]
+    assert world.told(*records) == [
+        ("election", "11 partitions", "11 partitions have another leader: t-0, t-1, t-2, and so on.")
+    ]
+
+
+def test_topics_and_settings() -> None:
+    world = World()
+    assert [kind for kind, _, _ in world.told(topic_record(TopicInfo("t", b"t" * 16, (THREE,))))] == ["created"]
+    assert [kind for kind, _, _ in world.told(["topic_configs", "t", {"retention.ms": "1"}])] == ["settings"]
+    assert world.told(["delete_topic", "t"]) == [("deleted", "t", "The topic was deleted.")]
