@@ -25,6 +25,7 @@ from actors.client.errors import CommitFailedError, KafkaTimeoutError, Rebalance
 from actors.client.records import OffsetAndMetadata
 from actors.links.member import MemberReport
 from actors.runtime.environment import REAL, Environment
+from actors.runtime.logs import about
 from actors.runtime.process import error_text
 
 log = logging.getLogger(__name__)
@@ -169,7 +170,7 @@ class MemberLoop:
         except BaseException as error:  # a handler may call sys.exit, which has to be reported, too
             self._error = error
             self._state, state = "Failing", "Failed"
-            log.exception("member of group %s stops", self.spec.group_id)
+            log.exception("member of group %s stops", self.spec.group_id, extra=about(group=self.spec.group_id))
         finally:
             self._close()
             self._state = state  # only now: who sees a member that has failed takes its place in the group away
@@ -330,7 +331,12 @@ class MemberLoop:
             if starts:
                 self.consumer.commit(starts, timeout_ms=_BEGIN_MS)
         except (CommitFailedError, RebalanceInProgressError, RetriableError) as error:
-            log.info("group %s: where its partitions begin is not committed yet: %s", self.spec.group_id, error)
+            log.info(
+                "group %s: where its partitions begin is not committed yet: %s",
+                self.spec.group_id,
+                error,
+                extra=about(group=self.spec.group_id),
+            )
             return
         begun = [p for p, at in found.items() if at is not None or p in starts]
         self.consumer.resume(*begun)
@@ -362,7 +368,7 @@ class MemberLoop:
     def _on_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], error: Exception | None) -> None:
         """If a commit failed, make it due again for the partitions that are still held."""
         if error is not None:
-            log.info("group %s: %s", self.spec.group_id, error)
+            log.info("group %s: %s", self.spec.group_id, error, extra=about(group=self.spec.group_id))
             for partition, committed in offsets.items():
                 if self._committed.get(partition) == committed.offset:
                     del self._committed[partition]
@@ -375,7 +381,12 @@ class MemberLoop:
         try:
             self.consumer.commit(due, timeout_ms=None if giving_up is None else _REVOKE_COMMIT_MS)
         except (CommitFailedError, RebalanceInProgressError, RetriableError) as error:
-            log.warning("group %s: %s; what was handled since the last commit comes again", self.spec.group_id, error)
+            log.warning(
+                "group %s: %s; what was handled since the last commit comes again",
+                self.spec.group_id,
+                error,
+                extra=about(group=self.spec.group_id),
+            )
             self._committed.clear()  # due again, for what we keep
         else:
             self._committed.update(self._done)
@@ -396,7 +407,7 @@ class MemberLoop:
             try:
                 step()
             except Exception:
-                log.exception("closing a member of group %s", self.spec.group_id)
+                log.exception("closing a member of group %s", self.spec.group_id, extra=about(group=self.spec.group_id))
 
     # --- for other threads ---
 
