@@ -60,6 +60,13 @@ def text(value: Any) -> str:
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(value))
 
 
+def size(size_bytes: int | None) -> str | None:
+    """Bytes for people: `1.2 MB`; None if they are not known."""
+    from rich.filesize import decimal
+
+    return None if size_bytes is None else decimal(size_bytes)
+
+
 def note(message: str) -> None:
     """Print a line that is not part of the result: to stderr, so that it does not get into a pipe."""
     click.echo(message, err=True)

@@ -105,6 +105,8 @@ def test_what_consume_writes_produce_reads_back(kafka: Peer, name: str, compress
         kafka, "produce", name, "--format", "json", "--compression-type", compression, stdin=text.encode()
     )
     assert produced.stderr.splitlines() == ["3 records"]
+    sizes = [each["size_bytes"] for each in rows(kafka, "topics", "describe", name)[0]["partitions"]]
+    assert all(60 < size < 4000 for size in sizes), sizes  # a batch has a header of 61 bytes
     read = coterie(kafka, "consume", name, "--from-beginning", "--max-messages", "3", "--format", "json")
     found = [json.loads(line) for line in read.stdout.splitlines()]
     fields = ("key", "value", "headers", "partition")
