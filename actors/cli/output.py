@@ -39,7 +39,7 @@ def emit_json(value: Any) -> None:
 
 def emit_table(rows: Sequence[Row], columns: Sequence[str]) -> None:
     """Print columns under Kafka's headings: `log_end_offset` is LOG-END-OFFSET."""
-    head = [column.replace("_", "-").upper() for column in columns]
+    head = [heading(column) for column in columns]
     cells = [[text(row.get(column)) for column in columns] for row in rows]
     if sys.stdout.isatty():
         _rich_table(head, cells)
@@ -47,6 +47,11 @@ def emit_table(rows: Sequence[Row], columns: Sequence[str]) -> None:
     widths = [max(map(len, column)) for column in zip(head, *cells, strict=True)]
     for line in [head, *cells]:
         click.echo("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+
+
+def heading(column: str) -> str:
+    """A column's heading as Kafka writes it: `log_end_offset` is LOG-END-OFFSET."""
+    return column.replace("_", "-").upper()
 
 
 def text(value: Any) -> str:

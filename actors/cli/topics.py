@@ -14,12 +14,13 @@ from actors.cli.errors import CliError
 from actors.cli.reassign import reassign
 
 if TYPE_CHECKING:
+    from actors.client import TopicPartition
     from actors.client.admin.types import PartitionDescription, TopicDescription
 
 COLUMNS: Final = ("topic", "partition", "leader", "replicas", "isr", "size")
 
 
-Sizes = Mapping[tuple[str, int], Mapping[int, int]]
+Sizes = Mapping["TopicPartition", Mapping[int, int]]
 """Bytes of each partition's replicas, by broker."""
 
 
@@ -228,7 +229,7 @@ def _described(
                 "replicas": list(each.replicas),
                 "isr": list(each.isr),
                 "size_bytes": _size(topic.name, each, sizes),
-                "replica_sizes": sizes.get((topic.name, each.partition), {}),
+                "replica_sizes": _sizes(topic.name, each, sizes),
             }
             for each in chosen
         ],
@@ -237,8 +238,14 @@ def _described(
 
 def _size(topic: str, partition: PartitionDescription, sizes: Sizes) -> int | None:
     """What the leader's replica takes; of a partition without a leader, the largest."""
-    found = sizes.get((topic, partition.partition), {})
+    found = _sizes(topic, partition, sizes)
     return found.get(partition.leader, max(found.values(), default=None))
+
+
+def _sizes(topic: str, partition: PartitionDescription, sizes: Sizes) -> Mapping[int, int]:
+    from actors.client import TopicPartition
+
+    return sizes.get(TopicPartition(topic, partition.partition), {})
 
 
 def _lags(partition: PartitionDescription) -> bool:

@@ -49,7 +49,7 @@ class _Running:
     def get(self, kind: str) -> Peer:
         if kind not in self._peers:
             try:
-                config = PATIENT if kind == "coterie" else None
+                config = {**PATIENT, "coterie.log.format": "json"} if kind == "coterie" else None
                 self._peers[kind] = self._stack.enter_context(peer_module.start(kind, self._folder(kind), config))
             except UnavailableError as reason:
                 self._peers[kind] = reason
