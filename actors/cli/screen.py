@@ -8,13 +8,17 @@ import sys
 import termios
 import time
 import tty
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
-from rich.console import Console, RenderableType
+from rich.console import Console, JustifyMethod, RenderableType
 from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from actors.cli.output import heading, text
 
 _ARROWS = {b"\x1b[A": "up", b"\x1b[B": "down"}
 
@@ -53,6 +57,24 @@ class Screen:
     ) -> None:
         if self._live is not None:
             self._live.stop()
+
+
+def table_of(
+    columns: Iterable[str],
+    rows: Iterable[Mapping[str, Any]],
+    numbers: Container[str] = (),
+    alarming: Container[str] = (),
+) -> Table:
+    """Rows as a table for a screen; cells are never broken. A row whose `state` is `alarming` is red."""
+    columns = tuple(columns)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        side: JustifyMethod = "right" if column in numbers else "left"
+        table.add_column(heading(column), justify=side, no_wrap=True, overflow="ellipsis")
+    for row in rows:
+        style = "red" if row.get("state") in alarming else ""
+        table.add_row(*(Text(text(row[column])) for column in columns), style=style)
+    return table
 
 
 class Keys:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -15,7 +15,6 @@ from actors.links.views import GetOverview, GroupRow, ListGroupRows, Overview
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
-    from rich.table import Table
 
 _EVENTS: Final = 6
 _KEYS: Final = "q quit   s sort by %s   r reverse   j/k scroll   space now"
@@ -119,6 +118,8 @@ def picture(console: Console, found: Overview, groups: Sequence[GroupRow], shown
     from rich.console import Group
     from rich.text import Text
 
+    from actors.cli.screen import table_of
+
     ordered = top_tables.sorted_groups(groups, shown.order, backwards=shown.backwards)
     room = max(1, console.height - _BESIDE_GROUPS - len(found.brokers))
     shown.first = min(shown.first, max(0, len(ordered) - room))
@@ -126,9 +127,9 @@ def picture(console: Console, found: Overview, groups: Sequence[GroupRow], shown
     more = len(ordered) - len(rows)
     return Group(
         *(Text(line, no_wrap=True, overflow="ellipsis") for line in top_tables.headlines(found)),
-        _table(top_tables.BROKER_COLUMNS, brokers),
+        table_of(top_tables.BROKER_COLUMNS, brokers, top_tables.NUMBERS, top_tables.ALARMING),
         Text(),
-        _table(top_tables.GROUP_COLUMNS, rows),
+        table_of(top_tables.GROUP_COLUMNS, rows, top_tables.NUMBERS, top_tables.ALARMING),
         Text(f"{more:,} more groups" if more else "", style="dim"),
         *(
             Text(line, style="dim", no_wrap=True, overflow="ellipsis")
@@ -136,19 +137,3 @@ def picture(console: Console, found: Overview, groups: Sequence[GroupRow], shown
         ),
         Text(_KEYS % shown.order, style="reverse", no_wrap=True),
     )
-
-
-def _table(columns: Iterable[str], rows: Iterable[dict[str, Any]]) -> Table:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, header_style="bold", expand=False)
-    for column in columns:
-        numbers = column in top_tables.NUMBERS
-        table.add_column(
-            output.heading(column), justify="right" if numbers else "left", no_wrap=True, overflow="ellipsis"
-        )
-    for row in rows:
-        style = "red" if row.get("state") in ("Dead", "PreparingRebalance") else ""
-        table.add_row(*(Text(output.text(row[column])) for column in columns), style=style)
-    return table

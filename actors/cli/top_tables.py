@@ -20,6 +20,8 @@ GROUP_COLUMNS: Final = (
 )
 NUMBERS: Final = frozenset((*BROKER_COLUMNS, *GROUP_COLUMNS)) - {"broker", "address", "state", "group", "kind"}
 """Columns that are read from the right."""
+ALARMING: Final = frozenset(("Dead", "PreparingRebalance"))
+"""States that are shown in red."""
 
 ORDERS: Final[Mapping[str, Callable[[GroupRow], Any]]] = {
     "lag": lambda row: -_or(row.lag),

@@ -24,8 +24,8 @@ from actors.client.consumer.drain import by_topic
 from actors.client.errors import CommitFailedError, KafkaTimeoutError, RebalanceInProgressError, RetriableError
 from actors.client.records import OffsetAndMetadata
 from actors.links.member import MemberReport
+from actors.members.whom import about_member
 from actors.runtime.environment import REAL, Environment
-from actors.runtime.logs import about
 from actors.runtime.process import error_text
 
 log = logging.getLogger(__name__)
@@ -170,7 +170,9 @@ class MemberLoop:
         except BaseException as error:  # a handler may call sys.exit, which has to be reported, too
             self._error = error
             self._state, state = "Failing", "Failed"
-            log.exception("member of group %s stops", self.spec.group_id, extra=about(group=self.spec.group_id))
+            log.exception(
+                "member of group %s stops", self.spec.group_id, extra=about_member(self.consumer.group_metadata())
+            )
         finally:
             self._close()
             self._state = state  # only now: who sees a member that has failed takes its place in the group away
@@ -335,7 +337,7 @@ class MemberLoop:
                 "group %s: where its partitions begin is not committed yet: %s",
                 self.spec.group_id,
                 error,
-                extra=about(group=self.spec.group_id),
+                extra=about_member(self.consumer.group_metadata()),
             )
             return
         begun = [p for p, at in found.items() if at is not None or p in starts]
@@ -368,7 +370,7 @@ class MemberLoop:
     def _on_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], error: Exception | None) -> None:
         """If a commit failed, make it due again for the partitions that are still held."""
         if error is not None:
-            log.info("group %s: %s", self.spec.group_id, error, extra=about(group=self.spec.group_id))
+            log.info("group %s: %s", self.spec.group_id, error, extra=about_member(self.consumer.group_metadata()))
             for partition, committed in offsets.items():
                 if self._committed.get(partition) == committed.offset:
                     del self._committed[partition]
@@ -385,7 +387,7 @@ class MemberLoop:
                 "group %s: %s; what was handled since the last commit comes again",
                 self.spec.group_id,
                 error,
-                extra=about(group=self.spec.group_id),
+                extra=about_member(self.consumer.group_metadata()),
             )
             self._committed.clear()  # due again, for what we keep
         else:
@@ -407,7 +409,11 @@ class MemberLoop:
             try:
                 step()
             except Exception:
-                log.exception("closing a member of group %s", self.spec.group_id, extra=about(group=self.spec.group_id))
+                log.exception(
+                    "closing a member of group %s",
+                    self.spec.group_id,
+                    extra=about_member(self.consumer.group_metadata()),
+                )
 
     # --- for other threads ---
 

@@ -36,8 +36,8 @@ from actors.client.errors import (
     WakeupError,
 )
 from actors.members.range_group import Done, Held, Holding, RangeMemberSpec, member_settings
+from actors.members.whom import about_member
 from actors.runtime.environment import REAL, Environment, new_uuid
-from actors.runtime.logs import about
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -151,7 +151,10 @@ class RangeMember:
                 self._step()
         except BaseException as error:
             log.warning(
-                "a member of group %s has ended: %s", self._spec.group_id, error, extra=about(group=self._spec.group_id)
+                "a member of group %s has ended: %s",
+                self._spec.group_id,
+                error,
+                extra=about_member(self._consumer.group_metadata()),
             )
             with self._turn:
                 self._error = error
@@ -195,7 +198,7 @@ class RangeMember:
         except WakeupError:
             raised = True
         except RetriableError as error:
-            log.info("group %s: %s", self._spec.group_id, error, extra=about(group=self._spec.group_id))
+            log.info("group %s: %s", self._spec.group_id, error, extra=about_member(self._consumer.group_metadata()))
             self._pause()
         with self._turn:
             self._polling = False
@@ -248,7 +251,7 @@ class RangeMember:
                 "group %s: where its partitions go on is not known yet: %s",
                 self._spec.group_id,
                 error,
-                extra=about(group=self._spec.group_id),
+                extra=about_member(self._consumer.group_metadata()),
             )
             return
         for tp, offset in (positions | fresh).items():
@@ -368,7 +371,9 @@ class RangeMember:
             except (RebalanceInProgressError, RetriableError) as error:
                 return error
             except CommitFailedError as error:
-                log.info("group %s: %s", self._spec.group_id, error, extra=about(group=self._spec.group_id))
+                log.info(
+                    "group %s: %s", self._spec.group_id, error, extra=about_member(self._consumer.group_metadata())
+                )
                 self.let_go(mine)  # they have, or may have, other owners
                 # Or have not, if the session is taken up again: then nobody assigns them anew.
                 self._unresolved.update(mine.keys() & self._consumer.assignment())

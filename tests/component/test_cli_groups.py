@@ -140,7 +140,8 @@ class FakeCluster:
     def view(self, asked: GetGroup) -> GroupView:
         if not self.has_monitor:
             raise ClusterError("this cluster has no Monitor")
-        return FakeViews(groups=(group_row(asked.group_id, lag=12, lag_seconds=3.5),)).view(asked)
+        found: GroupView = FakeViews(groups=(group_row(asked.group_id, lag=12, lag_seconds=3.5),)).view(asked)
+        return found
 
     def group_status(self, group_id: str, broker_id: int) -> GroupStatus | None:
         assert broker_id == HOST.id

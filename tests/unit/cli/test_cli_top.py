@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
-from actors.cli import screen, views
+from actors.cli import views
 from actors.cli.main import cli
 from actors.cli.screen import Keys, Screen
 from actors.cli.top import Shown, picture
@@ -134,7 +134,7 @@ def test_without_a_terminal_there_are_no_keys_and_pictures_stand_one_below_the_o
 ) -> None:
     slept: list[float] = []
     monkeypatch.setattr(sys, "stdin", io.StringIO())
-    monkeypatch.setattr(screen.time, "sleep", slept.append)
+    monkeypatch.setattr("actors.cli.screen.time.sleep", slept.append)
     console = Console(file=io.StringIO())
     with Keys().listening() as keys, Screen(console) as shown:
         shown.show("one")

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from actors.broker.shards.link import ShardLink
+from actors.client.records import ConsumerGroupMetadata
+from actors.members.whom import about_member
 from actors.runtime.logs import JSON, TEXT, Fields, LogPlace, about, at, formatter
 from actors.runtime.process import log_to
 from actors.settings.secret import Secret
@@ -108,3 +110,9 @@ def test_what_a_broker_says_of_a_shard_names_its_partition_while_it_has_one() ->
     assert link.fields() == about(pid=41)
     link.partition, link.epoch = 3, 5
     assert link.fields() == at("__consumer_offsets", 3, epoch=5, pid=41)
+
+
+def test_a_members_lines_name_group_member_and_generation() -> None:
+    joined = ConsumerGroupMetadata("orders", 7, "m-1", None)
+    assert about_member(joined) == about(group="orders", member="m-1", generation=7)
+    assert about_member(ConsumerGroupMetadata("orders", -1, "", None)) == about(group="orders")
