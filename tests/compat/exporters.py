@@ -22,10 +22,10 @@ Samples = Mapping[str, list[tuple[dict[str, str], float]]]
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What a program shows. A table is None where it shows nothing of the kind, and left out is what it leaves out."""
+    """What a program shows. A table is None where it shows nothing of the kind."""
 
     lag: dict[tuple[str, str, int], int]
-    """By group, topic and partition."""
+    """By group, topic and partition, where something is committed."""
     ends: dict[Partition, int] | None = None
     starts: dict[Partition, int] | None = None
     members: dict[str, int] | None = None
@@ -86,6 +86,7 @@ def _look_at_kafka_exporter(address: str) -> Shown:
         lag={
             (labels["consumergroup"], labels["topic"], int(labels["partition"])): int(value)
             for labels, value in samples.get("kafka_consumergroup_lag", ())
+            if value >= 0  # where nothing is committed it shows -1, for Kafka, too
         },
         ends=_by_partition(samples, "kafka_topic_partition_current_offset", "topic", "partition"),
         starts=_by_partition(samples, "kafka_topic_partition_oldest_offset", "topic", "partition"),
@@ -159,7 +160,8 @@ def _look_at_burrow(address: str) -> Shown:
     lag = {}
     for group in ask("consumer")["consumers"]:
         for each in ask(f"consumer/{group}/lag")["status"]["partitions"]:
-            lag[group, each["topic"], each["partition"]] = each["current_lag"]
+            if each["end"] is not None:  # nothing is committed there
+                lag[group, each["topic"], each["partition"]] = each["current_lag"]
     ends = {
         (topic, number): end
         for topic in ask("topic")["topics"]

@@ -301,3 +301,26 @@ def test_what_is_where_it_should_be_is_not_moved(kafka: Peer, name: str) -> None
         assert "NO_REASSIGNMENT_IN_PROGRESS (85)" in str(errors[place])
         assert all("UNKNOWN_TOPIC_OR_PARTITION (3)" in str(errors[each]) for each in (unknown, nowhere))
     assert partitions(kafka, name) == [before]
+
+
+@against("coterie")
+def test_each_line_of_a_clusters_logs_is_an_object_that_names_its_process(kafka: Peer) -> None:
+    coterie(kafka, "which", "any")  # so that there are shards
+    assert kafka.data_dir is not None
+    logs = kafka.data_dir / "logs"
+    for name, role in (("controller", "controller"), ("broker-0", "broker"), ("shards-of-0", "shard")):
+        lines = [json.loads(line) for line in (logs / f"{name}.log").read_text().splitlines()]
+        for line in lines:
+            assert {"ts", "level", "logger", "msg"} <= line.keys(), line
+            assert (line["cluster"], line["role"]) == ("default", role)
+            assert role == "controller" or line["broker"] == 0
+    served = [line for line in _lines(logs) if line["logger"].endswith("shards.hub") and "serves" in line["msg"]]
+    assert served
+    assert {(line["topic"], line["epoch"] >= 0, line["pid"] > 0) for line in served} == {
+        ("__consumer_offsets", True, True)
+    }
+
+
+def _lines(logs: Path) -> list[dict[str, Any]]:
+    """What the brokers of a cluster have logged."""
+    return [json.loads(line) for path in logs.glob("broker-*.log") for line in path.read_text().splitlines()]
