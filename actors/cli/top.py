@@ -11,14 +11,17 @@ import click
 
 from actors.cli import options, output, top_tables, views
 from actors.cli.cluster_commands import data_dir_option, name_option, ray_address_option
+from actors.cli.errors import one_line
 from actors.links.views import GetOverview, GroupRow, ListGroupRows, Overview
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
 
+    from actors.cli.screen import Keys
+
 _EVENTS: Final = 6
 _KEYS: Final = "q quit   s sort by %s   r reverse   j/k scroll   space now"
-_BESIDE_GROUPS: Final = 12
+_BESIDE_GROUPS: Final = 15
 """Lines of the screen beside brokers and groups: headings, blanks and events."""
 
 
@@ -48,7 +51,7 @@ def top(
         if once or output_format == "json" or not sys.stdout.isatty():
             _once(source, order, output_format)
         else:
-            _live(source, interval, Shown(order))
+            _live(source, interval, order)
 
 
 def _look(source: views.Views) -> tuple[Overview, tuple[GroupRow, ...]]:
@@ -94,26 +97,37 @@ class Shown:
             self.first = max(0, self.first - 1)
 
 
-def _live(source: views.Views, interval: float, shown: Shown) -> None:
+def _live(source: views.Views, interval: float, order: str) -> None:
     from rich.console import Console
 
-    from actors.cli.screen import Keys, Screen
+    from actors.cli.screen import Keys
 
-    console, keys = Console(), Keys()
+    watch(source, interval, Shown(order), Console(), Keys())
+
+
+def watch(source: views.Views, interval: float, shown: Shown, console: Console, keys: Keys) -> None:
+    """Show the cluster until `q` is pressed. A Monitor that does not answer, as one that is started again, is told."""
+    from actors.cli.screen import Screen
+    from actors.cluster import ClusterError
+
     with Screen(console, full=True) as screen, keys.listening():
         found, groups = _look(source)
+        trouble = ""
         while True:
-            screen.show(picture(console, found, groups, shown))
+            screen.show(picture(console, found, groups, shown, trouble))
             key = keys.wait(interval)
             if key == "q":
                 return
             if key in (None, " "):
-                found, groups = _look(source)
+                try:
+                    (found, groups), trouble = _look(source), ""
+                except ClusterError as error:
+                    trouble = one_line(error)
             else:
                 shown.press(key or "")
 
 
-def picture(console: Console, found: Overview, groups: Sequence[GroupRow], shown: Shown) -> Group:
+def picture(console: Console, found: Overview, groups: Sequence[GroupRow], shown: Shown, trouble: str = "") -> Group:
     """What is on the screen: as many groups as there is room for, from the first that is shown."""
     from rich.console import Group
     from rich.text import Text
@@ -131,6 +145,7 @@ def picture(console: Console, found: Overview, groups: Sequence[GroupRow], shown
         Text(),
         table_of(top_tables.GROUP_COLUMNS, rows, top_tables.NUMBERS, top_tables.ALARMING),
         Text(f"{more:,} more groups" if more else "", style="dim"),
+        *([Text(trouble, style="red", no_wrap=True, overflow="ellipsis")] if trouble else ()),
         *(
             Text(line, style="dim", no_wrap=True, overflow="ellipsis")
             for line in top_tables.event_lines(found, _EVENTS)

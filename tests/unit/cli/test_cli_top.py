@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -15,8 +16,9 @@ from rich.console import Console
 from actors.cli import views
 from actors.cli.main import cli
 from actors.cli.screen import Keys, Screen
-from actors.cli.top import Shown, picture
+from actors.cli.top import Shown, picture, watch
 from actors.cluster import Cluster, ClusterError
+from actors.links.operations import Operation
 from actors.links.views import GetOverview, ListGroupRows
 from tests.support.fake_views import FakeViews, group_row
 
@@ -108,6 +110,33 @@ def test_keys_sort_reverse_and_scroll_as_far_as_there_are_groups() -> None:
     assert groups_of(shown_at(shown, height=24))[-1] == "g00"
     shown.press("k")
     assert groups_of(shown_at(shown, height=24))[-1] == "g01"
+
+
+class Scripted(Keys):
+    """Keys that are pressed one after the other; None: the interval is over."""
+
+    def __init__(self, *pressed: str | None) -> None:
+        self._input = None
+        self._pressed = list(pressed)
+
+    def wait(self, seconds: float) -> str | None:
+        return self._pressed.pop(0)
+
+
+def test_a_monitor_that_does_not_answer_for_a_while_does_not_end_it() -> None:
+    class Away(FakeViews):
+        def view(self, operation: Operation[Any]) -> Any:
+            if 2 <= len(self.asked) < 4:
+                self.asked.append(operation)
+                raise ClusterError("the cluster's Monitor does not answer")
+            return super().view(operation)
+
+    source, console = Away(groups=GROUPS), Console(file=io.StringIO(), width=120, height=40)
+    watch(source, 1.0, Shown("lag"), console, Scripted(None, None, " ", "s", "q"))
+    assert isinstance(console.file, io.StringIO)
+    shown = console.file.getvalue()
+    assert (shown.count("default at"), shown.count("does not answer"), shown.count("sort by behind")) == (5, 2, 1)
+    assert len(source.asked) == 6
 
 
 @pytest.fixture
