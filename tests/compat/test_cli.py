@@ -314,13 +314,13 @@ def test_each_line_of_a_clusters_logs_is_an_object_that_names_its_process(kafka:
             assert {"ts", "level", "logger", "msg"} <= line.keys(), line
             assert (line["cluster"], line["role"]) == ("default", role)
             assert role == "controller" or line["broker"] == 0
-    served = [line for line in _lines(logs) if line["logger"].endswith("shards.hub") and "serves" in line["msg"]]
-    assert served
+    served = wait_until(lambda: _served(logs), what="a shard that serves")
     assert {(line["topic"], line["epoch"] >= 0, line["pid"] > 0) for line in served} == {
         ("__consumer_offsets", True, True)
     }
 
 
-def _lines(logs: Path) -> list[dict[str, Any]]:
-    """What the brokers of a cluster have logged."""
-    return [json.loads(line) for path in logs.glob("broker-*.log") for line in path.read_text().splitlines()]
+def _served(logs: Path) -> list[dict[str, Any]]:
+    """What the brokers of a cluster have logged of shards that serve."""
+    lines = [json.loads(line) for path in logs.glob("broker-*.log") for line in path.read_text().splitlines()]
+    return [line for line in lines if line["logger"] == "actors.broker.shards.hub" and "serves" in line["msg"]]
