@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -32,6 +32,7 @@ from actors.controller.preparation import (
 )
 from actors.controller.securing import Administrator, leave_users, secured
 from actors.links.group_status import GroupStatus
+from actors.links.operations import Operation, Result
 from actors.links.status import ClusterStatus
 from actors.runtime import ray_runtime
 from actors.runtime.environment import REAL
@@ -43,11 +44,14 @@ from placement.nodes import alive_nodes
 
 __all__ = ["Cluster", "ClusterError"]
 
+R = TypeVar("R", bound=Result)
+
 DEFAULT_NAME = "default"
 _OBJECT_STORE_BYTES = 80 << 20
 _START_SECONDS = 120.0
 _STOP_SECONDS = 5.0
 _CHECK_SECONDS = 1.0
+_VIEW_SECONDS = 10.0
 _SILENCE_SECONDS = 30.0
 _ADDRESS_FILE = "ray-address"
 _RAY_LOG = "ray.log"
@@ -223,6 +227,19 @@ class Cluster:
 
     def _status(self) -> ClusterStatus:
         found: ClusterStatus = ray.get(self._controller.status.remote(), timeout=10)
+        return found
+
+    def view(self, operation: Operation[R]) -> R:
+        """What the cluster's Monitor shows: the answer to a question of `actors.links.views`.
+
+        Raises ClusterError if there is no Monitor now, if it has not looked yet, or does not answer.
+        """
+        try:
+            found: R = ray.get(self._controller.view.remote(operation), timeout=_VIEW_SECONDS)
+        except ray.exceptions.RayTaskError as error:
+            raise ClusterError(last_line(error)) from error
+        except ray.exceptions.GetTimeoutError as error:
+            raise ClusterError("the cluster's Monitor does not answer") from error
         return found
 
     def group_status(self, group_id: str, broker_id: int) -> GroupStatus | None:

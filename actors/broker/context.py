@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from actors.broker.authorization import Authorization
 from actors.broker.commits import Commits
+from actors.broker.counts import Counts
 from actors.broker.fetches import ParkedFetches
 from actors.broker.quotas import Quotas
 from actors.coordinator.messages import ListedGroup
+from actors.links.chronicle import Chronicle
 from actors.links.operations import Operation, Result
 from actors.log.config import LogConfig, config_docs
 from actors.log.data_dir import DataDir
@@ -122,6 +124,12 @@ class BrokerContext:
     """Who may do what, by the last image; None if everybody may do everything (`authorizer.class.name`)."""
     quotas: Quotas | None = None
     """How much each client may take; None if nobody has a quota."""
+    counts: Counts = field(default_factory=Counts)
+    chronicle: Chronicle = field(init=False)
+    """What has happened here, for the Monitor."""
+
+    def __post_init__(self) -> None:
+        self.chronicle = Chronicle(self.now_ms)
 
     def log(self, topic: str, index: int) -> PartitionLog:
         """The log of a partition this broker leads; made at first use. Raises LogError, OSError."""

@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 
 from actors.broker.replication import LOST
 from actors.links.calls import Calls
-from actors.links.connection import ControlProtocol, Message, dial
+from actors.links.connection import ControlProtocol, Message, reach_controller
 from actors.links.control import (
     Answer,
     Applied,
@@ -31,7 +31,6 @@ from placement.metadata import ClusterMetadata
 
 R = TypeVar("R", bound=Result)
 
-_CONNECT_SECONDS = 5.0
 _ANSWER_SECONDS = 10.0
 
 
@@ -77,27 +76,20 @@ class ControllerLink:
 
     async def connect(self, host: str, port: int) -> None:
         """Connect, both ends proving that they know the secret. Raises OSError, TimeoutError."""
-        loop = self._loop
-        ready: asyncio.Future[None] = loop.create_future()
 
         def on_ready(protocol: ControlProtocol) -> None:
             self._protocol = protocol  # only now, because any other message before the proofs would end the connection
-            if not ready.done():
-                ready.set_result(None)
 
-        def on_lost(protocol: ControlProtocol) -> None:
-            if not ready.done():
-                ready.set_exception(ConnectionError("the controller hung up"))
-            self._lost(protocol)
-
-        protocol = ControlProtocol("broker", self.secret, self._chance, on_ready, self._on_message, on_lost)
-        try:
-            async with asyncio.timeout(_CONNECT_SECONDS):
-                await dial(lambda: protocol, host, port, self.secret, encrypted=self._encrypted)
-                await ready
-        except BaseException:
-            protocol.close()
-            raise
+        await reach_controller(
+            "broker",
+            (host, port),
+            self.secret,
+            self._chance,
+            on_ready,
+            self._on_message,
+            self._lost,
+            encrypted=self._encrypted,
+        )
 
     def send(self, message: ControlMessage) -> None:
         """Send a message. It is dropped if there is no connection."""
@@ -133,6 +125,9 @@ class ControllerLink:
         self._calls.call(operation, done, by)
 
     def _on_message(self, protocol: ControlProtocol, message: Message) -> None:
+        if protocol is not self._protocol:
+            self._on_late_message(message)
+            return
         self.unanswered = 0
         match message:
             case Image(metadata) if self._broker is not None:
@@ -152,6 +147,14 @@ class ControllerLink:
                 answering.add_done_callback(self._called.discard)
             case Stop() if self._broker is not None:
                 self._broker.on_stop()
+
+    def _on_late_message(self, message: Message) -> None:
+        """From a controller that was given up. It may not have read yet what we asked of it last.
+
+        So its image does not show what became of that; the one that follows our next registration does.
+        """
+        if isinstance(message, Stop) and self._broker is not None:
+            self._broker.on_stop()
 
     async def _carry_out(self, broker: Broker, number: int, operation: Operation[Result]) -> None:
         try:

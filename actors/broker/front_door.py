@@ -7,6 +7,7 @@ import logging
 import socket
 import struct
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from actors.broker.clients import Clients
@@ -71,11 +72,12 @@ class FrontDoor:
         self._tls = tls
         self._servers: list[asyncio.AbstractServer] = []
         self._next_connection = 0
-        self._requests = 0
+        self._exact_time = broker.environment.clock.monotonic  # the loop's stands still during a turn
+        self._counts = broker.counts.requests
+        self._counted, self._masks = self._counts.requests, self._counts.masks
         self._tick_seconds = tick_seconds
         self._last_tick = self._loop.time()  # the clock of what clients do
         self._late = 0.0
-        self._longest_turn = 0.0
 
     async def listen(self) -> None:
         """Listen for clients at each door. Raises StartError if a port cannot be had."""
@@ -139,7 +141,10 @@ class FrontDoor:
         """Note the time, and how late this tick is."""
         now = self._loop.time()
         self._late = now - self._last_tick - self._tick_seconds
-        self._longest_turn = max(self._longest_turn, self._late)
+        if self._broker.counts.stalls.tick_late(self._late):
+            self._broker.chronicle.note(
+                "stall", "loop", f"The broker's loop stood still for {self._late * 1000:.0f} ms."
+            )
         self._last_tick = now
         self._tls.tick()
         self._clients.address_limits.tick()
@@ -160,8 +165,8 @@ class FrontDoor:
         """How busy this broker is, for the controller and `coterie status`."""
         return Load(
             connections=len(self._clients),
-            requests=self._requests,
-            longest_turn_ms=round(self._longest_turn * 1000, 1),
+            requests=self._counts.total,
+            longest_turn_ms=self._broker.counts.stalls.figures.longest_ms,
             logs=len(self._broker.data_dir.logs),
             logins=self._reception.figures(),
             tls=self._tls.figures(),
@@ -202,13 +207,13 @@ class FrontDoor:
 
     def on_frame(self, connection: Connection, data: bytes, start: int, end: int) -> None:
         """Pass a request to its shard or its handler."""
-        self._requests += 1
         connection.last_active = self._last_tick
         api_key, version, correlation_id, length = _HEAD.unpack_from(data, start)
         route = self._routes.get(api_key)
         if route is None:
             raise WireError(f"{api_name(api_key)} is not served")
         api, first, last, flexible_from, limit, limited_by = route
+        count = self._counted[api_key] = self._counted[api_key] + 1
         if not first <= version <= last:
             self._refuse_version(connection, data[start:end], api)
             return
@@ -223,8 +228,21 @@ class FrontDoor:
                     return
                 partition = self._shards.partition_of(group)
                 self._shards.relay(connection, partition, data[start:end], version, api_key, correlation_id)
+                if not count & self._masks[api_key]:
+                    self._time(connection, api_key, correlation_id)
                 return
+        begun = self._exact_time() if not count & self._masks[api_key] else None
         self._handle(connection, data[start:end], api)
+        if begun is not None:
+            self._time(connection, api_key, correlation_id, begun)
+
+    def _time(self, connection: Connection, api_key: int, correlation_id: int, begun: float | None = None) -> None:
+        """Have the time taken until the answer to the request that came last leaves."""
+        since = self._exact_time() if begun is None else begun
+        connection.slots.time_last(api_key, correlation_id, partial(self._left, api_key, since))
+
+    def _left(self, api_key: int, since: float) -> None:
+        self._counts.latencies[api_key].add(self._exact_time() - since)
 
     def _group_of(
         self, data: bytes, start: int, end: int, api_key: int, version: int, length: int, flexible: bool
@@ -269,7 +287,7 @@ class FrontDoor:
         message: Any = api.request.decode(frame, version, header.body_offset)
         silent = header.api_key == _PRODUCE and message.acks == 0
         slot = None if silent else connection.slots.open(0, header.api_key, version, header.correlation_id)
-        request = Request(header, message, connection, slot)
+        request = Request(header, message, connection, slot, self._counts.answered)
         try:
             response = api.handle(self._context, request)
         except Exception:
@@ -281,4 +299,5 @@ class FrontDoor:
                 return
             response = api.failed(message, version, ErrorCode.UNKNOWN_SERVER_ERROR)
         if response is not None and slot is not None and slot.answer is None:
+            self._counts.answered(header.api_key, response)
             slot.finish(encode_large_response(response, version, header.correlation_id))

@@ -15,11 +15,13 @@ from actors.broker.context import BrokerContext
 from actors.broker.controller_link import ControllerLink
 from actors.broker.front_door import FrontDoor
 from actors.broker.images import Images
+from actors.broker.observing import Observing
 from actors.broker.replication import ReplicaManager
 from actors.broker.shards.hub import ShardHub
 from actors.broker.spec import BrokerSpec, StartError
 from actors.links.connection import ControlProtocol
 from actors.links.control import Hello, Joined
+from actors.links.observations import LookAtBroker
 from actors.links.operations import (
     BrokerLeaving,
     Done,
@@ -126,6 +128,7 @@ class Registration:
         replicas: ReplicaManager,
         shards: ShardHub,
         front_door: FrontDoor,
+        observing: Observing,
         tick_seconds: float,
     ) -> None:
         self._spec = spec
@@ -135,6 +138,7 @@ class Registration:
         self._replicas = replicas
         self._shards = shards
         self._front_door = front_door
+        self._observing = observing
         self._tick_seconds = tick_seconds
         self._lease_seconds = context.config.integer("broker.session.timeout.ms") / 1000
         self._replica_port = 0  # nobody can push to us before we listen
@@ -211,6 +215,8 @@ class Registration:
                 return Shards(tuple(self._shards.status()))
             case LookAtGroup(group_id):
                 return GroupSeen(await self._shards.group_status(group_id, _LOOK_SECONDS))
+            case LookAtBroker():
+                return self._observing.look(operation)
             case _:
                 raise TypeError(f"{type(operation).__name__} is nothing that a broker does")
 

@@ -27,6 +27,7 @@ from actors.broker.handlers.registry import ADVERTISED
 from actors.broker.housekeeping import Compact, Housekeeper, compact_in_process
 from actors.broker.images import Images, with_dynamic
 from actors.broker.led import LedPartitions
+from actors.broker.observing import Observing
 from actors.broker.quotas import quotas_of
 from actors.broker.registration import Contact, Registration
 from actors.broker.replication import ReplicaManager
@@ -78,8 +79,9 @@ class BrokerServer:
             tls,
         )
         self.front_door = FrontDoor(spec, handlers, self.clients, self.shards, tls, _TICK_SECONDS)
+        observing = Observing(context, self.shards, self.front_door)
         self.registration = Registration(
-            spec, contact, context, self.images, self.replicas, self.shards, self.front_door, _TICK_SECONDS
+            spec, contact, context, self.images, self.replicas, self.shards, self.front_door, observing, _TICK_SECONDS
         )
         self.housekeeper = Housekeeper(context, self.replicas, self.shards, compact)
         self._loop = context.loop

@@ -6,6 +6,7 @@ No socket here: connection.py has it.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 from actors.wire.framing import Part
@@ -33,13 +34,14 @@ class Slot:
 class SlotQueue:
     """The open slots of one connection, in request order."""
 
-    __slots__ = ("_open", "connection", "ready_bytes")
+    __slots__ = ("_open", "_timed", "connection", "ready_bytes")
 
     def __init__(self, connection: Any = None) -> None:
         self.connection = connection
         self.ready_bytes = 0
         """Bytes of answers that are finished and not taken yet."""
         self._open: deque[Slot] = deque()
+        self._timed: list[tuple[Slot, Callable[[], None]]] = []  # few: a sample
 
     def __len__(self) -> int:
         return len(self._open)
@@ -49,6 +51,12 @@ class SlotQueue:
         slot = Slot(self, slot_id, api_key, version, correlation_id)
         self._open.append(slot)
         return slot
+
+    def time_last(self, api_key: int, correlation_id: int, left: Callable[[], None]) -> None:
+        """Call `left` when the answer to this request, which came last, is taken; never if nobody answers it."""
+        last = self._open[-1] if self._open else None
+        if last is not None and last.api_key == api_key and last.correlation_id == correlation_id:
+            self._timed.append((last, left))
 
     def take(self) -> list[Part]:
         """Remove and return the answers that may leave now, in request order; those in parts, part by part."""
@@ -65,11 +73,22 @@ class SlotQueue:
                 out += answer
                 self.ready_bytes -= sum(map(len, answer))
             waiting.popleft()
+        if self._timed:
+            self._tell_timed()
         return out
+
+    def _tell_timed(self) -> None:
+        timed, self._timed = self._timed, []
+        for slot, left in timed:
+            if slot.answer is None or slot in self._open:
+                self._timed.append((slot, left))
+            else:
+                left()
 
     def clear(self) -> list[Slot]:
         """Forget all slots, because the connection has gone. Those that had no answer yet."""
         unanswered = [slot for slot in self._open if slot.answer is None]
         self._open.clear()
+        self._timed.clear()
         self.ready_bytes = 0
         return unanswered

@@ -184,7 +184,7 @@ def status(ray_address: str | None, name: str, data_dir: str, output_format: str
     if output_format == "json":
         emit_json(found)
         return
-    rows = [_controller_row(found)]
+    rows = [_controller_row(found), *_monitor_rows(found)]
     for broker in found["brokers"]:
         rows.append(_broker_row(broker))
         rows += [_shard_row(broker, shard) for shard in broker["shards"]]
@@ -204,6 +204,22 @@ def _controller_row(found: dict[str, Any]) -> dict[str, Any]:
         "ray_node": found["controller_node_id"][:12],
         "load": f"cluster {found['cluster_id']}",
     }
+
+
+def _monitor_rows(found: dict[str, Any]) -> list[dict[str, Any]]:
+    """The row of the Monitor, which the controller starts on its own Ray node; none if it is not to be."""
+    monitor = found["monitor"]
+    if monitor is None:
+        return []
+    return [
+        {
+            "role": "monitor",
+            "id": None,
+            "state": monitor["state"],
+            "pid": monitor["pid"],
+            "ray_node": found["controller_node_id"][:12],
+        }
+    ]
 
 
 def _broker_row(broker: dict[str, Any]) -> dict[str, Any]:

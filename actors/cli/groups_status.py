@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from actors.cli.output import note
 from actors.cli.views import Views
@@ -64,7 +64,7 @@ def _ask(cluster: Cluster, groups: Sequence[GroupDescription]) -> dict[str, Know
     statuses = {group.group_id: cluster.group_status(group.group_id, group.coordinator.id) for group in groups}
     if None in statuses.values():
         note("Some coordinators did not answer, or no longer have the group.")
-    seen = _seen(cast(Views, cluster), list(statuses))
+    seen = _seen(cluster, list(statuses))
     return {group_id: Known(status, seen.get(group_id)) for group_id, status in statuses.items()}
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
-from typing import Protocol, TypeVar, cast
+from typing import Protocol, TypeVar
 
 from actors.cli.errors import CliError
 from actors.links.operations import Operation, Result
@@ -38,6 +38,6 @@ def connect(ray_address: str | None, name: str, data_dir: str) -> Iterator[Views
         with redirect_stdout(sys.stderr):
             cluster = Cluster.connect(ray_address, name, data_dir=None if ray_address else data_dir)
         with cluster:
-            yield cast(Views, cluster)
+            yield cluster
     except ClusterError as error:
         raise CliError(f"{error}: {_WHAT_TO_DO}") from error

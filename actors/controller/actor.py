@@ -31,10 +31,11 @@ from actors.controller.server import ControllerServer
 from actors.controller.sessions import shards_of, stop_all
 from actors.links.control import Stop
 from actors.links.group_status import GroupStatus
-from actors.links.operations import HandOver, LookAtGroup
+from actors.links.operations import HandOver, LookAtGroup, Operation, Result
 from actors.links.secret import mark, read_secret
 from actors.links.status import ClusterStatus, ShardStatus
 from actors.log.files import REAL_WRITER
+from actors.monitor.spec import MonitorSpec
 from actors.runtime.logs import TEXT, LogPlace
 from actors.runtime.private import keep_private, leave_no_core
 from actors.runtime.process import LoopThread, check_code_version, last_line, log_to
@@ -43,6 +44,7 @@ from actors.settings import ANY_HOST, BrokerConfig
 from placement.nodes import alive_nodes, place_brokers
 
 T = TypeVar("T")
+R = TypeVar("R", bound=Result)
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +53,7 @@ _HAND_OVER_SECONDS = 30.0
 _SHARDS_SECONDS = 2.0
 _LOOK_SECONDS = 5.0
 _STOP_SECONDS = 3.0
+_EARLIER_MONITOR_SECONDS = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,11 +146,16 @@ class Controller:
         if wrong is not None:
             metadata_log.close()
             raise ClusterError(wrong)
-        self._server = ControllerServer(metadata_log, config, self._secret, self._launcher, self._thread.loop)
+        process = ClusterStatus("", 0, (), spec.name, spec.data_dir, os.getpid(), node_id)
+        self._server = ControllerServer(
+            metadata_log, config, self._secret, self._launcher, self._thread.loop, process=process
+        )
+        self._launcher.monitor = MonitorSpec(spec.name, spec.namespace, spec.data_dir, spec.secret_file, spec.config)
         self._launcher.start_failed = lambda broker_id: self._on_loop(self._server.start_failed, broker_id)
         self._port = self._thread.call(self._server.listen(self._address))
         if self._restarted:
             self._launcher.adopt()
+            self._on_loop(self._server.monitoring.await_earlier, _EARLIER_MONITOR_SECONDS)
             self._on_loop(self._server.expect, self._place_brokers(spec.brokers, may_be_away=True))
 
     def _on_loop(self, call: Callable[..., None], *arguments: Any) -> None:
@@ -299,19 +307,16 @@ class Controller:
         found, shards = self._thread.call(_look(self._server))
         return replace(
             found,
-            brokers=tuple(
-                replace(broker, node_id=self._launcher.node_of(broker.id), shards=shards.get(broker.id, ()))
-                for broker in found.brokers
-            ),
-            name=self._spec.name,
-            data_dir=self._spec.data_dir,
-            controller_pid=os.getpid(),
-            controller_node_id=ray.get_runtime_context().get_node_id(),
+            brokers=tuple(replace(broker, shards=shards.get(broker.id, ())) for broker in found.brokers),
         )
 
     def group_status(self, broker_id: int, group_id: str) -> GroupStatus | None:
         """What a broker knows of a group that it coordinates; None if it does not coordinate it."""
         return self._thread.call(_look_at_group(self._server, broker_id, group_id))
+
+    def view(self, operation: Operation[R]) -> R:
+        """What the cluster's Monitor answers. Raises ConnectionError if there is none now, TimeoutError."""
+        return self._thread.call(self._server.monitoring.view(operation))
 
     def stop(self) -> None:
         """Have the brokers close their logs, then end all processes but this actor's, which the caller ends."""

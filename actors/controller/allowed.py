@@ -1,4 +1,4 @@
-"""What a connected broker may ask of the controller: what it says of a broker, it says of itself."""
+"""What a broker may ask of the controller (what it says of a broker, it says of itself), and what a Monitor may."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from actors.controller.sessions import Session
 from actors.links.acl_operations import CreateAcls, DeleteAcls
+from actors.links.observations import LookAround, Watch
 from actors.links.operations import (
     AllocateProducerIds,
     AlterConfigs,
@@ -23,6 +24,7 @@ from actors.links.operations import (
     ReplicaTorn,
 )
 from actors.links.quota_operations import AlterQuotas
+from actors.links.reading import ForBroker, ReadLog, ReadPartitions
 
 _OF_ITSELF: Final = (AlterPartitions, ReplicaTorn, BrokerLeaving)
 _OF_CLIENTS: Final = (
@@ -31,6 +33,10 @@ _OF_CLIENTS: Final = (
     *(AlterQuotas, DescribeQuorum, AllocateProducerIds),
 )
 """What clients want, for the most part. The broker has judged whether they may have it."""
+
+_OF_MONITORS: Final = (LookAround, Watch)
+_OF_BROKERS_FOR_MONITORS: Final = (ReadPartitions, ReadLog)
+"""What a Monitor may have a broker asked. It changes nothing."""
 
 
 def check_allowed(operation: Operation[Any], by: Session) -> None:
@@ -43,3 +49,12 @@ def check_allowed(operation: Operation[Any], by: Session) -> None:
         raise PermissionError(f"{type(operation).__name__} is nothing that a broker asks for")
     elif max(by.joins, by.broker_id) < 0:
         raise PermissionError("who asks has not said which broker it is")
+
+
+def check_allowed_to_monitor(operation: Operation[Any]) -> None:
+    """Raises PermissionError if this is not for a Monitor to ask."""
+    asked, allowed = operation, _OF_MONITORS
+    if isinstance(operation, ForBroker):
+        asked, allowed = operation.operation, _OF_BROKERS_FOR_MONITORS
+    if not isinstance(asked, allowed):
+        raise PermissionError(f"{type(asked).__name__} is nothing that a Monitor asks for")

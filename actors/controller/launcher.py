@@ -1,4 +1,4 @@
-"""The launcher: the only place that starts and ends brokers and shard processes, all of them Ray actors."""
+"""The launcher: the one place that starts and ends brokers, shard processes and the Monitor, all of them Ray actors."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from actors.broker.actor import Broker
 from actors.broker.spec import BrokerSpec
 from actors.controller.shard_starts import ShardStarts
+from actors.monitor.actor import Monitor
+from actors.monitor.spec import MonitorSpec
 from actors.offsets_partition.actor import OffsetsPartition
 from actors.runtime.liveness import Sight, look
 from actors.runtime.logs import LogPlace, about
@@ -58,6 +60,8 @@ class RayLauncher:
         self._heard: dict[int, float] = {}  # when a broker that is started gave the last sign of life
         self.start_failed: Callable[[int], None] = lambda broker_id: None
         self.errors: dict[int, str] = {}
+        self.monitor: MonitorSpec | None = None
+        """What a Monitor is told; None if none is to be started."""
         self.start_timeout_s = START_SECONDS
         self.starts_under_way: set[Any] = set()
         self.stopping = False
@@ -229,6 +233,27 @@ class RayLauncher:
         self._shards.over(name)
         self._start_more()
 
+    def start_monitor(self) -> None:
+        """Start the cluster's Monitor; one that runs is ended first."""
+        self._work.put(self._start_monitor)
+
+    def _start_monitor(self) -> None:
+        spec = self.monitor
+        if self.stopping or spec is None:
+            return
+        self._end_monitor()
+        actor = Monitor.options(  # type: ignore[attr-defined]
+            name="monitor",
+            namespace=self._namespace,
+            lifetime="detached",
+            scheduling_strategy=NodeAffinitySchedulingStrategy(self._node_id, soft=False),
+        ).remote(spec, self._logs, self._version)
+        actor.serve.remote()
+
+    def _end_monitor(self) -> None:
+        with suppress(ValueError):  # there is none
+            ray.kill(ray.get_actor("monitor", namespace=self._namespace))
+
     def node_of(self, broker_id: int) -> str:
         """The id of the Ray node that a broker runs on; empty if no such broker was ever placed."""
         placed = self._specs.get(broker_id)
@@ -246,3 +271,4 @@ class RayLauncher:
         brokers, self._brokers = list(self._brokers.values()), {}
         for actor in (*brokers, *(actor for _, actor in self._running("shard"))):
             ray.kill(actor)
+        self._end_monitor()

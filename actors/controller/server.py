@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from actors.controller.allowed import check_allowed
@@ -21,10 +22,13 @@ from actors.controller.decisions.elections import (
     leadership_balanced,
     preferred_elected,
 )
+from actors.controller.events import Changes
 from actors.controller.metadata_log import MetadataLog
+from actors.controller.monitoring import Monitoring
 from actors.controller.sessions import Launcher, Session, described
 from actors.controller.unacked import Unacked
 from actors.links.calls import Calls
+from actors.links.chronicle import Chronicle
 from actors.links.connection import ControlProtocol, Message, listen_for_links
 from actors.links.control import (
     CODEC,
@@ -64,12 +68,14 @@ _RETRY_SECONDS = 0.5  # before a start that failed is tried again
 _LEASES_FOR_A_DISK = 2  # how many leases a silent broker may wait for its disk
 _ANSWERED_AT_ONCE = (AllocateProducerIds, AlterPartitions)  # answered without waiting until all brokers know
 ACK_WAIT_SECONDS = 1.0
+_NOTHING = ClusterStatus("", 0, ())
 
 
 class ControllerServer:
     """The controller of one cluster. Everything runs on one loop.
 
-    A change is answered when all living brokers know it, or after `ack_wait_s`.
+    A change is answered when all living brokers know it, or after `ack_wait_s`. `process` says what a status shows of
+    this process itself.
     """
 
     def __init__(
@@ -81,6 +87,7 @@ class ControllerServer:
         loop: asyncio.AbstractEventLoop,
         environment: Environment = REAL,
         ack_wait_s: float = ACK_WAIT_SECONDS,
+        process: ClusterStatus = _NOTHING,
     ) -> None:
         self.log = metadata_log
         self.config = config
@@ -98,12 +105,24 @@ class ControllerServer:
         self._starting: set[int] = set()  # on their way: neither here nor lost
         self._absent: dict[int, Silence] = {}  # who was started before us and has not registered with us
         self._server: asyncio.AbstractServer | None = None
+        self._process = process
+        self._chronicle = Chronicle(environment.clock.wall_ms)
+        self.monitoring = Monitoring(
+            self,
+            launcher,
+            self._chronicle,
+            loop,
+            environment.clock.wall_ms,
+            wanted=config.boolean("coterie.monitor"),
+        )
         self.address: tuple[str, int] = ("", 0)
         self.stopping = False
         records: list[list[Any]] = [["controller_epoch", self.metadata.controller_epoch + 1]]
         if not self.metadata.cluster_id:
             records.append(["cluster", new_uuid(self._environment.chance).hex[:22]])
         self.log.append(records)
+        epoch = self.metadata.controller_epoch
+        self._chronicle.note("start", "controller", f"The controller has started, at epoch {epoch}.")
 
     @property
     def metadata(self) -> Any:
@@ -136,7 +155,7 @@ class ControllerServer:
     def start(self, broker_ids: list[int]) -> None:
         """Start a cluster's brokers. None of an earlier run is alive, whatever the log says."""
         self.expect(broker_ids)
-        self._commit(all_stopped(self.metadata))
+        self.log.append(all_stopped(self.metadata))  # those deaths are nobody's news
         for broker_id in broker_ids:
             self._starting.add(broker_id)
             self._launcher.start_broker(broker_id)
@@ -154,9 +173,15 @@ class ControllerServer:
     # --- sessions ---
 
     def _on_ready(self, protocol: ControlProtocol) -> None:
+        if protocol.peer == "monitor":
+            self.monitoring.came(protocol)
+            return
         self._sessions[protocol] = Session(protocol, Calls(protocol.send), last_heard=self._loop.time())
 
     def _on_message(self, protocol: ControlProtocol, message: Message) -> None:
+        if protocol.peer == "monitor":
+            self.monitoring.on_message(protocol, message)
+            return
         session = self._sessions[protocol]
         session.last_heard, session.silence = self._loop.time(), None
         match message:
@@ -220,6 +245,7 @@ class ControllerServer:
     def _on_lost(self, protocol: ControlProtocol) -> None:
         session = self._sessions.pop(protocol, None)
         if session is None:
+            self.monitoring.lost(protocol)
             return
         session.ended.set()
         session.calls.lose("the broker has hung up")
@@ -304,6 +330,8 @@ class ControllerServer:
             for session in (*self._sessions.values(), *self._brokers.values()):
                 session.last_heard, session.silence = now, None
             self._absent.clear()
+        if not self.stopping:
+            self.monitoring.tick(now, serving=self.ready())
         try:
             self._look_after_brokers(now)
         except OSError as error:
@@ -378,9 +406,11 @@ class ControllerServer:
 
     def _commit(self, records: list[list[Any]], *, tell: bool = True) -> None:
         if records:
+            changes = Changes(self.metadata, records)
             self.log.append(records)
             if tell:
                 self._tell()
+            changes.note(self._chronicle)
 
     def _tell(self) -> None:
         """Send brokers the new image. Credentials and ACLs, which may be many, are in it only if they have changed."""
@@ -433,10 +463,17 @@ class ControllerServer:
         def row(broker: BrokerInfo) -> BrokerStatus:
             session = self._brokers.get(broker.id)
             pid, load = (None, None) if session is None else (session.pid, session.load)
-            return BrokerStatus(broker.id, broker.host, broker.port, broker.rack, broker.epoch, broker.alive, pid, load)
+            node_id = self._launcher.node_of(broker.id)
+            address = (broker.host, broker.port, broker.rack)
+            return BrokerStatus(broker.id, *address, broker.epoch, broker.alive, pid, load, node_id)
 
-        brokers = tuple(row(broker) for _, broker in sorted(self.metadata.brokers.items()))
-        return ClusterStatus(self.metadata.cluster_id, self.metadata.controller_epoch, brokers)
+        return replace(
+            self._process,
+            cluster_id=self.metadata.cluster_id,
+            controller_epoch=self.metadata.controller_epoch,
+            brokers=tuple(row(broker) for _, broker in sorted(self.metadata.brokers.items())),
+            monitor=self.monitoring.status,
+        )
 
     def quorum(self, now_ms: int) -> Quorum:
         """Where the metadata log ends, and how far each connected broker has it. `now_ms` is wall time."""
@@ -489,4 +526,5 @@ class ControllerServer:
             self._server.close()
         for protocol in list(self._sessions):
             protocol.close()
+        self.monitoring.close()
         self.log.close()

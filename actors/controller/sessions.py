@@ -38,6 +38,12 @@ class Launcher(Protocol):
         Clients wait for `urgent` of them. Those in `here` have come to the broker.
         """
 
+    def start_monitor(self) -> None:
+        """Start the cluster's Monitor; one that runs is ended first."""
+
+    def node_of(self, broker_id: int) -> str:
+        """The id of the Ray node that a broker runs on; empty if that is not known."""
+
     def look_at(self, broker_id: int, pid: int, started: int) -> Sight | None:
         """What the process with this pid is doing that began at `started` (clock ticks since boot; 0: at any time).
 

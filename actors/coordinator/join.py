@@ -96,7 +96,7 @@ class Join:
         group.forget_pending(request.member_id)
         member = group.members.get(request.member_id)
         if member is not None:
-            self._rebalancer.remove(group, member)
+            self._rebalancer.remove(group, member, expelled=True)
         self._rebalancer.check_join_phase(group, now)
 
     # -- without a member id
@@ -126,7 +126,8 @@ class Join:
     def _add(self, group: Group, member_id: str, parked: ParkedJoin, now: Now) -> None:
         member = Member(member_id, parked.request)
         group.admit(member, parked.request.protocol_type)
-        self._rebalancer.park_join(group, member, parked)
+        self._runtime.rebalances.came(group.group_id, member_id)
+        self._rebalancer.park_join(group, member, parked, now)
         self._rebalancer.watch(group, member)
         self._rebalancer.arm_new_member(member, now)
         reason = parked.request.reason or "member joined"
@@ -171,7 +172,7 @@ class Join:
         changed = member.protocols != parked.request.protocols
         reason = parked.request.reason or ("metadata changed" if changed else "leader rejoined")
         group.roster.update(member, parked.request)
-        self._rebalancer.park_join(group, member, parked)
+        self._rebalancer.park_join(group, member, parked, now)
         self._rebalancer.membership_changed(group, reason, member.member_id, now)
 
     # -- a static member's next incarnation (KIP-345)
@@ -190,8 +191,9 @@ class Join:
 
     def _replace_now(self, group: Group, member: Member, parked: ParkedJoin, now: Now) -> None:
         member_id = self._new_id(parked.request.group_instance_id or "")
+        self._runtime.rebalances.replaced(group.group_id, member.member_id, member_id)
         self._take_over(group, member, member_id, parked.request, now)
-        self._rebalancer.park_join(group, member, parked)
+        self._rebalancer.park_join(group, member, parked, now)
         reason = parked.request.reason or "static member replaced"
         self._rebalancer.membership_changed(group, reason, member_id, now)
 
@@ -296,8 +298,7 @@ class NewGroupWrite(Write):
             return
         if runtime.durable.get(group.group_id) or runtime.writer.pending_changes(group.group_id):
             return
-        runtime.cancel_timers(group)
-        del runtime.groups[group.group_id]
+        runtime.drop_group(group)
         for parked in _parked_joins(group):
             runtime.answer(parked.token, join_error(parked.request, error))
 

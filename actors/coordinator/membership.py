@@ -83,14 +83,14 @@ class Membership:
             owner = group.roster.by_instance.get(entry.group_instance_id or "")
             if owner is None:
                 return Error.UNKNOWN_MEMBER_ID
-            self._rebalancer.remove(group, group.members[owner])
+            self._rebalancer.remove(group, group.members[owner], expelled=False)
             return Error.NONE
         if group.forget_pending(entry.member_id):
             return Error.NONE
         member = group.roster.identify(entry.member_id, entry.group_instance_id)
         if isinstance(member, Error):
             return member
-        self._rebalancer.remove(group, member)
+        self._rebalancer.remove(group, member, expelled=False)
         return Error.NONE
 
 

@@ -11,6 +11,7 @@ from functools import partial
 from actors.coordinator.config import NEW_MEMBER_JOIN_TIMEOUT_MS
 from actors.coordinator.errors import Error
 from actors.coordinator.group import Group, GroupState, InitialDelay
+from actors.coordinator.history import RebalancePhase
 from actors.coordinator.member import Member, ParkedJoin, ParkedSync
 from actors.coordinator.messages import Now, SyncGroupResponse, join_error
 from actors.coordinator.records import GroupPut
@@ -37,6 +38,7 @@ class Rebalancer:
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self._timers = runtime.timers
+        self._history = runtime.rebalances
 
     # -- sessions
 
@@ -54,7 +56,8 @@ class Rebalancer:
         if not member.is_new and (member.parked_join or member.parked_sync):
             return  # the member waits for our answer; the end of the phase arms the timer again
         self._runtime.metrics.members_expired += 1
-        self.remove(group, member)
+        self.remove(group, member, expelled=True)
+        self._history.wait_ended(group.group_id, RebalancePhase.JOINING, member, now)
         reason = "new member timed out" if member.is_new else "session expired"
         self.membership_changed(group, reason, member.member_id, now, even_initially=True)
 
@@ -66,15 +69,17 @@ class Rebalancer:
 
     def _pending_expired(self, group: Group, member_id: str, now: Now) -> None:
         group.forget_pending(member_id)
+        self._history.never_came(group.group_id, member_id, now)
         self.check_join_phase(group, now, even_initially=True)
         self._runtime.reap(group.group_id)
 
     # -- membership
 
-    def remove(self, group: Group, member: Member) -> None:
-        """Take a member out and answer what it has parked."""
+    def remove(self, group: Group, member: Member, *, expelled: bool) -> None:
+        """Take a member out and answer what it has parked. `expelled`: it has not asked for that."""
         member.session.cancel()
         parked = group.remove(member)
+        self._history.went(group.group_id, member, expelled=expelled)
         if parked is not None:
             response = join_error(parked.request, Error.UNKNOWN_MEMBER_ID, member_id="")
             self._runtime.answer(parked.token, response)
@@ -92,21 +97,24 @@ class Rebalancer:
             case GroupState.EMPTY if group.members:
                 self.prepare(group, reason, member_id, now)
 
-    def park_join(self, group: Group, member: Member, parked: ParkedJoin) -> None:
+    def park_join(self, group: Group, member: Member, parked: ParkedJoin, now: Now) -> None:
         """Park a join. If it supersedes one, that is answered REBALANCE_IN_PROGRESS.
 
         Kafka leaves the older request unanswered. Here answers leave a connection in the order of its requests, so a
         gap would hold up all that follow. A client that still waits for the older answer joins again.
         """
         older = group.roster.park_join(member, parked)
+        self._history.wait_ended(group.group_id, RebalancePhase.JOINING, member, now)
         if older is not None:
             self._runtime.answer(older.token, join_error(older.request, Error.REBALANCE_IN_PROGRESS))
 
-    def park_sync(self, group: Group, member: Member, parked: ParkedSync) -> None:
+    def park_sync(self, group: Group, member: Member, parked: ParkedSync, now: Now) -> None:
         """Park a sync. If it supersedes one, that is answered as in `park_join`."""
         self.answer_sync(member, SyncGroupResponse(Error.REBALANCE_IN_PROGRESS))
         member.park_sync(parked)
         group.synced(member)
+        if not group.assignment_in_flight:
+            self._history.wait_ended(group.group_id, RebalancePhase.SYNCING, member, now)
 
     def answer_sync(self, member: Member, response: SyncGroupResponse) -> bool:
         """Answer the member's parked sync, if it has one."""
@@ -124,6 +132,8 @@ class Rebalancer:
         if group.state is GroupState.COMPLETING_REBALANCE:
             self._answer_syncs(group, error, now)
         group.begin_rebalance(reason, member_id, now, self._runtime.config.group_initial_rebalance_delay_ms)
+        member = group.members.get(member_id)
+        self._history.begin(group.group_id, group.generation_id, reason, member_id, member, now)
         if group.initial_delay is not None and not group.roster.is_whole:
             self._wait_for_others(group, group.initial_delay, now)
         elif group.all_joined:
@@ -162,7 +172,7 @@ class Rebalancer:
             self._complete_join(group, now)
 
     def _complete_join(self, group: Group, now: Now) -> None:
-        self._remove_absent(group)
+        self._remove_absent(group, now)
         if not group.members:
             self._become_empty(group, now)
         elif group.roster.elect_leader():
@@ -170,20 +180,23 @@ class Rebalancer:
         else:
             self._wait_for_members(group, now)  # only absent static members are left, and they have sessions
 
-    def _remove_absent(self, group: Group) -> None:
+    def _remove_absent(self, group: Group, now: Now) -> None:
         """Remove dynamic members that have not joined again. Static ones keep their place (KIP-345)."""
         for member in group.roster.absent():
+            self._history.wait_ended(group.group_id, RebalancePhase.JOINING, member, now)
             if member.group_instance_id is None:
-                self.remove(group, member)
+                self.remove(group, member, expelled=True)
 
     def _become_empty(self, group: Group, now: Now) -> None:
         group.become_empty(now.wall_ms)
+        self._history.complete(group.group_id, now)
         self._runtime.metrics.rebalances_completed += 1
         record = group.to_record(lambda _: b"")
         self._runtime.write(EmptiedGroupWrite([GroupPut(group.group_id, record)]), now)
 
     def _begin_generation(self, group: Group, now: Now) -> None:
         group.begin_generation(now.wall_ms)
+        self._history.end_join(group.group_id, len(group.members), now)
         self._runtime.metrics.rebalances_completed += 1
         for member in group.members.values():
             self.arm_session(member, now)
@@ -203,6 +216,7 @@ class Rebalancer:
             return
         overdue = [m for m in group.members.values() if m.member_id in group.pending_sync]
         for member in overdue:
-            self.remove(group, member)
+            self._history.wait_ended(group.group_id, RebalancePhase.SYNCING, member, now)
+            self.remove(group, member, expelled=True)
         self._runtime.metrics.members_expired += len(overdue)
         self.membership_changed(group, "sync timed out", ",".join(m.member_id for m in overdue), now)

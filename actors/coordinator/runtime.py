@@ -8,6 +8,7 @@ from actors.coordinator.config import CoordinatorConfig
 from actors.coordinator.durable import DurableState
 from actors.coordinator.errors import Error
 from actors.coordinator.group import Group, GroupState
+from actors.coordinator.history import RebalanceLog
 from actors.coordinator.messages import Now, Request, Response, Token, error_response
 from actors.coordinator.metrics import Metrics
 from actors.coordinator.records import Change, GroupPut, encode
@@ -20,6 +21,7 @@ class Runtime:
         self.config = config
         self.new_id = new_id
         self.metrics = Metrics()
+        self.rebalances = RebalanceLog()
         self.timers = Timers()
         self.durable = DurableState()
         self.writer = Writer(config, self.durable, self.timers, self.metrics)
@@ -53,6 +55,12 @@ class Runtime:
 
     # -- groups
 
+    def drop_group(self, group: Group) -> None:
+        """Forget a live group."""
+        self.cancel_timers(group)
+        self.rebalances.forget(group.group_id)
+        del self.groups[group.group_id]
+
     def cancel_timers(self, group: Group) -> None:
         group.join_timer.cancel()
         group.sync_timer.cancel()
@@ -83,5 +91,4 @@ class Runtime:
             and self.durable.get(group_id) is None
             and not self.writer.pending_changes(group_id)
         ):
-            self.cancel_timers(group)
-            del self.groups[group_id]
+            self.drop_group(group)

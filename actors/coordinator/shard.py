@@ -31,6 +31,7 @@ from actors.coordinator.durable import DurableState, Loader, Records
 from actors.coordinator.errors import Error
 from actors.coordinator.expiry import Expiry
 from actors.coordinator.group import Group, GroupState, RebalanceEvent
+from actors.coordinator.history import RebalanceLog
 from actors.coordinator.join import Join
 from actors.coordinator.membership import Membership
 from actors.coordinator.messages import (
@@ -234,6 +235,7 @@ class Shard:
         runtime.timers.clear()
         runtime.writer.forget()
         self._deletions.forget()
+        runtime.rebalances.clear()
         runtime.groups.clear()
         runtime.durable = DurableState()
         self._active_from = None
@@ -367,6 +369,23 @@ class Shard:
     def topics(self) -> frozenset[str]:
         """The topics that offsets are stored for."""
         return frozenset().union(*(group.topics() for _, group in self._runtime.durable.items()))
+
+    def parked(self) -> dict[str, int]:
+        """How many members wait for the answer to a `join` and to a `sync`."""
+        kinds = Counter(map(type, self._runtime.unanswered.values()))
+        return {"join": kinds[JoinGroupRequest], "sync": kinds[SyncGroupRequest]}
+
+    @property
+    def rebalances(self) -> RebalanceLog:
+        """The rebalances that run, and those that are over and were not fetched yet."""
+        return self._runtime.rebalances
+
+    def awaited(self, group_id: str) -> tuple[tuple[str, ...], int | None]:
+        """Whom a group's running phase waits for, and when it ends at the latest (monotonic ms)."""
+        group = self._runtime.groups.get(group_id)
+        if group is None:
+            return (), None
+        return group.awaited, group.phase_timer.due_ms if group.phase_timer is not None else None
 
     def group_status(self, group_id: str, now: Now) -> GroupStatus | None:
         group = self._runtime.groups.get(group_id)

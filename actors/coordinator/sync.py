@@ -52,7 +52,7 @@ class Sync:
             self._rebalancer.arm_session(member, now)
             self._runtime.answer(parked.token, _assignment(group, member))
             return
-        self._rebalancer.park_sync(group, member, parked)
+        self._rebalancer.park_sync(group, member, parked, now)
         if member.member_id == group.leader_id and not group.assignment_in_flight:
             self._write_assignment(group, parked.request, now)
 
@@ -67,6 +67,7 @@ class Sync:
 
     def assignment_committed(self, group: Group, assignments: dict[str, bytes], now: Now) -> None:
         group.complete_assignment(assignments, now.wall_ms)
+        self._runtime.rebalances.complete(group.group_id, now)
         for member in group.members.values():
             if self._rebalancer.answer_sync(member, _assignment(group, member)):
                 self._rebalancer.arm_session(member, now)

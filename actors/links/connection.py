@@ -25,9 +25,11 @@ log = logging.getLogger(__name__)
 _CODECS: dict[Role, Codec[Message]] = {
     "controller": cast("Codec[Message]", control.CODEC),
     "broker": cast("Codec[Message]", control.CODEC),
+    "monitor": cast("Codec[Message]", control.CODEC),
     "leader": cast("Codec[Message]", replication.CODEC),
     "follower": cast("Codec[Message]", replication.CODEC),
 }
+_CONNECT_SECONDS = 5.0
 _LIMIT = 128 << 20  # room for a batch of the largest message.max.bytes and all that one frame adds to it
 
 
@@ -41,6 +43,43 @@ async def dial(
     options = _tls(secret) if encrypted else {}
     transport, _ = await asyncio.get_running_loop().create_connection(made, host, port, **options)
     return transport
+
+
+async def reach_controller(
+    role: Role,
+    at: tuple[str, int],
+    secret: bytes,
+    chance: Chance,
+    on_ready: Callable[[ControlProtocol], None],
+    on_message: Callable[[ControlProtocol, Message], None],
+    on_lost: Callable[[ControlProtocol], None],
+    *,
+    encrypted: bool,
+) -> None:
+    """Connect to the controller at a host and port, both ends proving that they know the secret.
+
+    `on_ready` gets the connection before anything else is said on it. Raises OSError, TimeoutError.
+    """
+    ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def proved(protocol: ControlProtocol) -> None:
+        on_ready(protocol)
+        if not ready.done():
+            ready.set_result(None)
+
+    def lost(protocol: ControlProtocol) -> None:
+        if not ready.done():
+            ready.set_exception(ConnectionError("the controller hung up"))
+        on_lost(protocol)
+
+    protocol = ControlProtocol(role, secret, chance, proved, on_message, lost)
+    try:
+        async with asyncio.timeout(_CONNECT_SECONDS):
+            await dial(lambda: protocol, *at, secret, encrypted=encrypted)
+            await ready
+    except BaseException:
+        protocol.close()
+        raise
 
 
 async def listen_for_links(
@@ -98,13 +137,14 @@ class ControlProtocol(asyncio.Protocol):
         unproved: Unproved | None = None,
     ) -> None:
         self._role: Role = role
-        self._peer: Role = PEERS[role]
         self._codec = _CODECS[role]
         self._secret = secret
         self._on_ready = on_ready
         self._on_message = on_message
         self._on_lost = on_lost
         self._unproved = unproved
+        self.peer: Role = PEERS[role][0]
+        """What the other end has proved to be; before that, what it mostly is."""
         self.transport: asyncio.Transport | None = None
         self._challenge = chance.randbytes(CHALLENGE_BYTES)
         self._proved = False
@@ -167,7 +207,7 @@ class ControlProtocol(asyncio.Protocol):
             return self._take_proof(proof.CODEC.decode(body))
         except LinkError as error:
             if self._proved:
-                log.error("hung up on a %s: %s", self._peer, error)
+                log.error("hung up on a %s: %s", self.peer, error)
             return False
 
     def _take_proof(self, message: Challenge | Proof) -> bool:
@@ -175,9 +215,10 @@ class ControlProtocol(asyncio.Protocol):
             self._answered = True
             self._write(proof.CODEC.encode(Proof(proof.proof(self._secret, self._role, message.challenge))))
         elif isinstance(message, Proof) and not self._proved:
-            if not proof.is_proof(message.proof, self._secret, self._peer, self._challenge):
+            peer = proof.prover(message.proof, self._secret, self._role, self._challenge)
+            if peer is None:
                 return False
-            self._proved = True
+            self._proved, self.peer = True, peer
         else:
             return False
         if self._proved and self._answered:

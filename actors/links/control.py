@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from actors.links import acl_operations, operations, quota_operations, views
+from actors.links import acl_operations, observations, operations, quota_operations, reading, views
 from actors.links.codec import Codec
 from actors.links.operations import Operation, Result
 from actors.links.status import Load
@@ -174,6 +174,8 @@ CODEC: Codec[ControlMessage] = Codec(
         **acl_operations.CLASSES,
         **quota_operations.CLASSES,
         **views.CLASSES,
+        **reading.CLASSES,
+        **observations.CLASSES,
     },
     packed={ClusterMetadata: (ClusterMetadata.to_wire, ClusterMetadata.from_wire)},
 )

@@ -115,8 +115,8 @@ class MemberConnection:
         theirs = proof.CODEC.read(Challenge, self._body(LIMIT_UNPROVED))
         self._send(proof.CODEC.encode(Proof(proof.proof(secret, role, theirs.challenge))))
         answer = proof.CODEC.read(Proof, self._body(LIMIT_UNPROVED))
-        if not proof.is_proof(answer.proof, secret, PEERS[role], ours):
-            raise LinkError(f"the {PEERS[role]} does not know the secret")
+        if proof.prover(answer.proof, secret, role, ours) is None:
+            raise LinkError(f"the {' or '.join(PEERS[role])} does not know the secret")
 
     def send(self, message: MemberMessage) -> None:
         """Send a message. Raises ValueError if it is too long; OSError, and the connection has then ended."""

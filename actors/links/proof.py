@@ -12,16 +12,18 @@ from typing import Final, Literal
 
 from actors.links.codec import Codec
 
-Role = Literal["controller", "broker", "leader", "follower", "pool", "member"]
+Role = Literal["controller", "broker", "monitor", "leader", "follower", "pool", "member"]
 
-PEERS: Final[dict[Role, Role]] = {
-    "controller": "broker",
-    "broker": "controller",
-    "leader": "follower",
-    "follower": "leader",
-    "pool": "member",
-    "member": "pool",
+PEERS: Final[dict[Role, tuple[Role, ...]]] = {
+    "controller": ("broker", "monitor"),
+    "broker": ("controller",),
+    "monitor": ("controller",),
+    "leader": ("follower",),
+    "follower": ("leader",),
+    "pool": ("member",),
+    "member": ("pool",),
 }
+"""What the other end may be, by what this end is."""
 CHALLENGE_BYTES: Final = 16
 LIMIT_UNPROVED: Final = 4096
 """The longest message, in bytes, of an end that has not proved itself."""
@@ -54,6 +56,7 @@ def proof(secret: bytes, role: Role, challenge: bytes) -> bytes:
     return hmac.digest(secret, role.encode() + b":" + challenge, "sha256")
 
 
-def is_proof(answer: bytes, secret: bytes, role: Role, challenge: bytes) -> bool:
-    """Whether this is the other end's answer to our challenge, the other end having this role."""
-    return hmac.compare_digest(proof(secret, role, challenge), answer)
+def prover(answer: bytes, secret: bytes, role: Role, challenge: bytes) -> Role | None:
+    """What the other end has proved to be by its answer to our challenge, ours being `role`; None if nothing."""
+    proved = (peer for peer in PEERS[role] if hmac.compare_digest(proof(secret, peer, challenge), answer))
+    return next(proved, None)

@@ -19,6 +19,7 @@ from actors.coordinator.config import CoordinatorConfig
 from actors.coordinator.messages import MaySleepResponse
 from actors.links.codec import Codec
 from actors.links.group_status import GroupStatus
+from actors.links.rebalances import Rebalances
 from actors.wire.gathering import Gathering
 
 log = logging.getLogger(__name__)
@@ -55,6 +56,7 @@ class Kind(IntEnum):
     MAY_SLEEP = 22  # broker -> shard: question b: does partition a need a process now?
     RESTS = 23  # shard -> broker: answer to question b about partition a; payload: MaySleepResponse
     TOPICS_DELETED = 24  # broker -> shard that loads partition a: deleted since it was served; payload: DeletedTopics
+    REBALANCES = 25  # shard -> broker, before a PONG, if there is something to tell; payload: Rebalances
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +106,15 @@ class Figures:
     """Partitions that have a committed offset."""
     counters: Mapping[str, int] = field(default_factory=dict)
     """The counters of `coordinator/metrics.py`, by name."""
+    errors: Mapping[str, int] = field(default_factory=dict)
+    """Answers with an error since the process hosts the partition, by API key."""
+    parked: Mapping[str, int] = field(default_factory=dict)
+    """Members that wait for the answer to a `join` or a `sync`."""
 
 
-PAYLOADS: Codec[Greeting | Assignment | KnownTopics | DeletedTopics | MaySleepResponse | Figures | GroupStatus] = Codec(
+PAYLOADS: Codec[
+    Greeting | Assignment | KnownTopics | DeletedTopics | MaySleepResponse | Figures | GroupStatus | Rebalances
+] = Codec(
     "relay",
     {
         Kind.HELLO: Greeting,
@@ -116,6 +124,7 @@ PAYLOADS: Codec[Greeting | Assignment | KnownTopics | DeletedTopics | MaySleepRe
         Kind.RESTS: MaySleepResponse,
         Kind.PONG: Figures,
         Kind.DESCRIBED: GroupStatus,
+        Kind.REBALANCES: Rebalances,
     },
 )
 

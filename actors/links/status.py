@@ -86,8 +86,16 @@ class BrokerStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class MonitorStatus:
+    """The cluster's Monitor: its process, and whether it has come to the controller. `pid` is None before that."""
+
+    pid: int | None
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterStatus:
-    """A whole cluster. The last four fields are the controller process's own."""
+    """A whole cluster. The fields `name` to `controller_node_id` are the controller process's own."""
 
     cluster_id: str
     controller_epoch: int
@@ -96,3 +104,5 @@ class ClusterStatus:
     data_dir: str = ""
     controller_pid: int = 0
     controller_node_id: str = ""
+    monitor: MonitorStatus | None = None
+    """None if coterie.monitor=false."""

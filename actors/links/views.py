@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from actors.links.operations import Operation, Result
+from actors.links.rebalances import RebalanceView as RebalanceView
+from actors.links.rebalances import Waited as Waited
 
 # --- the cluster ------------------------------------------------------------------------------------------------
 
@@ -161,45 +163,6 @@ class PartitionLag:
     commit_ms: int | None
     member_id: str | None
     metadata: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Waited:
-    """Whom a phase of a rebalance waited for, and how long it was waited for this member."""
-
-    member_id: str
-    phase: str
-    """`join` or `sync`."""
-    ms: int
-    client_id: str = ""
-    host: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class RebalanceView:
-    """A rebalance, from what caused it until all members had their assignments."""
-
-    group_id: str
-    began_ms: int
-    generation_id: int
-    """The generation that ended."""
-    reason: str
-    member_id: str
-    """Who caused it."""
-    client_id: str = ""
-    host: str = ""
-    joined_ms: int | None = None
-    """When the join phase was over; None while it runs, or if another rebalance broke it off."""
-    ended_ms: int | None = None
-    """When the assignment was safe and members could have it."""
-    members: int = 0
-    """After it."""
-    came: tuple[str, ...] = ()
-    left: tuple[str, ...] = ()
-    expelled: tuple[str, ...] = ()
-    """Members whose sessions ended, or who did not come in time."""
-    waited: tuple[Waited, ...] = ()
-    """The longest first, at most five."""
 
 
 @dataclass(frozen=True, slots=True)

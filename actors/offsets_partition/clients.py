@@ -19,11 +19,11 @@ _OFFSET_FETCH = ApiKey.OFFSET_FETCH.to_bytes(2, "big")
 class Client:
     """A client's connection to the broker. `many`: the broker's own requests, made for many clients."""
 
-    __slots__ = ("_commits", "_heartbeats", "_many", "after_commits", "host", "open_commits")
+    __slots__ = ("_commits", "_heartbeats", "after_commits", "host", "many", "open_commits")
 
     def __init__(self, host: str, *, many: bool = False) -> None:
         self.host = host
-        self._many = many
+        self.many = many
         self._heartbeats = Heartbeats()
         self._commits = Commits()
         self.open_commits = 0
@@ -49,4 +49,4 @@ class Client:
 
         The broker does not: some client's commit may always be open, and others would never be answered.
         """
-        return self.open_commits > 0 and not self._many and frame.startswith(_OFFSET_FETCH)
+        return self.open_commits > 0 and not self.many and frame.startswith(_OFFSET_FETCH)

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import gc
 import logging
+from collections import Counter
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Unpack
@@ -37,6 +38,7 @@ from actors.links.relay import (
 )
 from actors.log.batch import build_keyed_batch, read_header, recompress
 from actors.offsets_partition.clients import Client
+from actors.offsets_partition.rebalances import RebalanceNews, log_rebalances
 from actors.offsets_partition.replaying import replay
 from actors.runtime.environment import REAL, Environment, new_uuid
 from actors.runtime.liveness import SharedClock
@@ -110,7 +112,9 @@ class ShardProcess:
         self._clock = SharedClock(self._monotonic_ms())
         self._config = CoordinatorConfig()
         self._requests = 0
+        self._errors: Counter[int] = Counter()  # answers to clients since the partition is hosted, by API key
         self._said_active = False
+        self._news = RebalanceNews()
         self._figures = Figures()
         self._figures_due = 0.0
 
@@ -171,6 +175,7 @@ class ShardProcess:
         self._partition = -1
         self._said_active = False
         self._figures, self._figures_due = Figures(), 0.0
+        self._errors.clear()
         self._clients.clear()
         gc.unfreeze()  # what was loaded is garbage now
         gc.enable()  # a load may have been broken off
@@ -229,6 +234,7 @@ class ShardProcess:
             self._ended = True
             protocol.close()
         elif kind == Kind.RESIGN:
+            self._say_last_figures()
             self._forget()
             self._say_hello()  # after all that was said for the partition
 
@@ -245,6 +251,7 @@ class ShardProcess:
         self._topics = Topics(told.topics)
         self._gone = frozenset()
         self._partition, self._epoch = partition, epoch
+        self._news = RebalanceNews()
         self._shard = Shard(self._config, lambda: str(new_uuid(self._environment.chance)))
         self._shard.start_loading(epoch, self._now())
         gc.disable()  # loading makes millions of objects, none of them garbage
@@ -291,10 +298,18 @@ class ShardProcess:
 
     def _pong(self) -> None:
         shard = self._shard
+        if shard is not None and (news := self._news.take(shard, self._now())) is not None:
+            log_rebalances(news, self._here)
+            self._send(Kind.REBALANCES, payload=PAYLOADS.encode(news))
         if shard is not None and self._loop.time() >= self._figures_due:
-            self._figures = _figures(shard)  # it may have a hundred thousand groups to look at
+            self._figures = self._figures_of(shard)  # it may have a hundred thousand groups to look at
             self._figures_due = self._loop.time() + _FIGURES_SECONDS
         self._send(Kind.PONG, payload=PAYLOADS.encode(replace(self._figures, requests=self._requests)))
+
+    def _say_last_figures(self) -> None:
+        """Before the partition is given up: what was counted since the last ping."""
+        self._figures_due = 0.0
+        self._pong()
 
     def _describe(self, question: int, group_id: str) -> None:
         found = self._shard.group_status(group_id, self._now()) if self._shard is not None else None
@@ -308,6 +323,12 @@ class ShardProcess:
     def _here(self, **more: Unpack[Fields]) -> dict[str, Fields]:
         """The `extra` of a log call in which the partition has a part."""
         return at(OFFSETS_TOPIC, self._partition, **(Fields(epoch=self._epoch) | more))
+
+    def _figures_of(self, shard: Shard) -> Figures:
+        groups = {str(state): count for state, count in shard.group_counts().items()}
+        errors = {str(key): count for key, count in self._errors.items()}
+        counters = asdict(shard.metrics)
+        return Figures(0, str(shard.state), groups, shard.offset_count(), counters, errors, shard.parked())
 
     # --- requests ---
 
@@ -378,10 +399,15 @@ class ShardProcess:
         module = MODULES[api_key]
         if module is offset_commit:
             body = offset_commit.body(asked.message, response, version, asked.topics)  # type: ignore[arg-type]
+            failed = any(response.error_codes)  # type: ignore[union-attr]
         elif module is heartbeat:
-            body = heartbeat.body(response.error_code, version)  # type: ignore[union-attr]
+            failed = response.error_code  # type: ignore[union-attr]
+            body = heartbeat.body(failed, version)
         else:
             body = module.answer(asked.message, response, version, asked.topics).encode(version)
+            failed = getattr(response, "error_code", 0)
+        if failed and not asked.client.many:  # the broker counts those of its own requests
+            self._errors[api_key] += 1
         self._send(_RESPONSE, 0, asked.slot, frame_response(body, api_key, version, correlation_id))
         if module is offset_commit:
             self._committed(asked.client)
@@ -425,12 +451,6 @@ def _kind(frame: bytes) -> str:
     """Which request a frame has, without anything that a client wrote into it."""
     key, version = (int.from_bytes(frame[at : at + 2], "big") for at in (0, 2))
     return f"API key {key}, version {version}, {len(frame)} bytes"
-
-
-def _figures(shard: Shard) -> Figures:
-    """The figures of a shard, for `coterie status --format json`."""
-    groups = {str(state): count for state, count in shard.group_counts().items()}
-    return Figures(0, str(shard.state), groups, shard.offset_count(), asdict(shard.metrics))
 
 
 def _others(path: str, pid: int) -> list[str]:

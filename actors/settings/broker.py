@@ -375,6 +375,13 @@ _OWN: Final = (
         "A coordinator process whose groups have no members is given back when nobody has asked for it for this long. "
         "The next request, expiry or deletion of one of its topics wakes the partition. With 0 none is given back.",
     ),
+    _bool(
+        "coterie.monitor",
+        True,
+        "Whether the cluster has a Monitor, a process that looks at it and shows it. No request of a client's depends "
+        "on it.",
+    ),
+    _int("coterie.monitor.interval.ms", 5000, 500, "How often the Monitor looks.", high=3_600_000),
 )
 
 _TABLES: Final = (

@@ -12,7 +12,7 @@ import pytest
 from actors.broker.controller_link import ControllerLink
 from actors.controller.server import ControllerServer
 from actors.links.connection import ControlProtocol, Message
-from actors.links.control import Heartbeat
+from actors.links.control import Confirmed, Heartbeat, Stop
 from actors.links.status import Load
 from actors.log.batch import build_batch
 from actors.runtime.environment import REAL
@@ -99,6 +99,24 @@ async def test_nothing_is_said_to_the_controller_among_the_proofs(tmp_path: Path
         assert len(heard) == 1
         link.close()
         server.close()
+
+
+async def test_a_controller_that_was_given_up_may_stop_the_broker_and_show_it_nothing(tmp_path: Path) -> None:
+    """Its image was older than a proposal that it had still to read, and what was proposed counted no more."""
+    async with world(tmp_path) as w:
+        registration, controller = w.server.registration, w.controller
+        assert controller is not None
+        shown: list[int] = []
+        registration._images.apply = lambda metadata: shown.append(metadata.version)  # type: ignore[method-assign]
+        given_up, confirmed = registration.link, registration.link.last_confirmed
+        (session,) = controller.brokers.values()
+        given_up._protocol = None  # as give_up does; without looking for another controller
+        controller._tell()
+        session.protocol.send(Confirmed(confirmed + 1000))
+        session.protocol.send(Stop())
+        await asyncio.wait_for(registration.stop_wanted.wait(), 10)
+        assert shown == []
+        assert given_up.last_confirmed == confirmed
 
 
 async def test_a_welcome_is_no_lease_only_what_comes_after_the_image_is(

@@ -176,11 +176,11 @@ def test_of_two_processes_for_one_broker_the_former_is_ended(tmp_path: Path, ray
     assert failed == []
 
 
-def test_a_stop_ends_the_shards_that_ray_knows(tmp_path: Path, ray: FakeRay) -> None:
+def test_a_stop_ends_the_shards_and_the_monitor_that_ray_knows(tmp_path: Path, ray: FakeRay) -> None:
     launcher, _ = launcher_in(tmp_path)
-    ray.named = ["broker-0-7-1", "shard-0-7-1", "shard-1-7-2", "controller"]
+    ray.named = ["broker-0-7-1", "shard-0-7-1", "shard-1-7-2", "controller", "monitor"]
     launcher.end()
-    assert [actor.name for actor in ray.killed] == ["shard-0-7-1", "shard-1-7-2"]
+    assert [actor.name for actor in ray.killed] == ["shard-0-7-1", "shard-1-7-2", "monitor"]
 
 
 # --- the controller ---

@@ -39,15 +39,15 @@ Start = Callable[..., Cluster]
 def processes(cluster: Cluster) -> list[psutil.Process]:
     """All processes of a cluster."""
     found = full_status(cluster)
-    pids = [found["controller_pid"]]
+    pids = [found["controller_pid"], *([found["monitor"]["pid"]] if found["monitor"]["pid"] else [])]
     for broker in found["brokers"]:
         pids += [broker["pid"], *(shard["pid"] for shard in broker["shards"] if shard["pid"])]
     return [psutil.Process(pid) for pid in pids]
 
 
 def settled(cluster: Cluster) -> bool:
-    """Whether every broker has the spare processes it keeps."""
-    return all(
+    """Whether the Monitor has come, and every broker has the spare processes it keeps."""
+    return cluster.status()["monitor"]["state"] == "Active" and all(
         sum(shard["state"] == "Spare" for shard in broker.get("shards", ())) >= 1
         for broker in cluster.status()["brokers"]
     )
@@ -78,7 +78,8 @@ def test_a_cluster_is_ready_when_it_has_started_and_leaves_nothing_when_it_has_s
             assert sorted(metadata.brokers) == [0, 1]
         wait_until(lambda: settled(cluster))
         family = processes(cluster)
-        assert len(family) >= 5
+        assert len(family) >= 6
+        assert title(family[1].pid) == "ray::Monitor"
         begun = time.monotonic()
         cluster.stop()
         cluster.stop()  # twice is harmless

@@ -262,6 +262,11 @@ class Cluster:
         """What Ray tells the launcher of a process that it has started."""
         self._starts.over(name)
 
+    def start_monitor(self) -> None: ...
+
+    def node_of(self, broker_id: int) -> str:
+        return ""
+
     def look_at(self, broker_id: int, pid: int, started: int) -> Sight | None:
         return look(pid)
 

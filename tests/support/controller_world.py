@@ -24,6 +24,7 @@ class Launcher:
 
     def __init__(self) -> None:
         self.started: list[int] = []
+        self.monitors = 0
         self.killed: list[int] = []
         self.shards: list[tuple[int, int]] = []
         self.alive: list[int] = []
@@ -46,6 +47,12 @@ class Launcher:
 
     def start_shards(self, broker_id: int, count: int, urgent: int, here: tuple[str, ...]) -> None:
         self.shards.append((broker_id, count))
+
+    def start_monitor(self) -> None:
+        self.monitors += 1
+
+    def node_of(self, broker_id: int) -> str:
+        return ""
 
     def look_at(self, broker_id: int, pid: int, started: int) -> Sight | None:
         assert (pid, started) in ((1000 + broker_id, 77), (0, 0))

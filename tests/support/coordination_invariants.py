@@ -9,6 +9,7 @@ from collections import Counter
 
 from actors.coordinator import GroupState, OffsetCommitRequest, SyncGroupResponse
 from actors.coordinator.group import Group
+from actors.coordinator.history import LAST_MAX, OVER_MAX, RebalancePhase
 from actors.coordinator.records import GroupDeleted, decode, decode_offset_value, offset_key
 from tests.support.coordination import Driver
 from tests.support.offset_rows import commit_rows, naive_replay, projection
@@ -16,6 +17,7 @@ from tests.support.offset_rows import commit_rows, naive_replay, projection
 
 def assert_consistent(driver: Driver) -> None:
     """Log and memory agree, and each group is in one piece."""
+    _assert_history(driver)
     if not driver.is_active():
         return
     committed = naive_replay(driver.log[: driver.high_watermark])
@@ -23,6 +25,26 @@ def assert_consistent(driver: Driver) -> None:
     for group in driver.shard._runtime.groups.values():
         _assert_whole(driver, group)
     assert set(projection(committed)) <= set(driver.shard._runtime.groups), "in the log, not in memory"
+
+
+def _assert_history(driver: Driver) -> None:
+    """A rebalance is known of each group that has one, as far as the group is, and of no other."""
+    log, groups = driver.shard.rebalances, driver.shard._runtime.groups
+    phases = {group_id: rebalance.phase for group_id, rebalance in log.running.items()}
+    assert phases == {group.group_id: _PHASES[group.state] for group in groups.values() if group.state in _PHASES}, (
+        "the history of rebalances does not match the groups"
+    )
+    assert log._changes == {}, "who came or went has led to no rebalance"
+    assert len(log._over) <= OVER_MAX
+    for each in log.running.values():
+        assert each.joined is None or each.joined.monotonic_ms >= each.began.monotonic_ms
+        assert max(len(each.joins), len(each.syncs)) <= LAST_MAX
+
+
+_PHASES = {
+    GroupState.PREPARING_REBALANCE: RebalancePhase.JOINING,
+    GroupState.COMPLETING_REBALANCE: RebalancePhase.SYNCING,
+}
 
 
 def _assert_whole(driver: Driver, group: Group) -> None:

@@ -38,6 +38,11 @@ class NoProcesses:
 
     def start_shards(self, broker_id: int, count: int, urgent: int, here: tuple[str, ...]) -> None: ...
 
+    def start_monitor(self) -> None: ...
+
+    def node_of(self, broker_id: int) -> str:
+        return ""
+
     def look_at(self, broker_id: int, pid: int, started: int) -> None: ...
 
 

@@ -53,6 +53,11 @@ class Launcher:
         while (waiting := self.starts.next()) is not None:
             self.starts.begun(waiting, self.world.start_shard(waiting))
 
+    def start_monitor(self) -> None: ...
+
+    def node_of(self, broker_id: int) -> str:
+        return ""
+
     def look_at(self, broker_id: int, pid: int, started: int) -> None: ...
 
 

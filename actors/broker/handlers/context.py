@@ -42,6 +42,9 @@ class _NoCertificates:
 NO_CERTIFICATES: Final[Certificates] = _NoCertificates()
 
 
+def _uncounted(api_key: int, response: ApiMessage) -> None: ...
+
+
 @dataclass(slots=True)
 class Request:
     """One request being handled. `slot` is None for a produce with acks=0, which nobody answers."""
@@ -50,6 +53,8 @@ class Request:
     message: Any
     connection: Connection
     slot: Slot | None
+    answered: Callable[[int, ApiMessage], None] = _uncounted
+    """Told of an answer that comes later."""
 
     @property
     def version(self) -> int:
@@ -58,6 +63,7 @@ class Request:
     def reply(self, response: ApiMessage) -> None:
         """Answer a parked request. Nothing happens if its connection has gone."""
         if self.slot is not None and self.slot.answer is None:
+            self.answered(self.header.api_key, response)
             self.slot.finish(encode_large_response(response, self.header.api_version, self.header.correlation_id))
             self.connection.flush()
 

@@ -44,7 +44,7 @@ def handle(context: HandlerContext, request: Request) -> DeleteRecordsResponse |
         ]
     )
     if waits:
-        Parked(context.broker.loop, request, response, waits, _refuse)
+        Parked(context.broker, request, response, waits, _refuse)
         return None
     return response
 

@@ -236,11 +236,20 @@ class _Fetch:
 
     def _response(self, topics: list[Topic]) -> FetchResponse:
         response = FetchResponse(responses=topics)
+        if self._read:
+            self._count(topics)
         if self._enough and self._request.version >= _ENDPOINTS_FROM:
             leaders = [p.current_leader for topic in topics for p in topic.partitions if p.current_leader]
             listener = self._request.connection.listener
             response.node_endpoints = endpoints(self._context.broker, listener, leaders, FetchResponse.NodeEndpoint)
         return response
+
+    def _count(self, topics: list[Topic]) -> None:
+        counts = self._context.broker.counts.topics
+        for (_, name), topic in zip(self._wanted, topics, strict=True):
+            size_bytes = sum(len(p.records or b"") for p in topic.partitions)
+            if size_bytes and name is not None:
+                counts.went(name, size_bytes)
 
 
 def _diverging(partition_log: PartitionLog, asked: FetchRequest.FetchPartition) -> FetchResponse.EpochEndOffset | None:

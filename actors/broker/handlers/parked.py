@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from actors.broker.context import BrokerContext
 from actors.broker.handlers.context import Request
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage
@@ -22,21 +23,24 @@ class Parked:
     `refuse` puts an error into a partition's answer.
     """
 
-    __slots__ = ("_open", "_refuse", "_request", "_response", "_timer")
+    __slots__ = ("_broker", "_open", "_refuse", "_request", "_response", "_timer")
 
     def __init__(
         self,
-        loop: asyncio.AbstractEventLoop,
+        broker: BrokerContext,
         request: Request,
         response: ApiMessage,
         waits: Sequence[Awaited],
         refuse: Callable[[Any, ErrorCode], None],
     ) -> None:
+        self._broker = broker
         self._request = request
         self._response = response
         self._refuse = refuse
         self._open = {id(answer): answer for answer, _ in waits}
-        self._timer: asyncio.TimerHandle = loop.call_later(max(request.message.timeout_ms, 0) / 1000, self._time_out)
+        timeout_s = max(request.message.timeout_ms, 0) / 1000
+        self._timer: asyncio.TimerHandle = broker.loop.call_later(timeout_s, self._time_out)
+        broker.counts.waiting.add(self)
         for answer, wait in waits:
             wait(partial(self._settle, answer))
 
@@ -47,10 +51,14 @@ class Parked:
             self._refuse(answer, code)
         if not self._open:
             self._timer.cancel()
-            self._request.reply(self._response)
+            self._reply()
 
     def _time_out(self) -> None:
         for answer in self._open.values():
             self._refuse(answer, ErrorCode.REQUEST_TIMED_OUT)
         self._open.clear()
+        self._reply()
+
+    def _reply(self) -> None:
+        self._broker.counts.waiting.discard(self)
         self._request.reply(self._response)

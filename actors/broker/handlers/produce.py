@@ -68,7 +68,7 @@ def handle(context: HandlerContext, request: Request) -> ProduceResponse | None:
             context.broker, request.connection.listener, leaders, ProduceResponse.NodeEndpoint
         )
     if waits:
-        Parked(context.broker.loop, request, response, waits, _refuse)
+        Parked(context.broker, request, response, waits, _refuse)
         return None
     return response
 
@@ -141,6 +141,7 @@ def _append(
         return _refused(index, ErrorCode.KAFKA_STORAGE_ERROR, str(error))
     if not done.duplicate:
         context.led.appended(topic, index, partition_log, partition)
+        context.broker.counts.topics.came(topic, done.last_offset - done.base_offset + 1, len(records))
     answer = Partition(
         index=index,
         base_offset=done.base_offset,

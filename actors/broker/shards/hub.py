@@ -19,6 +19,7 @@ from actors.broker.context import BrokerContext
 from actors.broker.led import LedPartitions
 from actors.broker.shards.appending import Appending
 from actors.broker.shards.describing import Describing
+from actors.broker.shards.history import ShardHistory
 from actors.broker.shards.idling import Idling
 from actors.broker.shards.link import LinkState, Question, ShardLink
 from actors.broker.shards.loading import Loading
@@ -31,6 +32,7 @@ from actors.broker.shards.topics import TopicNews
 from actors.broker.slots import Slot
 from actors.coordinator.messages import ListedGroup, MaySleepResponse
 from actors.links.group_status import GroupStatus
+from actors.links.rebalances import Rebalances
 from actors.links.relay import PAYLOADS, Figures, Greeting, Kind, RelayProtocol
 from actors.links.status import ASLEEP, ShardStatus
 from actors.runtime.logs import at
@@ -54,6 +56,7 @@ class ShardHub:
         self.groups = Groups(context)
         self.partitions = Partitions(context, led)
         self.sleeping = Sleeping()
+        self.history = ShardHistory(context.chronicle)
         self.loading = Loading(context, self._load_failed)
         self.processes = Processes(
             context.config, context.environment.kernel, want_spares, self._assign, lambda: self.loading.under_way
@@ -70,8 +73,9 @@ class ShardHub:
             Kind.HELLO: self._on_hello,
             Kind.DESCRIBED: self._describing.described,
             Kind.RESTS: self._idling.answered,
+            Kind.REBALANCES: self._on_rebalances,
         }
-        self._relaying = Relaying(self.processes.links, handlers)
+        self._relaying = Relaying(self.processes.links, handlers, context.counts.requests.failed)
         self._readiness = Readiness(context, self.partitions, self.processes, self._relaying.flush)
         self._topics = TopicNews(context, self.partitions, self.sleeping)
         context.commits.subscribe(OFFSETS_TOPIC, appending.watermark)
@@ -204,6 +208,7 @@ class ShardHub:
 
     def _on_hello(self, link: ShardLink, _a: int, _b: int, payload: bytes) -> None:
         greeting = PAYLOADS.read(Greeting, payload)
+        self.history.fold(link)
         link.greet(greeting.pid, greeting.name)
         self.processes.add_spare(link)
 
@@ -229,6 +234,7 @@ class ShardHub:
             return  # it has been told to resign
         if not link.active:
             link.activate()
+            self.history.loaded(link, woken=partition in self.sleeping)
             self.sleeping.drop(partition)
             self._topics.forget(partition)
             log.info("offsets partition %d: shard pid %d serves", partition, link.pid, extra=link.fields())
@@ -244,20 +250,29 @@ class ShardHub:
             extra=link.fields(),
         )
         self.sleeping.add(link.partition, Sleeper(link.epoch, self._context.now_ms(), rest))
-        self._resign(link)
+        self.history.slept(link)
+        self._give_up(link)
 
     def _resign(self, link: ShardLink) -> None:
         """Take a process's partition away, and answer its open requests. After its next HELLO it is a spare again.
 
         Until then it may still send messages for the old partition. They must not count for another one.
         """
+        if link.partition >= 0:
+            self.history.left(link)
+        self._give_up(link)
+
+    def _give_up(self, link: ShardLink) -> None:
         self._leave(link, LinkState.RESIGNED)
         link.protocol.send(Kind.RESIGN)
 
     def _on_lost(self, protocol: RelayProtocol) -> None:
         link = self.processes.lose(protocol)
         partition = link.partition
+        if partition >= 0:
+            self.history.died(link)
         self._leave(link, LinkState.GONE)
+        self.history.fold(link)
         if self.processes.closed:
             return
         if partition >= 0:
@@ -283,6 +298,9 @@ class ShardHub:
     def _on_pong(self, link: ShardLink, _a: int, _b: int, payload: bytes) -> None:
         link.figures = PAYLOADS.read(Figures, payload)
 
+    def _on_rebalances(self, link: ShardLink, _a: int, _b: int, payload: bytes) -> None:
+        self.history.told(link, PAYLOADS.read(Rebalances, payload))
+
     def _on_turn(self, protocol: RelayProtocol) -> None:
         self.processes.heard(protocol)
         self._relaying.flush()
@@ -300,6 +318,11 @@ class ShardHub:
         self._readiness.look_after_waiting()
         self.processes.match()  # also asks again for spares, should the controller not have heard
         self.processes.end_surplus(now)
+
+    @property
+    def waiting(self) -> int:
+        """How many requests wait for a process that starts or loads."""
+        return self._readiness.waiting
 
     def status(self) -> list[ShardStatus]:
         """The partitions of this broker that have a shard or sleep, spares last."""

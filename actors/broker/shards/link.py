@@ -8,6 +8,7 @@ from enum import Enum
 
 from actors import CoterieError
 from actors.broker.slots import Slot
+from actors.links.rebalances import Rebalancing
 from actors.links.relay import Figures, RelayProtocol
 from actors.runtime.logs import Fields, about, at
 from actors.wire.messages import ApiMessage
@@ -98,6 +99,7 @@ class ShardLink:
         "pending",
         "pid",
         "protocol",
+        "rebalancing",
         "sent",
         "state",
     )
@@ -110,6 +112,7 @@ class ShardLink:
         self.pid = 0
         self.name = ""  # the launcher's
         self.figures: Figures | None = None
+        self.rebalancing: tuple[Rebalancing, ...] = ()  # that it said it runs
         self.opened: set[int] = set()  # client connections the shard has been told of
         self.pending: dict[int, tuple[Slot | Question, bytes]] = {}  # what it owes us, with the request's frame
         self.sent = 0  # requests, ever: that there were none tells an idle shard

@@ -28,6 +28,11 @@ class Readiness:
             context.config.integer("coterie.shard.wait.max.bytes"),
         )
 
+    @property
+    def waiting(self) -> int:
+        """How many requests wait."""
+        return len(self._parking)
+
     def start(self, partition: int, *, urgent: bool) -> None:
         """Have a process load the partition if none has it. `urgent`: somebody waits for it."""
         if partition not in self._partitions.links:

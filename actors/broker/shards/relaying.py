@@ -29,7 +29,13 @@ Handle = Callable[[ShardLink, int, int, bytes], None]
 class Relaying:
     """The relay to all shards. `links` has the shards, `handlers` the functions for messages that are not answers."""
 
-    def __init__(self, links: Mapping[RelayProtocol, ShardLink], handlers: Mapping[int, Handle]) -> None:
+    def __init__(
+        self,
+        links: Mapping[RelayProtocol, ShardLink],
+        handlers: Mapping[int, Handle],
+        failed: Callable[[int], None],
+    ) -> None:
+        self._failed = failed  # told the API key of a client's request that is answered here, with an error
         self._links = links
         self._handlers = handlers
         self._dirty: dict[Connection, None] = {}  # connections that answers were finished for, in that order
@@ -108,6 +114,7 @@ class Relaying:
         if isinstance(waiter, Question):
             _tell(waiter, answer)
         else:
+            self._failed(waiter.api_key)
             waiter.finish(answer)
             self._dirty[waiter.queue.connection] = None
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass
 from enum import IntEnum
+from functools import cache
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import msgpack
@@ -60,8 +61,9 @@ SCALARS: dict[Any, st.SearchStrategy[Any]] = {
 }
 
 
+@cache
 def _of(hint: Any) -> st.SearchStrategy[Any]:
-    """Values of a field's type."""
+    """Values of a field's type. The same each time: a message may have another of its kind in it."""
     origin, arguments = get_origin(hint) or hint, get_args(hint)
     if origin in SCALARS:
         return SCALARS[origin]

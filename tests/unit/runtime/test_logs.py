@@ -12,7 +12,9 @@ import pytest
 
 from actors.broker.shards.link import ShardLink
 from actors.client.records import ConsumerGroupMetadata
+from actors.links.rebalances import Rebalances, RebalanceView
 from actors.members.whom import about_member
+from actors.offsets_partition.rebalances import log_rebalances
 from actors.runtime.logs import JSON, TEXT, Fields, LogPlace, about, at, formatter
 from actors.runtime.process import log_to
 from actors.settings.secret import Secret
@@ -116,3 +118,15 @@ def test_a_members_lines_name_group_member_and_generation() -> None:
     joined = ConsumerGroupMetadata("orders", 7, "m-1", None)
     assert about_member(joined) == about(group="orders", member="m-1", generation=7)
     assert about_member(ConsumerGroupMetadata("orders", -1, "", None)) == about(group="orders")
+
+
+def test_a_shard_logs_why_rebalances_were_and_of_many_only_how_many(caplog: pytest.LogCaptureFixture) -> None:
+    over = tuple(RebalanceView(f"g{number}", 0, number, "m-1 left", "m-1") for number in range(60))
+    with caplog.at_level(logging.INFO):
+        log_rebalances(Rebalances(over, 7, ()), lambda **more: at("__consumer_offsets", 3, **more))
+    assert len(caplog.records) == 51
+    first, last = caplog.records[0], caplog.records[-1]
+    assert first.getMessage() == "a rebalance ended generation 0 of group 'g0': m-1 left"
+    fields = first.__dict__["fields"]
+    assert fields == at("__consumer_offsets", 3, group="g0", generation=0, member="m-1")["fields"]
+    assert last.getMessage() == "17 more rebalances are not listed"

@@ -1,0 +1,44 @@
+"""What this broker tells the Monitor: what it has counted and what has happened, put together when it is asked."""
+
+from __future__ import annotations
+
+from actors.broker.context import BrokerContext
+from actors.broker.front_door import FrontDoor
+from actors.broker.shards.history import parked, running
+from actors.broker.shards.hub import ShardHub
+from actors.links.observations import BrokerObserved, LookAtBroker
+from actors.links.rebalances import RUNNING_MAX
+
+
+class Observing:
+    """Answers a Monitor's questions about this broker. No request waits for it, and it asks no shard."""
+
+    def __init__(self, context: BrokerContext, shards: ShardHub, front_door: FrontDoor) -> None:
+        self._context = context
+        self._shards = shards
+        self._front_door = front_door
+
+    def look(self, asked: LookAtBroker) -> BrokerObserved:
+        """All there is to see."""
+        context, links = self._context, list(self._shards.processes.links.values())
+        counts, history = context.counts, self._shards.history
+        topics, left_out = counts.topics.figures(context.metadata.topics)
+        return BrokerObserved(
+            context.broker_id,
+            context.now_ms(),
+            self._front_door.load(),
+            context.chronicle.since(asked.run, asked.after),
+            counts.requests.figures(history.errors(links)),
+            topics,
+            left_out,
+            counts.stalls.figures,
+            {
+                "fetch": len(context.fetches),
+                "produce": len(counts.waiting),
+                "start": self._shards.waiting,
+                **parked(links),
+            },
+            history.counters(links),
+            tuple(self._shards.status()),
+            running(links, RUNNING_MAX),
+        )

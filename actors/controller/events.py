@@ -1,0 +1,109 @@
+"""What a change of the metadata means to an operator: elections, in-sync sets, moves, brokers that come and die.
+
+A change may be about thousands of partitions, when a broker dies. Then one event stands for all of a kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from actors.links.chronicle import Chronicle
+from placement.metadata import NO_LEADER, BrokerInfo, ClusterMetadata, PartitionInfo
+
+EACH_MAX: Final = 10
+"""Of so many subjects each gets an event of its own; of more, all together get one."""
+
+Said = tuple[str, str, str]
+"""The kind, the subject and the text of an event."""
+
+_ALL: Final = {
+    "election": "{} partitions have another leader: {}, and so on.",
+    "shrink": "Replicas have left the in-sync sets of {} partitions: {}, and so on.",
+    "expand": "Replicas have come into the in-sync sets of {} partitions: {}, and so on.",
+    "move": "{} partitions are being moved: {}, and so on.",
+    "moved": "{} partitions have been moved: {}, and so on.",
+    "created": "{} topics were created: {}, and so on.",
+    "deleted": "{} topics were deleted: {}, and so on.",
+}
+
+
+class Changes:
+    """What records are about to change. Made before they are applied, read afterwards."""
+
+    def __init__(self, metadata: ClusterMetadata, records: list[list[Any]]) -> None:
+        self._metadata = metadata
+        self._records = records
+        self._partitions = [metadata.partition(r[1], r[2]) if r[0] == "partition" else None for r in records]
+        self._brokers = dict(metadata.brokers) if any(r[0] == "broker" for r in records) else {}
+
+    def note(self, chronicle: Chronicle) -> None:
+        """Note what has changed."""
+        by_kind: dict[str, list[Said]] = {}
+        for said in self._said():
+            by_kind.setdefault(said[0], []).append(said)
+        for kind, all_said in by_kind.items():
+            if len(all_said) > EACH_MAX and kind in _ALL:
+                few = ", ".join(subject for _, subject, _ in all_said[:3])
+                chronicle.note(kind, f"{len(all_said)} partitions", _ALL[kind].format(len(all_said), few))
+            else:
+                for each in all_said:
+                    chronicle.note(*each)
+
+    def _said(self) -> Iterator[Said]:
+        for record, before in zip(self._records, self._partitions, strict=True):
+            match record:
+                case ["broker", broker_id, *_]:
+                    yield from _broker(self._brokers.get(broker_id), self._metadata.brokers[broker_id])
+                case ["partition", topic, index, *_]:
+                    after = self._metadata.partition(topic, index)
+                    if before is not None and after is not None:
+                        yield from _partition(f"{topic}-{index}", before, after)
+                case ["topic", name, _, partitions, *_]:
+                    yield (
+                        "created",
+                        name,
+                        f"The topic was created with {len(partitions)} partitions, or was given more.",
+                    )
+                case ["delete_topic", name]:
+                    yield "deleted", name, "The topic was deleted."
+                case ["topic_configs", name, *_]:
+                    yield "settings", name, "Settings of the topic were changed."
+                case ["broker_configs", name, *_]:
+                    yield "settings", f"broker {name}" if name else "brokers", "Settings were changed."
+
+
+def _broker(before: BrokerInfo | None, after: BrokerInfo) -> Iterator[Said]:
+    subject, was_alive = f"broker {after.id}", before is not None and before.alive
+    if was_alive and not after.alive:
+        yield "death", subject, f"The broker's process {after.pid} has ended, or was given up."
+    elif after.alive and (not was_alive or (before is not None and before.epoch != after.epoch)):
+        yield "start", subject, f"The broker serves at epoch {after.epoch}, as process {after.pid}."
+    elif before is not None and after.leaving and not before.leaving:
+        yield "leaving", subject, "The broker hands over what it leads, to stop or be restarted."
+
+
+def _partition(subject: str, before: PartitionInfo, after: PartitionInfo) -> Iterator[Said]:
+    if after.leader != before.leader:
+        who = "nobody can lead it" if after.leader == NO_LEADER else f"broker {after.leader} leads it"
+        was = "nobody" if before.leader == NO_LEADER else f"broker {before.leader}"
+        unclean = "; records may have been lost (unclean)" if after.unclean and not before.unclean else ""
+        yield "election", subject, f"After {was} {who}, at leader epoch {after.leader_epoch}{unclean}."
+    gone, come = set(before.isr) - set(after.isr), set(after.isr) - set(before.isr)
+    if gone:
+        yield "shrink", subject, f"{_brokers(gone)} left the in-sync set; in it: {_ids(after.isr)}."
+    if come:
+        yield "expand", subject, f"{_brokers(come)} came into the in-sync set; in it: {_ids(after.isr)}."
+    moving, moved = after.adding or after.removing, before.adding or before.removing
+    if moving and not moved:
+        yield "move", subject, f"Its replicas move from brokers {_ids(before.replicas)}; {_ids(after.adding)} come."
+    elif moved and not moving:
+        yield "moved", subject, f"Its replicas are on brokers {_ids(after.replicas)} now."
+
+
+def _brokers(ids: set[int]) -> str:
+    return f"Broker{'s' if len(ids) > 1 else ''} {_ids(sorted(ids))}"
+
+
+def _ids(ids: tuple[int, ...] | list[int]) -> str:
+    return ", ".join(map(str, ids)) or "none"

@@ -1,0 +1,55 @@
+"""Monitor: the Ray actor around a MonitorServer.
+
+Its history on disk survives it. Only the controller starts it (max_restarts=0), again and again if it dies: Ray would
+start its process, but not call `serve`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import ray
+
+from actors.links.secret import read_secret
+from actors.monitor.spec import MonitorSpec
+from actors.runtime.logs import LogPlace
+from actors.runtime.private import keep_private, leave_no_core
+from actors.runtime.process import check_code_version, log_to, run_in_main_thread, settle_memory
+from actors.settings import BrokerConfig
+
+_ASK_SECONDS = 5
+
+
+async def _serve(spec: MonitorSpec) -> None:
+    from actors.monitor.server import MonitorServer  # not in the controller, which imports this class
+
+    await MonitorServer(spec, lambda: _find_controller(spec)).run()
+
+
+def _find_controller(spec: MonitorSpec) -> tuple[str, int, bytes]:
+    try:
+        controller = ray.get_actor("controller", namespace=spec.namespace)
+        host, port, _ = ray.get(controller.join_info.remote(), timeout=_ASK_SECONDS)
+        return host, port, read_secret(Path(spec.secret_file))
+    except (ValueError, ray.exceptions.RayError) as error:
+        raise ConnectionError(str(error)) from error
+
+
+# No method of an actor class may be a coroutine: Ray would then run all of them on one loop, one at a time.
+@ray.remote(num_cpus=0, max_restarts=0)
+class Monitor:
+    """The one Monitor of a cluster, called `monitor` in the cluster's namespace."""
+
+    def __init__(self, spec: MonitorSpec, logs: LogPlace, version: str) -> None:
+        keep_private()
+        if not BrokerConfig.from_mapping(spec.config).boolean("coterie.debug.core"):
+            leave_no_core()
+        check_code_version(version)
+        log_to(logs, "monitor", role="monitor")
+        settle_memory()
+        self._spec = spec
+
+    def serve(self) -> None:
+        """Look and answer until there is no controller; then the process ends. Ray calls no other method meanwhile."""
+        run_in_main_thread(_serve(self._spec))
+        ray.actor.exit_actor()
