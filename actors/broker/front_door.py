@@ -24,6 +24,7 @@ from actors.broker.slots import Slot
 from actors.broker.spec import BrokerSpec, Door, StartError
 from actors.broker.tls_doors import TlsDoors
 from actors.links.status import Connections, Load
+from actors.runtime.logs import about
 from actors.wire.api_keys import ApiKey
 from actors.wire.errors import ErrorCode, WireError
 from actors.wire.framing import decode_request_header, encode_large_response, encode_response
@@ -302,7 +303,9 @@ class FrontDoor:
         try:
             response = api.handle(self._context, request)
         except Exception:
-            log.exception("%s v%d from %s failed", api.key.label, version, connection.peer)
+            log.exception(
+                "%s v%d from %s failed", api.key.label, version, connection.peer, extra=about(peer=connection.peer)
+            )
             if api.failed is None:
                 connection.close("the request could not be handled")
                 return

@@ -13,6 +13,7 @@ import ray
 
 from actors.links.secret import read_secret
 from actors.monitor.spec import MonitorSpec
+from actors.runtime.logs import LogPlace
 from actors.runtime.private import keep_private, leave_no_core
 from actors.runtime.process import check_code_version, log_to, run_in_main_thread, settle_memory
 from actors.settings import BrokerConfig
@@ -53,12 +54,12 @@ def _find_controller(spec: MonitorSpec) -> tuple[str, int, bytes]:
 class Monitor:
     """The one Monitor of a cluster, called `monitor` in the cluster's namespace."""
 
-    def __init__(self, spec: MonitorSpec, log_dir: str, version: str) -> None:
+    def __init__(self, spec: MonitorSpec, logs: LogPlace, version: str) -> None:
         keep_private()
         if not BrokerConfig.from_mapping(spec.config).boolean("coterie.debug.core"):
             leave_no_core()
         check_code_version(version)
-        log_to(log_dir, "monitor")
+        log_to(logs, "monitor", role="monitor")
         settle_memory()
         self._spec = spec
 

@@ -329,6 +329,13 @@ _OWN: Final = (
         "nothing. A Ray that runs already starts processes in its own way.",
         choices=("fork", "plain"),
     ),
+    _text(
+        "coterie.log.format",
+        "text",
+        "How controller, brokers and shards write their logs: `text` for people, `json` with an object a line, which "
+        "`coterie up --log-format json` sets.",
+        choices=("text", "json"),
+    ),
     _int(
         "coterie.spare.shards",
         2,
