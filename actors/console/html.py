@@ -23,12 +23,12 @@ Child = Union[str, int, float, None, Iterable["Child"]]  # noqa: UP007 - it name
 Value = Union[str, int, float, bool, None]  # noqa: UP007
 
 
-def el(name: str, *children: Child, **attributes: Value) -> Html:
+def el(tag: str, /, *children: Child, **attributes: Value) -> Html:
     """An element."""
-    head = name + "".join(_attribute(key, value) for key, value in attributes.items())
-    if name in _VOID:
+    head = tag + "".join(_attribute(key, value) for key, value in attributes.items())
+    if tag in _VOID:
         return Html(f"<{head}>")
-    return Html(f"<{head}>{join(*children)}</{name}>")
+    return Html(f"<{head}>{join(*children)}</{tag}>")
 
 
 def join(*children: Child) -> Html:
