@@ -64,7 +64,7 @@ class BrokerDesk:
         first = max(log.latest - count if start is None else min(start, log.latest), log.earliest)
         if first >= log.latest:
             return Records(log, ())
-        settings = {
+        settings: dict[str, Any] = {
             "enable_auto_commit": False,
             "allow_auto_create_topics": False,
             "fetch_max_bytes": _FETCH_BYTES,

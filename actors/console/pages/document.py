@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from actors.console.html import Child, Html, el, join
+from actors.console.html import Child, Html, Value, el, join
 from actors.console.pages.page import Page, Series
 
+_DOCTYPE: Final = Html("<!doctype html>")
 _MENU: Final = (("cluster", "/", "Cluster"), ("groups", "/groups", "Groups"), ("topics", "/topics", "Topics"))
 _KEYS: Final = (
     ("/", "search the list"),
@@ -39,17 +40,16 @@ def document(page: Page, frame: Frame) -> Html:
     """The whole page."""
     regions = [el("div", region.html, id=region.name, class_="region") for region in page.regions]
     main = el("main", *regions, id="main", tabindex="-1")
-    live = {"data_live": f"/live{frame.address}", "data_look": page.wall_ms} if page.live else {}
+    live: dict[str, Value] = {"data_live": f"/live{frame.address}", "data_look": page.wall_ms} if page.live else {}
     body = el("body", _bar(page, frame), main, _data(page.series), _help(), **live)
-    return Html("<!doctype html>") + el(
-        "html", _head(page.title, frame, chart=page.series is not None), body, lang="en"
-    )
+    head = _head(page.title, frame, chart=page.series is not None)
+    return join(_DOCTYPE, el("html", head, body, lang="en"))
 
 
 def plain(title: str, content: Child, frame: Frame) -> Html:
     """A page without a menu: the login, and errors."""
     body = el("body", el("main", content, id="main", class_="alone"))
-    return Html("<!doctype html>") + el("html", _head(title, frame, chart=False), body, lang="en")
+    return join(_DOCTYPE, el("html", _head(title, frame, chart=False), body, lang="en"))
 
 
 def _head(title: str, frame: Frame, *, chart: bool) -> Html:
