@@ -149,9 +149,10 @@ class KafkaSource:
         logs = lookups.logs(self._admin, [TopicPartition(name, each.partition) for each in topic.partitions])
         partitions = []
         for each in topic.partitions:
-            log = logs.get(TopicPartition(name, each.partition))
-            ends = (None, None) if log is None else (log.earliest, log.latest)
-            partitions.append(PartitionView(each.partition, each.leader, each.replicas, each.isr, *ends, None, None))
+            start, end = _ends(logs.get(TopicPartition(name, each.partition)))
+            partitions.append(
+                PartitionView(each.partition, each.leader, each.replicas, each.isr, start, end, None, None)
+            )
         return TopicView(now, _topic_row(topic, logs), tuple(partitions), self._settings(name))
 
     def _settings(self, name: str) -> dict[str, str]:
@@ -176,9 +177,13 @@ def _row(
 def _lag(tp: TopicPartition, at: OffsetAndMetadata | None, log: Log | None, owner: str | None) -> PartitionLag:
     committed = None if at is None else at.offset
     lag = None if committed is None or log is None else max(log.latest - committed, 0)
-    ends = (None, None) if log is None else (log.earliest, log.latest)
+    start, end = _ends(log)
     age = 0.0 if lag == 0 else None
-    return PartitionLag(*tp, committed, *ends, lag, age, None, owner, at.metadata if at else "")
+    return PartitionLag(tp.topic, tp.partition, committed, start, end, lag, age, None, owner, at.metadata if at else "")
+
+
+def _ends(log: Log | None) -> tuple[int | None, int | None]:
+    return (None, None) if log is None else (log.earliest, log.latest)
 
 
 def _by_topic(partitions: Sequence[TopicPartition]) -> dict[str, tuple[int, ...]]:
