@@ -15,7 +15,7 @@ from actors.client import Admin
 from actors.client.admin import lookups
 from actors.client.admin.offset_plans import Log
 from actors.client.admin.types import ConfigResource, GroupDescription, TopicDescription
-from actors.client.errors import KafkaError
+from actors.client.errors import KafkaError, TopicAuthorizationError
 from actors.client.records import OffsetAndMetadata, TopicPartition
 from actors.console.source import SourceError
 from actors.links.operations import Operation, Result
@@ -157,7 +157,10 @@ class KafkaSource:
 
     def _settings(self, name: str) -> dict[str, str]:
         resource = ConfigResource(ConfigResourceType.TOPIC, name)
-        found = self._admin.describe_configs([resource])[resource].values()
+        try:
+            found = self._admin.describe_configs([resource])[resource].values()
+        except TopicAuthorizationError:  # whoever may see a topic need not see its settings
+            return {}
         return {each.name: HIDDEN if each.is_sensitive else each.value or "" for each in found if each.source == _OWN}
 
 
