@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 import click
 
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from actors.console.source import Source
 
 R = TypeVar("R", bound=Result)
-
-_PROPERTIES: Final = "client.properties"
-"""What a secure cluster leaves in its data directory for clients: here only how brokers are reached."""
 
 
 class Viewed(Protocol):
@@ -118,7 +115,9 @@ def console(
 
 def _left_by_cluster(folder: Path | None) -> dict[str, Any]:
     """How brokers of a secure cluster are reached; nothing if it is not secure, or elsewhere."""
-    file = None if folder is None else folder / _PROPERTIES
+    from actors.console.beside import LEFT_FOR_CLIENTS
+
+    file = None if folder is None else folder / LEFT_FOR_CLIENTS
     return command_config.read(file) if file is not None and file.exists() else {}
 
 

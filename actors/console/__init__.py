@@ -1,5 +1,6 @@
 """The console: a cluster in the browser. A Starlette app over a `Source` of views, with pages made on the server.
 
+    beside      the console that a Monitor serves, as the settings say
     server      serves an app in the process's own event loop
     app         the routes, and what is answered to whom
     guard       which requests are let in at all: host, origin, and the headers of answers
@@ -7,9 +8,11 @@
     sessions    logins and tokens, in memory
     entrance    who may come in, and what he is then given: a Visitor
     rights      a Source that shows what a user may list
-    desk        records and resets, asked of the brokers as the user
+    desk        what a visitor does at the brokers: records and resets
+    brokers     a desk at real brokers, as the user
     kafka       a Source over an Admin, for any Kafka
     source      the Source itself, and one that many share
+    statics     our files, as they are sent
     pages/      a module for each page: views in, HTML out
     html        elements, in which every text is escaped
     figures     numbers, sizes and times as people read them

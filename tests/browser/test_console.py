@@ -155,11 +155,11 @@ def test_a_reset_is_shown_before_it_is_done(windows: Windows, address: str, desk
     window.go("group?id=audit")
     window.page.get_by_role("link", name="Reset offsets").click()
     window.page.get_by_role("button", name="Preview").click()
-    assert window.page.locator("#preview tbody tr").count() == 6
+    assert window.page.locator("#preview tbody tr").count() == 3
     assert not desk.moved
-    window.page.get_by_role("button", name="Move 6 offsets").click()
+    window.page.get_by_role("button", name="Move 3 offsets").click()
     window.page.wait_for_selector(".alert.good")
-    assert len(desk.moved["audit"]) == 6
+    assert len(desk.moved["audit"]) == 3
 
 
 def test_without_scripts_all_but_the_curves_is_there(windows: Windows, address: str) -> None:

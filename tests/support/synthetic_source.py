@@ -537,8 +537,10 @@ class SyntheticDesk:
         )
 
     async def preview(self, wish: Wish) -> Preview:
-        topics = wish.topics or ("payments",)
-        logs = {TopicPartition(topic, n): Log(100 * n, 5000 + 100 * n) for topic in topics for n in range(6)}
+        topics = wish.topics or next(each.topics for each in GROUPS if each.name == wish.group_id)
+        logs = {
+            TopicPartition(topic, n): Log(100 * n, 5000 + 100 * n) for topic in topics for n in range(TOPICS[topic][0])
+        }
         committed = {tp: log.latest - 1200 for tp, log in logs.items()}
         if wish.aim == "time" and "T" not in wish.value:
             raise DeskError(f"{wish.value!r} is not a time such as 2026-01-31T13:45:00.000")

@@ -95,7 +95,7 @@ def _node(
     node: str, brokers: Sequence[BrokerView], shards: dict[int, list[ShardView]], found: Overview, leads: int
 ) -> Html:
     host = next((broker.host for broker in brokers), "")
-    rack = next((f"rack {broker.rack}" for broker in brokers if broker.rack), "")
+    rack = next((broker.rack for broker in brokers if broker.rack), "")
     name = f"Ray node {node[:_NODE_NAME]}" if node else "Brokers"
     head = el("header", el("h3", name, title=node), el("span", " · ".join(filter(None, (host, rack))), class_="note"))
     here = _controller(found) if node and node == found.controller_node_id else None

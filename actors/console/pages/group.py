@@ -27,6 +27,7 @@ _MEMBERS: Final = {
     "pool": "Each is an actor of a ConsumerPool.",
     "spark": "Each is a member of a Spark job, beside its executors.",
 }
+_MEMBER_COLUMNS: Final = ("Member", "Process", "Host", "Partitions", "Lag")
 _IDS: Final = 26
 """Characters of a member id that are shown."""
 
@@ -129,7 +130,7 @@ def _members(found: GroupView) -> Html:
         return parts.panel("Members", parts.nothing(why))
     lags = _lag_by_member(found.partitions)
     rows = [_member(member, lags.get(member.member_id), found.awaited) for member in found.members[:500]]
-    head = el("tr", [el("th", each, scope="col") for each in ("Member", "Process", "Host", "Partitions", "Lag")])
+    head = el("tr", [el("th", each, scope="col", class_="n" if each == "Lag" else None) for each in _MEMBER_COLUMNS])
     made = el("table", el("caption", "Members", class_="unseen"), el("thead", head), el("tbody", rows), class_="cards")
     note = _MEMBERS.get(kind) if len(found.members) <= 500 else f"500 of {figures.count(len(found.members))}"
     return parts.panel("Members", el("div", made, class_="scroll"), note=note)

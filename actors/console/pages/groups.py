@@ -31,7 +31,7 @@ def _name(row: GroupRow) -> Html:
 
 _COLUMNS: Final[tuple[Column[GroupRow], ...]] = (
     Column("group", "Group", _name, lambda row: row.group_id.lower(), "name"),
-    Column("state", "State", lambda row: parts.state(row.state), lambda row: row.state),
+    Column("state", "State", lambda row: parts.state(row.state), lambda row: row.state, "badge"),
     Column("kind", "Members are", lambda row: parts.kind(row.kind), lambda row: row.kind, "wide"),
     Column("members", "Members", lambda row: figures.count(row.members), lambda row: row.members, "n", True),
     Column("lag", "Lag", _lag, lambda row: row.lag, "n", True),

@@ -80,17 +80,28 @@ def timeline(members: Sequence[MemberView], history: Sequence[RebalanceView], wi
     return parts.panel("Who was there", el("ol", lanes, _axis(window), class_="lanes"), more, _legend(), note=said)
 
 
-def _name(member_id: str, members: Mapping[str, MemberView], origin: Mapping[str, RebalanceView]) -> tuple[str, str]:
-    """What a lane is called, and what its member is, in full."""
+@dataclass(frozen=True, slots=True)
+class Name:
+    """What a lane is called: the member, where it is, and all that is known of it."""
+
+    short: str
+    where: str
+    full: str
+
+
+def _name(member_id: str, members: Mapping[str, MemberView], origin: Mapping[str, RebalanceView]) -> Name:
     if member := members.get(member_id):
-        label = member.group_instance_id or member.process.partition(" on ")[0] or member.client_id
-        return label, f"{member.client_id} {member_id} {member.host.lstrip('/')} {member.process}".strip()
+        host = member.host.lstrip("/")
+        process, _, where = member.process.partition(" on ")
+        full = f"{member.client_id} {member_id} {host} {member.process}".strip()
+        return Name(member.group_instance_id or process or member.client_id, where or host, full)
     if (began := origin.get(member_id)) and began.client_id:
-        return began.client_id, f"{member_id} {began.host.lstrip('/')}"
-    return member_id[:24], member_id
+        host = began.host.lstrip("/")
+        return Name(began.client_id, host, f"{member_id} {host}")
+    return Name(member_id[:24], "", member_id)
 
 
-def _lane(life: Life, name: tuple[str, str], history: Iterable[RebalanceView], window: Window) -> Html:
+def _lane(life: Life, name: Name, history: Iterable[RebalanceView], window: Window) -> Html:
     start = window.at(life.came_ms) if life.came_ms is not None else 0.0
     end = window.at(life.gone_ms) if life.gone_ms is not None else float(parts.WIDE)
     shapes = [el("rect", x=start, y=7, width=round(max(end - start, 3), 2), height=6, rx=3, class_=f"life {life.how}")]
@@ -99,10 +110,11 @@ def _lane(life: Life, name: tuple[str, str], history: Iterable[RebalanceView], w
         shapes.append(el("rect", x=max(start - 1.5, 0), y=3, width=3, height=14, class_="came"))
     if life.gone_ms is not None:
         shapes.append(el("rect", x=min(end - 1.5, parts.WIDE - 3), y=3, width=3, height=14, class_=life.how))
-    label = f"{name[0]}: {_told(life)}"
+    label = f"{name.short}: {_told(life)}"
     drawn = parts.drawing(*shapes, high=_HIGH, label=label, class_="lane")
     said = el("span", life.how if life.how != "here" else "", class_=f"how {life.how}")
-    return el("li", el("span", el("b", name[0], title=name[1]), said, class_="who"), drawn)
+    who = el("span", el("b", name.short), " ", el("small", name.where), title=name.full)
+    return el("li", el("span", who, said, class_="who"), drawn)
 
 
 def _band(rebalance: RebalanceView, window: Window) -> Html:
@@ -155,15 +167,15 @@ def _rebalance(rebalance: RebalanceView, now_ms: int, longest: int) -> Html:
     head = el("header", el("h3", rebalance.reason), parts.moment(rebalance.began_ms, now_ms), length)
     who = rebalance.client_id or rebalance.member_id
     where = f" on {rebalance.host.lstrip('/')}" if rebalance.host else ""
-    by = el("p", "by ", el("b", who, title=rebalance.member_id), where, class_="note") if who else None
+    by = el("span", "by ", el("b", who, title=rebalance.member_id), where, class_="note") if who else None
     changes = [
         *_changes("came", rebalance.came, "+"),
         *_changes("left", rebalance.left, "\u2212"),
         *_changes("expelled", rebalance.expelled, "\u2212"),
     ]
-    then = f"generation {rebalance.generation_id} ended; {figures.plural(rebalance.members, 'member')} after it"
-    told = el("p", changes, el("span", then, class_="note"), class_="changes")
-    return el("li", head, by, told, _phases(rebalance, now_ms, longest), class_="running" if runs else None)
+    then = f"generation {rebalance.generation_id} ended, {figures.plural(rebalance.members, 'member')} after it"
+    told = el("p", changes, by, el("span", then, class_="note"), class_="changes")
+    return el("li", head, told, _phases(rebalance, now_ms, longest), class_="running" if runs else None)
 
 
 def _changes(how: str, members: Sequence[str], sign: str) -> list[Html]:

@@ -17,6 +17,10 @@ function length(value) {
   return `${+(value / 3600).toPrecision(3)}${NARROW}h`;
 }
 
+// What is a round number of seconds is none of minutes.
+const steps = {
+  age: [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800],
+};
 const said = { lag: number, age: length };
 const read = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
@@ -105,8 +109,8 @@ class Charts {
       legend: { show: false },
       scales: { x: { time: true }, y: { range: (_, __, top) => [0, top > 0 ? top * 1.12 : 1] } },
       axes: [
-        { ...axis, grid: { show: false }, values: (_, times) => times.map((time) => new Date(time * 1000).toISOString().slice(11, 16)), space: 70 },
-        { ...axis, values: (_, values) => values.map((value) => said[key](value)), size: 58 },
+        { ...axis, grid: { show: false }, values: (_, times) => times.map((time) => new Date(time * 1000).toISOString().slice(11, 16)), space: 70, size: 26 },
+        { ...axis, values: (_, values) => values.map((value) => said[key](value)), size: 58, incrs: steps[key] },
       ],
       series: [{}, { stroke: line, width: 1.75, fill: `${line}1f`, points: { show: false }, spanGaps: false }],
       hooks: { draw: [marks], setCursor: [tell] },

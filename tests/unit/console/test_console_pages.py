@@ -46,7 +46,7 @@ async def test_a_cluster_is_shown_with_what_runs_where() -> None:
     for said in (
         "Broker 2",
         "Ray node 3f2a9c41",
-        "rack rack-b",
+        "10.0.0.12 · rack-b",
         "Controller",
         "leads 52",
         "1 spare",
