@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -79,12 +80,14 @@ def make_app(entrance: Entrance, options: Options = Options(), environment: Envi
         Middleware(Guard, names=options.names),
         Middleware(GZipMiddleware, minimum_size=1000, compresslevel=5),
     ]
-    return Starlette(
+    app = Starlette(
         routes=routes,
         middleware=middleware,
         lifespan=lifespan,
         exception_handlers={404: console.not_found, SourceError: console.unknown, DeskError: console.unknown},
     )
+    app.state.closing = console.closing
+    return app
 
 
 class Console:
@@ -100,6 +103,8 @@ class Console:
         self._tries = Tries(environment)
         self._guest = self._guest_session(entrance.anybody)
         self.statics = Statics()
+        self.closing = asyncio.Event()
+        """Set when streams are to end."""
 
     def _guest_session(self, visitor: Visitor | None) -> Session | None:
         now = self._environment.clock.monotonic()
@@ -143,7 +148,7 @@ class Console:
                 return await maker(asked)
 
             since = asked.number("look")
-            stream = events(make, self._options.interval_s, since)
+            stream = events(make, self._options.interval_s, since, self.closing)
             return StreamingResponse(stream, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
 
         return answer

@@ -48,10 +48,7 @@ async def serve_beside(source: Source, config: BrokerConfig, data_dir: Path, env
         log.error("there is no console: %s", error)
         return
     log.info("the console is at %s", console.address)
-    try:
-        await console.run()
-    finally:
-        console.stop()
+    await console.run()
 
 
 async def _entrance(source: Shared, config: BrokerConfig, data_dir: Path, environment: Environment) -> Entrance:

@@ -8,6 +8,7 @@ the views are asked for once for all who look.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final
@@ -24,17 +25,17 @@ _QUIET_S: Final = 15.0
 """A comment is sent when nothing has been for so long, so that both ends see that the other is there."""
 
 
-async def events(make: Make, interval_s: float, since_ms: int) -> AsyncIterator[str]:
-    """The events of a page from a look on. Ends when the visit is over."""
+async def events(make: Make, interval_s: float, since_ms: int, closing: asyncio.Event) -> AsyncIterator[str]:
+    """The events of a page from a look on. Ends when the visit is over, or the console is `closing`."""
     sent: dict[str, str] = {}
     last_ms, quiet_s = since_ms, 0.0
     yield "retry: 2000\n\n"
-    while True:
+    while not closing.is_set():
         try:
             page = await make()
         except SourceError as error:
             yield _event("problem", json.dumps({"text": str(error)}))
-            await asyncio.sleep(_PROBLEM_S)
+            await _wait(closing, _PROBLEM_S)
             continue
         if page is None:
             yield _event("over", "{}")
@@ -48,7 +49,13 @@ async def events(make: Make, interval_s: float, since_ms: int) -> AsyncIterator[
         if quiet_s >= _QUIET_S:
             yield ": still here\n\n"
             quiet_s = 0.0
-        await asyncio.sleep(interval_s)
+        await _wait(closing, interval_s)
+
+
+async def _wait(closing: asyncio.Event, most_s: float) -> None:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(most_s):
+            await closing.wait()
 
 
 def _changes(page: Page, sent: dict[str, str], since_ms: int) -> str | None:

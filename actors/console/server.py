@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import socket
 from collections.abc import Iterator
@@ -55,18 +56,26 @@ class _Server(uvicorn.Server):
 class Served:
     """A console that is served. Its socket listens from the beginning."""
 
-    def __init__(self, server: uvicorn.Server, listening: socket.socket, address: str) -> None:
+    def __init__(self, server: uvicorn.Server, listening: socket.socket, address: str, closing: asyncio.Event) -> None:
         self._server = server
         self._socket = listening
+        self._closing = closing
         self.address = address
         """What to open in a browser."""
 
     async def run(self) -> None:
-        """Answer until `stop`."""
-        await self._server.serve(sockets=[self._socket])
+        """Answer until `stop`, or until cancelled: then nothing is listened to any more, and streams end."""
+        try:
+            await self._server.serve(sockets=[self._socket])
+        finally:
+            self._closing.set()
+            for listener in self._server.servers:
+                listener.close()
+            self._socket.close()
 
     def stop(self) -> None:
         """Have `run` end soon."""
+        self._closing.set()
         self._server.should_exit = True
 
 
@@ -89,7 +98,7 @@ def served(entrance: Entrance, options: Options, place: Place, environment: Envi
         ssl_keyfile=place.keyfile,
     )
     host = f"[{place.host}]" if ":" in place.host else place.host
-    return Served(_Server(config), listening, f"{place.scheme}://{host}:{port}/")
+    return Served(_Server(config), listening, f"{place.scheme}://{host}:{port}/", app.state.closing)
 
 
 def _refuse_open(entrance: Entrance, place: Place) -> None:

@@ -15,19 +15,21 @@ from actors.console.server import Place, Served, served
 @contextmanager
 def served_console(entrance: Entrance, options: Options) -> Iterator[str]:
     """Its address, while the block lasts."""
-    begun: list[Served] = []
+    begun: list[tuple[Served, asyncio.AbstractEventLoop]] = []
     there = threading.Event()
 
     async def run() -> None:
-        begun.append(served(entrance, options, Place(port=0)))
+        console = served(entrance, options, Place(port=0))
+        begun.append((console, asyncio.get_running_loop()))
         there.set()
-        await begun[0].run()
+        await console.run()
 
     thread = threading.Thread(target=lambda: asyncio.run(run()), name="console")
     thread.start()
     try:
         assert there.wait(20)
-        yield begun[0].address
+        yield begun[0][0].address
     finally:
-        begun[0].stop()
+        console, loop = begun[0]
+        loop.call_soon_threadsafe(console.stop)
         thread.join(20)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import replace
 from urllib.parse import quote
@@ -12,10 +13,12 @@ from actors.console import figures
 from actors.console.app import Options, make_app
 from actors.console.entrance import Open
 from actors.console.html import Html, el, join
+from actors.console.live import events
 from actors.console.pages import rebalances
-from actors.console.pages.page import Asked, Series
+from actors.console.pages.page import Asked, Page, Region, Series
 from actors.console.sessions import Visitor
-from actors.links.views import MemberView, RebalanceView
+from actors.console.source import Shared, SourceError
+from actors.links.views import GetOverview, MemberView, RebalanceView
 from actors.runtime.environment import Clock
 from tests.support.asgi import Browser
 from tests.support.synthetic_source import SyntheticDesk, SyntheticSource
@@ -223,3 +226,63 @@ def test_a_number_of_a_query_is_bounded() -> None:
 def test_a_window_places_moments() -> None:
     window = rebalances.Window(100, 200)
     assert [window.at(each) for each in (0, 100, 150, 300)] == [0, 0, 500, 1000]
+
+
+def a_page(text: str, look: int, times: tuple[int, ...]) -> Page:
+    regions = (Region("a", Html(text)), Region("b", Html("x")))
+    return Page("t", "groups", regions, look, Series(times, {"lag": tuple(range(1, len(times) + 1))}))
+
+
+async def test_a_stream_sends_what_differs_and_only_new_points() -> None:
+    looks = iter(
+        (
+            Page("t", "groups", (Region("a", Html("1")), Region("b", Html("x"))), 10, Series((5, 10), {"lag": (1, 2)})),
+            Page(
+                "t",
+                "groups",
+                (Region("a", Html("2")), Region("b", Html("x"))),
+                20,
+                Series((5, 10, 20), {"lag": (1, 2, 3)}),
+            ),
+            Page(
+                "t",
+                "groups",
+                (Region("a", Html("2")), Region("b", Html("x"))),
+                20,
+                Series((5, 10, 20), {"lag": (1, 2, 3)}),
+            ),
+            None,
+        )
+    )
+
+    async def make() -> Page | None:
+        return next(looks)
+
+    sent = [text async for text in events(make, 0.0, 7, asyncio.Event())]
+    assert [text.partition("\n")[0] for text in sent] == ["retry: 2000", "event: look", "event: look", "event: over"]
+    first, second = (json.loads(text.partition("data: ")[2]) for text in sent[1:3])
+    assert first["regions"] == {"a": "1", "b": "x"}
+    assert first["series"]["times"] == [10]
+    assert second == {"look": 20, "regions": {"a": "2"}, "series": {"times": [20], "values": {"lag": [3]}, "marks": []}}
+
+
+async def test_a_stream_says_that_the_cluster_cannot_be_asked_and_ends_with_the_console() -> None:
+    closing = asyncio.Event()
+
+    async def make() -> Page | None:
+        closing.set()
+        raise SourceError("the controller does not answer")
+
+    sent = [text async for text in events(make, 0.0, 0, closing)]
+    assert sent[1:] == ['event: problem\ndata: {"text": "the controller does not answer"}\n\n']
+
+
+async def test_many_who_look_ask_once() -> None:
+    now = [0.0]
+    source = SyntheticSource(CLOCK)
+    shared = Shared(source, Clock(monotonic=lambda: now[0]), 1.0)
+    await asyncio.gather(*(shared.view(GetOverview()) for _ in range(5)))
+    assert len(source.asked) == 1
+    now[0] = 1.5
+    await shared.view(GetOverview())
+    assert len(source.asked) == 2
