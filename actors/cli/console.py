@@ -61,8 +61,8 @@ class ClusterSource:
 @command_config.option
 @click.option("--console-write", is_flag=True, help="Let visitors move the offsets of groups.")
 @click.option("--allow-host", "names", multiple=True, metavar="NAME", help="A name by which browsers may call it.")
-@click.option("--certificate", type=click.Path(exists=True, path_type=Path), help="PEM file: serve HTTPS with it.")
-@click.option("--key", type=click.Path(exists=True, path_type=Path), help="PEM file of its key.")
+@click.option("--certificate", type=click.Path(dir_okay=False, path_type=Path), help="PEM file: serve HTTPS with it.")
+@click.option("--key", type=click.Path(dir_okay=False, path_type=Path), help="PEM file of its key.")
 @click.option("--insecure", is_flag=True, help="Let other machines look, without a login or without TLS.")
 @click.pass_context
 def console(

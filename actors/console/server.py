@@ -97,6 +97,11 @@ def served(entrance: Entrance, options: Options, place: Place, environment: Envi
         ssl_certfile=place.certfile,
         ssl_keyfile=place.keyfile,
     )
+    try:
+        config.load()
+    except OSError as error:  # ssl's errors are such, too
+        listening.close()
+        raise ConsoleError(f"the certificate {place.certfile} cannot be used: {error}") from error
     host = f"[{place.host}]" if ":" in place.host else place.host
     return Served(_Server(config), listening, f"{place.scheme}://{host}:{port}/", app.state.closing)
 

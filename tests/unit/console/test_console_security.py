@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -327,3 +328,5 @@ def test_other_machines_do_not_look_at_what_nobody_guards() -> None:
         served(everybody, Options(), Place("0.0.0.0", 0))
     with pytest.raises(ConsoleError, match="passwords would travel in the clear"):
         served(Users(Clock()), Options(), Place("0.0.0.0", 0))
+    with pytest.raises(ConsoleError, match=r"the certificate /none.pem cannot be used"):
+        served(Users(Clock()), Options(), Place("0.0.0.0", 0, Path("/none.pem")))
