@@ -9,13 +9,12 @@ import pytest
 
 from actors.console.app import Options, make_app
 from actors.console.desk import Rights
-from actors.console.entrance import EntranceError, Open
-from actors.console.rights import Entitled
+from actors.console.entrance import Open
 from actors.console.server import ConsoleError, Place, served
 from actors.console.sessions import Visitor
 from actors.runtime.environment import Clock, Environment
-from actors.settings.secret import Secret
 from tests.support.asgi import Answer, Browser
+from tests.support.console_users import Users
 from tests.support.synthetic_source import SyntheticDesk, SyntheticSource
 
 CHANGE = "/group/reset?id=audit&to=earliest"
@@ -29,24 +28,6 @@ class Hands:
         self.environment = Environment(Clock(monotonic=lambda: self.now, wall_ms=lambda: 1_795_000_000_000))
 
 
-class Users:
-    """An entrance with one user, whose password is right if it is `good`."""
-
-    anybody = None
-
-    def __init__(self, clock: Clock, rights: Rights | None = None) -> None:
-        self.desk = SyntheticDesk(rights or Rights())
-        self.source = SyntheticSource(clock)
-        self.clock = clock
-        self.tried: list[str] = []
-
-    async def log_in(self, user: str, password: Secret) -> Visitor:
-        self.tried.append(user)
-        if password.reveal() != "good":
-            raise EntranceError("The name or the password is wrong.")
-        return Visitor(user, Entitled(self.source, self.desk, self.clock), self.desk)
-
-
 def opened(*, writes: bool = True, names: tuple[str, ...] = ()) -> tuple[Browser, SyntheticDesk]:
     desk = SyntheticDesk()
     options = Options(writes=writes, names=names, port=9080)
@@ -55,7 +36,7 @@ def opened(*, writes: bool = True, names: tuple[str, ...] = ()) -> tuple[Browser
 
 def closed(rights: Rights | None = None, hands: Hands | None = None) -> tuple[Browser, Users, Hands]:
     hands = hands or Hands()
-    users = Users(hands.environment.clock, rights)
+    users = Users(SyntheticSource(hands.environment.clock), SyntheticDesk(rights or Rights()), hands.environment.clock)
     app = make_app(users, Options(writes=True, port=9080), hands.environment)
     return Browser(app), users, hands
 
@@ -327,6 +308,6 @@ def test_other_machines_do_not_look_at_what_nobody_guards() -> None:
     with pytest.raises(ConsoleError, match="start it with security"):
         served(everybody, Options(), Place("0.0.0.0", 0))
     with pytest.raises(ConsoleError, match="passwords would travel in the clear"):
-        served(Users(Clock()), Options(), Place("0.0.0.0", 0))
+        served(Users(SyntheticSource()), Options(), Place("0.0.0.0", 0))
     with pytest.raises(ConsoleError, match=r"the certificate /none.pem cannot be used"):
-        served(Users(Clock()), Options(), Place("0.0.0.0", 0, Path("/none.pem")))
+        served(Users(SyntheticSource()), Options(), Place("0.0.0.0", 0, Path("/none.pem")))
