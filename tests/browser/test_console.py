@@ -37,7 +37,7 @@ def source() -> SyntheticSource:
 
 @pytest.fixture(scope="module")
 def desk() -> SyntheticDesk:
-    return SyntheticDesk()
+    return SyntheticDesk(now_ms=REAL.clock.wall_ms())
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +76,7 @@ def test_pictures_are_made_of_what_the_pages_show(windows: Windows, address: str
         ("records", "records?name=orders", 1280, "light", 800),
         ("reset", "group/reset?id=audit&to=earliest", 1280, "light", 860),
         ("phone", "group?id=billing", 390, "dark", 844),
+        ("phone-groups", "groups", 390, "light", 844),
     ):
         window = windows.open(address, wide, scheme)
         window.go(path)

@@ -510,6 +510,8 @@ class SyntheticDesk:
     active: tuple[str, ...] = ("billing",)
     closed: bool = False
     value: bytes | None = None
+    now_ms: int = 1_769_867_100_000
+    """When the last records came."""
 
     async def rights(self) -> Rights:
         return self.may
@@ -533,7 +535,7 @@ class SyntheticDesk:
         headers = [("trace", b"4bf92f3577b34da6")] if offset % 3 == 0 else []
         key = f"customer-{offset % 97}".encode()
         return ConsumerRecord(
-            tp.topic, tp.partition, 3, offset, 1_769_867_100_000 + offset, 0, key, value, headers, 10, 10
+            tp.topic, tp.partition, 3, offset, self.now_ms - (468_668 - offset) * 350, 0, key, value, headers, 10, 10
         )
 
     async def preview(self, wish: Wish) -> Preview:

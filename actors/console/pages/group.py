@@ -45,15 +45,17 @@ async def page(asked: Asked) -> Page:
     since = found.wall_ms - _SPANS[span] * 60_000
     history = await asked.source.view(GetGroupHistory(group_id, since, found.wall_ms))
     window = rebalances.Window(since, found.wall_ms)
-    regions = (
-        Region("head", join(_head(found.row, asked), _waiting(found))),
+    head = Region("head", join(_head(found.row, asked), _waiting(found)))
+    members, offsets = Region("members", _members(found)), Region("offsets", _offsets(found, asked))
+    known = found.rebalances or history.rebalances
+    if not known and not history.points:  # as of Kafka, which keeps none
+        return Page(group_id, "groups", (head, members, offsets), found.wall_ms)
+    past = (
         Region("charts", _charts(asked, span)),
         Region("timeline", rebalances.timeline(found.members, history.rebalances or found.rebalances, window)),
-        Region("members", _members(found)),
-        Region("rebalances", rebalances.listed(found.rebalances or history.rebalances, found.wall_ms)),
-        Region("offsets", _offsets(found, asked)),
     )
-    return Page(group_id, "groups", regions, found.wall_ms, _series(history))
+    why = Region("rebalances", rebalances.listed(known, found.wall_ms))
+    return Page(group_id, "groups", (head, *past, members, why, offsets), found.wall_ms, _series(history))
 
 
 def _series(history: GroupHistory) -> Series:
@@ -74,7 +76,7 @@ def _head(row: GroupRow, asked: Asked) -> Html:
     move = el("a", "Reset offsets", href=to("/group/reset", id=row.group_id), class_="button") if asked.writes else None
     title = el("div", el("div", back, name, said), move, class_="title")
     behind = "warn" if row.lag_seconds and row.lag_seconds >= 60 else ""
-    read = [join(" " if place else "", parts.topic_link(topic)) for place, topic in enumerate(row.topics[:4])]
+    read = [join(", " if place else "", parts.topic_link(topic)) for place, topic in enumerate(row.topics[:4])]
     more = f" and {len(row.topics) - 4} more" if len(row.topics) > 4 else None
     made = parts.figures_of(
         parts.figure("Members", figures.count(row.members)),

@@ -103,7 +103,7 @@ class Charts {
     return new uPlot({
       width: place.clientWidth,
       height: place.clientHeight,
-      padding: [8, 4, 0, 0],
+      padding: [8, 18, 0, 0],
       tzDate: (time) => uPlot.tzDate(new Date(time * 1000), "Etc/UTC"),
       cursor: { sync: { key: "lag" }, y: false, points: { size: 7 } },
       legend: { show: false },
