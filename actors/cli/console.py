@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -18,6 +18,7 @@ from actors.cli.cluster_commands import data_dir_option, name_option, ray_addres
 from actors.links.operations import Operation, Result
 
 if TYPE_CHECKING:
+    from actors.cluster import Cluster
     from actors.console.app import Options
     from actors.console.brokers import BrokerDesk
     from actors.console.server import Place
@@ -26,18 +27,10 @@ if TYPE_CHECKING:
 R = TypeVar("R", bound=Result)
 
 
-class Viewed(Protocol):
-    """What a cluster's Monitor can be asked through."""
-
-    def view(self, operation: Operation[R]) -> R:
-        """The view that is asked for."""
-        ...
-
-
 class ClusterSource:
     """The views of a cluster's Monitor, asked of its controller over Ray."""
 
-    def __init__(self, cluster: Viewed) -> None:
+    def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
     async def view(self, operation: Operation[R]) -> R:
@@ -109,7 +102,7 @@ def console(
         )
         settings = settings or _left_by_cluster(None if ray_address else Path(data_dir))
         settings = {"bootstrap_servers": cluster.bootstrap_servers, **settings}
-        source = Shared(ClusterSource(cast(Viewed, cluster)), REAL.clock)
+        source = Shared(ClusterSource(cluster), REAL.clock)
         asyncio.run(_run(settings, lambda _: source, options, place))
 
 
