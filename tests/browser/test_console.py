@@ -167,8 +167,10 @@ def test_a_reset_is_shown_before_it_is_done(windows: Windows, address: str, desk
 
 def test_a_login_by_a_form_and_the_way_out(windows: Windows, source: SyntheticSource) -> None:
     with served_console(Users(source), Options()) as closed:
-        page = windows.open(closed).page
+        window = windows.open(closed, 640)
+        page = window.page
         page.goto(f"{closed}groups?q=bill")
+        picture(window, "login", 560)
         page.get_by_label("User").fill("ann")
         page.get_by_label("Password").fill("good")
         page.get_by_role("button", name="Log in").click()

@@ -22,7 +22,16 @@ const steps = {
   age: [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800],
 };
 const said = { lag: number, age: length };
-const read = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+// A colour of the style as the canvas takes it: what it is now, in the light or in the dark.
+function colour(name, place) {
+  place.style.color = `var(${name})`;
+  const found = getComputedStyle(place).color;
+  place.style.color = "";
+  return found;
+}
+
+const faint = (found) => found.replace("rgb(", "rgba(").replace(")", ", 0.12)");
 
 class Charts {
   constructor() {
@@ -72,7 +81,8 @@ class Charts {
   }
 
   plot(key, place) {
-    const [line, grid, ink, band] = [read(`--chart-${key}`), read("--line"), read("--note"), read("--join")];
+    const names = [`--chart-${key}`, "--line", "--note", "--join"];
+    const [line, grid, ink, band] = names.map((name) => colour(name, place));
     const tip = document.createElement("div");
     tip.className = "tip";
     place.append(tip);
@@ -112,7 +122,7 @@ class Charts {
         { ...axis, grid: { show: false }, values: (_, times) => times.map((time) => new Date(time * 1000).toISOString().slice(11, 16)), space: 70, size: 26 },
         { ...axis, values: (_, values) => values.map((value) => said[key](value)), size: 58, incrs: steps[key] },
       ],
-      series: [{}, { stroke: line, width: 1.75, fill: `${line}1f`, points: { show: false }, spanGaps: false }],
+      series: [{}, { stroke: line, width: 1.75, fill: faint(line), points: { show: false }, spanGaps: false }],
       hooks: { draw: [marks], setCursor: [tell] },
     }, this.data(key), place);
   }
