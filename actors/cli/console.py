@@ -15,6 +15,7 @@ import click
 from actors.cli import command_config
 from actors.cli.calls import check_reachable
 from actors.cli.cluster_commands import data_dir_option, name_option, ray_address_option
+from actors.cli.errors import one_line
 from actors.links.operations import Operation, Result
 
 if TYPE_CHECKING:
@@ -35,13 +36,12 @@ class ClusterSource:
 
     async def view(self, operation: Operation[R]) -> R:
         """The view that is asked for. Raises SourceError."""
-        from actors import CoterieError
         from actors.console.source import SourceError
 
         try:
             return await asyncio.to_thread(self._cluster.view, operation)
-        except CoterieError as error:
-            raise SourceError(str(error)) from error
+        except Exception as error:  # Ray's own have no root in common with ours: the controller may be on its way
+            raise SourceError(one_line(error) or type(error).__name__) from error
 
 
 @click.command()

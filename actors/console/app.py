@@ -283,8 +283,10 @@ class Console:
         return self._problem("There is no such page.", 404)
 
     async def unknown(self, request: Request, error: Exception) -> Response:
-        """The cluster could not be asked."""
-        return self._problem(str(error), 503)
+        """The cluster could not be asked. The browser tries again by itself."""
+        answer = self._problem(str(error), 503)
+        answer.headers["Refresh"] = "3"
+        return answer
 
     def _problem(self, text: str, status: int) -> Response:
         return HTMLResponse(plain("Sorry", login.problem(text), Frame(self.statics.addresses)), status)

@@ -18,10 +18,11 @@ from actors.console.pages import rebalances
 from actors.console.pages.page import Asked, Page, Region, Series
 from actors.console.sessions import Visitor
 from actors.console.source import Shared, SourceError
+from actors.links.operations import Operation
 from actors.links.views import GetOverview, MemberView, RebalanceView
 from actors.runtime.environment import Clock
 from tests.support.asgi import Browser
-from tests.support.synthetic_source import SyntheticDesk, SyntheticSource
+from tests.support.synthetic_source import R, SyntheticDesk, SyntheticSource
 
 NOW = 1_795_000_000_000
 CLOCK = Clock(wall_ms=lambda: NOW)
@@ -286,3 +287,13 @@ async def test_many_who_look_ask_once() -> None:
     now[0] = 1.5
     await shared.view(GetOverview())
     assert len(source.asked) == 2
+
+
+async def test_a_cluster_that_cannot_be_asked_now_is_asked_again() -> None:
+    class Silent(SyntheticSource):
+        async def view(self, operation: Operation[R]) -> R:
+            raise SourceError("the controller does not <answer>")
+
+    answer = await browser(Silent(CLOCK)).get("/")
+    assert (answer.status, answer.headers["refresh"]) == (503, "3")
+    assert "the controller does not &lt;answer&gt;" in answer.text
