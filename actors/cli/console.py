@@ -77,7 +77,6 @@ def console(
     It shows, and changes nothing without --console-write. Where clients must log in, visitors must, too, and see what
     they may describe.
     """
-    from actors.cluster import Cluster
     from actors.console.app import Options
     from actors.console.kafka import KafkaSource
     from actors.console.server import Place
@@ -95,6 +94,8 @@ def console(
             _run(settings, lambda desk: Shared(KafkaSource(desk.admin, REAL.clock), REAL.clock), options, place)
         )
         return
+    from actors.cluster import Cluster  # imports Ray, which a Kafka needs not
+
     with ExitStack() as stack:
         stack.enter_context(redirect_stdout(sys.stderr))  # Ray writes warnings to standard output
         cluster = stack.enter_context(
