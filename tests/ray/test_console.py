@@ -1,13 +1,15 @@
-"""The console over a real cluster: a pool's group, and what its page says after a member was killed."""
+"""The console over a real cluster: a pool's group, and what the page of a group says after a member was killed."""
 
 from __future__ import annotations
 
 import html
-import os
 import re
-import signal
+import subprocess
+import sys
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
@@ -24,6 +26,17 @@ from tests.ray.handlers import Recorder
 from tests.ray.support import produce, topic, wait_until
 from tests.support.served_console import served_console
 
+MEMBER = """
+import sys
+from coterie import Consumer
+
+servers, topic, group = sys.argv[1:]
+settings = {"session_timeout_ms": 6_000, "heartbeat_interval_ms": 1_000}
+with Consumer(topic, group_id=group, client_id=group, bootstrap_servers=servers, **settings) as consumer:
+    while True:
+        consumer.poll(timeout_ms=500)
+"""
+
 
 def read(address: str) -> str:
     """What a page says, without its markup. What cannot be shown yet is nothing."""
@@ -35,34 +48,46 @@ def read(address: str) -> str:
     return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", text)).split())
 
 
-def with_a_loss(text: str) -> str:
-    """The text, if it says of a rebalance that somebody is gone."""
-    return text if re.search("\u22121 (left|expelled)", text) else ""
+def says(address: str, pattern: str) -> str:
+    """What a page says, once it says this."""
+
+    def found() -> str:
+        text = read(address)
+        return text if re.search(pattern, text) else ""
+
+    return wait_until(found, what=f"{pattern} at {address}")
+
+
+@contextmanager
+def member(servers: str, topic_name: str, group: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A consumer in a process of its own, which a kill ends as it does any."""
+    process = subprocess.Popen([sys.executable, "-c", MEMBER, servers, topic_name, group])
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
 
 
 def test_the_page_of_a_group_says_who_was_lost_and_how_long_it_took(shared: Cluster, name: str, tmp_path: Path) -> None:
-    servers = shared.bootstrap_servers
+    servers, pooled = shared.bootstrap_servers, f"{name}-pool"
     topic(servers, name, 6)
     produce(servers, name, [b"v%d" % i for i in range(60)])
-    visitor = Visitor(
-        None, Shared(ClusterSource(shared), REAL.clock), BrokerDesk({"bootstrap_servers": servers}, REAL.clock)
-    )
+    desk = BrokerDesk({"bootstrap_servers": servers}, REAL.clock)
+    visitor = Visitor(None, Shared(ClusterSource(shared), REAL.clock), desk)
     with (
-        ConsumerPool(name, name, Recorder, 3, bootstrap_servers=servers, handler_args=(str(tmp_path),)) as pool,
+        member(servers, name, name) as lost,
+        member(servers, name, name),
+        ConsumerPool(name, pooled, Recorder, 2, bootstrap_servers=servers, handler_args=(str(tmp_path),)),
         served_console(Open(visitor), Options()) as address,
     ):
         page = f"{address}group?id={quote(name)}"
-        pool.wait(until=lambda: pool.handled() >= 60, timeout_s=150)
-        wait_until(lambda: all(str(each.pid) in read(page) for each in pool.status()), what="all members on the page")
-        assert "Each is an actor of a ConsumerPool." in read(page)
-        assert len(re.findall(r"Broker \d 127\.0\.0\.1", read(address))) == 3
-        lost = pool.status()[0].pid
-        assert lost is not None
-        os.kill(lost, signal.SIGKILL)
-        wait_until(lambda: {each.pid for each in pool.status()}.isdisjoint({lost, None}), what="a successor")
-        text = wait_until(
-            lambda: found if re.search("\u22121 (left|expelled)", found := read(page)) else "",
-            what="the loss on the page",
-        )
-        assert re.search(r"took [\d.]+\s*(ms|s) .*\u22121 (left|expelled)", text)
-        assert "v5" in read(f"{address}records?name={quote(name)}&partition=0&count=200")
+        says(page, "Members 2 ")
+        lost.kill()
+        text = says(page, "\u22121 expelled")
+        assert re.search(r"took [\d.]+\s*(ms|s|min) .*\u22121 expelled", text)
+        assert re.search(r"join [\d.]+\s*(ms|s)", text)
+        says(page, "Members 1 ")
+        assert "Each is an actor of a ConsumerPool." in says(f"{address}group?id={quote(pooled)}", "Members 2 ")
+        assert len(re.findall(r"Broker \d [\d.]+:\d+ · pid \d+", read(address))) == 3
+        assert re.search(r"\bv\d+\b", read(f"{address}records?name={quote(name)}&partition=0"))
