@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import html
 import re
 import subprocess
@@ -18,8 +19,10 @@ from actors.cluster import Cluster
 from actors.console.app import Options
 from actors.console.brokers import BrokerDesk
 from actors.console.entrance import Open
+from actors.console.kafka import KafkaSource
 from actors.console.sessions import Visitor
 from actors.console.source import Shared
+from actors.links.views import GetGroup
 from actors.members.pool import ConsumerPool
 from actors.runtime.environment import REAL
 from tests.ray.handlers import Recorder
@@ -100,3 +103,6 @@ def test_the_page_of_a_group_says_who_was_lost_and_how_long_it_took(shared: Clus
         assert len(re.findall(r"Broker \d [\d.]+:\d+ · pid \d+", read(address))) == 3
         assert re.search(r"\bv\d+\b", read(f"{address}records?name={quote(name)}&partition=0"))
         assert name in says(f"{served_by_monitor(shared)}groups", f"{pooled}.*pool")
+        found = asyncio.run(KafkaSource(desk.admin, REAL.clock).view(GetGroup(name)))  # what Kafka's own requests tell
+        assert found.row is not None
+        assert (found.row.members, found.row.state, len(found.partitions)) == (1, "Stable", 6)
