@@ -12,7 +12,7 @@ from actors.client import spellings
 from actors.console.app import Options
 from actors.console.entrance import Entrance, EntranceError, entrance
 from actors.console.server import ConsoleError, Place, served
-from actors.console.source import Shared, Source
+from actors.console.source import Shared, Source, SourceError
 from actors.links.views import GetOverview, Overview
 from actors.runtime.environment import Environment
 from actors.settings import BrokerConfig
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 LEFT_FOR_CLIENTS: Final = "client.properties"
 """What a secure cluster leaves in its data directory: here only how brokers are reached."""
-_AGAIN_S: Final = 2.0
+_AGAIN_S: Final = 1.0
 
 
 def reached_by(file: Path) -> dict[str, Any]:
@@ -47,22 +47,25 @@ async def serve_beside(source: Source, config: BrokerConfig, data_dir: Path, env
     except (ConsoleError, EntranceError, CoterieError, OSError, ValueError) as error:
         log.error("there is no console: %s", error)
         return
+    except Exception:  # whatever it is, the Monitor goes on without
+        log.exception("there is no console")
+        return
     log.info("the console is at %s", console.address)
     await console.run()
 
 
 async def _entrance(source: Shared, config: BrokerConfig, data_dir: Path, environment: Environment) -> Entrance:
     """The entrance, once brokers can be asked which they need."""
-    given = config["coterie.console.client.config"]
-    file = data_dir / LEFT_FOR_CLIENTS if given is None else Path(str(given))
-    settings = reached_by(file) if given is not None or file.exists() else {}
+    named = config["coterie.console.client.config"]
+    file = data_dir / LEFT_FOR_CLIENTS if named is None else Path(str(named))
+    settings = reached_by(file) if named is not None or file.exists() else {}
     while True:
-        overview = await source.view(GetOverview(events=0))
-        if addresses := _addresses(overview):
-            try:
-                return await entrance({"bootstrap_servers": addresses, **settings}, lambda _: source, environment.clock)
-            except EntranceError as error:
-                log.warning("the console waits for brokers: %s", error)
+        try:
+            if addresses := _addresses(await source.view(GetOverview(events=0))):
+                given = {"bootstrap_servers": addresses, **settings}
+                return await entrance(given, lambda _: source, environment.clock)
+        except (EntranceError, SourceError) as error:
+            log.info("the console waits: %s", error)
         await asyncio.sleep(_AGAIN_S)
 
 

@@ -45,8 +45,13 @@ class Views:
         self._answers = answers
 
     async def view(self, operation: Operation[R]) -> R:
-        """The view that is asked for."""
-        return cast(R, await self._answers.answer(operation))
+        """The view that is asked for. Raises SourceError before the first look."""
+        from actors.console.source import SourceError  # not imported where nobody asked for a console
+
+        try:
+            return cast(R, await self._answers.answer(operation))
+        except LookupError as error:
+            raise SourceError(str(error)) from error
 
 
 Console = Callable[[Views], Coroutine[object, object, None]]

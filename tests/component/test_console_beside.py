@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 from actors.console.beside import reached_by, serve_beside
+from actors.console.source import SourceError
+from actors.links.operations import Operation
 from actors.runtime.environment import REAL
 from actors.settings import BrokerConfig
 from tests.support.one_broker import world
 from tests.support.runtime_helpers import until
-from tests.support.synthetic_source import SyntheticSource
+from tests.support.synthetic_source import R, SyntheticSource
 
 
 def _get(port: int, path: str) -> tuple[int, str]:
@@ -23,7 +25,19 @@ def _get(port: int, path: str) -> tuple[int, str]:
     return answer.status, answer.read().decode()
 
 
-async def test_it_is_served_where_the_settings_say(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+class Early(SyntheticSource):
+    """A Monitor that has not looked yet when it is asked first."""
+
+    async def view(self, operation: Operation[R]) -> R:
+        found = await super().view(operation)
+        if len(self.asked) == 1:
+            raise SourceError("the Monitor has not looked yet")
+        return found
+
+
+async def test_it_is_served_where_the_settings_say_once_the_monitor_has_looked(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async with world(tmp_path) as broker:
         file = tmp_path / "reach.properties"
         file.write_text(f"bootstrap.servers=127.0.0.1:{broker.server.port}\n")
