@@ -35,17 +35,13 @@ class Early(SyntheticSource):
         return found
 
 
-async def test_it_is_served_where_the_settings_say_once_the_monitor_has_looked(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_it_is_served_once_the_monitor_has_looked(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with world(tmp_path) as broker:
         file = tmp_path / "reach.properties"
         file.write_text(f"bootstrap.servers=127.0.0.1:{broker.server.port}\n")
         settings = {"coterie.console.port": "0", "coterie.console.client.config": str(file)}
         caplog.set_level("INFO", logger="actors.console.beside")
-        task = asyncio.ensure_future(
-            serve_beside(SyntheticSource(), BrokerConfig.from_mapping(settings), tmp_path, REAL)
-        )
+        task = asyncio.ensure_future(serve_beside(Early(), BrokerConfig.from_mapping(settings), tmp_path, REAL))
         try:
             await until(lambda: "console is at" in caplog.text)
             port = int(caplog.messages[-1].rstrip("/").rpartition(":")[2])
