@@ -131,8 +131,10 @@ def _members(found: GroupView) -> Html:
         why = "It only commits offsets, and has no members." if kind == "simple" else "It has no members now."
         return parts.panel("Members", parts.nothing(why))
     lags = _lag_by_member(found.partitions)
-    rows = [_member(member, lags.get(member.member_id), found.awaited) for member in found.members[:500]]
-    head = el("tr", [el("th", each, scope="col", class_="n" if each == "Lag" else None) for each in _MEMBER_COLUMNS])
+    told = any(member.process for member in found.members)
+    rows = [_member(member, lags.get(member.member_id), found.awaited, told) for member in found.members[:500]]
+    columns = [each for each in _MEMBER_COLUMNS if told or each != "Process"]
+    head = el("tr", [el("th", each, scope="col", class_="n" if each == "Lag" else None) for each in columns])
     made = el("table", el("caption", "Members", class_="unseen"), el("thead", head), el("tbody", rows), class_="cards")
     note = _MEMBERS.get(kind) if len(found.members) <= 500 else f"500 of {figures.count(len(found.members))}"
     return parts.panel("Members", el("div", made, class_="scroll"), note=note)
@@ -146,7 +148,7 @@ def _lag_by_member(partitions: Sequence[PartitionLag]) -> dict[str, int]:
     return lags
 
 
-def _member(member: MemberView, lag: int | None, awaited: Sequence[str]) -> Html:
+def _member(member: MemberView, lag: int | None, awaited: Sequence[str], told: bool) -> Html:
     late = el("span", "awaited", class_="state PreparingRebalance") if member.member_id in awaited else None
     static = f"static: {member.group_instance_id}" if member.group_instance_id else None
     short = member.member_id if len(member.member_id) <= _IDS else f"{member.member_id[:_IDS]}\u2026"
@@ -160,7 +162,7 @@ def _member(member: MemberView, lag: int | None, awaited: Sequence[str]) -> Html
     return el(
         "tr",
         el("td", name, data_label="Member"),
-        el("td", member.process or el("span", "not told", class_="faint"), data_label="Process"),
+        el("td", member.process or el("span", "not told", class_="faint"), data_label="Process") if told else None,
         el("td", member.host.lstrip("/"), data_label="Host"),
         el("td", held or el("span", "none", class_="faint"), data_label="Partitions", title=f"{count} in all"),
         el("td", figures.short(lag), class_="n", data_label="Lag"),
