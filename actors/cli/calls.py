@@ -13,10 +13,11 @@ from actors.cli import output
 from actors.cli.command_config import client_settings
 from actors.cli.errors import CliError
 from actors.cli.options import names
-from actors.cli.reset import Log, parse_topics
+from actors.cli.reset import parse_topics
 
 if TYPE_CHECKING:
     from actors.client import Admin, TopicPartition
+    from actors.client.admin.offset_plans import Log
     from actors.client.admin.types import TopicDescription
 
 _OWN_SOURCE: Final = 1  # DYNAMIC_TOPIC_CONFIG (KIP-226)
@@ -67,9 +68,9 @@ def groups_meant(admin: Admin, arguments: Iterable[str], given: Iterable[str], a
 
 def existing_topics(admin: Admin, named: Iterable[str] | None = None) -> list[TopicDescription]:
     """Those of the named topics that exist, or all of them, by name."""
-    there = admin.list_topics()
-    wanted = there if named is None else sorted(set(named) & set(there))
-    return admin.describe_topics(wanted) if wanted else []
+    from actors.client.admin import lookups
+
+    return lookups.existing_topics(admin, named)
 
 
 def partitions(admin: Admin, texts: Iterable[str]) -> list[TopicPartition]:
@@ -126,17 +127,9 @@ def sizes(admin: Admin) -> dict[TopicPartition, dict[int, int]]:
 
 def logs(admin: Admin, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Log]:
     """The first and the end offset of each of these partitions that exists."""
-    from actors.client import TopicPartition
+    from actors.client.admin import lookups
 
-    wanted = set(partitions)
-    topics = existing_topics(admin, {topic for topic, _ in wanted}) if wanted else []
-    there = [TopicPartition(topic.name, each.partition) for topic in topics for each in topic.partitions]
-    asked = sorted(set(there) & wanted)
-    if not asked:
-        return {}
-    first = admin.list_offsets(dict.fromkeys(asked, "earliest"))
-    end = admin.list_offsets(dict.fromkeys(asked, "latest"))
-    return {tp: Log(a.offset, z.offset) for tp in asked if (a := first[tp]) and (z := end[tp])}
+    return lookups.logs(admin, partitions)
 
 
 def logs_of_all(admin: Admin, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Log]:
@@ -145,10 +138,3 @@ def logs_of_all(admin: Admin, partitions: Sequence[TopicPartition]) -> dict[Topi
     if missing := [f"{topic}-{number}" for topic, number in sorted(set(partitions) - found.keys())]:
         raise CliError(f"there is no partition {', '.join(missing)}")
     return found
-
-
-def offsets_at(admin: Admin, partitions: Iterable[TopicPartition], time_ms: int) -> dict[TopicPartition, int]:
-    """The first offset at or after a time (Unix milliseconds) in each partition; left out where there is none."""
-    wanted = dict.fromkeys(partitions, time_ms)
-    found = admin.list_offsets(wanted) if wanted else {}
-    return {partition: at.offset for partition, at in found.items() if at is not None}

@@ -69,6 +69,8 @@ def data_dir_option(text: str) -> Callable[[F], F]:
     help="How the logs are written: text for people, or JSON, an object a line.  [default: coterie.log.format]",
 )
 @click.option("--insecure", is_flag=True, help="Let other machines connect without asking who they are.")
+@click.option("--console-port", type=click.IntRange(0, 65535), help="Serve the console there, on this machine.")
+@click.option("--console-write", is_flag=True, help="Let visitors of the console move the offsets of groups.")
 def up(
     brokers: int,
     port: int | None,
@@ -84,6 +86,8 @@ def up(
     secure: bool,
     log_format: str | None,
     insecure: bool,
+    console_port: int | None,
+    console_write: bool,
 ) -> None:
     """Start a cluster and print `ready bootstrap.servers=...` when clients can connect.
 
@@ -101,6 +105,8 @@ def up(
     settings |= {"listeners": listeners} if listeners else {}
     settings |= {"advertised.listeners": advertised_listeners} if advertised_listeners else {}
     settings |= {"coterie.log.format": log_format} if log_format else {}
+    settings |= {} if console_port is None else {"coterie.console.port": str(console_port)}
+    settings |= {"coterie.console.write": "true"} if console_write else {}
     if port is None and "listeners" not in settings:
         port = DEFAULT_PORT
     stop = threading.Event()
@@ -130,6 +136,8 @@ def up(
                 signal.signal(number, lambda _number, _frame: _stop(stop))
             for line in cluster.notes:
                 note(line)
+            if console_port:
+                note(f"the console is at http://127.0.0.1:{console_port}/")
             click.echo(f"ready bootstrap.servers={cluster.bootstrap_servers} ray.address={cluster.ray_address}")
             if ray_address is not None:
                 cluster.disconnect()

@@ -12,7 +12,7 @@ import click
 
 from actors.cli import figures, options, output, views
 from actors.cli.cluster_commands import data_dir_option, name_option, ray_address_option
-from actors.cli.reset import parse_duration
+from actors.client.admin.offset_plans import parse_duration
 from actors.links.views import GetGroupHistory, GroupHistory, LagPoint, RebalanceView
 
 Rows = list[dict[str, Any]]

@@ -1,4 +1,4 @@
-"""`coterie groups reset-offsets`: asks what the plans of reset.py need, shows them, and commits with --execute."""
+"""`coterie groups reset-offsets`: asks what the plans need, shows them, and commits with --execute."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import click
 from actors.cli import calls, options, output, reset
 from actors.cli.errors import CliError
 from actors.cli.group_rows import ACTIVE_STATES
-from actors.cli.reset import Log, Plan
 
 if TYPE_CHECKING:
     from actors.client import Admin, TopicPartition
+    from actors.client.admin.offset_plans import Log, Plan
 
 COLUMNS: Final = ("group", "topic", "partition", "new_offset")
 
@@ -31,7 +31,7 @@ class Scope:
     committed: Mapping[TopicPartition, int]
 
 
-Planner = Callable[[Scope], Plan]
+Planner = Callable[[Scope], "Plan"]
 
 
 @click.command("reset-offsets")
@@ -70,6 +70,8 @@ def reset_offsets(
 
     Shows the new offsets; --execute moves the groups there. If an offset is outside the log, the nearest is taken.
     """
+    from actors.client.admin import offset_plans
+
     if dry_run and execute:
         raise click.UsageError("--dry-run and --execute contradict each other")
     planner = _planner(targets, from_file)
@@ -84,7 +86,7 @@ def reset_offsets(
             meant = calls.partitions(admin, topics) if topics else sorted(committed)
             wanted = meant if given is None else list(given[name])
             scope = Scope(admin, name, calls.logs_of_all(admin, wanted), committed)
-            plans[name] = planner(scope) if given is None else reset.to_given(scope.logs, given[name])
+            plans[name] = planner(scope) if given is None else offset_plans.to_given(scope.logs, given[name])
         _tell(plans, export=export, output_format=output_format, execute=execute, dry_run=dry_run)
         if execute:
             for name, plan in ((name, plan) for name, plan in plans.items() if plan.offsets):
@@ -93,6 +95,9 @@ def reset_offsets(
 
 def _planner(targets: Mapping[str, Any], from_file: str | None) -> Planner:
     """What makes the plan that was asked for. Raises UsageError unless exactly one was."""
+    from actors.client.admin import lookups, offset_plans
+    from actors.client.admin.offset_plans import Plan
+
     asked = {name: value for name, value in targets.items() if value is not None and value is not False}
     if len(asked) + bool(from_file) != 1:
         flags = ", ".join("--" + name.replace("_", "-") for name in [*targets, "from_file"])
@@ -101,17 +106,24 @@ def _planner(targets: Mapping[str, Any], from_file: str | None) -> Planner:
         return lambda _: Plan()
     (name, value), *_ = asked.items()
     if name in ("to_datetime", "by_duration"):
-        now_ms = time.time_ns() // 1_000_000
-        moment = reset.parse_time(value) if name == "to_datetime" else now_ms - reset.parse_duration(value)
-        return lambda scope: reset.to_times(scope.logs, calls.offsets_at(scope.admin, scope.logs, moment))
+        moment = _moment(name, value, time.time_ns() // 1_000_000)
+        return lambda scope: offset_plans.to_times(scope.logs, lookups.offsets_at(scope.admin, scope.logs, moment))
     planners: dict[str, Planner] = {
-        "to_earliest": lambda scope: reset.to_earliest(scope.logs),
-        "to_latest": lambda scope: reset.to_latest(scope.logs),
-        "to_current": lambda scope: reset.to_current(scope.logs, scope.committed),
-        "to_offset": lambda scope: reset.to_offset(scope.logs, value),
-        "shift_by": lambda scope: reset.shift_by(scope.logs, scope.committed, value),
+        "to_earliest": lambda scope: offset_plans.to_earliest(scope.logs),
+        "to_latest": lambda scope: offset_plans.to_latest(scope.logs),
+        "to_current": lambda scope: offset_plans.to_current(scope.logs, scope.committed),
+        "to_offset": lambda scope: offset_plans.to_offset(scope.logs, value),
+        "shift_by": lambda scope: offset_plans.shift_by(scope.logs, scope.committed, value),
     }
     return planners[name]
+
+
+def _moment(name: str, value: str, now_ms: int) -> int:
+    from actors.client.admin import offset_plans
+
+    if name == "to_datetime":
+        return offset_plans.parse_time(value)
+    return now_ms - offset_plans.parse_duration(value)
 
 
 def _committed(admin: Admin, name: str) -> dict[TopicPartition, int]:

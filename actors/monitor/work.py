@@ -1,4 +1,4 @@
-"""A Monitor put together of its settings: the history, the looks, the answers, the metrics. No Ray.
+"""A Monitor put together of its settings: the history, the looks, the answers, the metrics, the console. No Ray.
 
 Whoever runs it (`server`) gives it the way to the controller, and has it look.
 """
@@ -8,10 +8,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar, cast
 
 import psutil
 
@@ -28,12 +29,33 @@ from actors.settings import BrokerConfig
 log = logging.getLogger(__name__)
 
 FOLDER: Final = "monitor"
+R = TypeVar("R", bound=Result)
 
 
 class Bridge(Protocol):
     """Somebody else who is told after each look, in a thread."""
 
     def tell(self, picture: Picture) -> None: ...
+
+
+class Views:
+    """The Source of a console in this process."""
+
+    def __init__(self, answers: Answers) -> None:
+        self._answers = answers
+
+    async def view(self, operation: Operation[R]) -> R:
+        """The view that is asked for. Raises SourceError before the first look."""
+        from actors.console.source import SourceError  # not imported where nobody asked for a console
+
+        try:
+            return cast(R, await self._answers.answer(operation))
+        except LookupError as error:
+            raise SourceError(str(error)) from error
+
+
+Console = Callable[[Views], Coroutine[object, object, None]]
+"""Serves a console over views until cancelled, or does nothing."""
 
 
 class Work:
@@ -45,11 +67,13 @@ class Work:
         watcher: Watcher,
         history: Historian | None,
         bridges: Sequence[Bridge],
+        console: Console,
     ) -> None:
         self._watcher = watcher
         self._history = history
         self._bridges = bridges
         self._answers = Answers(watcher.picture, history)
+        self._console = asyncio.ensure_future(console(Views(self._answers)))
         self._process = psutil.Process(os.getpid())
         self._series = Series(self._families, lambda: config.integer("coterie.metrics.series.max"))
         self.metrics = self._serve_metrics(config)
@@ -68,7 +92,7 @@ class Work:
         history = await _history(data_dir / FOLDER, config, environment)
         watcher = Watcher(controller, environment.clock, config.integer("coterie.monitor.interval.ms"), history)
         await watcher.begin()
-        return cls(config, watcher, history, bridges)
+        return cls(config, watcher, history, bridges, partial(_serve_console, config, data_dir, environment))
 
     @property
     def picture(self) -> Picture:
@@ -103,7 +127,9 @@ class Work:
             await asyncio.to_thread(bridge.tell, picture)
 
     async def close(self) -> None:
-        """Close the port and the history."""
+        """Close the console, the port and the history."""
+        self._console.cancel()
+        await asyncio.wait([self._console])
         if self.metrics is not None:
             await asyncio.to_thread(self.metrics.close)
         if self._history is not None:
@@ -127,6 +153,14 @@ class Work:
             return None
         log.info("metrics are at http://%s:%d/metrics", host, server.port)
         return server
+
+
+async def _serve_console(config: BrokerConfig, data_dir: Path, environment: Environment, views: Views) -> None:
+    if config["coterie.console.port"] is None:
+        return
+    from actors.console.beside import serve_beside  # not imported where nobody asked for it
+
+    await serve_beside(views, config, data_dir, environment)
 
 
 async def _history(folder: Path, config: BrokerConfig, environment: Environment) -> Historian | None:

@@ -419,6 +419,33 @@ _OWN: Final = (
         False,
         "Whether the Monitor gives the lag of groups to Ray's own exporter, too (`ray.util.metrics`).",
     ),
+    _int(
+        "coterie.console.port",
+        None,
+        0,
+        "Where the Monitor serves the console. Unset: nowhere. 0: at any free port, which `logs/monitor.log` names.",
+        high=65_535,
+    ),
+    _text(
+        "coterie.console.host",
+        "127.0.0.1",
+        "The address that it serves it at. One that other machines reach needs a login, and a certificate.",
+    ),
+    _bool("coterie.console.write", False, "Whether visitors of the console may move the offsets of groups."),
+    _list(
+        "coterie.console.names", None, "Names by which browsers may call the console, beside localhost and addresses."
+    ),
+    _text(
+        "coterie.console.client.config",
+        None,
+        "Properties file that says how the console reaches brokers. Unset: `client.properties` of the data directory, "
+        "if it is there. Who visitors are, they say themselves: a user and a password in this file are not used.",
+    ),
+    _text(
+        "coterie.console.ssl.keystore.location",
+        None,
+        "PEM file with a certificate and its key: the console is served by HTTPS.",
+    ),
 )
 
 _TABLES: Final = (

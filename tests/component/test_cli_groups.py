@@ -13,8 +13,8 @@ from click.testing import CliRunner, Result
 
 from actors.cli import calls
 from actors.cli.main import cli
-from actors.cli.reset import Log
 from actors.client import OffsetAndMetadata, TopicPartition
+from actors.client.admin.offset_plans import Log
 from actors.client.admin.types import GroupDescription, MemberDescription
 from actors.cluster import ClusterError
 from actors.links.group_status import GroupStatus, Rebalance

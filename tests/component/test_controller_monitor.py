@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
+from actors.links.operations import Operation, Result
 from actors.links.views import GetSeen, Seen
 from actors.monitor.cluster_link import ClusterLink
 from actors.runtime.environment import REAL
@@ -18,9 +20,13 @@ def tick(c: Controller) -> None:
     c.server.monitoring.tick(c.clock.time(), serving=c.server.ready())
 
 
+async def seen(asked: Operation[Any]) -> Result:
+    return SEEN
+
+
 async def come(c: Controller, pid: int) -> ClusterLink:
     """A Monitor's process has come."""
-    link = ClusterLink(lambda asked: SEEN)
+    link = ClusterLink(seen)
     told = await link.connect("127.0.0.1", c.port, SECRET, REAL.chance, pid, tls=None)
     assert told.cluster_id == c.metadata.cluster_id
     return link

@@ -147,7 +147,9 @@ def test_the_five_minutes_of_the_readme_come_out_as_it_says(tmp_path: Path) -> N
     with reading(tmp_path) as reader:
         *_, doctor = setup.splitlines()  # the rest of it has been done, or this test would not run
         reader.types(replaced(doctor, {"coterie doctor": "coterie doctor --port 0"}))
-        cluster = reader.starts(replaced(up, {"--brokers 3": "--brokers 3 --port 0"}))
+        cluster = reader.starts(
+            replaced(up, {"--brokers 3": "--brokers 3 --port 0", "--console-port 9080": "--console-port 0"})
+        )
         cluster.shows("ready bootstrap.servers=")
         servers = cluster.shown().split()[1].partition("=")[2]
         assert len(servers.split(",")) == 3

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from actors.cli.reset import Log
 from actors.client import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from actors.client.admin.offset_plans import Log
 from actors.client.admin.types import (
     ClusterDescription,
     ConfigEntry,

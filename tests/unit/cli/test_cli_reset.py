@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from actors.cli.errors import CliError
-from actors.cli.reset import (
+from actors.cli.reset import parse_topics, read_csv, write_csv
+from actors.client import TopicPartition
+from actors.client.admin.offset_plans import (
     Log,
     Plan,
+    PlanError,
     parse_duration,
     parse_time,
-    parse_topics,
-    read_csv,
     shift_by,
     to_current,
     to_earliest,
@@ -19,9 +20,7 @@ from actors.cli.reset import (
     to_latest,
     to_offset,
     to_times,
-    write_csv,
 )
-from actors.client import TopicPartition
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 LOGS = {A: Log(10, 20), B: Log(0, 5)}
@@ -47,7 +46,7 @@ def test_shift_stays_within_the_log(count: int, offsets: dict[TopicPartition, in
 
 
 def test_shift_without_a_committed_offset_is_an_error() -> None:
-    with pytest.raises(CliError, match="nothing is committed for t-1"):
+    with pytest.raises(PlanError, match="nothing is committed for t-1"):
         shift_by(LOGS, {A: 12}, 1)
 
 
@@ -61,7 +60,7 @@ def test_time_after_the_last_record_is_the_end() -> None:
 
 def test_given_offsets_move_only_their_partitions() -> None:
     assert to_given(LOGS, {B: 2}).offsets == {B: 2}
-    with pytest.raises(CliError, match="there is no partition t-7"):
+    with pytest.raises(PlanError, match="there is no partition t-7"):
         to_given(LOGS, {TopicPartition("t", 7): 2})
 
 
@@ -82,7 +81,7 @@ def test_time_is_utc_unless_it_names_a_zone(text: str, ms: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "yesterday", "2026-13-01T00:00:00"])
 def test_what_is_no_time_is_an_error(text: str) -> None:
-    with pytest.raises(CliError, match="is not a time"):
+    with pytest.raises(PlanError, match="is not a time"):
         parse_time(text)
 
 
@@ -96,7 +95,7 @@ def test_duration(text: str, ms: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "P", "PT", "P1DT", "7D", "PT5", "-P1D"])
 def test_what_is_no_duration_is_an_error(text: str) -> None:
-    with pytest.raises(CliError, match="is not a duration"):
+    with pytest.raises(PlanError, match="is not a duration"):
         parse_duration(text)
 
 

@@ -10,8 +10,8 @@ from click.testing import CliRunner, Result
 
 from actors.cli import calls
 from actors.cli.main import cli
-from actors.cli.reset import Log
 from actors.client import TopicPartition
+from actors.client.admin.offset_plans import Log
 from actors.client.admin.types import NewTopic
 from actors.client.errors import ClusterAuthorizationError
 from tests.support.fake_admin import FakeAdmin

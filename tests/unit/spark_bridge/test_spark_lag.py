@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.cli.reset import Log
 from actors.client import OffsetAndMetadata, TopicPartition
+from actors.client.admin.offset_plans import Log
 from actors.client.admin.types import GroupDescription, MemberDescription
 from spark_bridge.groups import _lag_rows
 from tests.support.fake_admin import HOST, FakeAdmin

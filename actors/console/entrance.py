@@ -1,0 +1,146 @@
+"""Who may come in. A name and password are proved at a broker, by logging in there: we keep no users of our own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol
+
+from actors import OutsideError
+from actors.client.errors import (
+    AuthenticationError,
+    BrokerResponseError,
+    ClusterAuthorizationError,
+    ConfigurationError,
+    KafkaError,
+)
+from actors.console.brokers import BrokerDesk
+from actors.console.rights import Entitled
+from actors.console.sessions import Visitor
+from actors.console.source import Source
+from actors.runtime.environment import Clock
+from actors.security.acl import AclFilter
+from actors.settings.secret import Secret
+from actors.wire.errors import ErrorCode
+
+PASSWORD_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+_CREDENTIALS: Final = (
+    "sasl_plain_username",
+    "sasl_plain_password",
+    "sasl_password_file",
+    "sasl_password_env",
+    "sasl_oauth_token_file",
+    "sasl_oauth_token_provider",
+)
+"""What says who the console itself is. A visitor is never that."""
+
+SourceOf = Callable[[BrokerDesk], Source]
+"""What a visitor sees, before his rights: the same for all, or made of his Desk."""
+
+
+class EntranceError(OutsideError):
+    """He is not let in. The text is for him, and does not say whether there is such a user."""
+
+
+class Entrance(Protocol):
+    """Who may come in."""
+
+    @property
+    def anybody(self) -> Visitor | None:
+        """The visitor that everybody is; None where a login is needed."""
+        ...
+
+    async def log_in(self, user: str, password: Secret) -> Visitor:
+        """The visitor of this name. Raises EntranceError."""
+        ...
+
+
+class Open:
+    """Everybody is the same visitor."""
+
+    def __init__(self, visitor: Visitor) -> None:
+        self._visitor = visitor
+
+    @property
+    def anybody(self) -> Visitor:
+        """The one visitor."""
+        return self._visitor
+
+    async def log_in(self, user: str, password: Secret) -> Visitor:
+        """The one visitor."""
+        return self._visitor
+
+
+class ByLogin:
+    """A visitor logs in at a broker with SCRAM or PLAIN, and is shown what he may see there."""
+
+    def __init__(self, settings: Mapping[str, Any], source_of: SourceOf, clock: Clock) -> None:
+        self._settings = {key: value for key, value in settings.items() if key not in _CREDENTIALS}
+        self._source_of = source_of
+        self._clock = clock
+
+    @property
+    def anybody(self) -> None:
+        """Nobody comes in without a name."""
+
+    async def log_in(self, user: str, password: Secret) -> Visitor:
+        """The visitor of this name. Raises EntranceError."""
+        login = {"sasl_plain_username": user, "sasl_plain_password": password.reveal()}
+        try:
+            desk = await asyncio.to_thread(BrokerDesk, {**self._settings, **login}, self._clock)
+        except (ConfigurationError, ValueError):
+            raise EntranceError("The name or the password is wrong.") from None
+        try:
+            await asyncio.to_thread(desk.admin.describe_cluster)
+        except AuthenticationError:
+            await desk.close()
+            raise EntranceError("The name or the password is wrong.") from None
+        except KafkaError as error:
+            await desk.close()
+            raise EntranceError(f"The brokers cannot be asked now: {error}") from error
+        return Visitor(user, Entitled(self._source_of(desk), desk, self._clock), desk)
+
+
+async def entrance(settings: Mapping[str, Any], source_of: SourceOf, clock: Clock) -> Entrance:
+    """The entrance that fits the brokers: a login if clients must log in, rights if brokers check any.
+
+    `settings` are those of a client. Raises EntranceError if brokers are such that nobody could prove a password.
+    """
+    protocol = str(settings.get("security_protocol", "PLAINTEXT"))
+    if protocol.startswith("SASL_"):
+        mechanism = settings.get("sasl_mechanism")
+        if mechanism not in PASSWORD_MECHANISMS:
+            raise EntranceError(f"the console asks for passwords, and {mechanism} has none: give a listener with SCRAM")
+        return ByLogin(settings, source_of, clock)
+    desk = await asyncio.to_thread(BrokerDesk, settings, clock)
+    try:
+        checked = await asyncio.to_thread(_checks_rights, desk)
+    except KafkaError as error:
+        await desk.close()
+        raise EntranceError(f"the brokers cannot be asked; do they want TLS or a login? {error}") from error
+    if checked and protocol == "SSL":
+        await desk.close()
+        raise EntranceError(
+            "these brokers know clients by certificates, which no visitor of a console can show: give a "
+            "listener with SASL_SSL"
+        )
+    source = source_of(desk)
+    return Open(Visitor(None, Entitled(source, desk, clock) if checked else source, desk))
+
+
+def _checks_rights(desk: BrokerDesk) -> bool:
+    """Whether the brokers have an authorizer: without one, Kafka answers that security is disabled."""
+    try:
+        desk.admin.describe_acls(AclFilter())
+    except ClusterAuthorizationError:
+        return True
+    except BrokerResponseError as error:
+        if error.error_code == ErrorCode.SECURITY_DISABLED:
+            return False
+        raise
+    return True
+
+
+async def leave(visitor: Visitor) -> None:
+    """Close what a visitor has open."""
+    await visitor.desk.close()

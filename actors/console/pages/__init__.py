@@ -1,0 +1,1 @@
+"""The pages: a module for each. It asks the visitor's Source for views, and makes regions of them."""

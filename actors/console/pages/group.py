@@ -1,0 +1,224 @@
+"""The page of a group: who its members are, how far it is behind and was, why it rebalanced, and what it committed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from actors.console import figures
+from actors.console.html import Child, Html, el, join
+from actors.console.pages import parts, rebalances
+from actors.console.pages.page import Asked, Page, Region, Series, to
+from actors.console.pages.parts import Column
+from actors.links.views import (
+    GetGroup,
+    GetGroupHistory,
+    GroupHistory,
+    GroupRow,
+    GroupView,
+    MemberView,
+    PartitionLag,
+)
+
+_SPANS: Final = {"15m": 15, "1h": 60, "6h": 360, "24h": 1440}
+"""Minutes of history that can be chosen."""
+_DEFAULT_SPAN: Final = "1h"
+_MEMBERS: Final = {
+    "pool": "Each is an actor of a ConsumerPool.",
+    "spark": "Each is a member of a Spark job, beside its executors.",
+}
+_MEMBER_COLUMNS: Final = ("Member", "Process", "Host", "Partitions", "Lag")
+_IDS: Final = 26
+"""Characters of a member id that are shown."""
+
+
+async def page(asked: Asked) -> Page:
+    """One group."""
+    group_id = asked.text("id")
+    found = await asked.source.view(GetGroup(group_id, rebalances=50))
+    if found.row is None:
+        gone = parts.nothing(
+            f"There is no group {group_id}, or you may not see it.", el("a", "All groups", href="/groups")
+        )
+        return Page("No such group", "groups", (Region("gone", gone),), found.wall_ms, live=False, status=404)
+    span = asked.text("span") if asked.text("span") in _SPANS else _DEFAULT_SPAN
+    since = found.wall_ms - _SPANS[span] * 60_000
+    history = await asked.source.view(GetGroupHistory(group_id, since, found.wall_ms))
+    window = rebalances.Window(since, found.wall_ms)
+    head = Region("head", join(_head(found.row, asked), _waiting(found)))
+    members, offsets = Region("members", _members(found)), Region("offsets", _offsets(found, asked))
+    known = found.rebalances or history.rebalances
+    if not known and not history.points:  # as of Kafka, which keeps none
+        return Page(group_id, "groups", (head, members, offsets), found.wall_ms)
+    past = (
+        Region("charts", _charts(asked, span)),
+        Region("timeline", rebalances.timeline(found.members, history.rebalances or found.rebalances, window)),
+    )
+    why = Region("rebalances", rebalances.listed(known, found.wall_ms))
+    return Page(group_id, "groups", (head, *past, members, why, offsets), found.wall_ms, _series(history))
+
+
+def _series(history: GroupHistory) -> Series:
+    points = history.points
+    values: Mapping[str, tuple[float | None, ...]] = {
+        "lag": tuple(point.lag for point in points),
+        "age": tuple(point.lag_seconds for point in points),
+    }
+    marks = tuple((each.began_ms, rebalances.cause(each)) for each in history.rebalances)
+    return Series(tuple(point.wall_ms for point in points), values, marks)
+
+
+def _head(row: GroupRow, asked: Asked) -> Html:
+    back = el("p", el("a", "Groups", href="/groups"), class_="crumbs")
+    name = el("h1", row.group_id, parts.state(row.state), parts.kind(row.kind))
+    where = f"Coordinated by broker {row.broker_id}, in __consumer_offsets-{row.offsets_partition}"
+    said = el("p", where if row.broker_id >= 0 else "It has no coordinator now", class_="note")
+    move = el("a", "Reset offsets", href=to("/group/reset", id=row.group_id), class_="button") if asked.writes else None
+    title = el("div", el("div", back, name, said), move, class_="title")
+    behind = "warn" if row.lag_seconds and row.lag_seconds >= 60 else ""
+    read = [join(", " if place else "", parts.topic_link(topic)) for place, topic in enumerate(row.topics[:4])]
+    more = f" and {len(row.topics) - 4} more" if len(row.topics) > 4 else None
+    made = parts.figures_of(
+        parts.figure("Members", figures.count(row.members)),
+        parts.figure("Lag", figures.short(row.lag), "records unread"),
+        parts.figure("Oldest unread", figures.seconds(row.lag_seconds), "the slowest partition", behind),
+        parts.figure("Commits", figures.rate(row.commits_per_s), "offsets"),
+        parts.figure("Rebalances", figures.count(row.rebalances), "in the last hour"),
+        parts.figure("Topics", figures.count(len(row.topics)), (read, more)),
+    )
+    return el("div", title, made)
+
+
+def _waiting(found: GroupView) -> Html | None:
+    """Whom a running rebalance waits for."""
+    if not found.awaited and found.phase_ends_in_ms is None:
+        return None
+    known = {member.member_id: member for member in found.members}
+    names = [el("li", _who(each, known.get(each))) for each in found.awaited[:8]]
+    names += [el("li", f"and {len(found.awaited) - 8} more")] if len(found.awaited) > 8 else []
+    ends = found.phase_ends_in_ms
+    left = f" It goes on without them in {figures.seconds(ends // 1000)}." if ends is not None else ""
+    phase = (
+        "to rejoin" if found.row and found.row.state == "PreparingRebalance" else "to hand out or take the assignment"
+    )
+    said = f"The group waits for {figures.plural(len(found.awaited), 'member')} {phase}.{left}"
+    return el("div", el("p", el("b", "Rebalancing. "), said), el("ul", names), class_="alert warn", role="status")
+
+
+def _who(member_id: str, member: MemberView | None) -> Child:
+    if member is None:
+        return el("code", member_id[:_IDS], title=member_id)
+    where = f" on {member.host.lstrip('/')}" + (f", {member.process}" if member.process else "")
+    return (el("b", member.group_instance_id or member.client_id, title=member_id), where)
+
+
+def _charts(asked: Asked, span: str) -> Html:
+    options = {"15m": "15 min", "1h": "1 h", "6h": "6 h", "24h": "24 h"}
+    tools = parts.choices("How long", options, span, asked, "span")
+    lag = el("figure", el("figcaption", "Records unread"), el("div", class_="chart", data_chart="lag"))
+    age = el("figure", el("figcaption", "Age of the oldest unread record"), el("div", class_="chart", data_chart="age"))
+    without = el("noscript", el("p", "The curves need scripts; everything else on this page does not.", class_="note"))
+    marks = el("span", el("i"), "a rebalance", class_="marks")
+    return parts.panel("Lag", el("div", lag, age, class_="charts"), without, note=marks, tools=tools)
+
+
+# --- members --------------------------------------------------------------------------------------------------------
+
+
+def _members(found: GroupView) -> Html:
+    kind = found.row.kind if found.row else ""
+    if not found.members:
+        why = "It only commits offsets, and has no members." if kind == "simple" else "It has no members now."
+        return parts.panel("Members", parts.nothing(why))
+    lags = _lag_by_member(found.partitions)
+    told = any(member.process for member in found.members)
+    rows = [_member(member, lags.get(member.member_id), found.awaited, told) for member in found.members[:500]]
+    columns = [each for each in _MEMBER_COLUMNS if told or each != "Process"]
+    head = el("tr", [el("th", each, scope="col", class_="n" if each == "Lag" else None) for each in columns])
+    made = el("table", el("caption", "Members", class_="unseen"), el("thead", head), el("tbody", rows), class_="cards")
+    note = _MEMBERS.get(kind) if len(found.members) <= 500 else f"500 of {figures.count(len(found.members))}"
+    return parts.panel("Members", el("div", made, class_="scroll"), note=note)
+
+
+def _lag_by_member(partitions: Sequence[PartitionLag]) -> dict[str, int]:
+    lags: dict[str, int] = {}
+    for each in partitions:
+        if each.member_id is not None and each.lag is not None:
+            lags[each.member_id] = lags.get(each.member_id, 0) + each.lag
+    return lags
+
+
+def _member(member: MemberView, lag: int | None, awaited: Sequence[str], told: bool) -> Html:
+    late = el("span", "awaited", class_="state PreparingRebalance") if member.member_id in awaited else None
+    static = f"static: {member.group_instance_id}" if member.group_instance_id else None
+    short = member.member_id if len(member.member_id) <= _IDS else f"{member.member_id[:_IDS]}\u2026"
+    below = el("small", static or short, title=member.member_id)
+    name = el("span", el("b", member.client_id, late), below, class_="two")
+    count = sum(len(numbers) for numbers in member.assignment.values())
+    held = [
+        el("span", el("b", topic), " ", figures.ranges(numbers), class_="held")
+        for topic, numbers in sorted(member.assignment.items())[:12]
+    ]
+    return el(
+        "tr",
+        el("td", name, data_label="Member"),
+        el("td", member.process or el("span", "not told", class_="faint"), data_label="Process") if told else None,
+        el("td", member.host.lstrip("/"), data_label="Host"),
+        el("td", held or el("span", "none", class_="faint"), data_label="Partitions", title=f"{count} in all"),
+        el("td", figures.short(lag), class_="n", data_label="Lag"),
+    )
+
+
+# --- offsets --------------------------------------------------------------------------------------------------------
+
+
+def _offsets(found: GroupView, asked: Asked) -> Html:
+    if not found.partitions:
+        return parts.panel("Offsets", parts.nothing("Nothing has been committed, and no partition is owned."))
+    worst = max((each.lag or 0 for each in found.partitions), default=0)
+    owners = {member.member_id: member for member in found.members}
+
+    def lag(row: PartitionLag) -> Child:
+        share = (row.lag or 0) / worst if worst else 0.0
+        return (figures.count(row.lag), parts.bar(share, "share of the greatest lag", "warm"))
+
+    def owner(row: PartitionLag) -> Child:
+        member = owners.get(row.member_id or "")
+        return (
+            el("span", "nobody", class_="faint") if member is None else el("span", _label(member), title=row.member_id)
+        )
+
+    columns: tuple[Column[PartitionLag], ...] = (
+        Column("partition", "Partition", _partition, lambda row: (row.topic, row.partition), "name"),
+        Column(
+            "committed", "Committed", lambda row: figures.count(row.committed), lambda row: row.committed, "n", True
+        ),
+        Column("end", "End", lambda row: figures.count(row.log_end), lambda row: row.log_end, "n wide", True),
+        Column("lag", "Lag", lag, lambda row: row.lag, "n sized", True),
+        Column(
+            "age", "Oldest unread", lambda row: figures.seconds(row.lag_seconds), lambda row: row.lag_seconds, "n", True
+        ),
+        Column(
+            "when",
+            "Committed at",
+            lambda row: parts.moment(row.commit_ms, found.wall_ms),
+            lambda row: row.commit_ms,
+            "n wide",
+            True,
+        ),
+        Column("owner", "Owner", owner, None, "wide"),
+    )
+    rows = parts.ordered(found.partitions, columns, asked, "partition")
+    made = parts.table("Committed offsets", rows, columns, asked, "partition")
+    return parts.panel("Offsets", made, note=figures.plural(len(rows), "partition"))
+
+
+def _partition(row: PartitionLag) -> Html:
+    link = el(
+        "a", row.topic, el("span", f"-{row.partition}"), href=to("/records", name=row.topic, partition=row.partition)
+    )
+    return el("span", link, title=row.metadata or None)
+
+
+def _label(member: MemberView) -> str:
+    return member.group_instance_id or f"{member.client_id} \u00b7 {member.member_id[-6:]}"
