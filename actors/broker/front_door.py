@@ -240,14 +240,14 @@ class FrontDoor:
                 partition = self._shards.partition_of(group)
                 self._shards.relay(connection, partition, data[start:end], version, api_key, correlation_id)
                 if not count & self._masks[api_key]:
-                    self._time(connection, api_key, correlation_id)
+                    self._sample(connection, api_key, correlation_id)
                 return
         begun = self._exact_time() if not count & self._masks[api_key] else None
         self._handle(connection, data[start:end], api)
         if begun is not None:
-            self._time(connection, api_key, correlation_id, begun)
+            self._sample(connection, api_key, correlation_id, begun)
 
-    def _time(self, connection: Connection, api_key: int, correlation_id: int, begun: float | None = None) -> None:
+    def _sample(self, connection: Connection, api_key: int, correlation_id: int, begun: float | None = None) -> None:
         """Have the time taken until the answer to the request that came last leaves."""
         since = self._exact_time() if begun is None else begun
         connection.slots.time_last(api_key, correlation_id, partial(self._left, api_key, since))
