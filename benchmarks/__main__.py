@@ -41,6 +41,7 @@ ALL = (
     "loading",
     "pool",
     "spark",
+    "monitor",
 )
 
 

@@ -44,7 +44,7 @@ def run(figures: Figures, pace: Pace) -> None:
 def _measure(figures: Figures, side: str, cluster: Cluster, names: list[str]) -> None:
     time.sleep(SETTLE_S)
     empty = memory_mib(cluster)
-    _fill(cluster.bootstrap_servers, names)
+    fill(cluster.bootstrap_servers, names, PARTITIONS)
     _await_ends(cluster.bootstrap_servers, names)
     time.sleep(SETTLE_S)
     figures.add(side, MEMORY, memory_mib(cluster) - empty)
@@ -56,14 +56,14 @@ def _measure(figures: Figures, side: str, cluster: Cluster, names: list[str]) ->
     figures.add(side, READY, time.monotonic() - began)
 
 
-def _fill(servers: str, names: list[str]) -> None:
+def fill(servers: str, names: list[str], partitions: int) -> None:
     """Make the topics, and write a record to each partition."""
-    note(f"making {len(names)} topics of {PARTITIONS} partitions")
+    note(f"making {len(names)} topics of {partitions} partitions")
     for start in range(0, len(names), AT_ONCE):
-        create_topics(servers, dict.fromkeys(names[start : start + AT_ONCE], PARTITIONS))
+        create_topics(servers, dict.fromkeys(names[start : start + AT_ONCE], partitions))
     producer = confluent_kafka.Producer({"bootstrap.servers": servers, "linger.ms": 20})
     for name in names:
-        for partition in range(PARTITIONS):
+        for partition in range(partitions):
             producer.produce(name, b"one", partition=partition)
         producer.poll(0)
     left = producer.flush(90)

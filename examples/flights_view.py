@@ -10,17 +10,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from rich.console import Console, Group
-from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from actors.cli.screen import Screen, table_of
 from coterie import Admin, Consumer, ConsumerPool, KafkaError, MemberStatus, TopicPartition
 
 _LINES = 8
 _PLAIN_SECONDS = 2.0
+_COLUMNS = ("member", "pid", "state", "generation", "partitions", "handled", "restarts")
 
 
 @contextmanager
@@ -46,22 +47,20 @@ class View:
         self._events: deque[str] = deque(maxlen=_LINES)
         self._admin = Admin(bootstrap_servers=servers)
         self._consumer = Consumer(bootstrap_servers=servers)
-        self._live = _live(console) if console.is_terminal else None
+        self._screen = Screen(console)
         self._last_plain = 0.0
         self._state = ""
         self._lag: int | None = None
 
     def __enter__(self) -> Self:
-        if self._live is not None:
-            self._live.start()
+        self._screen.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.draw()
-        if self._live is not None:
-            self._live.stop()
+        self._screen.__exit__(kind, error, trace)
         self._consumer.close()
         self._admin.close()
 
@@ -69,7 +68,7 @@ class View:
         """Note something that has happened."""
         line = f"{time.monotonic() - self._begun:5.1f} s  {event}"
         self._events.append(line)
-        if self._live is None:
+        if not self._screen.is_live:
             self._console.print(line, highlight=False)
         self.draw()
 
@@ -90,13 +89,13 @@ class View:
     def draw(self) -> None:
         """Look at the group and show it."""
         now = time.monotonic()
-        if self._live is None and now - self._last_plain < _PLAIN_SECONDS:
+        if not self._screen.is_live and now - self._last_plain < _PLAIN_SECONDS:
             return
         self._last_plain = now
         self._look()
         members = self._pool.status()
-        if self._live is not None:
-            self._live.update(Group(self._table(members), Text("\n".join(self._events))), refresh=True)
+        if self._screen.is_live:
+            self._screen.show(Group(self._table(members), Text("\n".join(self._events))))
         else:
             owners = " ".join(f"{m.slot}:{len(m.assignment)}" for m in members)
             handled = sum(m.handled for m in members)
@@ -118,17 +117,17 @@ class View:
 
     def _table(self, members: list[MemberStatus]) -> Table:
         title = f"group {self._pool.group_id}: {self._state} · lag {'?' if self._lag is None else f'{self._lag:,}'}"
-        table = Table(title=title)
-        for column in ("member", "pid", "state", "generation", "partitions", "handled", "restarts"):
-            table.add_column(column, justify="right" if column in ("handled", "pid") else "left")
-        for m in members:
-            owned = " ".join(str(partition) for _, partition in m.assignment)
-            table.add_row(
-                str(m.slot), str(m.pid), m.state, str(m.generation_id), owned, f"{m.handled:,}", str(m.restarts)
-            )
+        table = table_of(_COLUMNS, [self._row(member) for member in members], numbers=("handled", "pid"))
+        table.title = title
         return table
 
-
-def _live(console: Console) -> Live:
-    # By default it shows above itself what others write to standard output.
-    return Live(console=console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
+    def _row(self, member: MemberStatus) -> dict[str, Any]:
+        return {
+            "member": member.slot,
+            "pid": member.pid,
+            "state": member.state,
+            "generation": member.generation_id,
+            "partitions": " ".join(str(partition) for _, partition in member.assignment),
+            "handled": f"{member.handled:,}",
+            "restarts": member.restarts,
+        }

@@ -24,6 +24,7 @@ from actors.client.errors import KafkaError
 from actors.links.member_process import kind_on_node
 from actors.members.range_group import Done, Held, Holding, RangeMemberSpec, await_settled, member_settings
 from actors.members.range_member import RangeMember
+from actors.runtime.logs import about
 from actors.runtime.process import check_code_version, code_version
 from placement.nodes import alive_nodes
 
@@ -111,7 +112,12 @@ class _OnRay:
         try:
             ray.get(self.actor.call.remote("stop", _STOP_SECONDS), timeout=_STOP_SECONDS + 5)
         except (RayActorError, TimeoutError) as error:
-            log.warning("a member of group %s did not stop by itself: %s", self._spec.group_id, error)
+            log.warning(
+                "a member of group %s did not stop by itself: %s",
+                self._spec.group_id,
+                error,
+                extra=about(group=self._spec.group_id),
+            )
         ray.kill(self.actor)
 
     def _call(self, instead: Any, method: str, *arguments: Any) -> Any:
@@ -120,7 +126,12 @@ class _OnRay:
         except RayActorError as error:
             if self._stopped or error.actor_init_failed:  # the next one would fare no better
                 raise
-            log.warning("a member of group %s has died and is replaced: %s", self._spec.group_id, error)
+            log.warning(
+                "a member of group %s has died and is replaced: %s",
+                self._spec.group_id,
+                error,
+                extra=about(group=self._spec.group_id),
+            )
             ray.kill(self.actor)  # where only the way to it is broken, it must not stay beside its successor
             self.actor = self._make.remote(self._spec, code_version())
             return instead
@@ -218,4 +229,9 @@ class Members:
             with Admin(bootstrap_servers=self._spec.bootstrap_servers, **settings) as admin:
                 admin.remove_members_from_consumer_group(self._spec.group_id, group_instance_ids=self._static)
         except (KafkaError, OSError) as error:
-            log.warning("group %s: its members stay until their session ends: %s", self._spec.group_id, error)
+            log.warning(
+                "group %s: its members stay until their session ends: %s",
+                self._spec.group_id,
+                error,
+                extra=about(group=self._spec.group_id),
+            )

@@ -22,6 +22,7 @@ from actors.client import Consumer, TopicPartition
 from actors.client.consumer.ranges import OffsetRange
 from actors.client.errors import DataLossError, KafkaTimeoutError
 from actors.members.range_group import positions_and_ends
+from actors.runtime.logs import about
 from spark_bridge.batch import Batch, limited
 from spark_bridge.members import Members, Share
 from spark_bridge.source import Reading, ranges_dataframe, split_ranges
@@ -148,7 +149,12 @@ class GroupQuery:
             self._turns()
         except BaseException as error:
             if not self._stopping.is_set():
-                log.warning("the query of group %s has ended: %s", self._plan.group_id, error)
+                log.warning(
+                    "the query of group %s has ended: %s",
+                    self._plan.group_id,
+                    error,
+                    extra=about(group=self._plan.group_id),
+                )
                 self._exception = error
         finally:
             self._message, self._triggered = "Stopped", False
@@ -156,7 +162,9 @@ class GroupQuery:
                 self._members.stop()
                 self._client.close()
             except Exception:
-                log.exception("closing the query of group %s", self._plan.group_id)
+                log.exception(
+                    "closing the query of group %s", self._plan.group_id, extra=about(group=self._plan.group_id)
+                )
             self._ended.set()
 
     def _settle(self) -> None:

@@ -1,6 +1,7 @@
 """Writes the pages of docs/ that are made from tables of the code: `python -m tools.generate_docs`.
 
-settings.md comes from actors.settings, protocol.md from the registry of request handlers.
+settings.md comes from actors.settings, protocol.md from the registry of request handlers, metrics.md from the Monitor's
+table of metrics.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from pathlib import Path
 from textwrap import fill
 
 from actors.broker.handlers.registry import APIS, SOCKET_LIMIT, Api, Runs
+from actors.monitor import metric_table
 from actors.settings import (
     SECTION_OF,
     SECTIONS,
@@ -53,6 +55,16 @@ taken as well. A key that Kafka 4.1 does not know is refused.
 Kafka's brokers speak to each other by a listener, which `inter.broker.listener.name`,
 `security.inter.broker.protocol` and `sasl.mechanism.inter.broker.protocol` choose. Here they have
 [links of their own](security.md#links-between-the-clusters-processes), which these keys do not change.
+"""
+_METRICS = """\
+# Metrics
+
+Generated from the table in `actors/monitor/metric_table.py` by `python -m tools.generate_docs`; do not edit.
+
+What a cluster's Monitor exposes at `/metrics`; [Monitoring](monitoring.md) says how to have it scraped and what to look
+at. Names are Kafka's where Kafka has the figure, as the usual rules of the JMX exporter spell them. Kafka has an
+endpoint for each broker; here the label `broker` takes its place. Lag and partitions have kafka_exporter's names and
+labels. What begins with `coterie_` nobody else has. What is not known is left out: it is never shown as 0.
 """
 _PROTOCOL = """\
 # Protocol
@@ -218,7 +230,22 @@ def settings_page() -> str:
     return "\n".join([*parts, "Of brokers:\n", _by_first_word(accepted_settings())])
 
 
-PAGES: dict[str, Callable[[], str]] = {"settings.md": settings_page, "protocol.md": protocol_page}
+def metrics_page() -> str:
+    """What metrics.md should contain."""
+    parts = [_METRICS]
+    for section in metric_table.SECTIONS:
+        found = [each for each in metric_table.METRICS if each.section == section]
+        if found:
+            rows = [(_code(each.name), _names(each.labels) or "-", each.kind, each.doc) for each in found]
+            parts += [f"## {section}\n", _table(("metric", "labels", "kind", "what it says"), rows)]
+    return "\n".join(parts)
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "settings.md": settings_page,
+    "protocol.md": protocol_page,
+    "metrics.md": metrics_page,
+}
 
 
 def main() -> None:

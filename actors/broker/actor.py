@@ -14,6 +14,7 @@ import ray
 
 from actors.broker.spec import BrokerSpec, StartError
 from actors.links.secret import is_marked, read_secret
+from actors.runtime.logs import LogPlace
 from actors.runtime.private import keep_private, leave_no_core
 from actors.runtime.process import check_code_version, log_to, run_in_main_thread, settle_memory
 from actors.settings import BrokerConfig
@@ -34,12 +35,12 @@ async def _serve(spec: BrokerSpec, find_controller: Callable[[], tuple[str, int,
 class Broker:
     """One broker process."""
 
-    def __init__(self, spec: BrokerSpec, namespace: str, log_dir: str, version: str) -> None:
+    def __init__(self, spec: BrokerSpec, namespace: str, logs: LogPlace, version: str) -> None:
         keep_private()
         if not BrokerConfig.from_mapping(spec.config).boolean("coterie.debug.core"):
             leave_no_core()
         check_code_version(version)
-        log_to(log_dir, f"broker-{spec.broker_id}")
+        log_to(logs, f"broker-{spec.broker_id}", role="broker", broker=spec.broker_id)
         settle_memory()
         self._spec = spec
         self._namespace = namespace

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
+from actors.runtime.logs import about
 from actors.security.acl import Acl, AclOperation, ResourceType
 from actors.wire.api_keys import ApiKey
 
@@ -66,6 +67,7 @@ class Audit:
             shown(name),
             ApiKey(api).label,
             described(rule()),
+            extra=about(peer=host or "?"),
         )
 
     def _next_second(self) -> None:

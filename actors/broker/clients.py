@@ -10,6 +10,7 @@ from typing import Final
 from actors.broker.address_limits import AddressLimits
 from actors.broker.connection import Connection
 from actors.broker.context import BrokerContext
+from actors.runtime.logs import about
 from actors.security.acl import is_loopback
 from placement.metadata import Endpoint
 
@@ -46,7 +47,9 @@ class Clients:
         """A client has connected. Whether the limits on connections allow it."""
         reached = self._limit_reached(connection)
         if reached is not None:
-            log.warning("refusing a connection from %s: %s", connection.peer, reached)
+            log.warning(
+                "refusing a connection from %s: %s", connection.peer, reached, extra=about(peer=connection.peer)
+            )
             return False
         self._connections[connection] = None
         self._per_address[connection.peer] += 1

@@ -13,6 +13,7 @@ from typing import Protocol, cast
 from actors.broker.outgoing import PIECE_BYTES, Outgoing
 from actors.broker.slots import Slot, SlotQueue
 from actors.log.errors import LogError
+from actors.runtime.logs import about
 from actors.security.acl import ANONYMOUS
 from actors.wire.framing import LARGE_BYTES
 from actors.wire.gathering import Gathering
@@ -151,7 +152,7 @@ class Connection(asyncio.Protocol):
             self.close(str(error))
             return
         except Exception:  # the event loop would close it too, but say so where nobody reads it
-            log.exception("connection %d from %s", self.id, self.peer or "?")
+            log.exception("connection %d from %s", self.id, self.peer or "?", extra=about(peer=self.peer))
             self.close("its request could not be handled")
             return
         if not self._held and position < size:
@@ -255,6 +256,8 @@ class Connection(asyncio.Protocol):
     def close(self, reason: str = "") -> None:
         """Close at once. A reason is logged, with the peer."""
         if reason:
-            log.warning("closing connection %d from %s: %s", self.id, self.peer or "?", reason)
+            log.warning(
+                "closing connection %d from %s: %s", self.id, self.peer or "?", reason, extra=about(peer=self.peer)
+            )
         if self.transport is not None:
             self.transport.abort()

@@ -24,6 +24,7 @@ from actors.broker.slots import Slot
 from actors.broker.spec import BrokerSpec, Door, StartError
 from actors.broker.tls_doors import TlsDoors
 from actors.links.status import Connections, Load
+from actors.runtime.logs import about
 from actors.wire.api_keys import ApiKey
 from actors.wire.errors import ErrorCode, WireError
 from actors.wire.framing import decode_request_header, encode_large_response, encode_response
@@ -68,7 +69,7 @@ class FrontDoor:
         self._shards = shards
         self._reception = Reception(broker)
         self._rates = ConnectionRates(broker)
-        self._time = RequestTime(broker, self.on_frame)
+        self._request_time = RequestTime(broker, self.on_frame)
         self._loop = broker.loop
         self._tls = tls
         self._servers: list[asyncio.AbstractServer] = []
@@ -216,7 +217,7 @@ class FrontDoor:
 
     def on_frame(self, connection: Connection, data: bytes, start: int, end: int) -> None:
         """Pass a request to its shard or its handler."""
-        if self._broker.quotas is not None and self._time.serves(connection, data, start, end):
+        if self._broker.quotas is not None and self._request_time.serves(connection, data, start, end):
             return
         connection.last_active = self._last_tick
         api_key, version, correlation_id, length = _HEAD.unpack_from(data, start)
@@ -302,7 +303,9 @@ class FrontDoor:
         try:
             response = api.handle(self._context, request)
         except Exception:
-            log.exception("%s v%d from %s failed", api.key.label, version, connection.peer)
+            log.exception(
+                "%s v%d from %s failed", api.key.label, version, connection.peer, extra=about(peer=connection.peer)
+            )
             if api.failed is None:
                 connection.close("the request could not be handled")
                 return

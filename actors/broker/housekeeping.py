@@ -23,6 +23,7 @@ from actors.log.compaction import CompactionPlan, CompactionResult
 from actors.log.errors import StorageError
 from actors.log.files import remove_files
 from actors.log.partition_log import PartitionLog
+from actors.runtime.logs import at
 from placement.metadata import OFFSETS_TOPIC
 
 log = logging.getLogger(__name__)
@@ -112,7 +113,7 @@ class Housekeeper:
                 try:
                     await job.work(*key, each)
                 except Exception:  # an error with one log must not end the job
-                    log.exception("housekeeping of %s", each.directory.name)
+                    log.exception("housekeeping of %s", each.directory.name, extra=at(*key))
                 await asyncio.sleep(0)  # one log in a turn of the loop, so that clients are served in between
 
     def _checkpoint_is_due(self, key: tuple[str, int], each: PartitionLog, _now_ms: int) -> bool:
@@ -145,16 +146,16 @@ class Housekeeper:
         try:
             lost = each.finish_repair(job)
         except StorageError as error:
-            log.error("%s", error)
+            log.error("%s", error, extra=at(topic, index))
             self._failed_repairs[each] = failed + 1
             if failed + 1 >= _REPAIRS and self._context.data_dir.logs.get((topic, index)) is each:
                 self._replication.failed(topic, index)
             return
         if each.failure is not None:  # the log was cut or deleted meanwhile
             return
-        log.warning("%s takes appends again after: %s", each.directory.name, reason)
+        log.warning("%s takes appends again after: %s", each.directory.name, reason, extra=at(topic, index))
         if lost:
-            log.error("%s: the disk has lost the last %d records", each.directory.name, lost)
+            log.error("%s: the disk has lost the last %d records", each.directory.name, lost, extra=at(topic, index))
             self._replication.lost(topic, index)
         if topic == OFFSETS_TOPIC:  # its shard knows records that are lost, or takes some for refused that are there
             self._shards.reload(index)
@@ -175,7 +176,7 @@ class Housekeeper:
             result = await self._compaction(plan)
             paths = each.swap(result, self._context.now_ms())
             self.compactions += 1
-            log.info("%s: compacted up to offset %d", each.directory.name, result.cleaned_to)
+            log.info("%s: compacted up to offset %d", each.directory.name, result.cleaned_to, extra=at(topic, index))
             self._remove_later(each, paths)
 
 

@@ -11,6 +11,7 @@ from actors.broker.context import BrokerContext, Shards, log_config
 from actors.broker.quotas import quotas_of
 from actors.broker.replication import ReplicaManager
 from actors.log.data_dir import remove_folders
+from actors.runtime.logs import about, at
 from actors.settings import BrokerConfig
 from placement.metadata import ClusterMetadata
 
@@ -53,7 +54,11 @@ class Images:
             context.metadata.controller_epoch,
             context.metadata.version,
         ):
-            log.warning("an image of a former controller (epoch %d) is ignored", metadata.controller_epoch)
+            log.warning(
+                "an image of a former controller (epoch %d) is ignored",
+                metadata.controller_epoch,
+                extra=about(epoch=metadata.controller_epoch),
+            )
             return
         older = context.metadata
         context.metadata = metadata = metadata if metadata.whole else metadata.with_security_of(older)
@@ -128,5 +133,5 @@ class Images:
             try:
                 folders.append(self._context.data_dir.delete(*key))
             except OSError as error:
-                log.error("the log of %s-%d cannot be dropped: %s", *key, error)
+                log.error("the log of %s-%d cannot be dropped: %s", *key, error, extra=at(*key))
         return [folder for folder in folders if folder is not None]

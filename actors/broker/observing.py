@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from actors.broker.context import BrokerContext
 from actors.broker.front_door import FrontDoor
+from actors.broker.read_for_monitor import MonitorReads
 from actors.broker.shards.history import parked, running
 from actors.broker.shards.hub import ShardHub
 from actors.links.observations import BrokerObserved, LookAtBroker
@@ -13,7 +14,9 @@ from actors.links.rebalances import RUNNING_MAX
 class Observing:
     """Answers a Monitor's questions about this broker. No request waits for it, and it asks no shard."""
 
-    def __init__(self, context: BrokerContext, shards: ShardHub, front_door: FrontDoor) -> None:
+    def __init__(self, context: BrokerContext, shards: ShardHub, front_door: FrontDoor, reads: MonitorReads) -> None:
+        self.reads = reads
+        """What it may read of partitions."""
         self._context = context
         self._shards = shards
         self._front_door = front_door

@@ -33,6 +33,7 @@ from actors.links.operations import (
     Result,
     Shards,
 )
+from actors.links.reading import ReadLog, ReadPartitions
 from actors.links.status import Load
 from actors.runtime.environment import Chance
 from actors.security.tls import TlsError
@@ -221,6 +222,10 @@ class Registration:
                 return GroupSeen(await self._shards.group_status(group_id, _LOOK_SECONDS))
             case LookAtBroker():
                 return self._observing.look(operation)
+            case ReadPartitions():
+                return self._observing.reads.partitions(operation)
+            case ReadLog():
+                return await self._observing.reads.log(operation)
             case _:
                 raise TypeError(f"{type(operation).__name__} is nothing that a broker does")
 

@@ -29,6 +29,7 @@ from actors.broker.images import Images, with_dynamic
 from actors.broker.led import LedPartitions
 from actors.broker.observing import Observing
 from actors.broker.quotas import quotas_of
+from actors.broker.read_for_monitor import MonitorReads
 from actors.broker.registration import Contact, Registration
 from actors.broker.replication import ReplicaManager
 from actors.broker.shards.hub import ShardHub
@@ -79,7 +80,7 @@ class BrokerServer:
             tls,
         )
         self.front_door = FrontDoor(spec, handlers, self.clients, self.shards, tls, _TICK_SECONDS)
-        observing = Observing(context, self.shards, self.front_door)
+        observing = Observing(context, self.shards, self.front_door, MonitorReads(context, led))
         self.registration = Registration(
             spec, contact, context, self.images, self.replicas, self.shards, self.front_door, observing, _TICK_SECONDS
         )

@@ -6,6 +6,8 @@ import logging
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from actors.runtime.logs import about
+
 log = logging.getLogger(__name__)
 
 _LINE_SECONDS: Final = 1.0
@@ -39,7 +41,7 @@ class FailureLog:
         if len(self._logged) < _ADDRESSES_MAX:
             self._logged[key] = (now, 0)
             more = f" (and {left_out} more that were not logged)" if left_out else ""
-            log.warning("%s at %s: %s%s", peer or "?", listener, text, more)
+            log.warning("%s at %s: %s%s", peer or "?", listener, text, more, extra=about(peer=peer))
 
 
 class Strangers:

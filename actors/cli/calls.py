@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from actors.cli import output
 from actors.cli.command_config import client_settings
 from actors.cli.errors import CliError
 from actors.cli.options import names
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 _OWN_SOURCE: Final = 1  # DYNAMIC_TOPIC_CONFIG (KIP-226)
 _CONNECT_TIMEOUT_S: Final = 5.0
+_SIZES_TIMEOUT_MS: Final = 5000
 
 
 @contextmanager
@@ -102,6 +104,24 @@ def own_configs(admin: Admin, topics: Sequence[str]) -> dict[str, dict[str, str]
         }
         for resource, entries in found.items()
     }
+
+
+def sizes(admin: Admin) -> dict[TopicPartition, dict[int, int]]:
+    """The size in bytes of each replica, by broker. Empty, with a note, where brokers do not say."""
+    from actors.client.errors import KafkaError
+
+    try:
+        dirs = admin.describe_log_dirs(timeout_ms=_SIZES_TIMEOUT_MS)
+    except KafkaError as error:
+        output.note(f"sizes are not known: {error}")
+        return {}
+    found: dict[TopicPartition, dict[int, int]] = {}
+    for broker, folders in dirs.items():
+        for folder in folders:
+            for partition, replica in folder.replicas.items():
+                if not replica.is_future:
+                    found.setdefault(partition, {})[broker] = replica.size_bytes
+    return found
 
 
 def logs(admin: Admin, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Log]:

@@ -17,6 +17,7 @@ import click
 from actors.cli.errors import CliError, one_line
 from actors.cli.options import F, key_values, output_format
 from actors.cli.output import emit, emit_json, note, plural, working
+from actors.runtime.logs import JSON, TEXT
 
 DEFAULT_DATA_DIR = "coterie-data"
 DEFAULT_PORT = 9092
@@ -62,6 +63,11 @@ def data_dir_option(text: str) -> Callable[[F], F]:
     is_flag=True,
     help="TLS, logins and ACLs. The first start makes an administrator, who logs in by DATA_DIR/client.properties.",
 )
+@click.option(
+    "--log-format",
+    type=click.Choice([TEXT, JSON]),
+    help="How the logs are written: text for people, or JSON, an object a line.  [default: coterie.log.format]",
+)
 @click.option("--insecure", is_flag=True, help="Let other machines connect without asking who they are.")
 def up(
     brokers: int,
@@ -76,6 +82,7 @@ def up(
     advertised_listeners: str | None,
     add_scram: tuple[str, ...],
     secure: bool,
+    log_format: str | None,
     insecure: bool,
 ) -> None:
     """Start a cluster and print `ready bootstrap.servers=...` when clients can connect.
@@ -93,6 +100,7 @@ def up(
     settings |= key_values(configs)
     settings |= {"listeners": listeners} if listeners else {}
     settings |= {"advertised.listeners": advertised_listeners} if advertised_listeners else {}
+    settings |= {"coterie.log.format": log_format} if log_format else {}
     if port is None and "listeners" not in settings:
         port = DEFAULT_PORT
     stop = threading.Event()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from actors.cli import figures
+
 if TYPE_CHECKING:
+    from actors.cli.groups_status import Known
     from actors.client.admin.types import GroupDescription, MemberDescription
     from actors.client.records import OffsetAndMetadata, TopicPartition
-    from actors.links.group_status import GroupStatus
 
 Rows = list[dict[str, Any]]
 
@@ -20,7 +21,7 @@ OFFSET_COLUMNS: Final = (
 VERBOSE_OFFSET_COLUMNS: Final = (*OFFSET_COLUMNS[:3], "leader_epoch", *OFFSET_COLUMNS[3:], "metadata")
 MEMBER_COLUMNS: Final = ("group", "consumer_id", "host", "client_id", "#partitions")
 STATE_COLUMNS: Final = ("group", "coordinator", "assignment_strategy", "state", "#members")
-STATUS_COLUMNS: Final = ("generation", "waits_for", "ends_in_ms")
+STATUS_COLUMNS: Final = ("lag", "lag_seconds", "generation", "waits_for", "ends_in_ms")
 REBALANCE_COLUMNS: Final = ("group", "rebalance", "ended_generation", "member", "reason")
 FOREIGN_COLUMNS: Final = ("group", "protocol_type", "state", "consumer_id", "host", "client_id")
 REBALANCING: Final = ("PreparingRebalance", "CompletingRebalance")
@@ -117,24 +118,28 @@ def state_row(group: GroupDescription) -> dict[str, Any]:
     }
 
 
-def verbose_state_row(group: GroupDescription, status: GroupStatus | None) -> dict[str, Any]:
-    """The row of --state --verbose: also whom the group waits for, and its last rebalances, if its status is known."""
+def verbose_state_row(group: GroupDescription, known: Known | None) -> dict[str, Any]:
+    """The row of --state --verbose: also whom the group waits for, its lag, and its last rebalances, if known."""
     row = state_row(group)
-    if status is None:
+    if known is None:
+        return row
+    seen = known.seen.row if known.seen else None
+    row |= {"lag": seen.lag if seen else None, "lag_seconds": seen.lag_seconds if seen else None}
+    if known.status is None:
         return row
     return row | {
-        "generation": status.generation_id,
-        "waits_for": list(status.awaited_members),
-        "ends_in_ms": status.phase_ends_in_ms,
+        "generation": known.status.generation_id,
+        "waits_for": list(known.status.awaited_members),
+        "ends_in_ms": known.status.phase_ends_in_ms,
         "rebalances": [
             {
                 "group": group.group_id,
-                "rebalance": datetime.fromtimestamp(each.wall_ms / 1000, UTC).isoformat(" ", "milliseconds"),
+                "rebalance": figures.moment(each.wall_ms),
                 "ended_generation": each.generation_id,
                 "member": each.member_id,
                 "reason": each.reason,
             }
-            for each in status.rebalances
+            for each in known.status.rebalances
         ],
     }
 

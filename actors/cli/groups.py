@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -10,6 +12,7 @@ import click
 from actors.cli import calls, options, output
 from actors.cli.cluster_commands import data_dir_option, name_option, ray_address_option
 from actors.cli.errors import CliError
+from actors.cli.group_history import history
 from actors.cli.group_rows import (
     FOREIGN_COLUMNS,
     OFFSET_COLUMNS,
@@ -27,9 +30,10 @@ from actors.cli.group_rows import (
     state_row,
     verbose_state_row,
 )
-from actors.cli.groups_status import statuses
+from actors.cli.groups_status import Statuses, statuses
 from actors.cli.reset import parse_topics
 from actors.cli.reset_offsets import reset_offsets
+from actors.cli.watching import watched
 
 if TYPE_CHECKING:
     from actors.client import Admin, TopicPartition
@@ -42,6 +46,7 @@ def groups() -> None:
 
 
 groups.add_command(reset_offsets)
+groups.add_command(history)
 
 
 @groups.command("list")
@@ -84,6 +89,8 @@ def list_groups(
     help="Epochs and notes with --offsets, assignments with --members; with --state whom a group waits for and its "
     "last rebalances, which only Coterie knows (its cluster is found by --data-dir or --ray-address).",
 )
+@click.option("--watch", is_flag=True, help="Show it again and again, until Ctrl-C; on a terminal in place.")
+@click.option("--interval", type=click.FloatRange(0.2), default=2.0, show_default=True, help="Seconds, with --watch.")
 @ray_address_option
 @name_option
 @data_dir_option("Data directory of an embedded cluster on this machine, for --state --verbose.")
@@ -96,18 +103,40 @@ def describe(
     all_groups: bool,
     view: str,
     verbose: bool,
+    watch: bool,
+    interval: float,
     ray_address: str | None,
     name: str,
     data_dir: str,
 ) -> None:
     """Show the offsets and lag of groups, their members, or their state."""
-    with calls.connect(bootstrap_server, timeout_ms) as admin:
-        found = described(admin, calls.groups_meant(admin, group_arguments, group_options, all_groups))
-        rows = [_VIEWS[view](admin, group) for group in found]
+    with ExitStack() as stack:
+        admin = stack.enter_context(calls.connect(bootstrap_server, timeout_ms))
+        known: Statuses | None = None
         if view == "state" and verbose:
-            cluster_id = admin.describe_cluster().cluster_id
-            known = statuses(found, cluster_id, ray_address, name, data_dir)
-            rows = [[verbose_state_row(group, known.get(group.group_id))] for group in found]
+            known = stack.enter_context(statuses(admin.describe_cluster().cluster_id, ray_address, name, data_dir))
+        look = partial(_describe, admin, group_arguments, group_options, all_groups, view, verbose, known)
+        if watch:
+            watched(lambda: look(output_format), interval)
+        else:
+            look(output_format)
+
+
+def _describe(
+    admin: Admin,
+    arguments: Sequence[str],
+    given: Sequence[str],
+    all_groups: bool,
+    view: str,
+    verbose: bool,
+    known: Statuses | None,
+    output_format: str,
+) -> None:
+    found = described(admin, calls.groups_meant(admin, arguments, given, all_groups))
+    rows = [_VIEWS[view](admin, group) for group in found]
+    if known is not None:
+        told = known(found)
+        rows = [[verbose_state_row(group, told.get(group.group_id))] for group in found]
     foreign = [foreign_rows(group) if view == "offsets" and is_foreign(group) else [] for group in found]
     if output_format == "json":
         output.emit_json([row for pair in zip(foreign, rows, strict=True) for table in pair for row in table])

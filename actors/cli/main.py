@@ -57,6 +57,7 @@ _CLUSTER = "actors.cli.cluster_commands"
         "up": (_CLUSTER, "up", "Start a cluster."),
         "down": (_CLUSTER, "down", "End a cluster: its processes end, its data stays."),
         "status": (_CLUSTER, "status", "Brokers and partition actors: where they run and what they do."),
+        "top": ("actors.cli.top", "top", "Brokers, groups, lag and rates of a cluster, live."),
         "brokers": ("actors.cli.brokers", "brokers", "Add brokers, or restart them one after the other."),
         "topics": ("actors.cli.topics", "topics", "Create, list, describe, alter, move and delete topics."),
         "groups": ("actors.cli.groups", "groups", "List, describe, reset and delete consumer groups."),

@@ -41,7 +41,7 @@ def emit_json(value: Any) -> None:
 
 def emit_table(rows: Sequence[Row], columns: Sequence[str]) -> None:
     """Print columns under Kafka's headings: `log_end_offset` is LOG-END-OFFSET."""
-    head = [column.replace("_", "-").upper() for column in columns]
+    head = [heading(column) for column in columns]
     cells = [[text(row.get(column)) for column in columns] for row in rows]
     if sys.stdout.isatty():
         _rich_table(head, cells)
@@ -49,6 +49,11 @@ def emit_table(rows: Sequence[Row], columns: Sequence[str]) -> None:
     widths = [max(map(len, column)) for column in zip(head, *cells, strict=True)]
     for line in [head, *cells]:
         click.echo("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+
+
+def heading(column: str) -> str:
+    """A column's heading as Kafka writes it: `log_end_offset` is LOG-END-OFFSET."""
+    return column.replace("_", "-").upper()
 
 
 def text(value: Any) -> str:
@@ -60,6 +65,13 @@ def text(value: Any) -> str:
     if isinstance(value, list | tuple):
         return ",".join(map(text, value)) or "-"
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(value))
+
+
+def size(size_bytes: int | None) -> str | None:
+    """Bytes for people: `1.2 MB`; None if they are not known."""
+    from rich.filesize import decimal
+
+    return None if size_bytes is None else decimal(size_bytes)
 
 
 def note(message: str) -> None:

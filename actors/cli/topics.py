@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import urlsafe_b64encode
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -14,9 +14,14 @@ from actors.cli.errors import CliError
 from actors.cli.reassign import reassign
 
 if TYPE_CHECKING:
+    from actors.client import TopicPartition
     from actors.client.admin.types import PartitionDescription, TopicDescription
 
-COLUMNS: Final = ("topic", "partition", "leader", "replicas", "isr")
+COLUMNS: Final = ("topic", "partition", "leader", "replicas", "isr", "size")
+
+
+Sizes = Mapping["TopicPartition", Mapping[int, int]]
+"""Bytes of each partition's replicas, by broker."""
 
 
 @click.group()
@@ -59,13 +64,17 @@ def describe(
     lagging: bool,
     leaderless: bool,
 ) -> None:
-    """Show partitions, leaders, replicas and settings of topics; of all topics if none is named."""
+    """Show partitions, leaders, replicas, sizes and settings of topics; of all topics if none is named.
+
+    A partition's size is that of its leader's replica.
+    """
     wanted = [*topic_arguments, *topic_options]
     with calls.connect(bootstrap_server, timeout_ms) as admin:
         found = _existing(calls.existing_topics(admin, wanted or None), wanted)
         found = [topic for topic in found if not (exclude_internal and topic.is_internal)]
         configs = calls.own_configs(admin, [topic.name for topic in found])
-    shown = [_described(topic, configs.get(topic.name, {}), lagging, leaderless) for topic in found]
+        sizes = calls.sizes(admin) if found else {}
+    shown = [_described(topic, configs.get(topic.name, {}), sizes, lagging, leaderless) for topic in found]
     if lagging or leaderless:
         shown = [topic for topic in shown if topic["partitions"]]
     if output_format == "json":
@@ -75,7 +84,8 @@ def describe(
         if number:
             click.echo()
         click.echo(_headline(topic))
-        output.emit_table(topic["partitions"], COLUMNS)
+        rows = [{**row, "size": output.size(row["size_bytes"])} for row in topic["partitions"]]
+        output.emit_table(rows, COLUMNS)
 
 
 @topics.command()
@@ -195,17 +205,21 @@ def _existing(found: list[TopicDescription], wanted: Iterable[str]) -> list[Topi
     return found
 
 
-def _described(topic: TopicDescription, configs: dict[str, str], lagging: bool, leaderless: bool) -> dict[str, Any]:
+def _described(
+    topic: TopicDescription, configs: dict[str, str], sizes: Sizes, lagging: bool, leaderless: bool
+) -> dict[str, Any]:
     chosen = [
         partition
         for partition in topic.partitions
         if (_lags(partition) or not lagging) and (partition.leader < 0 or not leaderless)
     ]
+    of_leaders = [_size(topic.name, each, sizes) for each in topic.partitions]
     return {
         "topic": topic.name,
         "topic_id": _topic_id(topic.topic_id),
         "partition_count": len(topic.partitions),
         "replication_factor": max((len(each.replicas) for each in topic.partitions), default=0),
+        "size_bytes": None if None in of_leaders else sum(each or 0 for each in of_leaders),
         "configs": configs,
         "partitions": [
             {
@@ -214,10 +228,24 @@ def _described(topic: TopicDescription, configs: dict[str, str], lagging: bool, 
                 "leader": each.leader if each.leader >= 0 else None,
                 "replicas": list(each.replicas),
                 "isr": list(each.isr),
+                "size_bytes": _size(topic.name, each, sizes),
+                "replica_sizes": _sizes(topic.name, each, sizes),
             }
             for each in chosen
         ],
     }
+
+
+def _size(topic: str, partition: PartitionDescription, sizes: Sizes) -> int | None:
+    """What the leader's replica takes; of a partition without a leader, the largest."""
+    found = _sizes(topic, partition, sizes)
+    return found.get(partition.leader, max(found.values(), default=None))
+
+
+def _sizes(topic: str, partition: PartitionDescription, sizes: Sizes) -> Mapping[int, int]:
+    from actors.client import TopicPartition
+
+    return sizes.get(TopicPartition(topic, partition.partition), {})
 
 
 def _lags(partition: PartitionDescription) -> bool:
@@ -236,6 +264,7 @@ def _headline(topic: dict[str, Any]) -> str:
         f"TopicId: {topic['topic_id']}" if topic["topic_id"] else "",
         f"PartitionCount: {topic['partition_count']}",
         f"ReplicationFactor: {topic['replication_factor']}",
+        f"Size: {output.size(topic['size_bytes'])}" if topic["size_bytes"] is not None else "",
         f"Configs: {configs}",
     ]
     return "  ".join(part for part in parts if part)

@@ -36,6 +36,7 @@ from actors.links.secret import mark, read_secret
 from actors.links.status import ClusterStatus, ShardStatus
 from actors.log.files import REAL_WRITER
 from actors.monitor.spec import MonitorSpec
+from actors.runtime.logs import TEXT, LogPlace
 from actors.runtime.private import keep_private, leave_no_core
 from actors.runtime.process import LoopThread, check_code_version, last_line, log_to
 from actors.runtime.ray_connection import ClusterError, asks_for_token
@@ -133,14 +134,15 @@ class Controller:
         if not config.boolean("coterie.debug.core"):
             leave_no_core()
         check_code_version(spec.version)
-        log_to(spec.log_dir, "controller")
+        logs = LogPlace(spec.log_dir, spec.name, config.text("coterie.log.format") or TEXT)
+        log_to(logs, "controller", role="controller")
         self._spec = spec
         self._address = spec.own_host(ray.util.get_node_ip_address())
         self._secret = read_secret(Path(spec.secret_file))
         self._adding = threading.Lock()
         self._thread = LoopThread("coterie-controller")
         node_id = ray.get_runtime_context().get_node_id()
-        self._launcher = RayLauncher(spec.namespace, spec.log_dir, spec.version, node_id)
+        self._launcher = RayLauncher(spec.namespace, logs, spec.version, node_id)
         folder = Path(spec.data_dir)
         metadata_log = MetadataLog(first_users.log_path(folder))
         first_users.take(folder, metadata_log)

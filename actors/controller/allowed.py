@@ -53,8 +53,9 @@ def check_allowed(operation: Operation[Any], by: Session) -> None:
 
 def check_allowed_to_monitor(operation: Operation[Any]) -> None:
     """Raises PermissionError if this is not for a Monitor to ask."""
-    asked, allowed = operation, _OF_MONITORS
     if isinstance(operation, ForBroker):
-        asked, allowed = operation.operation, _OF_BROKERS_FOR_MONITORS
-    if not isinstance(asked, allowed):
+        asked, is_allowed = operation.operation, isinstance(operation.operation, _OF_BROKERS_FOR_MONITORS)
+    else:
+        asked, is_allowed = operation, isinstance(operation, _OF_MONITORS)
+    if not is_allowed:
         raise PermissionError(f"{type(asked).__name__} is nothing that a Monitor asks for")

@@ -23,6 +23,7 @@ from actors.monitor.actor import Monitor
 from actors.monitor.spec import MonitorSpec
 from actors.offsets_partition.actor import OffsetsPartition
 from actors.runtime.liveness import Sight, look
+from actors.runtime.logs import LogPlace, about
 from actors.runtime.process import last_line
 from placement.nodes import Node, alive_nodes, successor
 
@@ -46,10 +47,10 @@ class RayLauncher:
     run in the thread that takes in Ray's answers, so a call there would wait for itself.
     """
 
-    def __init__(self, namespace: str, log_dir: str, version: str, node_id: str) -> None:
+    def __init__(self, namespace: str, logs: LogPlace, version: str, node_id: str) -> None:
         self._namespace = namespace
         self._node_id = node_id  # the controller's own
-        self._log_dir = log_dir
+        self._logs = logs
         self._version = version
         self._brokers: dict[int, Any] = {}
         self._specs: dict[int, tuple[BrokerSpec, Node]] = {}
@@ -120,7 +121,7 @@ class RayLauncher:
             namespace=self._namespace,
             lifetime="detached",
             scheduling_strategy=NodeAffinitySchedulingStrategy(present.node_id, soft=False),
-        ).remote(_in_rack_of(present, spec), self._namespace, self._log_dir, self._version)
+        ).remote(_in_rack_of(present, spec), self._namespace, self._logs, self._version)
         self._brokers[broker_id] = actor
         self.starts_under_way.add(actor)
         self._heard[broker_id] = time.monotonic()
@@ -131,7 +132,7 @@ class RayLauncher:
 
     def _not_started(self, broker_id: int, reason: str) -> None:
         self.errors[broker_id] = reason
-        log.error("broker %d did not start: %s", broker_id, reason)
+        log.error("broker %d did not start: %s", broker_id, reason, extra=about(broker=broker_id))
         self.start_failed(broker_id)
 
     def _watch(self, broker_id: int, actor: Any) -> None:
@@ -208,7 +209,7 @@ class RayLauncher:
             namespace=self._namespace,
             lifetime="detached",
             scheduling_strategy=NodeAffinitySchedulingStrategy(node.node_id, soft=False),
-        ).remote(spec.socket_path, name, self._log_dir, f"shards-of-{broker_id}", self._version)
+        ).remote(spec.socket_path, name, self._logs, broker_id, self._version)
         self._shards.begun(broker_id, name)
         actor.serve.remote().future().add_done_callback(
             lambda future: self._work.put(partial(self._shard_ended, broker_id, name, future.exception()))
@@ -224,7 +225,7 @@ class RayLauncher:
         if not self._shards.under_way(name) or self.stopping:
             return
         cause = getattr(error, "cause", None) or error or "no broker took it"
-        log.error("a shard process of broker %d did not start: %s", broker_id, cause)
+        log.error("a shard process of broker %d did not start: %s", broker_id, cause, extra=about(broker=broker_id))
         # The broker asks again. A machine that cannot start processes should not be busy with that all the time.
         self._later(_FAILED_SHARD_SECONDS, partial(self._give_up_shard, name))
 
@@ -246,7 +247,7 @@ class RayLauncher:
             namespace=self._namespace,
             lifetime="detached",
             scheduling_strategy=NodeAffinitySchedulingStrategy(self._node_id, soft=False),
-        ).remote(spec, self._log_dir, self._version)
+        ).remote(spec, self._logs, self._version)
         actor.serve.remote()
 
     def _end_monitor(self) -> None:

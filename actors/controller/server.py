@@ -58,6 +58,7 @@ from actors.links.status import BrokerStatus, ClusterStatus
 from actors.links.unproved import Unproved
 from actors.runtime.environment import REAL, Environment, new_uuid
 from actors.runtime.liveness import Silence
+from actors.runtime.logs import about
 from actors.settings import BrokerConfig
 from placement.metadata import BrokerInfo, broker_record
 
@@ -234,7 +235,13 @@ class ControllerServer:
         session.protocol.send(Welcome(session.epoch, metadata.cluster_id))
         self._tell()
         self._launcher.registered(broker_id, hello.ports)
-        log.info("broker %d (pid %d) registered at epoch %d", broker_id, session.pid, session.epoch)
+        log.info(
+            "broker %d (pid %d) registered at epoch %d",
+            broker_id,
+            session.pid,
+            session.epoch,
+            extra=about(broker=broker_id, pid=session.pid, epoch=session.epoch),
+        )
 
     def _on_lost(self, protocol: ControlProtocol) -> None:
         session = self._sessions.pop(protocol, None)
@@ -251,10 +258,20 @@ class ControllerServer:
             self._session_lost(session)
         else:
             # It may have waited too long for us, and comes again. If not, its process or its silence will show it.
-            log.warning("broker %d (pid %d) hung up before its hello was answered", session.broker_id, session.pid)
+            log.warning(
+                "broker %d (pid %d) hung up before its hello was answered",
+                session.broker_id,
+                session.pid,
+                extra=about(broker=session.broker_id, pid=session.pid),
+            )
 
     def _session_lost(self, session: Session) -> None:
-        log.warning("broker %d (pid %d) is gone", session.broker_id, session.pid)
+        log.warning(
+            "broker %d (pid %d) is gone",
+            session.broker_id,
+            session.pid,
+            extra=about(broker=session.broker_id, pid=session.pid),
+        )
         del self._brokers[session.broker_id]
         self._broker_lost(session.broker_id)
 
@@ -268,13 +285,23 @@ class ControllerServer:
         try:
             self._commit(broker_lost(self.metadata, broker_id, config=self.config))
         except OSError as error:
-            log.error("broker %d still counts as alive, the metadata log cannot be written: %s", broker_id, error)
+            log.error(
+                "broker %d still counts as alive, the metadata log cannot be written: %s",
+                broker_id,
+                error,
+                extra=about(broker=broker_id),
+            )
 
     def _record_stay(self, broker_id: int) -> None:
         try:
             self._commit(broker_staying(self.metadata, broker_id))
         except OSError as error:  # its next heartbeat says it again
-            log.error("broker %d still counts as leaving, the metadata log cannot be written: %s", broker_id, error)
+            log.error(
+                "broker %d still counts as leaving, the metadata log cannot be written: %s",
+                broker_id,
+                error,
+                extra=about(broker=broker_id),
+            )
 
     def _restart(self, broker_id: int, at_least_s: float = 0.0) -> None:
         """Start a broker again. If it keeps dying, the pauses grow."""
@@ -317,7 +344,12 @@ class ControllerServer:
     def _look_after_brokers(self, now: float) -> None:
         for session in list(self._brokers.values()):
             if self._is_dead(session, now):
-                log.warning("broker %d silent for %.1f s: killed", session.broker_id, now - session.last_heard)
+                log.warning(
+                    "broker %d silent for %.1f s: killed",
+                    session.broker_id,
+                    now - session.last_heard,
+                    extra=about(broker=session.broker_id, pid=session.pid),
+                )
                 if session.protocol in self._sessions:
                     session.protocol.close()
                 else:
@@ -330,7 +362,7 @@ class ControllerServer:
         recovering = {s.joins for s in self._sessions.values() if now - s.last_heard < self._lease}
         for broker_id in sorted((self._wanted | alive) - self._brokers.keys() - self._starting - recovering):
             if self._stays_away(broker_id, now):
-                log.warning("broker %d has not registered within a lease", broker_id)
+                log.warning("broker %d has not registered within a lease", broker_id, extra=about(broker=broker_id))
                 self._absent.pop(broker_id, None)
                 self._broker_lost(broker_id)
         self._balance(now)
@@ -403,7 +435,8 @@ class ControllerServer:
             return
         answer, name = Answer(number, result), type(operation).__name__
         if records:
-            log.info("%s by %r at broker %d: %d records", name, by, max(session.broker_id, session.joins), len(records))
+            at = max(session.broker_id, session.joins)
+            log.info("%s by %r at broker %d: %d records", name, by, at, len(records), extra=about(broker=at))
         if not records or isinstance(operation, _ANSWERED_AT_ONCE):
             session.protocol.send(answer)
             return

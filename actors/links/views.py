@@ -122,6 +122,8 @@ class GroupRow:
     rebalances: int
     """How many are known of the last hour."""
     last_rebalance_ms: int | None = None
+    trend: tuple[int | None, ...] = ()
+    """Its lag over the last hour in at most 30 points, oldest first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,6 +57,11 @@ class Segments:
     def size_bytes(self) -> int:
         return sum(segment.size_bytes for segment in self._segments)
 
+    @property
+    def newest_ms(self) -> int:
+        """The largest timestamp of all records, committed or not; -1 if there is none. No file is read for it."""
+        return max(segment.max_timestamp for segment in self._segments)
+
     def add(self, segment: Segment) -> None:
         self._segments.append(segment)
         self._bases.append(segment.base_offset)

@@ -24,6 +24,7 @@ from actors.client.consumer.drain import by_topic
 from actors.client.errors import CommitFailedError, KafkaTimeoutError, RebalanceInProgressError, RetriableError
 from actors.client.records import OffsetAndMetadata
 from actors.links.member import MemberReport
+from actors.members.whom import about_member
 from actors.runtime.environment import REAL, Environment
 from actors.runtime.process import error_text
 
@@ -169,7 +170,9 @@ class MemberLoop:
         except BaseException as error:  # a handler may call sys.exit, which has to be reported, too
             self._error = error
             self._state, state = "Failing", "Failed"
-            log.exception("member of group %s stops", self.spec.group_id)
+            log.exception(
+                "member of group %s stops", self.spec.group_id, extra=about_member(self.consumer.group_metadata())
+            )
         finally:
             self._close()
             self._state = state  # only now: who sees a member that has failed takes its place in the group away
@@ -330,7 +333,12 @@ class MemberLoop:
             if starts:
                 self.consumer.commit(starts, timeout_ms=_BEGIN_MS)
         except (CommitFailedError, RebalanceInProgressError, RetriableError) as error:
-            log.info("group %s: where its partitions begin is not committed yet: %s", self.spec.group_id, error)
+            log.info(
+                "group %s: where its partitions begin is not committed yet: %s",
+                self.spec.group_id,
+                error,
+                extra=about_member(self.consumer.group_metadata()),
+            )
             return
         begun = [p for p, at in found.items() if at is not None or p in starts]
         self.consumer.resume(*begun)
@@ -362,7 +370,7 @@ class MemberLoop:
     def _on_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], error: Exception | None) -> None:
         """If a commit failed, make it due again for the partitions that are still held."""
         if error is not None:
-            log.info("group %s: %s", self.spec.group_id, error)
+            log.info("group %s: %s", self.spec.group_id, error, extra=about_member(self.consumer.group_metadata()))
             for partition, committed in offsets.items():
                 if self._committed.get(partition) == committed.offset:
                     del self._committed[partition]
@@ -375,7 +383,12 @@ class MemberLoop:
         try:
             self.consumer.commit(due, timeout_ms=None if giving_up is None else _REVOKE_COMMIT_MS)
         except (CommitFailedError, RebalanceInProgressError, RetriableError) as error:
-            log.warning("group %s: %s; what was handled since the last commit comes again", self.spec.group_id, error)
+            log.warning(
+                "group %s: %s; what was handled since the last commit comes again",
+                self.spec.group_id,
+                error,
+                extra=about_member(self.consumer.group_metadata()),
+            )
             self._committed.clear()  # due again, for what we keep
         else:
             self._committed.update(self._done)
@@ -396,7 +409,11 @@ class MemberLoop:
             try:
                 step()
             except Exception:
-                log.exception("closing a member of group %s", self.spec.group_id)
+                log.exception(
+                    "closing a member of group %s",
+                    self.spec.group_id,
+                    extra=about_member(self.consumer.group_metadata()),
+                )
 
     # --- for other threads ---
 

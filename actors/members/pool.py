@@ -36,6 +36,7 @@ from actors.links.member_tls import can_encrypt
 from actors.members.handler_member import DESERIALIZERS, MAX_BATCH_RECORDS, BatchFormat, MemberLoop, MemberSpec
 from actors.members.member_link import MemberClient, MemberEndedError, MemberServer
 from actors.runtime.environment import REAL, Environment, new_uuid
+from actors.runtime.logs import TEXT, about, formatter
 from actors.runtime.process import check_code_version, code_version, last_line
 from actors.security.acl import is_loopback
 
@@ -62,7 +63,9 @@ class ConsumerActor:
 
     def __init__(self, spec: MemberSpec, handler: Any, version: str) -> None:
         check_code_version(version)
-        logging.basicConfig(level=logging.WARNING)
+        told = logging.StreamHandler()
+        told.setFormatter(formatter(TEXT, {"role": "member", "group": spec.group_id}))
+        logging.basicConfig(level=logging.WARNING, handlers=[told])
         where = kind_on_node("pool", ray.get_runtime_context().get_node_id())
         options = {"group_member_process": where, **spec.options}
         self._member = MemberLoop(replace(spec, options=options), handler)
@@ -311,7 +314,13 @@ class ConsumerPool:
                 link = self._start(slot)
             except Exception as error:  # whatever it is, the slot must say so: nobody looks at this thread
                 _kill(slot.actor)  # it may well live, and would be the same static member as the next one
-                log.warning("slot %d of group %s could not be started: %s", slot.number, self.group_id, error)
+                log.warning(
+                    "slot %d of group %s could not be started: %s",
+                    slot.number,
+                    self.group_id,
+                    error,
+                    extra=about(group=self.group_id),
+                )
                 pause = min(max(2 * pause, 0.5), _SLOW_RESTART_SECONDS)
                 failed_starts += 1
                 given_up = failed_starts >= _STARTS_MAX
@@ -332,7 +341,13 @@ class ConsumerPool:
                     slot.link = None  # `call` waits for the successor
             if slot.report.state == "Failed" or slot.retiring.is_set():
                 return
-            log.warning("slot %d of group %s: actor with pid %d has died", slot.number, self.group_id, slot.pid)
+            log.warning(
+                "slot %d of group %s: actor with pid %d has died",
+                slot.number,
+                self.group_id,
+                slot.pid,
+                extra=about(group=self.group_id, pid=slot.pid),
+            )
             _kill(slot.actor)
             lived = self._monotonic() - slot.started_at
             pause = 0.0 if lived > 5 else min(max(2 * pause, 0.1), _SLOW_RESTART_SECONDS)
@@ -420,7 +435,12 @@ class ConsumerPool:
             with Admin(bootstrap_servers=self._spec.bootstrap_servers, **settings) as admin:
                 admin.remove_members_from_consumer_group(self.group_id, group_instance_ids=instance_ids)
         except (KafkaError, OSError) as error:
-            log.warning("group %s: members of a stopped pool stay until their session ends: %s", self.group_id, error)
+            log.warning(
+                "group %s: members of a stopped pool stay until their session ends: %s",
+                self.group_id,
+                error,
+                extra=about(group=self.group_id),
+            )
 
 
 def _kill(actor: Any) -> None:

@@ -36,6 +36,7 @@ from actors.client.errors import (
     WakeupError,
 )
 from actors.members.range_group import Done, Held, Holding, RangeMemberSpec, member_settings
+from actors.members.whom import about_member
 from actors.runtime.environment import REAL, Environment, new_uuid
 
 log = logging.getLogger(__name__)
@@ -149,7 +150,12 @@ class RangeMember:
             while not self._stopping:
                 self._step()
         except BaseException as error:
-            log.warning("a member of group %s has ended: %s", self._spec.group_id, error)
+            log.warning(
+                "a member of group %s has ended: %s",
+                self._spec.group_id,
+                error,
+                extra=about_member(self._consumer.group_metadata()),
+            )
             with self._turn:
                 self._error = error
         finally:
@@ -192,7 +198,7 @@ class RangeMember:
         except WakeupError:
             raised = True
         except RetriableError as error:
-            log.info("group %s: %s", self._spec.group_id, error)
+            log.info("group %s: %s", self._spec.group_id, error, extra=about_member(self._consumer.group_metadata()))
             self._pause()
         with self._turn:
             self._polling = False
@@ -241,7 +247,12 @@ class RangeMember:
             if fresh:
                 self._consumer.commit({tp: OffsetAndMetadata(offset) for tp, offset in fresh.items()})
         except (WakeupError, RebalanceInProgressError, CommitFailedError, RetriableError) as error:
-            log.info("group %s: where its partitions go on is not known yet: %s", self._spec.group_id, error)
+            log.info(
+                "group %s: where its partitions go on is not known yet: %s",
+                self._spec.group_id,
+                error,
+                extra=about_member(self._consumer.group_metadata()),
+            )
             return
         for tp, offset in (positions | fresh).items():
             if tp in self._unresolved:
@@ -360,7 +371,9 @@ class RangeMember:
             except (RebalanceInProgressError, RetriableError) as error:
                 return error
             except CommitFailedError as error:
-                log.info("group %s: %s", self._spec.group_id, error)
+                log.info(
+                    "group %s: %s", self._spec.group_id, error, extra=about_member(self._consumer.group_metadata())
+                )
                 self.let_go(mine)  # they have, or may have, other owners
                 # Or have not, if the session is taken up again: then nobody assigns them anew.
                 self._unresolved.update(mine.keys() & self._consumer.assignment())

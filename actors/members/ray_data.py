@@ -39,6 +39,7 @@ from actors.members.range_group import (
     topics_begun,
 )
 from actors.members.range_member import RangeMember
+from actors.runtime.logs import about
 from actors.runtime.process import check_code_version, code_version
 
 log = logging.getLogger(__name__)
@@ -170,12 +171,22 @@ class GroupRead:
         read: set[OffsetRange] = ray.get(self._receipts.read.remote())
         unread = [wanted for wanted in self.ranges if wanted not in read]
         if unread:
-            log.warning("group %s: not read to the end, so not committed: %s", self._spec.group_id, unread)
+            log.warning(
+                "group %s: not read to the end, so not committed: %s",
+                self._spec.group_id,
+                unread,
+                extra=about(group=self._spec.group_id),
+            )
         tenures = {(held.topic, held.partition): held.tenure for held in self._holding.partitions}
         done = {(r.topic, r.partition): (r.until_offset, tenures[r.topic, r.partition]) for r in read}
         self.committed = tuple(TopicPartition(*tp) for tp in self._member.finish(done))
         if lost := {TopicPartition(*tp) for tp in done} - set(self.committed):
-            log.warning("group %s: taken over by other members, so not committed: %s", self._spec.group_id, lost)
+            log.warning(
+                "group %s: taken over by other members, so not committed: %s",
+                self._spec.group_id,
+                lost,
+                extra=about(group=self._spec.group_id),
+            )
         self._holding = None
         return self.committed
 

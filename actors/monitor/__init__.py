@@ -25,5 +25,13 @@ the question on over the same link, and the answer back. Questions and answers a
 is told the next ones in order. Each keeps the last 4,096; if the Monitor was away for longer, it is told how many it
 has missed. A number means something only with the run of its process: of another run, everything is new.
 
-Files: `actor` is the Ray shell, `server` the loop of looks, `cluster_link` the link, `picture` what it knows.
+**A look.** First what has been counted and what has happened (`observed`). Then where partitions begin and end, asked
+of their leaders in slices (`looks`, `partitions`), and what was committed since the look before (`follower`,
+`offsets_log`). From both follows lag, in records and in seconds (`timeline`, `lag`): where the age of a group's next
+record cannot be told from how the log grew, the record itself is looked at, a few in each look. What a look has found
+goes to the history on disk (`history`, in a thread: `historian`), and is what views (`answers`, `group_views`,
+`topic_views`) and metrics (`metric_table`, `metric_rows`, `broker_metrics`, `exposition`) are made of.
+
+Files besides: `actor` is the Ray shell, `server` finds the controller and has `work` look, `cluster_link` is the link.
+Without clock or I/O are `timeline`, `lag`, `partitions`, `offsets_log`, `memory`, `observed` and all that makes views.
 """

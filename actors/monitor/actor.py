@@ -7,14 +7,19 @@ start its process, but not call `serve`.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import ray
 
 from actors.links.secret import read_secret
 from actors.monitor.spec import MonitorSpec
+from actors.runtime.logs import LogPlace
 from actors.runtime.private import keep_private, leave_no_core
 from actors.runtime.process import check_code_version, log_to, run_in_main_thread, settle_memory
 from actors.settings import BrokerConfig
+
+if TYPE_CHECKING:
+    from actors.monitor.work import Bridge
 
 _ASK_SECONDS = 5
 
@@ -22,7 +27,17 @@ _ASK_SECONDS = 5
 async def _serve(spec: MonitorSpec) -> None:
     from actors.monitor.server import MonitorServer  # not in the controller, which imports this class
 
-    await MonitorServer(spec, lambda: _find_controller(spec)).run()
+    server = await MonitorServer.open(spec, lambda: _find_controller(spec), bridges=_bridges(spec))
+    await server.run()
+
+
+def _bridges(spec: MonitorSpec) -> list[Bridge]:
+    """Whom else is told after each look."""
+    if not BrokerConfig.from_mapping(spec.config).boolean("coterie.metrics.ray"):
+        return []
+    from actors.monitor.ray_bridge import RayBridge  # few want it
+
+    return [RayBridge(spec.name)]
 
 
 def _find_controller(spec: MonitorSpec) -> tuple[str, int, bytes]:
@@ -39,12 +54,12 @@ def _find_controller(spec: MonitorSpec) -> tuple[str, int, bytes]:
 class Monitor:
     """The one Monitor of a cluster, called `monitor` in the cluster's namespace."""
 
-    def __init__(self, spec: MonitorSpec, log_dir: str, version: str) -> None:
+    def __init__(self, spec: MonitorSpec, logs: LogPlace, version: str) -> None:
         keep_private()
         if not BrokerConfig.from_mapping(spec.config).boolean("coterie.debug.core"):
             leave_no_core()
         check_code_version(version)
-        log_to(log_dir, "monitor")
+        log_to(logs, "monitor", role="monitor")
         settle_memory()
         self._spec = spec
 

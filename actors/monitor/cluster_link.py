@@ -1,10 +1,10 @@
-"""A Monitor's link to the controller, and the brokers as they are reached through it."""
+"""A Monitor's link to the controller: what it asks, and what it is asked."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
 from actors.links.calls import Calls
@@ -12,10 +12,8 @@ from actors.links.connection import ControlProtocol, Message, reach_controller
 from actors.links.control import Answer, Call, ControlMessage, Failed
 from actors.links.observations import Watch, Watching
 from actors.links.operations import Operation, Result
-from actors.links.reading import ForBroker
 from actors.runtime.environment import Chance
 from actors.settings import LinkStores
-from placement.metadata import NO_LEADER, ClusterMetadata
 
 log = logging.getLogger(__name__)
 R = TypeVar("R", bound=Result)
@@ -29,10 +27,11 @@ class ClusterLink:
     `ended` is set when the connection has ended.
     """
 
-    def __init__(self, answer: Callable[[Operation[Result]], Result]) -> None:
+    def __init__(self, answer: Callable[[Operation[Result]], Awaitable[Result]]) -> None:
         self._answer = answer
         self._protocol: ControlProtocol | None = None
         self._calls = Calls(self._send)
+        self._answering: set[asyncio.Task[None]] = set()
         self.ended = asyncio.Event()
 
     async def connect(
@@ -68,49 +67,20 @@ class ClusterLink:
             case Answer() | Failed():
                 self._calls.answered(message)
             case Call(number, operation):
-                protocol.send(self._answered(number, operation))
+                task = asyncio.ensure_future(self._carry_out(protocol, number, operation))
+                self._answering.add(task)
+                task.add_done_callback(self._answering.discard)
 
-    def _answered(self, number: int, operation: Operation[Result]) -> Answer | Failed:
+    async def _carry_out(self, protocol: ControlProtocol, number: int, operation: Operation[Result]) -> None:
         try:
-            return Answer(number, self._answer(operation))
+            protocol.send(Answer(number, await self._answer(operation)))
+        except LookupError as error:
+            protocol.send(Failed(number, str(error)))
         except Exception as error:
             log.exception("%s failed", type(operation).__name__)
-            return Failed(number, f"{type(error).__name__}: {error}")
+            protocol.send(Failed(number, f"{type(error).__name__}: {error}"))
 
     def _on_lost(self, protocol: ControlProtocol) -> None:
         self._protocol = None
         self._calls.lose("the controller has hung up")
         self.ended.set()
-
-
-class Brokers:
-    """The brokers of the last metadata that was seen. Questions to them go through the controller."""
-
-    def __init__(self) -> None:
-        self.metadata = ClusterMetadata()
-        self.link: ClusterLink | None = None
-
-    @property
-    def alive(self) -> tuple[int, ...]:
-        """Their ids."""
-        return tuple(broker.id for broker in self.metadata.alive())
-
-    @property
-    def topic_ids(self) -> Mapping[str, bytes]:
-        """All topics there are."""
-        return {name: topic.id for name, topic in self.metadata.topics.items()}
-
-    def leader_of(self, topic: str, partition: int) -> int | None:
-        """Who leads a partition, if somebody does."""
-        info = self.metadata.partition(topic, partition)
-        return None if info is None or info.leader == NO_LEADER else info.leader
-
-    async def ask(self, broker_id: int, operation: Operation[R]) -> R | None:
-        """Ask a broker. None if it does not answer."""
-        if self.link is None:
-            return None
-        try:
-            return await self.link.ask(ForBroker(broker_id, operation))  # type: ignore[return-value]
-        except (OSError, TimeoutError) as error:
-            log.info("broker %d does not answer %s: %s", broker_id, type(operation).__name__, error)
-            return None

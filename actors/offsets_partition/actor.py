@@ -10,6 +10,7 @@ import os
 
 import ray
 
+from actors.runtime.logs import LogPlace
 from actors.runtime.private import keep_private
 from actors.runtime.process import check_code_version, log_to, run_in_main_thread, settle_memory
 
@@ -28,10 +29,10 @@ async def _serve(socket_path: str, name: str, version: str) -> None:
 class OffsetsPartition:
     """A process that offers itself, by its name, to the broker at `socket_path`, and becomes what it is told to be."""
 
-    def __init__(self, socket_path: str, name: str, log_dir: str, log_name: str, version: str) -> None:
+    def __init__(self, socket_path: str, name: str, logs: LogPlace, broker_id: int, version: str) -> None:
         keep_private()
         check_code_version(version)
-        log_to(log_dir, log_name)
+        log_to(logs, f"shards-of-{broker_id}", role="shard", broker=broker_id)
         settle_memory()
         self._socket_path = socket_path
         self._name = name

@@ -13,7 +13,7 @@ import logging
 from collections import Counter
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from actors.coordinator.config import CoordinatorConfig
 from actors.coordinator.messages import (
@@ -38,13 +38,15 @@ from actors.links.relay import (
 )
 from actors.log.batch import build_keyed_batch, read_header, recompress
 from actors.offsets_partition.clients import Client
-from actors.offsets_partition.rebalances import RebalanceNews
+from actors.offsets_partition.rebalances import RebalanceNews, log_rebalances
 from actors.offsets_partition.replaying import replay
 from actors.runtime.environment import REAL, Environment, new_uuid
 from actors.runtime.liveness import SharedClock
+from actors.runtime.logs import Fields, at
 from actors.wire.errors import WireError
 from actors.wire.framing import RequestHeader, encode_response, frame_response
 from actors.wire.messages import ApiMessage
+from placement.metadata import OFFSETS_TOPIC
 
 log = logging.getLogger(__name__)
 
@@ -192,7 +194,12 @@ class ShardProcess:
                 self._request(client, b, payload)
             except Exception:
                 # A bug: the shard is loaded again. What the request holds is a client's, and is not logged.
-                log.exception("a request of %s failed: %s", client.host or "?", _kind(payload))
+                log.exception(
+                    "a request of %s failed: %s",
+                    client.host or "?",
+                    _kind(payload),
+                    extra=self._here(peer=client.host or "?"),
+                )
                 raise
         elif kind == Kind.APPENDED:
             base = int.from_bytes(payload[:8], "big")
@@ -263,7 +270,7 @@ class ShardProcess:
         gc.enable()
         gc.freeze()  # what was loaded stays; collections need not walk it
         if shard.state is ShardState.FAILED:
-            log.error("offsets partition %d cannot be loaded: %s", self._partition, shard.failure)
+            log.error("offsets partition %d cannot be loaded: %s", self._partition, shard.failure, extra=self._here())
         self._say_if_active(shard)
 
     def _say_if_active(self, shard: Shard) -> None:
@@ -271,7 +278,8 @@ class ShardProcess:
         if not self._said_active and shard.state in (ShardState.ACTIVE, ShardState.FAILED):
             self._said_active = True
             if shard.state is ShardState.ACTIVE:
-                log.info("offsets partition %d: loaded in %d ms", self._partition, shard.metrics.load_time_ms)
+                took = shard.metrics.load_time_ms
+                log.info("offsets partition %d: loaded in %d ms", self._partition, took, extra=self._here())
             # Topics may have been deleted while nobody served the partition. An image of the shard's own election
             # or later has every topic that its former leaders took commits for, unless it is gone.
             self._drop_offsets((shard.topics() - self._topics.ids.keys()) | self._gone)
@@ -291,6 +299,7 @@ class ShardProcess:
     def _pong(self) -> None:
         shard = self._shard
         if shard is not None and (news := self._news.take(shard, self._now())) is not None:
+            log_rebalances(news, self._here)
             self._send(Kind.REBALANCES, payload=PAYLOADS.encode(news))
         if shard is not None and self._loop.time() >= self._figures_due:
             self._figures = self._figures_of(shard)  # it may have a hundred thousand groups to look at
@@ -311,6 +320,10 @@ class ShardProcess:
             payload = PAYLOADS.encode(status)
         self._send(Kind.DESCRIBED, 0, question, payload)
 
+    def _here(self, **more: Unpack[Fields]) -> dict[str, Fields]:
+        """The `extra` of a log call in which the partition has a part."""
+        return at(OFFSETS_TOPIC, self._partition, **(Fields(epoch=self._epoch) | more))
+
     def _figures_of(self, shard: Shard) -> Figures:
         groups = {str(state): count for state, count in shard.group_counts().items()}
         errors = {str(key): count for key, count in self._errors.items()}
@@ -330,7 +343,12 @@ class ShardProcess:
         try:
             header, message, request = client.read(frame, self._topics)
         except WireError as error:
-            log.warning("a malformed group request from %s: %s", client.host or "?", error)
+            log.warning(
+                "a malformed group request from %s: %s",
+                client.host or "?",
+                error,
+                extra=self._here(peer=client.host or "?"),
+            )
             self._send(_RESPONSE, 0, slot, b"")  # an empty answer: the broker closes that connection
             return
         if request is None:
@@ -356,7 +374,8 @@ class ShardProcess:
         self._flush(shard)
         self._turn_time = None
         if shard.needs_reload and self._protocol is not None:
-            log.error("offsets partition %d: its log and its state disagree, loading again", self._partition)
+            text = "offsets partition %d: its log and its state disagree, loading again"
+            log.error(text, self._partition, extra=self._here())
             self._protocol.flush()
             self._protocol.close()  # the broker gives the partition to the next process, this one comes back as a spare
             return

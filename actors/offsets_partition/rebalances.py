@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Callable, Iterator
 from itertools import islice
 from operator import attrgetter
+from typing import Final
 
 from actors.coordinator.history import Rebalance
 from actors.coordinator.messages import Now
@@ -18,6 +20,24 @@ from actors.links.rebalances import (
     Rebalancing,
     Waited,
 )
+from actors.runtime.logs import Fields
+
+log = logging.getLogger(__name__)
+
+_LOGGED_MAX: Final = 50
+"""Lines at once: a shard that has a hundred thousand groups must not write of nothing else after a failover."""
+
+
+def log_rebalances(news: Rebalances, extra: Callable[..., dict[str, Fields]]) -> None:
+    """A line for each rebalance that is over, the first ones of many. `extra` adds where it was."""
+    for each in news.over[:_LOGGED_MAX]:
+        who = extra(group=each.group_id, generation=each.generation_id, member=each.member_id)
+        log.info(
+            "a rebalance ended generation %d of group %r: %s", each.generation_id, each.group_id, each.reason, extra=who
+        )
+    left_out = len(news.over[_LOGGED_MAX:]) + news.dropped
+    if left_out:
+        log.info("%d more rebalances are not listed", left_out, extra=extra())
 
 
 class RebalanceNews:

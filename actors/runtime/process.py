@@ -11,19 +11,18 @@ import re
 import threading
 from collections.abc import Coroutine
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 import uvloop
 
 from actors import __version__
+from actors.runtime.logs import OURS, Fields, LogPlace, formatter
 from actors.runtime.private import FOLDER_MODE, narrow
 
 T = TypeVar("T")
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 _CLASS_NAME = re.compile(r"^(?:\w+\.)+\w+: ")
-_LOGGERS = ("actors", "coterie")  # what our modules say, and what is said under a name of its own: the audit
-_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 def run_in_main_thread(work: Coroutine[Any, Any, None]) -> None:
@@ -74,17 +73,19 @@ def settle_memory() -> None:
         libc.mallopt(_M_TRIM_THRESHOLD, 16 << 20)
 
 
-def log_to(folder: str, name: str) -> None:
-    """Write this process's log to `folder/name.log`, and there, too, the stacks if the interpreter crashes.
+def log_to(place: LogPlace, name: str, **own: Unpack[Fields]) -> None:
+    """Write this process's log to `name.log` in its place, and there, too, the stacks if the interpreter crashes.
 
-    Raises PermissionError if the folder is another user's, and others may read it.
+    All its lines have the fields `own` and the cluster. The logger `asyncio` is written there, too: it is told of the
+    errors of tasks that nobody waits for. Raises PermissionError if the folder is another user's, and others may read
+    it.
     """
-    path = Path(folder)
+    path = Path(place.folder)
     path.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
     narrow(path)
     handler = logging.FileHandler(path / f"{name}.log")
-    handler.setFormatter(logging.Formatter(_FORMAT))
-    for root in map(logging.getLogger, _LOGGERS):
+    handler.setFormatter(formatter(place.log_format, {"cluster": place.cluster, **own}))
+    for root in map(logging.getLogger, (*OURS, "asyncio")):
         root.handlers.clear()
         root.addHandler(handler)
         root.setLevel(logging.INFO)

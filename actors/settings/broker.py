@@ -329,6 +329,13 @@ _OWN: Final = (
         "nothing. A Ray that runs already starts processes in its own way.",
         choices=("fork", "plain"),
     ),
+    _text(
+        "coterie.log.format",
+        "text",
+        "How controller, brokers and shards write their logs: `text` for people, `json` with an object a line, which "
+        "`coterie up --log-format json` sets.",
+        choices=("text", "json"),
+    ),
     _int(
         "coterie.spare.shards",
         2,
@@ -374,7 +381,44 @@ _OWN: Final = (
         "Whether the cluster has a Monitor, a process that looks at it and shows it. No request of a client's depends "
         "on it.",
     ),
-    _int("coterie.monitor.interval.ms", 5000, 500, "How often the Monitor looks.", high=3_600_000),
+    _int("coterie.monitor.interval.ms", 5000, 100, "How often the Monitor looks at the cluster.", high=3_600_000),
+    _int(
+        "coterie.monitor.retention.hours",
+        168,
+        1,
+        "How long the Monitor remembers lag, rebalances and events, in `DATA_DIR/monitor`.",
+    ),
+    _long(
+        "coterie.monitor.history.max.bytes",
+        268_435_456,
+        1 << 20,
+        "The size of what it remembers. When there is more, the oldest goes, however young it is.",
+    ),
+    _int(
+        "coterie.metrics.port",
+        None,
+        0,
+        "Where the Monitor serves metrics to Prometheus, at `/metrics`. Unset: nowhere. 0: at any free port, which "
+        "`logs/monitor.log` names.",
+        high=65_535,
+    ),
+    _text(
+        "coterie.metrics.host",
+        "127.0.0.1",
+        "The address that it serves them at. Whoever reaches it may read them: it asks nobody who they are.",
+    ),
+    _int(
+        "coterie.metrics.series.max",
+        200_000,
+        100,
+        "The most series that are served. Those of partitions are left out first, and counted in "
+        "`coterie_metrics_series_left_out`.",
+    ),
+    _bool(
+        "coterie.metrics.ray",
+        False,
+        "Whether the Monitor gives the lag of groups to Ray's own exporter, too (`ray.util.metrics`).",
+    ),
 )
 
 _TABLES: Final = (

@@ -71,7 +71,8 @@ class Running(Generic[T]):
 
 
 def _peer(kind: str, folder: Path) -> contextlib.AbstractContextManager[Peer]:
-    return peer_module.start(kind, folder, PATIENT if kind == "coterie" else None)
+    config = {**PATIENT, "coterie.log.format": "json"} if kind == "coterie" else None
+    return peer_module.start(kind, folder, config)
 
 
 @pytest.fixture(scope="package")

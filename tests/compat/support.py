@@ -16,7 +16,11 @@ from tests.compat.peers import ROOT
 T = TypeVar("T")
 
 # For tests that hold on to a coordinator: one that a slow machine stops for a moment is not replaced.
-PATIENT = {"coterie.shard.silence.ms": "10000"}
+PATIENT = {
+    "coterie.shard.silence.ms": "10000",
+    "coterie.monitor.interval.ms": "1000",
+    "coterie.metrics.port": "0",
+}
 
 
 def against(*kinds: str) -> pytest.MarkDecorator:

@@ -105,6 +105,8 @@ def test_what_consume_writes_produce_reads_back(kafka: Peer, name: str, compress
         kafka, "produce", name, "--format", "json", "--compression-type", compression, stdin=text.encode()
     )
     assert produced.stderr.splitlines() == ["3 records"]
+    sizes = [each["size_bytes"] for each in rows(kafka, "topics", "describe", name)[0]["partitions"]]
+    assert all(60 < size < 4000 for size in sizes), sizes  # a batch has a header of 61 bytes
     read = coterie(kafka, "consume", name, "--from-beginning", "--max-messages", "3", "--format", "json")
     found = [json.loads(line) for line in read.stdout.splitlines()]
     fields = ("key", "value", "headers", "partition")
@@ -299,3 +301,26 @@ def test_what_is_where_it_should_be_is_not_moved(kafka: Peer, name: str) -> None
         assert "NO_REASSIGNMENT_IN_PROGRESS (85)" in str(errors[place])
         assert all("UNKNOWN_TOPIC_OR_PARTITION (3)" in str(errors[each]) for each in (unknown, nowhere))
     assert partitions(kafka, name) == [before]
+
+
+@against("coterie")
+def test_each_line_of_a_clusters_logs_is_an_object_that_names_its_process(kafka: Peer) -> None:
+    coterie(kafka, "groups", "describe", "any", code=1)  # which a shard says
+    assert kafka.data_dir is not None
+    logs = kafka.data_dir / "logs"
+    for name, role in (("controller", "controller"), ("broker-0", "broker"), ("shards-of-0", "shard")):
+        lines = [json.loads(line) for line in (logs / f"{name}.log").read_text().splitlines()]
+        for line in lines:
+            assert {"ts", "level", "logger", "msg"} <= line.keys(), line
+            assert (line["cluster"], line["role"]) == ("default", role)
+            assert role == "controller" or line["broker"] == 0
+    served = wait_until(lambda: _served(logs), what="a shard that serves")
+    assert {(line["topic"], line["epoch"] >= 0, line["pid"] > 0) for line in served} == {
+        ("__consumer_offsets", True, True)
+    }
+
+
+def _served(logs: Path) -> list[dict[str, Any]]:
+    """What the brokers of a cluster have logged of shards that serve."""
+    lines = [json.loads(line) for path in logs.glob("broker-*.log") for line in path.read_text().splitlines()]
+    return [line for line in lines if line["logger"] == "actors.broker.shards.hub" and "serves" in line["msg"]]

@@ -16,8 +16,11 @@ from actors.cli.main import cli
 from actors.cli.reset import Log
 from actors.client import OffsetAndMetadata, TopicPartition
 from actors.client.admin.types import GroupDescription, MemberDescription
+from actors.cluster import ClusterError
 from actors.links.group_status import GroupStatus, Rebalance
+from actors.links.views import GetGroup, GroupView
 from tests.support.fake_admin import HOST, FakeAdmin
+from tests.support.fake_views import FakeViews, group_row
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 MEMBER = MemberDescription("m-1", None, "c", "/127.0.0.1", ("t",), (A,), b"", b"")
@@ -123,8 +126,9 @@ def test_describe_members_and_state(cluster: FakeAdmin) -> None:
 class FakeCluster:
     """What `Cluster.connect` finds on Ray."""
 
-    def __init__(self, cluster_id: str) -> None:
+    def __init__(self, cluster_id: str, *, has_monitor: bool = True) -> None:
         self.cluster_id = cluster_id
+        self.has_monitor = has_monitor
 
     @contextmanager
     def connect(self, *_: object, **__: object) -> Iterator[FakeCluster]:
@@ -132,6 +136,12 @@ class FakeCluster:
 
     def status(self) -> dict[str, str]:
         return {"cluster_id": self.cluster_id}
+
+    def view(self, asked: GetGroup) -> GroupView:
+        if not self.has_monitor:
+            raise ClusterError("this cluster has no Monitor")
+        found: GroupView = FakeViews(groups=(group_row(asked.group_id, lag=12, lag_seconds=3.5),)).view(asked)
+        return found
 
     def group_status(self, group_id: str, broker_id: int) -> GroupStatus | None:
         assert broker_id == HOST.id
@@ -145,14 +155,41 @@ def test_describe_state_verbose_shows_whom_a_group_waits_for_and_why_it_rebalanc
 ) -> None:
     monkeypatch.setattr("actors.cluster.Cluster.connect", FakeCluster("c").connect)
     assert run("describe", "busy", "--state", "--verbose").stdout.splitlines() == [
-        "GROUP  COORDINATOR      ASSIGNMENT-STRATEGY  STATE   #MEMBERS  GENERATION  WAITS-FOR  ENDS-IN-MS",
-        "busy   host-1:9093 (1)  range                Stable  1         7           m-1        250",
+        "GROUP  COORDINATOR      ASSIGNMENT-STRATEGY  STATE   #MEMBERS  LAG  LAG-SECONDS  GENERATION  WAITS-FOR  "
+        "ENDS-IN-MS",
+        "busy   host-1:9093 (1)  range                Stable  1         12   3.5          7           m-1        250",
         "GROUP  REBALANCE                      ENDED-GENERATION  MEMBER  REASON",
         "busy   1970-01-01 00:00:00.000+00:00  6                 m-1     leader rejoined",
     ]
     busy, idle = json.loads(run("describe", "busy", "idle", "--state", "--verbose", "--format", "json").stdout)
     assert (busy["waits_for"], busy["rebalances"][0]["reason"]) == (["m-1"], "leader rejoined")
     assert idle["state"] == "Empty"
+
+
+def test_describe_state_verbose_says_what_it_can_without_a_monitor(
+    cluster: FakeAdmin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("actors.cluster.Cluster.connect", FakeCluster("c", has_monitor=False).connect)
+    found = run("describe", "busy", "--state", "--verbose")
+    assert found.stderr == "The lag in time is not known: this cluster has no Monitor\n"
+    assert found.stdout.splitlines()[1].split()[-5:] == ["-", "-", "7", "m-1", "250"]
+
+
+def test_describe_watch_shows_a_group_again_and_again(cluster: FakeAdmin, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = 0
+
+    def pause(seconds: float) -> None:
+        nonlocal looks
+        looks += 1
+        cluster.offsets["busy"] = {A: OffsetAndMetadata(7 + looks)}
+        if looks == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("actors.cli.watching.time.sleep", pause)
+    done = run("describe", "busy", "--watch", "--interval", "0.5")
+    assert done.exit_code == 130
+    offsets = [line.split()[3] for line in done.stdout.splitlines() if line.startswith("busy")]
+    assert offsets[-2:] == ["8", "9"]
 
 
 def test_describe_state_verbose_says_that_only_coterie_knows_more(
@@ -162,11 +199,11 @@ def test_describe_state_verbose_says_that_only_coterie_knows_more(
     found = run(*described)
     assert "Only Coterie knows" in found.stderr
     assert "no cluster has been started" in found.stderr
-    assert found.stdout.splitlines()[1].split()[-5:] == ["Stable", "1", "-", "-", "-"]
+    assert found.stdout.splitlines()[1].split()[-7:] == ["Stable", "1", "-", "-", "-", "-", "-"]
     monkeypatch.setattr("actors.cluster.Cluster.connect", FakeCluster("another").connect)
     found = run(*described)
     assert "is not the one of the bootstrap server" in found.stderr
-    assert found.stdout.splitlines()[1].split()[-5:] == ["Stable", "1", "-", "-", "-"]
+    assert found.stdout.splitlines()[1].split()[-7:] == ["Stable", "1", "-", "-", "-", "-", "-"]
 
 
 def test_describe_of_a_missing_group_is_an_error(cluster: FakeAdmin) -> None:

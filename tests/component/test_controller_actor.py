@@ -21,6 +21,7 @@ from actors.controller.actor import Controller, ControllerSpec
 from actors.controller.launcher import RayLauncher
 from actors.controller.server import ControllerServer
 from actors.links.secret import mark
+from actors.runtime.logs import LogPlace
 from actors.runtime.process import code_version
 from actors.runtime.ray_connection import ClusterError
 from placement.metadata import BrokerInfo, broker_record
@@ -94,7 +95,7 @@ def ray(monkeypatch: pytest.MonkeyPatch) -> FakeRay:
     exchange(monkeypatch, "alive_nodes", fake.nodes)
     monkeypatch.setattr("actors.controller.launcher.alive_nodes", fake.nodes)
     monkeypatch.setattr("actors.controller.launcher.Broker", Started(fake.made))
-    exchange(monkeypatch, "log_to", lambda folder, name: None)
+    exchange(monkeypatch, "log_to", lambda place, name, **own: None)
     return fake
 
 
@@ -106,7 +107,7 @@ def spec_in(folder: Path, brokers: int = 2) -> ControllerSpec:
 
 def launcher_in(folder: Path) -> tuple[RayLauncher, list[int]]:
     """A launcher with broker 0, and which starts it has said failed."""
-    launcher, failed = RayLauncher("coterie-c", str(folder), code_version(), "node"), list[int]()
+    launcher, failed = RayLauncher("coterie-c", LogPlace(str(folder), "c"), code_version(), "node"), list[int]()
     launcher.start_failed = failed.append
     launcher.add(BrokerSpec(0, "10.0.0.0", (Door("PLAINTEXT", "10.0.0.0", 0, "10.0.0.0"),), "", "", {}), _NODES[0])
     return launcher, failed

@@ -57,6 +57,43 @@ def test_a_process_imports_nothing_that_only_columns_and_terminals_need(module: 
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.parametrize(
+    "module",
+    [
+        "actors.broker.actor",
+        "actors.broker.server",
+        "actors.offsets_partition.actor",
+        "actors.offsets_partition.process",
+        "actors.controller.actor",
+        "actors.controller.server",
+        "actors.members.handler_member",
+        "actors.members.range_member",
+        "actors.client",
+        "actors.runtime.fork_server",
+        "placement.nodes",
+    ],
+)
+def test_only_a_monitor_and_a_console_import_what_serves_metrics_and_pages(module: str) -> None:
+    """What the fork server has imported (actors/cluster.py, WARM) is in all processes."""
+    heavy = "prometheus_client,starlette,uvicorn,sqlite3"
+    command = [sys.executable, "-c", PROBE, module, heavy]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_what_the_fork_server_imports_for_all_serves_neither_metrics_nor_pages() -> None:
+    code = """
+import importlib, sys
+from actors.cluster import WARM
+for each in WARM:
+    importlib.import_module(each)
+sys.exit(str(sorted({name.partition(".")[0] for name in sys.modules} & set(sys.argv[1].split(",")))))
+"""
+    command = [sys.executable, "-c", code, "prometheus_client,starlette,uvicorn,sqlite3"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stderr.strip().endswith("[]"), done.stderr
+
+
 def test_nobody_reads_the_long_table_who_needs_no_key_of_it() -> None:
     probe = (
         "import sys; import actors.offsets_partition.process; assert 'actors.settings' not in sys.modules\n"

@@ -16,7 +16,7 @@ from actors.links.observations import LookAround
 from actors.links.operations import CreateTopics, NewTopic
 from actors.links.reading import ForBroker
 from actors.links.status import Load
-from actors.links.views import GetGroupHistory, GetOverview, GetSeen, GetTopic, Overview
+from actors.links.views import GetGroupHistory, GetOverview, GetSeen, Overview
 from actors.monitor.cluster_link import ClusterLink
 from actors.monitor.server import MonitorServer
 from actors.monitor.spec import MonitorSpec
@@ -33,10 +33,10 @@ from tests.support.three_brokers import Client, World, commit, world
 async def monitor(w: World) -> AsyncIterator[MonitorServer]:
     """A Monitor as a task of this loop, once it has looked."""
     spec = MonitorSpec("tests", "coterie-tests", str(w.path), "", w.settings | {"coterie.monitor.interval.ms": "500"})
-    server = MonitorServer(spec, lambda: ("127.0.0.1", w.port, SECRET))
+    server = await MonitorServer.open(spec, lambda: ("127.0.0.1", w.port, SECRET))
     task = asyncio.get_running_loop().create_task(server.run())
     try:
-        await until(lambda: server.picture.last is not None, what="a look")
+        await until(lambda: server.work.picture.seen.last_look_ms, what="a look")
         yield server
     finally:
         task.cancel()
@@ -134,9 +134,8 @@ async def test_requests_errors_and_bytes_are_counted_exactly(tmp_path: Path) -> 
         server = w.servers[0]
 
         def figures() -> Any:
-            last = watched.picture.last
-            assert last is not None
-            return {each.api_key: each for each in last.brokers[0].apis} if last.brokers else {}
+            told = watched.work.observed.brokers.get(0)
+            return {each.api_key: each for each in told.apis} if told is not None else {}
 
         await until(lambda: ApiKey.HEARTBEAT in figures(), what="a look after it")
         produced = figures()[ApiKey.PRODUCE]
@@ -144,7 +143,7 @@ async def test_requests_errors_and_bytes_are_counted_exactly(tmp_path: Path) -> 
         assert sum(produced.buckets) == 1
         assert produced.total_ms > 0
         assert (figures()[ApiKey.HEARTBEAT].requests, figures()[ApiKey.HEARTBEAT].errors) == (1, 1)
-        (topic,) = [each for each in watched.picture.last.brokers[0].topics if each.name == "orders"]  # type: ignore[union-attr]
+        (topic,) = [each for each in watched.work.observed.brokers[0].topics if each.name == "orders"]
         log = server.context.data_dir.get("orders", 0)
         assert log is not None
         assert (topic.records_in, topic.bytes_in, topic.bytes_out) == (20, log.size_bytes, 0)
@@ -227,7 +226,7 @@ async def test_a_monitor_comes_again_to_the_next_controller_and_knows_what_it_kn
         await w.start_controller()
         await until(lambda: w.controller.monitoring.status.state == "Active", what="it has come")  # type: ignore[union-attr]
         run = w.controller._chronicle.run
-        await until(lambda: watched.picture.last is not None and watched.picture.last.controller.run == run)
+        await until(lambda: any(each.run == run for each in watched.work.observed.positions))
         starts = [event.subject for event in (await overview(w)).events if event.kind == "start"]
         assert starts.count("controller") == 2
         assert await created(), "what happened before is remembered"
@@ -283,5 +282,5 @@ async def test_a_monitor_that_speaks_as_a_broker_is_hung_up_on(tmp_path: Path) -
 
 async def test_a_question_that_a_monitor_cannot_answer_is_answered_by_its_error(tmp_path: Path) -> None:
     async with world(tmp_path, brokers=1) as w, monitor(w):
-        with pytest.raises(ConnectionError, match="TypeError: GetTopic is nothing that this Monitor shows"):
-            await w.controller.monitoring.view(GetTopic("t"))
+        with pytest.raises(ConnectionError, match="TypeError: CreateTopics is nothing that a Monitor shows"):
+            await w.controller.monitoring.view(CreateTopics(()))

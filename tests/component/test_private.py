@@ -20,6 +20,7 @@ from actors.broker.actor import Broker, own_secret
 from actors.broker.spec import BrokerSpec, StartError
 from actors.controller.preparation import prepare_folder, socket_dir
 from actors.links.secret import mark, read_secret
+from actors.runtime.logs import LogPlace
 from actors.runtime.private import is_ours, narrow, private_folder, write_private
 from actors.runtime.process import code_version
 from actors.runtime.ray_runtime import ClusterError
@@ -259,9 +260,9 @@ def test_brokers_leave_none_unless_it_is_wanted(
     called: list[bool] = []
     made = Broker.__ray_metadata__.modified_class  # type: ignore[attr-defined]
     for name in ("keep_private", "settle_memory", "log_to", "leave_no_core"):
-        note = (lambda *_: called.append(True)) if name == "leave_no_core" else (lambda *_: None)
+        note = (lambda *_: called.append(True)) if name == "leave_no_core" else (lambda *_, **__: None)
         monkeypatch.setitem(inspect.unwrap(made.__init__).__globals__, name, note)
-    made(BrokerSpec(3, "127.0.0.1", (), str(tmp_path), "", config), "n", str(tmp_path), code_version())
+    made(BrokerSpec(3, "127.0.0.1", (), str(tmp_path), "", config), "n", LogPlace(str(tmp_path), "n"), code_version())
     assert len(called) == calls
 
 

@@ -14,9 +14,11 @@ from actors.client.admin.types import (
     ConfigResource,
     GroupDescription,
     GroupListing,
+    LogDirDescription,
     NewTopic,
     PartitionDescription,
     PartitionReassignment,
+    ReplicaSize,
     ScramDeletion,
     ScramUpsertion,
     TopicDescription,
@@ -61,6 +63,17 @@ class FakeAdmin:
     passwords: list[ScramUpsertion] = field(default_factory=list)
 
     acls: list[Acl] = field(default_factory=list)
+    sizes: dict[int, dict[TopicPartition, int]] = field(default_factory=dict)
+    """Bytes of replicas, by broker."""
+    no_sizes: KafkaError | None = None
+
+    def describe_log_dirs(self, timeout_ms: int | None = None) -> dict[int, tuple[LogDirDescription, ...]]:
+        if self.no_sizes is not None:
+            raise self.no_sizes
+        return {
+            broker: (LogDirDescription("/d", {tp: ReplicaSize(size, 0) for tp, size in replicas.items()}),)
+            for broker, replicas in self.sizes.items()
+        }
 
     def create_acls(self, acls: Iterable[Acl]) -> None:
         self.acls += [acl for acl in acls if acl not in self.acls]

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from actors.client import ConsumerRecord, OffsetAndMetadata, TopicPartition
 from actors.client.errors import KafkaTimeoutError
+from actors.client.records import ConsumerGroupMetadata
 from actors.members.handler_member import MemberLoop, MemberSpec
 from actors.runtime.environment import Environment
 
@@ -29,11 +30,6 @@ def record(offset: int, partition: int = 0, headers: list[tuple[str, bytes | Non
         serialized_key_size=2,
         serialized_value_size=2,
     )
-
-
-class Group:
-    member_id = "member-1"
-    generation_id = 4
 
 
 class FakeConsumer:
@@ -112,8 +108,8 @@ class FakeConsumer:
         if callback is not None:
             callback(offsets, self.async_error)
 
-    def group_metadata(self) -> Group:
-        return Group()
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        return ConsumerGroupMetadata("group", 4, "member-1", None)
 
     def assignment(self) -> set[TopicPartition]:
         return {T1, T0}

@@ -11,6 +11,7 @@ from actors.broker.handlers.parked import Awaited, Parked
 from actors.broker.handlers.rights import DELETE_TOPIC
 from actors.broker.led import LogAccessError
 from actors.log.errors import LogError
+from actors.runtime.logs import at
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, DeleteRecordsRequest, DeleteRecordsResponse
 from placement.metadata import INTERNAL_TOPICS
@@ -64,7 +65,7 @@ def _partition(context: HandlerContext, topic: str, index: int, offset: int, wai
     except LogError as error:
         return _refused(index, error.error_code)
     except OSError as error:
-        log.error("%s-%d: %s", topic, index, error)
+        log.error("%s-%d: %s", topic, index, error, extra=at(topic, index))
         return _refused(index, ErrorCode.KAFKA_STORAGE_ERROR)
     answer = Partition(partition_index=index, low_watermark=start)
     if len(info.replicas) > 1:

@@ -19,6 +19,7 @@ from actors.broker.quotas import Quotas
 from actors.log.errors import LogError
 from actors.log.partition_log import PartitionLog
 from actors.log.reading import Extent
+from actors.runtime.logs import at
 from actors.wire.errors import ErrorCode
 from actors.wire.framing import LARGE_BYTES
 from actors.wire.messages import ApiMessage, FetchRequest, FetchResponse
@@ -211,7 +212,7 @@ class _Fetch:
         except LogError as error:
             return self._refused(topic, asked.partition, error.error_code)
         except OSError as error:
-            log.error("%s-%d: %s", topic, asked.partition, error)
+            log.error("%s-%d: %s", topic, asked.partition, error, extra=at(topic or "?", asked.partition))
             return self._refused(topic, asked.partition, ErrorCode.KAFKA_STORAGE_ERROR)
         self._read += len(records)
         self._copied += len(records) if isinstance(records, bytes) else 0

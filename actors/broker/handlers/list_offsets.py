@@ -10,6 +10,7 @@ from actors.broker.handlers.context import HandlerContext, Request
 from actors.broker.handlers.rights import DESCRIBE_TOPIC
 from actors.broker.led import LogAccessError
 from actors.log.errors import LogError
+from actors.runtime.logs import at
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, ListOffsetsRequest, ListOffsetsResponse
 from placement.metadata import PartitionInfo
@@ -77,7 +78,7 @@ def _partition(
     except LogError as error:
         return Partition(partition_index=index, error_code=error.error_code)
     except OSError as error:
-        log.error("%s-%d: %s", topic, index, error)
+        log.error("%s-%d: %s", topic, index, error, extra=at(topic, index))
         return Partition(partition_index=index, error_code=ErrorCode.KAFKA_STORAGE_ERROR)
     return Partition(partition_index=index, offset=offset, timestamp=timestamp, leader_epoch=epoch)
 

@@ -10,6 +10,7 @@ from actors.broker.handlers.context import HandlerContext, Request
 from actors.broker.handlers.rights import CLUSTER_ACTION, DESCRIBE_TOPIC
 from actors.broker.led import LogAccessError
 from actors.log.errors import LogError
+from actors.runtime.logs import at
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 
@@ -52,7 +53,7 @@ def _partition(
     except LogError as error:
         return Result(partition=index, error_code=error.error_code)
     except OSError as error:
-        log.error("%s-%d: %s", topic, index, error)
+        log.error("%s-%d: %s", topic, index, error, extra=at(topic, index))
         return Result(partition=index, error_code=ErrorCode.KAFKA_STORAGE_ERROR)
     return Result(partition=index, leader_epoch=epoch, end_offset=end)
 

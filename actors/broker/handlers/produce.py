@@ -15,6 +15,7 @@ from actors.broker.handlers.parked import Awaited, Parked
 from actors.broker.handlers.rights import WRITE_TOPIC, WRITE_TRANSACTIONAL_ID
 from actors.broker.led import LogAccessError
 from actors.log.errors import LogError, RefusedRecordsError
+from actors.runtime.logs import at
 from actors.wire.errors import ErrorCode
 from actors.wire.messages import ApiMessage, ProduceRequest, ProduceResponse
 from placement.metadata import INTERNAL_TOPICS
@@ -133,10 +134,10 @@ def _append(
         return refused
     except LogError as error:
         if error.error_code == ErrorCode.KAFKA_STORAGE_ERROR:
-            log.error("%s-%d: %s", topic, index, error)
+            log.error("%s-%d: %s", topic, index, error, extra=at(topic, index))
         return _refused(index, error.error_code, str(error))
     except OSError as error:
-        log.error("%s-%d: %s", topic, index, error)
+        log.error("%s-%d: %s", topic, index, error, extra=at(topic, index))
         return _refused(index, ErrorCode.KAFKA_STORAGE_ERROR, str(error))
     if not done.duplicate:
         context.led.appended(topic, index, partition_log, partition)

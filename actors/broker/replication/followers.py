@@ -9,6 +9,7 @@ from actors.broker.context import BrokerContext
 from actors.broker.replication.waiting import Key
 from actors.log.errors import LogError
 from actors.log.replication import Ack, FollowerReplica, Outcome, Push, trivially_matched
+from actors.runtime.logs import at
 from placement.metadata import ClusterMetadata
 
 log = logging.getLogger(__name__)
@@ -64,13 +65,19 @@ class Followers:
         if partition is None or me not in partition.replicas or partition.partition_epoch < push.since:
             return Ack(push.leader_epoch, push.round, Outcome.FAILED)  # the controller's image is still on its way
         if push.leader_epoch == partition.leader_epoch and sender != partition.leader:
-            log.error("%s-%d: broker %d pushes, and broker %d leads", *key, sender, partition.leader)
+            log.error(
+                "%s-%d: broker %d pushes, and broker %d leads",
+                *key,
+                sender,
+                partition.leader,
+                extra=at(*key, epoch=push.leader_epoch, peer=f"broker {sender}"),
+            )
             return Ack(push.leader_epoch, push.round, Outcome.FAILED)
         self._epochs[key] = (topic_id, push.leader_epoch)
         try:
             replica = self._replica(key, topic_id, push)
         except (LogError, OSError) as error:
-            log.error("%s-%d cannot be followed: %s", *key, error)
+            log.error("%s-%d cannot be followed: %s", *key, error, extra=at(*key, epoch=push.leader_epoch))
             self._failed(*key)
             return Ack(push.leader_epoch, push.round, Outcome.FAILED)
         if replica is None:
@@ -79,7 +86,12 @@ class Followers:
             return Ack(push.leader_epoch, push.round, Outcome.FAILED)  # it must not join the in-sync set
         ack = replica.on_push(push, self._context.now_ms())
         if ack.outcome is Outcome.FAILED:
-            log.error("%s-%d: a push at %d cannot be taken", *key, push.base_offset)
+            log.error(
+                "%s-%d: a push at %d cannot be taken",
+                *key,
+                push.base_offset,
+                extra=at(*key, epoch=push.leader_epoch, peer=f"broker {sender}"),
+            )
         return ack
 
     def _replica(self, key: Key, topic_id: bytes, push: Push) -> FollowerReplica | None:

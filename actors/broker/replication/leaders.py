@@ -13,6 +13,7 @@ from actors.broker.replication.pushes import Pushes
 from actors.broker.replication.waiting import Key, Waiting
 from actors.log.errors import LogError
 from actors.log.replication import LeaderLog, LeaderReplica, NoLog
+from actors.runtime.logs import at
 from actors.wire.errors import ErrorCode
 from placement.metadata import PartitionInfo
 
@@ -75,7 +76,7 @@ class Leaders:
         try:
             partition_log = self._log(key)
         except (LogError, OSError) as error:
-            log.error("%s-%d cannot be led: %s", *key, error)
+            log.error("%s-%d cannot be led: %s", *key, error, extra=at(*key, epoch=partition.leader_epoch))
             context.loop.call_soon(self._failed, *key)
             return None
         watermark = partition_log.high_watermark

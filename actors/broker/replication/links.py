@@ -27,6 +27,7 @@ from actors.links.replication import (
 )
 from actors.links.unproved import Unproved
 from actors.runtime.environment import Chance
+from actors.runtime.logs import about
 from actors.settings import LinkStores
 
 log = logging.getLogger(__name__)
@@ -93,7 +94,13 @@ class FollowerLink:
                 async with asyncio.timeout(_CONNECT_SECONDS):
                     await self._connect(lost)
             except (OSError, TimeoutError) as error:
-                log.debug("broker %d at %s:%d cannot be reached: %s", self.broker_id, *self.address, error)
+                log.debug(
+                    "broker %d at %s:%d cannot be reached: %s",
+                    self.broker_id,
+                    *self.address,
+                    error,
+                    extra=about(peer=f"broker {self.broker_id}"),
+                )
             else:
                 if await lost:
                     failures = 0
@@ -129,12 +136,23 @@ class FollowerLink:
             self._owner.ponged(self, message)
         elif isinstance(message, FollowerHello):
             if message.broker_id != self.broker_id:
-                log.error("%s:%d is broker %s, not %d", *self.address, message.broker_id, self.broker_id)
+                log.error(
+                    "%s:%d is broker %s, not %d",
+                    *self.address,
+                    message.broker_id,
+                    self.broker_id,
+                    extra=about(peer=f"broker {message.broker_id}"),
+                )
                 protocol.close()
                 return
             self.broker_epoch, self.ready = message.epoch, True
             self.heard_at = self._loop.time()
-            log.info("connected to broker %d (epoch %d) for replication", self.broker_id, self.broker_epoch)
+            log.info(
+                "connected to broker %d (epoch %d) for replication",
+                self.broker_id,
+                self.broker_epoch,
+                extra=about(peer=f"broker {self.broker_id}"),
+            )
             self._owner.connected(self)
 
     def _lost(self) -> bool:

@@ -24,6 +24,7 @@ from actors.broker.replication.pushes import Pushes
 from actors.broker.replication.waiting import Key, Waiter
 from actors.links.replication import PartitionAck, PartitionPush, Pong
 from actors.log.replication import Ack, LeaderReplica, Push
+from actors.runtime.logs import about, at
 from actors.wire.errors import ErrorCode
 from placement.metadata import ClusterMetadata, PartitionInfo
 
@@ -215,7 +216,9 @@ class ReplicaManager:
 
     def disconnected(self, link: FollowerLink) -> None:
         if self._links.get(link.broker_id) is link:
-            log.warning("the connection to broker %d was lost", link.broker_id)
+            log.warning(
+                "the connection to broker %d was lost", link.broker_id, extra=about(peer=f"broker {link.broker_id}")
+            )
             self._leaders.disconnect(link.broker_id)
 
     def has_room(self, link: FollowerLink) -> None:
@@ -239,7 +242,12 @@ class ReplicaManager:
         if leader.on_ack(broker, ack, now_ms):
             leaders.committed(key, leader)
         elif leader.deposed:
-            log.warning("%s-%d: another broker leads at epoch %d", *key, ack.leader_epoch)
+            log.warning(
+                "%s-%d: another broker leads at epoch %d",
+                *key,
+                ack.leader_epoch,
+                extra=at(*key, epoch=ack.leader_epoch, peer=f"broker {broker}"),
+            )
             leaders.fail(key, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if key in leaders.deleting:
             leaders.deleting.reached(key, leader.start_in_sync)
@@ -257,7 +265,12 @@ class ReplicaManager:
         key = (self._context.metadata.names.get(topic_id, ""), index)
         leader = self._leaders.replicas.get(key)
         if leader is not None and push.leader_epoch > leader.leader_epoch:
-            log.warning("%s-%d: led elsewhere at epoch %d", *key, push.leader_epoch)
+            log.warning(
+                "%s-%d: led elsewhere at epoch %d",
+                *key,
+                push.leader_epoch,
+                extra=at(*key, epoch=push.leader_epoch, peer=f"broker {sender}"),
+            )
             self._leaders.stop(key)
             leader = None
         epoch = leader.leader_epoch if leader is not None else -1

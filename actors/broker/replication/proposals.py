@@ -9,6 +9,7 @@ from actors.broker.context import BrokerContext
 from actors.broker.replication.waiting import Key
 from actors.links.operations import AlteredPartitions, AlterPartitions, ProposedIsr
 from actors.log.replication import LeaderReplica, Proposal
+from actors.runtime.logs import at
 from actors.wire.errors import ErrorCode
 
 log = logging.getLogger(__name__)
@@ -64,7 +65,9 @@ class Proposals:
             topic = self._context.metadata.topics.get(key[0])
             proposal = leader.propose(now_ms, self._lag_ms, epoch, self._heard_ms) if topic is not None else None
             if topic is not None and proposal is not None:
-                log.info("%s-%d: proposed in-sync set: %s", *key, [broker for broker, _ in proposal.isr])
+                log.info(
+                    "%s-%d: proposed in-sync set: %s", *key, [broker for broker, _ in proposal.isr], extra=at(*key)
+                )
                 proposed.append((key, leader, _asked(topic.id, key[1], proposal)))
         if proposed:
             self._call(proposed, epoch)
@@ -76,7 +79,7 @@ class Proposals:
                     leader.outcome_unknown(asked.partition_epoch)
                 elif altered is None or altered.partitions[number].error_code:
                     why = error or ErrorCode(altered.partitions[number].error_code if altered else -1).name
-                    log.info("%s-%d: the in-sync set is not recorded: %s", *key, why)
+                    log.info("%s-%d: the in-sync set is not recorded: %s", *key, why, extra=at(*key))
                     if leader.refused(asked.partition_epoch) and self._leaders.get(key) is leader:
                         self._committed(key, leader)
 

@@ -11,6 +11,7 @@ from actors.broker.replication.waiting import Key
 from actors.links.replication import PartitionPush
 from actors.log.errors import LogError
 from actors.log.replication import LeaderReplica, Push
+from actors.runtime.logs import at
 
 log = logging.getLogger(__name__)
 
@@ -90,7 +91,9 @@ class Pushes:
         try:
             return leader.take_push(broker, room, now_ms, idle=self._telling)
         except (LogError, OSError) as error:
-            log.error("%s-%d cannot be read for broker %d: %s", *key, broker, error)
+            log.error(
+                "%s-%d cannot be read for broker %d: %s", *key, broker, error, extra=at(*key, peer=f"broker {broker}")
+            )
             leader.unread(broker, now_ms)
             return None
 

@@ -10,6 +10,7 @@ from actors.broker.shards.link import ShardLink
 from actors.broker.shards.partitions import Partitions
 from actors.links.relay import Kind
 from actors.log.errors import LogError
+from actors.runtime.logs import at
 from actors.wire.errors import ErrorCode
 from placement.metadata import OFFSETS_TOPIC
 
@@ -44,7 +45,7 @@ class Appending:
             return
         except OSError as error:
             # Out of here it would end the relay: the shard would load again and run into it again, in a circle.
-            log.error("%s-%d: %s", OFFSETS_TOPIC, partition, error)
+            log.error("%s-%d: %s", OFFSETS_TOPIC, partition, error, extra=at(OFFSETS_TOPIC, partition))
             _refuse(link, number, ErrorCode.KAFKA_STORAGE_ERROR)
             return
         next_offset = result.last_offset + 1

@@ -35,6 +35,7 @@ from actors.links.group_status import GroupStatus
 from actors.links.rebalances import Rebalances
 from actors.links.relay import PAYLOADS, Figures, Greeting, Kind, RelayProtocol
 from actors.links.status import ASLEEP, ShardStatus
+from actors.runtime.logs import at
 from actors.wire.api_keys import ApiKey
 from actors.wire.errors import ErrorCode
 from actors.wire.framing import encode_request
@@ -236,13 +237,18 @@ class ShardHub:
             self.history.loaded(link, woken=partition in self.sleeping)
             self.sleeping.drop(partition)
             self._topics.forget(partition)
-            log.info("offsets partition %d: shard pid %d serves", partition, link.pid)
+            log.info("offsets partition %d: shard pid %d serves", partition, link.pid, extra=link.fields())
         self._readiness.settle(partition, ErrorCode.NONE)
         self.processes.match()  # the next may load
 
     def _sleeps(self, link: ShardLink, rest: MaySleepResponse) -> None:
         """A shard is not needed now: its process is a spare again, or ends."""
-        log.info("offsets partition %d: nobody needs shard pid %d, the partition sleeps", link.partition, link.pid)
+        log.info(
+            "offsets partition %d: nobody needs shard pid %d, the partition sleeps",
+            link.partition,
+            link.pid,
+            extra=link.fields(),
+        )
         self.sleeping.add(link.partition, Sleeper(link.epoch, self._context.now_ms(), rest))
         self.history.slept(link)
         self._give_up(link)
@@ -270,7 +276,12 @@ class ShardHub:
         if self.processes.closed:
             return
         if partition >= 0:
-            log.warning("offsets partition %d: shard pid %d has died", partition, link.pid)
+            log.warning(
+                "offsets partition %d: shard pid %d has died",
+                partition,
+                link.pid,
+                extra=at(OFFSETS_TOPIC, partition, pid=link.pid),
+            )
             if self.partitions.led(partition):
                 self._readiness.start(partition, urgent=True)
         self.processes.match()
@@ -278,7 +289,9 @@ class ShardHub:
     def _leave(self, link: ShardLink, state: LinkState) -> None:
         if link.partition >= 0:
             self.partitions.links.pop(link.partition, None)
-            log.info("offsets partition %d: shard pid %d no longer serves", link.partition, link.pid)
+            log.info(
+                "offsets partition %d: shard pid %d no longer serves", link.partition, link.pid, extra=link.fields()
+            )
         self.loading.stop(link)
         self._relaying.give_up(link, link.leave(state))
 

@@ -10,7 +10,9 @@ from actors import CoterieError
 from actors.broker.slots import Slot
 from actors.links.rebalances import Rebalancing
 from actors.links.relay import Figures, RelayProtocol
+from actors.runtime.logs import Fields, about, at
 from actors.wire.messages import ApiMessage
+from placement.metadata import OFFSETS_TOPIC
 
 
 class LinkState(Enum):
@@ -115,6 +117,12 @@ class ShardLink:
         self.pending: dict[int, tuple[Slot | Question, bytes]] = {}  # what it owes us, with the request's frame
         self.sent = 0  # requests, ever: that there were none tells an idle shard
         self.idle = Idle()
+
+    def fields(self) -> dict[str, Fields]:
+        """The `extra` of a log call whose line is about this process and the partition it hosts."""
+        if self.partition < 0:
+            return about(pid=self.pid)
+        return at(OFFSETS_TOPIC, self.partition, epoch=self.epoch, pid=self.pid)
 
     @property
     def active(self) -> bool:

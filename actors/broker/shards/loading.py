@@ -119,7 +119,7 @@ class Loading:
             self._fail(link)
 
     def _fail(self, link: ShardLink) -> None:
-        log.exception("offsets partition %d cannot be loaded", link.partition)
+        log.exception("offsets partition %d cannot be loaded", link.partition, extra=link.fields())
         self.stop(link)
         self._failed(link)
 

@@ -132,7 +132,9 @@ class Processes:
         for link in asked:
             link.protocol.send(Kind.PING)
         if dead is not None:
-            log.warning("offsets partition %d: shard pid %d silent, killed", dead.partition, dead.pid)
+            log.warning(
+                "offsets partition %d: shard pid %d silent, killed", dead.partition, dead.pid, extra=dead.fields()
+            )
             dead.protocol.close()
             self._kernel.kill(dead.pid)
 

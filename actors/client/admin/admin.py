@@ -23,6 +23,7 @@ from actors.client.admin.types import (
     ConfigResource,
     GroupDescription,
     GroupListing,
+    LogDirDescription,
     NewTopic,
     PartitionReassignment,
     QuotaEntity,
@@ -218,6 +219,10 @@ class Admin:
         return self._each(
             lambda deadline: self._replicas.elect_preferred(partitions, deadline), timeout_ms, raise_errors
         )
+
+    def describe_log_dirs(self, timeout_ms: int | None = None) -> dict[int, tuple[LogDirDescription, ...]]:
+        """The log directories of each broker, and how large each replica in them is. Needs DESCRIBE of the cluster."""
+        return self._brokers.run(self._replicas.log_dirs, timeout_ms)
 
     # --- groups -------------------------------------------------------------------------------------------------------
 

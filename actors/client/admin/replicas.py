@@ -1,4 +1,4 @@
-"""What `Admin` does with replicas, on the event loop: moving partitions to other brokers, and electing leaders."""
+"""What `Admin` does with replicas, on the event loop: moves of partitions, elections of leaders, and sizes."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from actors.client.admin.brokers import Brokers, Outcomes, final, outcome
-from actors.client.admin.types import PartitionReassignment
+from actors.client.admin.types import LogDirDescription, PartitionReassignment, ReplicaSize
 from actors.client.error_codes import error_for
 from actors.client.net.leaders import by_topic
-from actors.client.records import TopicPartition
+from actors.client.records import Node, TopicPartition
 from actors.wire.errors import ErrorCode as Code
 from actors.wire.messages import (
     AlterPartitionReassignmentsRequest,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
     ElectLeadersRequest,
     ListPartitionReassignmentsRequest,
 )
@@ -21,7 +23,7 @@ _PREFERRED = 0
 
 
 class Replicas:
-    """Moves replicas of partitions (KIP-455), and elects leaders (KIP-460). Deadlines are monotonic ms."""
+    """Moves replicas (KIP-455), elects leaders (KIP-460), tells sizes (KIP-113, 827). Deadlines are monotonic ms."""
 
     def __init__(self, brokers: Brokers) -> None:
         self._brokers = brokers
@@ -90,6 +92,34 @@ class Replicas:
             return dict.fromkeys(tps) | answered  # before version 1 of Kafka's, those that need none are left out
 
         return await self._brokers.by_name(partitions, ask, deadline)
+
+    async def log_dirs(self, deadline: int) -> dict[int, tuple[LogDirDescription, ...]]:
+        """The log directories of all brokers, by the broker's id."""
+
+        async def ask(node: Node) -> tuple[int, tuple[LogDirDescription, ...]]:
+            response = await self._brokers.network.ask(node, DescribeLogDirsRequest(topics=None))
+            if response.error_code:
+                raise error_for(response.error_code, f"describing the log directories of broker {node.id}")
+            return node.id, tuple(_log_dir(node, each) for each in response.results)
+
+        return dict(await self._brokers.everywhere(ask, deadline))
+
+
+def _log_dir(node: Node, found: DescribeLogDirsResponse.DescribeLogDirsResult) -> LogDirDescription:
+    if found.error_code:
+        raise error_for(found.error_code, f"describing {found.log_dir} of broker {node.id}")
+    replicas = {
+        TopicPartition(topic.name, each.partition_index): ReplicaSize(
+            each.partition_size, each.offset_lag, each.is_future_key
+        )
+        for topic in found.topics
+        for each in topic.partitions
+    }
+    return LogDirDescription(found.log_dir, replicas, _known(found.total_bytes), _known(found.usable_bytes))
+
+
+def _known(size_bytes: int) -> int | None:
+    return size_bytes if size_bytes >= 0 else None
 
 
 def _partitions(topics: Iterable[Any]) -> Iterator[tuple[TopicPartition, Any]]:

@@ -55,6 +55,26 @@ class PartitionReassignment:
 
 
 @dataclass(frozen=True, slots=True)
+class ReplicaSize:
+    """How much of a log directory one replica takes, and how many records it lags behind."""
+
+    size_bytes: int
+    offset_lag: int
+    is_future: bool = False
+    """Whether it is a copy that is to replace the replica in another directory of its broker."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogDirDescription:
+    """A log directory of a broker. Of its volume nothing is known (None) before Kafka 3.3."""
+
+    path: str
+    replicas: Mapping[TopicPartition, ReplicaSize]
+    total_bytes: int | None = None
+    usable_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ConfigResource:
     """What has settings: a topic by name, a broker by id ("": all brokers), a group by id."""
 

@@ -13,6 +13,7 @@ from actors.cli.main import cli
 from actors.cli.reset import Log
 from actors.client import TopicPartition
 from actors.client.admin.types import NewTopic
+from actors.client.errors import ClusterAuthorizationError
 from tests.support.fake_admin import FakeAdmin
 
 
@@ -45,13 +46,24 @@ def test_list_as_json_has_partition_counts(cluster: FakeAdmin) -> None:
 
 def test_describe_shows_settings_and_partitions(cluster: FakeAdmin) -> None:
     cluster.configs["orders"] = {"retention.ms": "5", "cleanup.policy": "compact"}
+    first, second = TopicPartition("orders", 0), TopicPartition("orders", 1)
+    cluster.sizes = {0: {first: 1_234_567, second: 0}, 1: {first: 99, second: 99}}
     assert run("describe", "orders").stdout.splitlines() == [
-        "Topic: orders  TopicId: MDEyMzQ1Njc4OWFiY2RlZg  PartitionCount: 2  ReplicationFactor: 2  "
+        "Topic: orders  TopicId: MDEyMzQ1Njc4OWFiY2RlZg  PartitionCount: 2  ReplicationFactor: 2  Size: 1.2 MB  "
         "Configs: cleanup.policy=compact,retention.ms=5",
-        "TOPIC   PARTITION  LEADER  REPLICAS  ISR",
-        "orders  0          0       0,1       0,1",
-        "orders  1          0       0,1       0,1",
+        "TOPIC   PARTITION  LEADER  REPLICAS  ISR  SIZE",
+        "orders  0          0       0,1       0,1  1.2 MB",
+        "orders  1          0       0,1       0,1  0 bytes",
     ]
+    found = json.loads(run("describe", "orders", "--format", "json").stdout)[0]
+    assert (found["size_bytes"], found["partitions"][0]["replica_sizes"]) == (1_234_567, {"0": 1_234_567, "1": 99})
+
+
+def test_describe_says_why_sizes_are_not_known(cluster: FakeAdmin) -> None:
+    cluster.no_sizes = ClusterAuthorizationError("describing the log directories of broker 0")
+    done = run("describe", "orders")
+    assert done.stdout.splitlines()[-1] == "orders  1          0       0,1       0,1  -"
+    assert done.stderr.startswith("sizes are not known: describing the log directories of broker 0")
 
 
 @pytest.mark.conformance("XE-31")
@@ -70,6 +82,8 @@ def test_describe_as_json_is_one_object_a_topic(cluster: FakeAdmin) -> None:
         "leader": 0,
         "replicas": [0, 1],
         "isr": [0, 1],
+        "size_bytes": None,
+        "replica_sizes": {},
     }
 
 

@@ -1,0 +1,96 @@
+"""What a broker lets the cluster's Monitor read of the partitions that it leads. It is the Monitor's Fetch.
+
+The controller asks on the Monitor's behalf; no client reaches this.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_left
+from collections.abc import Iterator
+
+from actors.broker.context import BrokerContext
+from actors.broker.led import LedPartitions, LogAccessError
+from actors.links.reading import (
+    LogRead,
+    PartitionRow,
+    PartitionsRead,
+    ReadLog,
+    ReadPartitions,
+    TopicSlice,
+    pack_rows,
+)
+from actors.log.errors import FetchOffsetOutOfRange, LogError
+from actors.log.partition_log import PartitionLog
+from actors.wire.errors import ErrorCode
+
+
+class MonitorReads:
+    """Answers a Monitor's reads. A turn of the loop is short: partitions come in slices, files are read in a thread."""
+
+    def __init__(self, context: BrokerContext, led: LedPartitions) -> None:
+        self._context = context
+        self._led = led
+
+    def partitions(self, asked: ReadPartitions) -> PartitionsRead:
+        """The next slice of the partitions led here. One whose log cannot be opened is left out."""
+        slices: list[TopicSlice] = []
+        left, last = asked.limit, asked.after
+        for name, first in self._topics_from(*asked.after):
+            if left <= 0:
+                return PartitionsRead(tuple(slices), last)
+            rows = []
+            for index in self._led_of(name, first):
+                if left <= 0:
+                    break
+                left, last = left - 1, (name, index)
+                if (row := self._row(name, index)) is not None:
+                    rows.append(row)
+            if rows:
+                slices.append(TopicSlice(name, pack_rows(rows)))
+        return PartitionsRead(tuple(slices), None if left > 0 else last)
+
+    def _topics_from(self, name: str, partition: int) -> Iterator[tuple[str, int]]:
+        """The topics from `name` on, and the partition to begin at."""
+        names = sorted(self._context.metadata.topics)
+        for each in names[bisect_left(names, name) :]:
+            yield each, partition + 1 if each == name else 0
+
+    def _led_of(self, topic: str, first: int) -> Iterator[int]:
+        partitions = self._context.metadata.topics[topic].partitions
+        for index in range(first, len(partitions)):
+            if self._led.leads(topic, index, partitions[index]):
+                yield index
+
+    def _row(self, topic: str, index: int) -> PartitionRow | None:
+        if self._context.held_log(topic, index) is None:
+            return PartitionRow(index, 0, 0, -1, 0)  # no log was needed yet, and none is made for being looked at
+        try:
+            log = self._context.log(topic, index)
+        except (LogError, OSError):
+            return None
+        newest = log.segments.newest_ms
+        return PartitionRow(index, log.log_start_offset, log.high_watermark, newest, log.size_bytes)
+
+    async def log(self, asked: ReadLog) -> LogRead:
+        """Batches of a log, or the error."""
+        try:
+            self._led.leader_of(asked.topic, asked.partition)
+            log = self._context.log(asked.topic, asked.partition)
+            extent = log.locate(asked.offset, asked.max_bytes)
+            data = b""
+            if extent is not None:
+                data = await asyncio.get_running_loop().run_in_executor(None, extent.read, asked.head_bytes or None)
+            return self._read(log, asked, ErrorCode.NONE, data)
+        except FetchOffsetOutOfRange:
+            return self._read(log, asked, ErrorCode.OFFSET_OUT_OF_RANGE)
+        except LogAccessError as error:
+            return LogRead(error.code)
+        except LogError as error:
+            return LogRead(error.error_code)
+        except OSError:
+            return LogRead(ErrorCode.KAFKA_STORAGE_ERROR)
+
+    def _read(self, log: PartitionLog, asked: ReadLog, code: ErrorCode, data: bytes = b"") -> LogRead:
+        epoch = log.epoch_at(asked.offset - 1) if asked.offset > 0 else -1
+        return LogRead(code, log.log_start_offset, log.high_watermark, epoch, data)

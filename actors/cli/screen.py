@@ -1,0 +1,107 @@
+"""A picture that changes: redrawn in place on a terminal, else printed again and again; and the keys pressed."""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import termios
+import time
+import tty
+from collections.abc import Container, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, Self
+
+from rich.console import Console, JustifyMethod, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from actors.cli.output import heading, text
+
+_ARROWS = {b"\x1b[A": "up", b"\x1b[B": "down"}
+
+
+class Screen:
+    """What is shown now. `full` takes the whole terminal and gives it back at the end, as editors do."""
+
+    def __init__(self, console: Console, *, full: bool = False) -> None:
+        self._console = console
+        # By default it shows above itself what others write to standard output.
+        self._live = (
+            Live(console=console, auto_refresh=False, screen=full, redirect_stdout=False, redirect_stderr=False)
+            if console.is_terminal
+            else None
+        )
+
+    @property
+    def is_live(self) -> bool:
+        """Whether this is a terminal, where a picture takes the place of the one before."""
+        return self._live is not None
+
+    def show(self, picture: RenderableType) -> None:
+        """Show this now."""
+        if self._live is not None:
+            self._live.update(picture, refresh=True)
+        else:
+            self._console.print(picture)
+
+    def __enter__(self) -> Self:
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+
+def table_of(
+    columns: Iterable[str],
+    rows: Iterable[Mapping[str, Any]],
+    numbers: Container[str] = (),
+    alarming: Container[str] = (),
+) -> Table:
+    """Rows as a table for a screen; cells are never broken. A row whose `state` is `alarming` is red."""
+    columns = tuple(columns)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        side: JustifyMethod = "right" if column in numbers else "left"
+        table.add_column(heading(column), justify=side, no_wrap=True, overflow="ellipsis")
+    for row in rows:
+        style = "red" if row.get("state") in alarming else ""
+        table.add_row(*(Text(text(row[column])) for column in columns), style=style)
+    return table
+
+
+class Keys:
+    """The keys that are pressed on standard input, without Enter; none if it is no terminal."""
+
+    def __init__(self) -> None:
+        self._input = sys.stdin.fileno() if sys.stdin.isatty() else None
+
+    @contextmanager
+    def listening(self) -> Iterator[Self]:
+        """Keys are heard and not shown while the block runs. Ctrl-C stays what it is."""
+        if self._input is None:
+            yield self
+            return
+        before = termios.tcgetattr(self._input)
+        try:
+            tty.setcbreak(self._input)
+            yield self
+        finally:
+            termios.tcsetattr(self._input, termios.TCSADRAIN, before)
+
+    def wait(self, seconds: float) -> str | None:
+        """The next key, `up` and `down` for arrows; None if there is none for so long."""
+        if self._input is None:
+            time.sleep(seconds)
+            return None
+        if not select.select([self._input], [], [], seconds)[0]:
+            return None
+        pressed = os.read(self._input, 8)
+        return _ARROWS.get(pressed) or pressed[:1].decode(errors="replace")

@@ -1,0 +1,154 @@
+"""`coterie top`: brokers, shards and groups of a cluster as they are now, on a terminal that is redrawn."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from actors.cli import options, output, top_tables, views
+from actors.cli.cluster_commands import data_dir_option, name_option, ray_address_option
+from actors.cli.errors import one_line
+from actors.links.views import GetOverview, GroupRow, ListGroupRows, Overview
+
+if TYPE_CHECKING:
+    from rich.console import Console, Group
+
+    from actors.cli.screen import Keys
+
+_EVENTS: Final = 6
+_KEYS: Final = "q quit   s sort by %s   r reverse   j/k scroll   space now"
+_BESIDE_GROUPS: Final = 15
+"""Lines of the screen beside brokers and groups: headings, blanks and events."""
+
+
+@click.command()
+@ray_address_option
+@name_option
+@data_dir_option("Data directory of an embedded cluster on this machine.")
+@click.option("--interval", type=click.FloatRange(0.2), default=2.0, show_default=True, help="Seconds between looks.")
+@click.option("--sort", "order", type=click.Choice(list(top_tables.ORDERS)), default="lag", show_default=True)
+@click.option("--once", is_flag=True, help="Show it once, and end. So it is where standard output is no terminal.")
+@options.output_format
+def top(
+    ray_address: str | None,
+    name: str,
+    data_dir: str,
+    interval: float,
+    order: str,
+    once: bool,
+    output_format: str,
+) -> None:
+    """Show brokers, groups, lag and rates of a cluster, live.
+
+    LAG counts records; BEHIND is the age of the oldest record that a group has not read. Keys: q quits, s sorts by the
+    next column, r reverses, j and k or the arrows scroll, space looks at once.
+    """
+    with views.connect(ray_address, name, data_dir) as source:
+        if once or output_format == "json" or not sys.stdout.isatty():
+            _once(source, order, output_format)
+        else:
+            _live(source, interval, order)
+
+
+def _look(source: views.Views) -> tuple[Overview, tuple[GroupRow, ...]]:
+    return source.view(GetOverview(_EVENTS)), source.view(ListGroupRows()).groups
+
+
+def _once(source: views.Views, order: str, output_format: str) -> None:
+    found, groups = _look(source)
+    ordered = top_tables.sorted_groups(groups, order)
+    if output_format == "json":
+        output.emit_json({**asdict(found), "group_rows": [asdict(each) for each in ordered]})
+        return
+    brokers, rows = top_tables.all_rows(found, ordered)
+    for line in top_tables.headlines(found):
+        click.echo(line)
+    click.echo()
+    output.emit(brokers, top_tables.BROKER_COLUMNS, "table")
+    click.echo()
+    output.emit(rows, top_tables.GROUP_COLUMNS, "table")
+    for line in top_tables.event_lines(found, _EVENTS):
+        click.echo(line)
+
+
+@dataclass(slots=True)
+class Shown:
+    """What the keys have chosen."""
+
+    order: str
+    backwards: bool = False
+    first: int = 0
+    """The first group that is shown."""
+
+    def press(self, key: str) -> None:
+        """Change what is shown. Keys that are not known do nothing."""
+        if key == "s":
+            names = list(top_tables.ORDERS)
+            self.order = names[(names.index(self.order) + 1) % len(names)]
+        elif key == "r":
+            self.backwards = not self.backwards
+        elif key in ("j", "down"):
+            self.first += 1
+        elif key in ("k", "up"):
+            self.first = max(0, self.first - 1)
+
+
+def _live(source: views.Views, interval: float, order: str) -> None:
+    from rich.console import Console
+
+    from actors.cli.screen import Keys
+
+    watch(source, interval, Shown(order), Console(), Keys())
+
+
+def watch(source: views.Views, interval: float, shown: Shown, console: Console, keys: Keys) -> None:
+    """Show the cluster until `q` is pressed. A Monitor that does not answer, as one that is started again, is told."""
+    from actors.cli.screen import Screen
+    from actors.cluster import ClusterError
+
+    with Screen(console, full=True) as screen, keys.listening():
+        found, groups = _look(source)
+        trouble = ""
+        while True:
+            screen.show(picture(console, found, groups, shown, trouble))
+            key = keys.wait(interval)
+            if key == "q":
+                return
+            if key in (None, " "):
+                try:
+                    (found, groups), trouble = _look(source), ""
+                except ClusterError as error:
+                    trouble = one_line(error)
+            else:
+                shown.press(key or "")
+
+
+def picture(console: Console, found: Overview, groups: Sequence[GroupRow], shown: Shown, trouble: str = "") -> Group:
+    """What is on the screen: as many groups as there is room for, from the first that is shown."""
+    from rich.console import Group
+    from rich.text import Text
+
+    from actors.cli.screen import table_of
+
+    ordered = top_tables.sorted_groups(groups, shown.order, backwards=shown.backwards)
+    room = max(1, console.height - _BESIDE_GROUPS - len(found.brokers))
+    shown.first = min(shown.first, max(0, len(ordered) - room))
+    brokers, rows = top_tables.all_rows(found, ordered[shown.first : shown.first + room])
+    more = len(ordered) - len(rows)
+    return Group(
+        *(Text(line, no_wrap=True, overflow="ellipsis") for line in top_tables.headlines(found)),
+        table_of(top_tables.BROKER_COLUMNS, brokers, top_tables.NUMBERS, top_tables.ALARMING),
+        Text(),
+        table_of(top_tables.GROUP_COLUMNS, rows, top_tables.NUMBERS, top_tables.ALARMING),
+        Text(f"{more:,} more groups" if more else "", style="dim"),
+        *([Text(trouble, style="red", no_wrap=True, overflow="ellipsis")] if trouble else ()),
+        *(
+            Text(line, style="dim", no_wrap=True, overflow="ellipsis")
+            for line in top_tables.event_lines(found, _EVENTS)
+        ),
+        Text(_KEYS % shown.order, style="reverse", no_wrap=True),
+    )

@@ -1,0 +1,108 @@
+"""What `coterie top` shows: rows of brokers and groups, and the lines above and below them. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from actors.cli import figures, output
+from actors.links.views import BrokerView, GroupRow, Overview
+
+Rows = list[dict[str, Any]]
+
+BROKER_COLUMNS: Final = (
+    *("broker", "address", "state", "pid", "connections", "leads", "requests/s", "in/s", "out/s"),
+    *("longest", "waiting"),
+)
+GROUP_COLUMNS: Final = (
+    *("group", "state", "kind", "#members", "lag", "behind", "commits/s", "rebalances/h", "coordinator"),
+)
+NUMBERS: Final = frozenset((*BROKER_COLUMNS, *GROUP_COLUMNS)) - {"broker", "address", "state", "group", "kind"}
+"""Columns that are read from the right."""
+ALARMING: Final = frozenset(("Dead", "PreparingRebalance"))
+"""States that are shown in red."""
+
+ORDERS: Final[Mapping[str, Callable[[GroupRow], Any]]] = {
+    "lag": lambda row: -_or(row.lag),
+    "behind": lambda row: -_or(row.lag_seconds),
+    "commits": lambda row: -_or(row.commits_per_s),
+    "rebalances": lambda row: -row.rebalances,
+    "members": lambda row: -row.members,
+    "group": lambda row: "",
+}
+"""By what groups are sorted; then by their ids."""
+
+
+def _or(value: float | None) -> float:
+    return -1 if value is None else value
+
+
+def sorted_groups(groups: Iterable[GroupRow], order: str, *, backwards: bool = False) -> list[GroupRow]:
+    """The groups in one of ORDERS."""
+    key = ORDERS[order]
+    return sorted(groups, key=lambda row: (key(row), row.group_id), reverse=backwards)
+
+
+def headlines(found: Overview) -> Iterator[str]:
+    """What the cluster is as a whole."""
+    alive = sum(broker.alive for broker in found.brokers)
+    yield (
+        f"{found.name} at {figures.moment(found.wall_ms)}  brokers {alive}/{len(found.brokers)}  "
+        f"{output.plural(found.topics, 'topic')}, {output.plural(found.partitions, 'partition')}"
+    )
+    states = ", ".join(f"{count:,} {state}" for state, count in sorted(found.groups.items())) or "none"
+    yield (
+        f"groups {states}  lag {output.text(figures.count(found.lag))}  "
+        f"messages/s {output.text(figures.rate(found.messages_per_s))}  "
+        f"commits/s {output.text(figures.rate(found.commits_per_s))}"
+    )
+    shards = Counter(shard.state for shard in found.shards)
+    yield f"shards {', '.join(f'{count} {state}' for state, count in sorted(shards.items())) or 'none'}"
+
+
+def broker_row(broker: BrokerView) -> dict[str, Any]:
+    """A broker, and what it has done in a second since the look before."""
+    return {
+        "broker": broker.id,
+        "address": f"{broker.host}:{broker.port}",
+        "state": "Alive" if broker.alive else "Dead",
+        "pid": broker.pid,
+        "connections": broker.connections,
+        "leads": broker.leads,
+        "requests/s": figures.rate(broker.requests_per_s),
+        "in/s": _bytes(broker.bytes_in_per_s),
+        "out/s": _bytes(broker.bytes_out_per_s),
+        "longest": f"{broker.longest_turn_ms:.0f}ms",
+        "waiting": broker.parked,
+    }
+
+
+def group_row(group: GroupRow) -> dict[str, Any]:
+    """A group. `behind` is its lag in time: the age of the oldest record that it has not read."""
+    return {
+        "group": group.group_id,
+        "state": group.state,
+        "kind": group.kind,
+        "#members": group.members,
+        "lag": figures.count(group.lag),
+        "behind": figures.seconds(group.lag_seconds),
+        "commits/s": figures.rate(group.commits_per_s),
+        "rebalances/h": group.rebalances,
+        "coordinator": group.broker_id if group.broker_id >= 0 else None,
+    }
+
+
+def event_lines(found: Overview, most: int) -> Iterator[str]:
+    """What has happened lately, the newest last."""
+    for event in found.events[len(found.events) - min(most, len(found.events)) :]:
+        yield f"{figures.moment(event.wall_ms)}  {event.subject}: {event.text}"
+
+
+def all_rows(found: Overview, groups: Sequence[GroupRow]) -> tuple[Rows, Rows]:
+    """The rows of brokers and of groups."""
+    return [broker_row(each) for each in found.brokers], [group_row(each) for each in groups]
+
+
+def _bytes(per_s: float | None) -> str | None:
+    return None if per_s is None else output.size(round(per_s))

@@ -1,0 +1,179 @@
+"""What is shown of groups, made of what the log says of them and of their lag. No clock, no I/O."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from actors.client.group.assignors.protocol import Assignment
+from actors.coordinator.records import MemberMetadata
+from actors.links.views import GroupRow, GroupView, MemberView, PartitionLag, RebalanceView
+from actors.monitor.lag import UNKNOWN
+from actors.monitor.memory import GroupLag, Memory
+from actors.monitor.offsets_log import FollowedGroup, TopicPartition
+from placement.metadata import NO_LEADER, OFFSETS_TOPIC, ClusterMetadata
+
+HOUR_MS: Final = 3_600_000
+CONSUMER: Final = "consumer"
+_POOL_CLIENT: Final = re.compile(r"coterie-\d+")
+_SPARK_NAME: Final = 200  # characters of the group's name in the client ids of a Spark job
+_SPARK_REST: Final = re.compile(r"-[0-9a-f]{8}-\d+")
+_NO_LAG: Final = GroupLag()
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """What the coordinator says of a group while it rebalances, which the log does not have."""
+
+    state: str
+    awaited: tuple[str, ...] = ()
+    ends_in_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSource:
+    """All that groups are shown from. Rebalances are those of the last hour at least, oldest first."""
+
+    wall_ms: int
+    memory: Memory
+    metadata: ClusterMetadata
+    phases: Mapping[str, Phase]
+    rebalances: Mapping[str, tuple[RebalanceView, ...]]
+    trends: Mapping[str, tuple[int | None, ...]]
+
+
+def state_of(group: FollowedGroup, phases: Mapping[str, Phase]) -> str:
+    """The group's state, by Kafka's names."""
+    if (phase := phases.get(group.group_id)) is not None:
+        return phase.state
+    return "Stable" if group.metadata is not None and group.metadata.members else "Empty"
+
+
+def kind_of(group: FollowedGroup) -> str:
+    """What its members are, as their client ids tell: `pool`, `spark`, `consumer`, or `simple` without any."""
+    metadata = group.metadata
+    if metadata is None or not metadata.protocol_type:
+        return "simple"
+    if metadata.members and all(_is_of_pool(each) for each in metadata.members):
+        return "pool"
+    if metadata.members and all(_is_of_spark(each, group.group_id[:_SPARK_NAME]) for each in metadata.members):
+        return "spark"
+    return "consumer"
+
+
+def _is_of_spark(member: MemberMetadata, name: str) -> bool:
+    return member.client_id.startswith(name) and bool(_SPARK_REST.fullmatch(member.client_id, len(name)))
+
+
+def _is_of_pool(member: MemberMetadata) -> bool:
+    return bool(member.group_instance_id and _POOL_CLIENT.fullmatch(member.client_id))
+
+
+def group_row(number: int, group: FollowedGroup, source: GroupSource) -> GroupRow:
+    """A group in a list; `number` is its offsets partition."""
+    lag = source.memory.lags.get(group.group_id, _NO_LAG)
+    rebalances = source.rebalances.get(group.group_id, ())
+    return GroupRow(
+        group_id=group.group_id,
+        state=state_of(group, source.phases),
+        protocol_type=group.metadata.protocol_type if group.metadata else "",
+        kind=kind_of(group),
+        members=len(group.metadata.members) if group.metadata else 0,
+        topics=group.topics,
+        broker_id=_coordinator(source.metadata, number),
+        offsets_partition=number,
+        lag=lag.records,
+        lag_seconds=lag.seconds,
+        commits_per_s=lag.commits_per_s,
+        rebalances=sum(each.began_ms >= source.wall_ms - HOUR_MS for each in rebalances),
+        last_rebalance_ms=rebalances[-1].began_ms if rebalances else None,
+        trend=source.trends.get(group.group_id, ()),
+    )
+
+
+def group_rows(groups: Iterable[tuple[int, FollowedGroup]], source: GroupSource) -> tuple[GroupRow, ...]:
+    """All groups, by their ids."""
+    return tuple(sorted((group_row(*each, source) for each in groups), key=lambda row: row.group_id))
+
+
+def group_view(found: tuple[int, FollowedGroup] | None, source: GroupSource, rebalances: int) -> GroupView:
+    """A group and all that is in it."""
+    if found is None:
+        return GroupView(source.wall_ms, None)
+    number, group = found
+    members = _members(group)
+    phase = source.phases.get(group.group_id)
+    past = source.rebalances.get(group.group_id, ())
+    return GroupView(
+        wall_ms=source.wall_ms,
+        row=group_row(number, group, source),
+        members=members,
+        partitions=_partitions(group, members, source.memory),
+        awaited=phase.awaited if phase else (),
+        phase_ends_in_ms=phase.ends_in_ms if phase else None,
+        rebalances=past[-rebalances:] if rebalances > 0 else (),
+    )
+
+
+def _members(group: FollowedGroup) -> tuple[MemberView, ...]:
+    if group.metadata is None:
+        return ()
+    is_consumer = group.metadata.protocol_type == CONSUMER
+    rows = [
+        MemberView(
+            member_id=each.member_id,
+            group_instance_id=each.group_instance_id,
+            client_id=each.client_id,
+            host=each.client_host,
+            assignment=_assignment(each.assignment) if is_consumer else {},
+        )
+        for each in group.metadata.members
+    ]
+    return tuple(sorted(rows, key=lambda row: (row.client_id, row.member_id)))
+
+
+def _assignment(data: bytes) -> dict[str, tuple[int, ...]]:
+    """The partitions by topic; none if the bytes are not an assignment: members may be of anybody's making."""
+    try:
+        partitions = Assignment.decode(data).partitions if data else ()
+    except ValueError:
+        return {}
+    by_topic: dict[str, list[int]] = {}
+    for topic, partition in sorted(partitions):
+        by_topic.setdefault(topic, []).append(partition)
+    return {topic: tuple(numbers) for topic, numbers in by_topic.items()}
+
+
+def _partitions(group: FollowedGroup, members: Iterable[MemberView], memory: Memory) -> tuple[PartitionLag, ...]:
+    owners = {
+        (topic, number): member.member_id
+        for member in members
+        for topic, numbers in member.assignment.items()
+        for number in numbers
+    }
+    return tuple(_partition(tp, group, owners.get(tp), memory) for tp in sorted({*group.offsets, *owners}))
+
+
+def _partition(tp: TopicPartition, group: FollowedGroup, owner: str | None, memory: Memory) -> PartitionLag:
+    committed = group.offsets.get(tp)
+    seen = memory.partitions.get(*tp)
+    lag = memory.lags.get(group.group_id, _NO_LAG).by_partition.get(tp, UNKNOWN)
+    return PartitionLag(
+        topic=tp[0],
+        partition=tp[1],
+        committed=None if committed is None else committed.offset,
+        log_start=None if seen is None else seen.log_start,
+        log_end=None if seen is None else seen.log_end,
+        lag=lag.records,
+        lag_seconds=lag.seconds,
+        commit_ms=None if committed is None else committed.commit_timestamp_ms,
+        member_id=owner,
+        metadata="" if committed is None else committed.metadata,
+    )
+
+
+def _coordinator(metadata: ClusterMetadata, number: int) -> int:
+    found = metadata.partition(OFFSETS_TOPIC, number)
+    return NO_LEADER if found is None else found.leader

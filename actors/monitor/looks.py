@@ -1,0 +1,145 @@
+"""One look at partitions and groups: ends first, then what was committed up to them, then lag, then single records.
+
+In this order no lag is shown that never was: an end is never newer than what was read of commits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Final, Protocol, TypeVar
+
+from actors.links.operations import Operation, Result
+from actors.links.reading import LogRead, PartitionsRead, ReadLog, ReadPartitions, unpack_rows
+from actors.log.batch import BatchHeader, batch_records, iter_batches, read_header
+from actors.log.errors import CorruptBatchError
+from actors.monitor.follower import Follower
+from actors.monitor.lag import Place
+from actors.monitor.memory import Memory
+from placement.metadata import OFFSETS_TOPIC
+
+log = logging.getLogger(__name__)
+R = TypeVar("R", bound=Result)
+
+_RECORD_BYTES: Final = 64 << 10
+"""How much of a batch is fetched to learn the time of one of its records. Of a longer one, the header has to do."""
+_HEAD_BYTES: Final = 61
+_AT_ONCE: Final = 8  # lookups of single records
+
+
+class Brokers(Protocol):
+    """The brokers, as the Monitor reaches them."""
+
+    @property
+    def alive(self) -> tuple[int, ...]:
+        """Their ids."""
+
+    @property
+    def topic_ids(self) -> Mapping[str, bytes]:
+        """All topics there are."""
+
+    def leader_of(self, topic: str, partition: int) -> int | None:
+        """Who leads a partition, if somebody does."""
+
+    async def ask(self, broker_id: int, operation: Operation[R]) -> R | None:
+        """Ask a broker. None if it does not answer."""
+
+
+class LeaderReads:
+    """Reads logs from whoever leads them (`follower.Reads`)."""
+
+    def __init__(self, brokers: Brokers) -> None:
+        self._brokers = brokers
+
+    async def read_log(
+        self, topic: str, partition: int, offset: int, max_bytes: int, head_bytes: int = 0
+    ) -> LogRead | None:
+        """Ask the partition's leader. None if there is none, or it does not answer."""
+        leader = self._brokers.leader_of(topic, partition)
+        if leader is None:
+            return None
+        return await self._brokers.ask(leader, ReadLog(topic, partition, offset, max_bytes, head_bytes))
+
+
+class Looker:
+    """Looks at partitions and groups, and keeps what it saw in a Memory."""
+
+    def __init__(self, brokers: Brokers, memory: Memory) -> None:
+        self._brokers = brokers
+        self._memory = memory
+        self._reads = LeaderReads(brokers)
+        self.follower = Follower(self._reads)
+        self.unanswered: tuple[int, ...] = ()
+        """Brokers that did not say where their partitions end, at the last look."""
+
+    async def look(self, now_ms: int) -> None:
+        """Take a look. `now_ms` is wall time."""
+        memory, offsets = self._memory, self.follower.log
+        memory.table.begin()
+        await self._see_partitions(now_ms)
+        await self.follower.follow(self._ends_of_offsets())
+        memory.rates(offsets, now_ms)
+        memory.measure(offsets, now_ms)
+        if wanted := memory.table.wanted():
+            await self._look_up(wanted)
+            memory.measure(offsets, now_ms)
+        memory.trim(offsets, self._brokers.topic_ids)
+
+    async def _see_partitions(self, now_ms: int) -> None:
+        alive = self._brokers.alive
+        told = await asyncio.gather(*(self._see_broker(each, now_ms) for each in alive))
+        self.unanswered = tuple(each for each, has in zip(alive, told, strict=True) if not has)
+
+    async def _see_broker(self, broker_id: int, now_ms: int) -> bool:
+        after: tuple[str, int] | None = ("", -1)
+        while after is not None:
+            found = await self._brokers.ask(broker_id, ReadPartitions(after))
+            if found is None:
+                return False
+            self._take(found, now_ms)
+            after = found.last
+        return True
+
+    def _take(self, found: PartitionsRead, now_ms: int) -> None:
+        ids = self._brokers.topic_ids
+        for each in found.topics:
+            if (topic_id := ids.get(each.name)) is not None:
+                self._memory.partitions.seen(each.name, topic_id, unpack_rows(each.rows), now_ms)
+
+    def _ends_of_offsets(self) -> dict[int, int]:
+        topic = self._memory.partitions.topic(OFFSETS_TOPIC)
+        return {} if topic is None else {number: each.log_end for number, each in topic.partitions.items()}
+
+    async def _look_up(self, places: list[Place]) -> None:
+        for at in range(0, len(places), _AT_ONCE):
+            some = places[at : at + _AT_ONCE]
+            times = await asyncio.gather(*(self._time_of(place) for place in some))
+            self._memory.table.found(zip(some, times, strict=True))
+
+    async def _time_of(self, place: Place) -> int | None:
+        found = await self._reads.read_log(*place, _RECORD_BYTES, _RECORD_BYTES)
+        return None if found is None or found.error_code else time_of(found.data, place[2])
+
+
+def time_of(data: bytes, offset: int) -> int | None:
+    """The timestamp of the first record at or after `offset`, in ms, from batches of which the first may be cut."""
+    try:
+        for start, end, header in iter_batches(data):
+            for record in batch_records(data[start:end], header):
+                if record.offset >= offset and not header.is_control:
+                    return record.timestamp
+        return _between(read_header(data), offset) if len(data) >= _HEAD_BYTES else None
+    except CorruptBatchError as error:
+        log.warning("the record at offset %d cannot be read: %s", offset, error)
+        return None
+
+
+def _between(header: BatchHeader, offset: int) -> int | None:
+    """Where the record lies between the first and the largest timestamp of its batch, which came as one."""
+    if header.max_timestamp < 0 or offset > header.last_offset:
+        return None
+    if header.first_timestamp < 0 or header.is_log_append_time or not header.last_offset_delta:
+        return header.max_timestamp
+    share = max(0, offset - header.base_offset) / header.last_offset_delta
+    return header.first_timestamp + round(share * (header.max_timestamp - header.first_timestamp))

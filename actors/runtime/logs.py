@@ -1,0 +1,121 @@
+"""How our processes write their logs: a line for each event, with fields that say whom it is about.
+
+A process has fields of its own, such as its cluster and its broker. A call adds those of its line:
+
+    log.warning("shard pid %d has died", pid, extra=about(topic=topic, partition=partition, pid=pid))
+
+As text a line ends with its fields in brackets; in JSON they are members of the line's object. What a field is called
+is said once, in `Fields`. Secrets are no fields: these are only texts and numbers, and nothing here turns any other
+object into text.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from dataclasses import dataclass
+from typing import Any, Final, TypedDict, Unpack
+
+TEXT: Final = "text"
+JSON: Final = "json"
+
+OURS: Final = ("actors", "coterie")
+"""The loggers of our own code, `coterie.audit` among them."""
+
+_FIELDS = "fields"
+_LINE = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+
+class Fields(TypedDict, total=False):
+    """Whom a line is about. `broker` is the process's own, and in a controller the one that the line is about."""
+
+    cluster: str
+    """The name of the cluster."""
+    role: str
+    """What the process is: controller, broker, shard, monitor, member."""
+    broker: int
+    topic: str
+    partition: int
+    """Of `topic`."""
+    epoch: int
+    group: str
+    generation: int
+    member: str
+    pid: int
+    """Of another process, such as a shard that a broker hosts."""
+    peer: str
+    """Who is at the other end of a connection: a client's address, or `broker 2`."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogPlace:
+    """Where the processes of a cluster write their logs, and whether as text or as JSON."""
+
+    folder: str
+    cluster: str
+    log_format: str = TEXT
+
+
+def about(**fields: Unpack[Fields]) -> dict[str, Fields]:
+    """The `extra` of a log call whose line is about these."""
+    return {_FIELDS: fields}
+
+
+def at(topic: str, partition: int, /, **more: Unpack[Fields]) -> dict[str, Fields]:
+    """The `extra` of a log call whose line is about a partition."""
+    return {_FIELDS: Fields(topic=topic, partition=partition) | more}
+
+
+def formatter(log_format: str, own: Fields) -> logging.Formatter:
+    """What makes the lines, `TEXT` or `JSON`. Each has the fields of its process, `own`, before those of its call."""
+    return JsonLines(own) if log_format == JSON else TextLines(own)
+
+
+class TextLines(logging.Formatter):
+    """Lines for people: `2026-11-24 10:18:59,123 INFO actors.x: what was [cluster=default broker=0 partition=3]`."""
+
+    def __init__(self, own: Fields) -> None:
+        super().__init__(_LINE)
+        self._own = own
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (the name is of `logging`)
+        """The line without a traceback, which `logging` puts below it."""
+        shown = " ".join(f"{name}={_shown(value)}" for name, value in _fields(self._own, record).items())
+        line = super().formatMessage(record)
+        return f"{line} [{shown}]" if shown else line
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object a line: ts (ISO 8601, UTC, ms), level, logger, msg, the fields, and exc if there is a traceback.
+
+    All but ASCII is escaped: a line holds no line break, whatever a client has sent.
+    """
+
+    def __init__(self, own: Fields) -> None:
+        super().__init__()
+        self._own = own
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line of a record."""
+        seconds, ms = divmod(int(record.created * 1000), 1000)
+        line: dict[str, Any] = {
+            "ts": f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{ms:03d}Z",
+            "level": record.levelname,
+            "logger": record.name,
+            "msg": record.getMessage(),
+            **_fields(self._own, record),
+        }
+        if record.exc_info:
+            line["exc"] = self.formatException(record.exc_info)
+        return json.dumps(line)
+
+
+def _fields(own: Fields, record: logging.LogRecord) -> dict[str, str | int]:
+    return {**own, **getattr(record, _FIELDS, {})}
+
+
+def _shown(value: str | int) -> str:
+    text = str(value)
+    plain = text.isprintable() and text and not set(text) & set(' "[]=')
+    return text if plain else json.dumps(text)

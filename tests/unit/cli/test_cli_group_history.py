@@ -1,0 +1,86 @@
+"""`coterie groups history` over made-up views, and the figures and lines in its tables."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner, Result
+
+from actors.cli import figures, views
+from actors.cli.main import cli
+from actors.links.views import GetGroupHistory, GroupHistory, LagPoint, RebalanceView, Waited
+from tests.support.fake_views import WALL_MS, FakeViews
+
+LEFT = RebalanceView(
+    *("orders", WALL_MS, 6, "session of m-2 expired", "m-2", "worker-2", "/10.0.0.2"),
+    joined_ms=WALL_MS + 3000,
+    ended_ms=WALL_MS + 3200,
+    members=2,
+    expelled=("m-2",),
+    waited=(Waited("m-1", "join", 3000, "worker-1", "/10.0.0.1"),),
+)
+RUNS = RebalanceView("orders", WALL_MS + 9000, 7, "m-3 joined", "m-3")
+POINTS = tuple(
+    LagPoint(WALL_MS + 60_000 * number, 10 * number if number != 5 else None, float(number), 600 * number)
+    for number in range(30)
+)
+
+
+@pytest.fixture
+def source(monkeypatch: pytest.MonkeyPatch) -> FakeViews:
+    found = FakeViews(histories={"orders": GroupHistory("orders", POINTS, (LEFT, RUNS))})
+    monkeypatch.setattr(views, "connect", found.connect)
+    return found
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, ["groups", "history", *arguments])
+
+
+def test_it_says_when_why_who_how_long_and_whom_was_waited_for(source: FakeViews) -> None:
+    head, left, runs = [line.split("  ") for line in run("orders").stdout.splitlines()[:3]]
+    assert [cell.strip() for cell in head if cell.strip()] == [
+        *("BEGAN", "GENERATION", "REASON", "BY", "JOIN", "SYNC", "#MEMBERS", "CAME", "LEFT", "EXPELLED", "WAITED-FOR"),
+    ]
+    assert [cell.strip() for cell in left if cell.strip()] == [
+        *("2025-11-24 16:00:00.000+00:00", "6", "session of m-2 expired", "worker-2/10.0.0.2", "3.0s", "0.2s", "2"),
+        *("0", "0", "m-2", "worker-1/10.0.0.1 3.0s (join)"),
+    ]
+    assert [cell.strip() for cell in runs if cell.strip()][2:6] == ["m-3 joined", "m-3", "-", "-"]
+
+
+def test_lag_is_lines_of_blocks_of_one_scale(source: FakeViews) -> None:
+    head, first, second = run("orders").stdout.splitlines()[4:]
+    assert head.split() == ["FROM", "LAG", "MAX-LAG", "BEHIND", "MAX-BEHIND", "COMMITTED/S"]
+    assert "▁▂▂▂▂ ▃▃" in first
+    assert second.split() == ["2025-11-24", "16:24:00.000+00:00", *("▆▇▇▇▇█", "290", "▆▇▇▇▇█", "29s", "10")]
+
+
+def test_as_json_it_is_what_the_monitor_said(source: FakeViews) -> None:
+    found = json.loads(run("orders", "--since", "90m", "--format", "json").stdout)
+    assert (found["group_id"], found["rebalances"][0]["waited"][0]["ms"]) == ("orders", 3000)
+    assert found["points"][5]["lag"] is None
+    (asked,) = source.asked
+    assert isinstance(asked, GetGroupHistory)
+    assert asked.until_ms - asked.since_ms == 90 * 60_000
+
+
+def test_nothing_known_is_said_and_is_no_error(source: FakeViews) -> None:
+    done = run("ghost")
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert [line.split(" of ")[0] for line in done.stderr.splitlines()] == ["No rebalance", "Nothing is known"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [(None, None), (0.0, "0s"), (0.44, "0.4s"), (59.7, "1m00s"), (190, "3m10s"), (7500, "2h05m"), (352_800, "4d02h")],
+)
+def test_lengths_of_time(seconds: float | None, shown: str | None) -> None:
+    assert figures.seconds(seconds) == shown
+
+
+def test_a_line_of_blocks_has_blanks_where_nothing_is_known() -> None:
+    assert figures.sparkline([0, None, 5, 10]) == "▁ ▅█"
+    assert figures.sparkline([0, 0]) == "▁▁"
+    assert figures.sparkline([None]) == " "
