@@ -25,6 +25,7 @@ from actors.links.control import (
     Welcome,
 )
 from actors.links.operations import Operation, Result
+from actors.links.secret import Secrets
 from actors.links.status import Load
 from actors.runtime.environment import Chance
 from placement.metadata import ClusterMetadata
@@ -55,12 +56,12 @@ class ControllerLink:
     """One connection to a controller. Calls fail at once if it is not connected."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, secret: bytes, chance: Chance, *, encrypted: bool = False
+        self, loop: asyncio.AbstractEventLoop, secrets: Secrets, chance: Chance, *, encrypted: bool = False
     ) -> None:
         self._loop = loop
         self._encrypted = encrypted
         self._chance = chance
-        self.secret = secret
+        self.secrets = secrets
         self._protocol: ControlProtocol | None = None
         self._broker: Broker | None = None  # who has registered by it: who has only joined hears of no image
         self._answer: asyncio.Future[Joined | Welcome] | None = None  # to a join or a hello
@@ -90,10 +91,10 @@ class ControllerLink:
                 ready.set_exception(ConnectionError("the controller hung up"))
             self._lost(protocol)
 
-        protocol = ControlProtocol("broker", self.secret, self._chance, on_ready, self._on_message, on_lost)
+        protocol = ControlProtocol("broker", self.secrets, self._chance, on_ready, self._on_message, on_lost)
         try:
             async with asyncio.timeout(_CONNECT_SECONDS):
-                await dial(lambda: protocol, host, port, self.secret, encrypted=self._encrypted)
+                await dial(lambda: protocol, host, port, self.secrets, encrypted=self._encrypted)
                 await ready
         except BaseException:
             protocol.close()

@@ -28,7 +28,7 @@ from actors.broker.housekeeping import Compact, Housekeeper, compact_in_process
 from actors.broker.images import Images, with_dynamic
 from actors.broker.led import LedPartitions
 from actors.broker.quotas import quotas_of
-from actors.broker.registration import Contact, Registration
+from actors.broker.registration import Contact, FindController, Registration
 from actors.broker.replication import ReplicaManager
 from actors.broker.shards.hub import ShardHub
 from actors.broker.spec import BrokerSpec, StartError
@@ -56,7 +56,7 @@ class BrokerServer:
         self.context = context
         self.replicas = ReplicaManager(
             context,
-            lambda: contact.link.secret,
+            lambda: contact.secrets,
             lambda: contact.link.epoch,
             lambda: contact.link.last_confirmed,
         )
@@ -64,7 +64,7 @@ class BrokerServer:
         self.shards = ShardHub(context, led, lambda *wanted: contact.link.send(WantSpares(*wanted)))
         self.images = Images(context, self.replicas, self.shards)
         self.clients = Clients(context)
-        tls = TlsDoors(context, lambda: contact.link.secret)
+        tls = TlsDoors(context, lambda: contact.secrets)
         handlers = HandlerContext(
             context,
             led,
@@ -90,7 +90,7 @@ class BrokerServer:
     async def open(
         cls,
         spec: BrokerSpec,
-        find_controller: Callable[[], tuple[str, int, bytes]],
+        find_controller: FindController,
         environment: Environment = REAL,
         writer: FileWriter = REAL_WRITER,
         compact: Compact = compact_in_process,
@@ -100,7 +100,7 @@ class BrokerServer:
         now_ms = environment.clock.wall_ms
         machine = Machine(writer, environment.kernel.boot, lambda: new_uuid(environment.chance).hex)
         settings = BrokerConfig.from_mapping(spec.config)
-        encrypted = settings.encrypts_links
+        encrypted = settings.link_security.encrypts
         contact = Contact(spec.broker_id, find_controller, loop, environment.chance, encrypted=encrypted)
         try:
             joined = await contact.join_first()

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from actors.security.authority import LINKS, POOL, Authority
+from actors.links.secret import Secrets
+from actors.security.authority import LINKS, POOL, Authority, trusting
 from actors.security.tls import ClientTls, Negotiation, client_context, load_keys, server_context
 
 HANDSHAKE_SECONDS: Final = 5.0
@@ -27,10 +28,10 @@ class LinkTls:
     client: ssl.SSLContext
 
 
-@lru_cache(maxsize=2)
-def link_tls(secret: bytes) -> LinkTls:
-    """The contexts for this secret, with one certificate for the life of this process."""
-    return _tls_of(Authority(secret, LINKS))
+@lru_cache(maxsize=4)
+def link_tls(secrets: Secrets) -> LinkTls:
+    """The contexts for these secrets, with one certificate for the life of this process."""
+    return _tls_of(*(Authority(secret, LINKS) for secret in secrets.known))
 
 
 def pool_tls(secret: bytes) -> LinkTls:
@@ -38,8 +39,9 @@ def pool_tls(secret: bytes) -> LinkTls:
     return _tls_of(Authority(secret, POOL))
 
 
-def _tls_of(authority: Authority) -> LinkTls:
-    own, trusted = authority.issue("process"), authority.trusted
+def _tls_of(own_authority: Authority, *others: Authority) -> LinkTls:
+    own = own_authority.issue("process")
+    trusted = trusting(own_authority, *others)
     # A process has no name; it proves that it is one of the cluster's.
     client = client_context(ClientTls(cadata=trusted.pem, check_hostname=False))
     load_keys(client, own)

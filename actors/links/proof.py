@@ -7,6 +7,7 @@ end could be made to answer its own challenge, on this connection or on another.
 from __future__ import annotations
 
 import hmac
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -52,6 +53,11 @@ def is_challenge(challenge: bytes) -> bool:
 def proof(secret: bytes, role: Role, challenge: bytes) -> bytes:
     """What an end in this role answers to the challenge."""
     return hmac.digest(secret, role.encode() + b":" + challenge, "sha256")
+
+
+def proved(answer: bytes, known: Iterable[bytes], role: Role, challenge: bytes) -> bytes | None:
+    """By which of these secrets this is the other end's answer to our challenge; None if by none."""
+    return next((secret for secret in known if is_proof(answer, secret, role, challenge)), None)
 
 
 def is_proof(answer: bytes, secret: bytes, role: Role, challenge: bytes) -> bool:

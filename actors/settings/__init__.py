@@ -32,12 +32,22 @@ from actors.settings.known import (
     topic_setting,
     without_effect,
 )
-from actors.settings.listeners import ANY_HOST, Listener, ListenerConfig, SecurityProtocol
+from actors.settings.listeners import (
+    ANY_HOST,
+    LINKS,
+    LISTENERS,
+    LinkSecurity,
+    Listener,
+    ListenerConfig,
+    SecurityProtocol,
+)
 from actors.settings.properties import parse_properties
 from actors.settings.topic import TOPIC_SETTINGS
 
 __all__ = [
     "ANY_HOST",
+    "LINKS",
+    "LISTENERS",
     "SECTIONS",
     "SECTION_OF",
     "SETTINGS",
@@ -45,6 +55,7 @@ __all__ = [
     "WITHOUT_EFFECT",
     "BrokerConfig",
     "ConfigValue",
+    "LinkSecurity",
     "Listener",
     "ListenerConfig",
     "SecurityProtocol",

@@ -8,7 +8,7 @@ from typing import Any, cast
 from actors.settings.broker import SETTINGS
 from actors.settings.kinds import SettingError, Value
 from actors.settings.known import broker_setting
-from actors.settings.listeners import Listener, ListenerConfig, advertised_of, encrypts_links, listeners_of
+from actors.settings.listeners import LinkSecurity, Listener, ListenerConfig, advertised_of, link_security, listeners_of
 from actors.settings.sasl import check_sasl
 
 _ORDERED = (
@@ -115,9 +115,9 @@ class BrokerConfig(Mapping[str, Any]):
         return advertised_of(self._values)
 
     @property
-    def encrypts_links(self) -> bool:
-        """Whether controller and brokers speak in TLS to each other."""
-        return encrypts_links(self._values)
+    def link_security(self) -> LinkSecurity:
+        """What protects the connections between controller and brokers."""
+        return link_security(self._values)
 
     def for_listener(self, name: str) -> ListenerConfig:
         """The settings that hold for one listener: its own over those for all."""

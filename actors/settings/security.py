@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import Final
 
 from actors.settings.kinds import Setting, SettingType
-from actors.settings.listeners import ADVERTISED, LISTENERS, PROTOCOL_MAP, SecurityProtocol, check_form, check_map
+from actors.settings.listeners import (
+    ADVERTISED,
+    LINKS,
+    LISTENERS,
+    PROTOCOL_MAP,
+    LinkSecurity,
+    SecurityProtocol,
+    check_form,
+    check_map,
+)
 from actors.settings.sasl import SASL_SETTINGS
 from actors.settings.tls import TLS_SETTINGS
 
@@ -37,14 +46,15 @@ LISTENER_SETTINGS: Final = (
 )
 SECURITY_SETTINGS: Final[tuple[Setting, ...]] = (
     Setting(
-        name="coterie.internal.security",
+        name=LINKS,
         type=SettingType.STRING,
         default=None,
         nullable=True,
-        choices=("tls", "proof"),
+        choices=tuple(LinkSecurity),
         doc="What protects the connections between controller and brokers: `tls`, or `proof` alone, by which both ends "
-        "show that they know the cluster's secret, and after which nothing is encrypted. Unset: `tls` if a listener "
-        "uses TLS.",
+        "show that they know the cluster's secret, and after which nothing is encrypted. `both` is for a cluster that "
+        "changes from one to the other: TLS, but who connects without is taken, too. Unset: `tls` if a listener uses "
+        "TLS.",
     ),
     Setting(
         name="coterie.debug.core",

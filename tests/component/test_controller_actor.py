@@ -19,7 +19,7 @@ from actors.controller import actor as module
 from actors.controller.actor import Controller, ControllerSpec
 from actors.controller.launcher import RayLauncher
 from actors.controller.server import ControllerServer
-from actors.links.secret import mark
+from actors.links.secret import Secrets
 from actors.runtime.process import code_version
 from actors.runtime.ray_connection import ClusterError
 from placement.metadata import BrokerInfo, broker_record
@@ -300,9 +300,9 @@ def test_the_secret_itself_is_handed_out_only_where_its_file_was_not_named(
 ) -> None:
     exchange(monkeypatch, "asks_for_token", lambda: True)
     controller = made()
-    assert controller.join_info()[2] == mark(bytes(32))
+    assert controller.join_info()[2] == Secrets(bytes(32)).marks
     with caplog.at_level("WARNING"):
-        assert controller.hand_out_secret(1) == bytes(32)
+        assert controller.hand_out_secret(1) == Secrets(bytes(32))
     assert "broker 1 has no " in caplog.text
     assert bytes(32).hex() not in caplog.text
     controller._spec = replace(controller._spec, config={"coterie.secret.file": "/etc/secret"})

@@ -11,13 +11,14 @@ import pytest
 from actors.broker.controller_link import ControllerLink
 from actors.links.connection import dial
 from actors.links.control import Join
+from actors.links.secret import Secrets
 from actors.runtime.environment import REAL
 from actors.settings import BrokerConfig
 from tests.support.link_ends import End, accepting
 from tests.support.runtime_helpers import SECRET, until
 from tests.support.three_brokers import world
 
-ANOTHER = b"t" * 32
+ANOTHER = Secrets(b"t" * 32)
 
 
 @pytest.mark.conformance("XE-01")
@@ -80,7 +81,7 @@ async def test_a_broker_speaks_to_no_controller_that_does_not_know_the_secret() 
     ],
 )
 def test_links_are_encrypted_where_a_listener_is_unless_it_is_said(settings: dict[str, str], encrypted: bool) -> None:
-    assert BrokerConfig.from_mapping(settings).encrypts_links is encrypted
+    assert BrokerConfig.from_mapping(settings).link_security.encrypts is encrypted
 
 
 @pytest.mark.conformance("XE-02")

@@ -33,7 +33,7 @@ def test_a_secure_cluster_has_tls_logins_acls_and_an_administrator() -> None:
     assert config.for_listener("SASL_SSL").items_of("sasl.enabled.mechanisms") == ("SCRAM-SHA-256", "SCRAM-SHA-512")
     assert config.text("authorizer.class.name")
     assert config.text("super.users") == "User:admin"
-    assert config.encrypts_links
+    assert config.link_security.encrypts
 
 
 def test_what_is_set_holds() -> None:
