@@ -37,7 +37,6 @@ from actors.links.operations import HandOver, LookAtGroup
 from actors.links.secret import Marks, Secrets, read_secrets
 from actors.links.status import ClusterStatus, ShardStatus
 from actors.log.files import REAL_WRITER
-from actors.runtime.environment import REAL
 from actors.runtime.private import keep_private, leave_no_core
 from actors.runtime.process import LoopThread, check_code_version, last_line, log_to
 from actors.runtime.ray_connection import ClusterError, asks_for_token
@@ -323,8 +322,8 @@ class Controller:
 
     def begin_new_secret(self) -> None:
         """Have all know a secret that is to follow the present one. Raises NewSecretError, OSError."""
-        chance = None if self._spec.config.get("coterie.secret.file") else REAL.chance
-        self._thread.call(new_secret.begin(self._server, self._secret_file, chance))
+        ours = not self._spec.config.get("coterie.secret.file")
+        self._thread.call(new_secret.begin(self._server, self._secret_file, make=ours))
         self.write_authority()
 
     def use_new_secret(self) -> None:

@@ -14,7 +14,7 @@ from actors.controller.server import ControllerServer
 from actors.controller.sessions import Session
 from actors.links.operations import LearnSecrets
 from actors.links.secret import SECRET_BYTES, Secrets, next_of, previous_of, read_secrets
-from actors.runtime.environment import Chance
+from actors.runtime.environment import REAL, Chance
 from actors.runtime.private import write_private
 
 _LEARN_SECONDS = 15.0
@@ -24,8 +24,8 @@ class NewSecretError(CoterieError):
     """A secret cannot be changed now; the text says why and what to do."""
 
 
-async def begin(server: ControllerServer, path: Path, chance: Chance | None) -> None:
-    """Have all brokers know the secret that is to follow the one in `path`; it is made, unless `chance` is None.
+async def begin(server: ControllerServer, path: Path, *, make: bool = True, chance: Chance = REAL.chance) -> None:
+    """Have all brokers know the secret that is to follow the one in `path`; to `make` it, if it is not there, is ours.
 
     Raises NewSecretError, OSError.
     """
@@ -35,7 +35,7 @@ async def begin(server: ControllerServer, path: Path, chance: Chance | None) -> 
         )
     following = next_of(path)
     if not following.exists():
-        if chance is None:
+        if not make:
             raise NewSecretError(f"coterie.secret.file is set: put the new secret into {following}, on each node")
         write_private(following, chance.randbytes(SECRET_BYTES).hex())
     await _believe(server, path)

@@ -13,7 +13,6 @@ from actors.controller.new_secret import NewSecretError
 from actors.links.connection import dial
 from actors.links.control import Join
 from actors.links.secret import Secrets, next_of, previous_of, read_secrets
-from actors.runtime.environment import REAL
 from actors.settings import BrokerConfig, LinkSecurity
 from tests.support.link_ends import End, accepting
 from tests.support.runtime_helpers import SECRET, until
@@ -113,14 +112,14 @@ async def test_a_cluster_changes_its_secret_while_records_are_written(tmp_path: 
     async with world(tmp_path, coterie_internal_security=security) as w:
         await w.create("t", factor=3, min_insync_replicas="2")
         before = read_secrets(w.secret_file).current
-        await new_secret.begin(w.controller, w.secret_file, REAL.chance)
+        await new_secret.begin(w.controller, w.secret_file)
         assert read_secrets(w.secret_file).current == before, "nobody uses it before all know it"
         await w.restart_broker(0)  # as it may happen at any time
         await new_secret.use(w.controller, w.secret_file)
         with pytest.raises(NewSecretError, match=r"restart broker\(s\) 0, 1, 2 first"):
             await new_secret.forget(w.controller, w.secret_file)
         with pytest.raises(NewSecretError, match=r"secret\.previous is still valid"):
-            await new_secret.begin(w.controller, w.secret_file, REAL.chance)
+            await new_secret.begin(w.controller, w.secret_file)
         await roll(w)
         await new_secret.forget(w.controller, w.secret_file)
         after = read_secrets(w.secret_file)
@@ -141,15 +140,15 @@ async def test_no_secret_is_used_that_a_broker_cannot_find(tmp_path: Path, monke
         with pytest.raises(
             NewSecretError, match=r"broker 1 has not got .* needs .*/secret and .*/secret\.next as this"
         ):
-            await new_secret.begin(w.controller, w.secret_file, REAL.chance)
+            await new_secret.begin(w.controller, w.secret_file)
         assert w.controller.secrets.current == SECRET.current
         monkeypatch.undo()
         begun = next_of(w.secret_file).read_text()
-        await new_secret.begin(w.controller, w.secret_file, REAL.chance)
+        await new_secret.begin(w.controller, w.secret_file)
         assert next_of(w.secret_file).read_text() == begun, "the one that was begun"
 
 
 async def test_where_the_files_are_the_users_he_makes_the_secret(tmp_path: Path) -> None:
     async with world(tmp_path) as w:
         with pytest.raises(NewSecretError, match=r"put the new secret into .*/secret\.next, on each node"):
-            await new_secret.begin(w.controller, w.secret_file, None)
+            await new_secret.begin(w.controller, w.secret_file, make=False)
