@@ -260,10 +260,7 @@ class Cluster:
         SettingError; the same call goes on then.
         """
         roll = self._roll(timeout_s, told or (lambda broker_id: None))
-        if config:
-            self.notes = roll.take(config, {node.address for node in alive_nodes()}, insecure=insecure)
-        else:
-            self.notes = ()
+        self.notes = roll.take(config or {}, {node.address for node in alive_nodes()}, insecure=insecure)
         if new_secret:
             self.notes += roll.new_secret()
         elif forget_old_secret:

@@ -36,7 +36,7 @@ RANGES = (
     *(("XD", 1, 9),),
     *(
         ("XE", 1, 2),
-        ("XE", 4, 5),
+        ("XE", 4, 6),
         ("XE", 23, 23),
         ("XE", 26, 26),
         ("XE", 30, 32),
@@ -45,7 +45,7 @@ RANGES = (
         ("XE", 50, 51),
     ),
     *(("XF", 1, 10),),
-    *(("XG", 2, 3), ("XG", 5, 5), ("XG", 8, 8), ("XG", 13, 13)),
+    *(("XG", 2, 3), ("XG", 5, 5), ("XG", 8, 8), ("XG", 11, 11), ("XG", 13, 13)),
 )
 IDS = tuple(f"{letter}-{n:02}" for letter, first, last in RANGES for n in range(first, last + 1))
 

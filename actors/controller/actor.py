@@ -72,11 +72,19 @@ class ControllerSpec:
     version: str
     transition: Mapping[str, str] = field(default_factory=dict)
     """Settings that hold over `config` until the next change of settings (`settings_in_force`)."""
+    everywhere: bool = True
+    """Whether no broker runs with settings from before."""
 
     def with_settings(self, changed: Changed) -> ControllerSpec:
         """The same with settings that were changed while the cluster runs. The port of `listeners` holds, if set."""
         port = None if LISTENERS in changed.config else self.port
-        return replace(self, config=dict(changed.config), transition=changed.transition, port=port)
+        return replace(
+            self,
+            config=dict(changed.config),
+            transition=changed.transition,
+            everywhere=changed.everywhere,
+            port=port,
+        )
 
     @property
     def effective(self) -> dict[str, str]:
@@ -319,6 +327,15 @@ class Controller:
             self._spec = spec
             self._ask(self._server.reconfigure, config)
             self._launcher.tell_otherwise(partial(_told, plans, spec))
+
+    def restarted_all(self) -> None:
+        """All brokers run with the settings that are in force. Raises OSError."""
+        folder = Path(self._spec.data_dir)
+        with self._adding:
+            changed = settings_in_force.kept(folder)
+            if changed is not None:
+                settings_in_force.keep(folder, replace(changed, everywhere=True))
+                self._spec = replace(self._spec, everywhere=True)
 
     def begin_new_secret(self) -> None:
         """Have all know a secret that is to follow the present one. Raises NewSecretError, OSError."""

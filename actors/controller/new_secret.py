@@ -31,7 +31,8 @@ async def begin(server: ControllerServer, path: Path, *, make: bool = True, chan
     """
     if server.secrets.previous is not None:
         raise NewSecretError(
-            f"{previous_of(path)} is still valid: have it forgotten first, by coterie brokers roll --forget-old-secret"
+            f"{previous_of(path)} is still valid: once all brokers have been restarted since (coterie brokers roll), "
+            "have it forgotten by coterie brokers roll --forget-old-secret"
         )
     following = next_of(path)
     if not following.exists():

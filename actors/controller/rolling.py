@@ -62,7 +62,7 @@ def planned(
     settings, notes = effective_config({name: text for name, text in asked.items() if text is not None}, brokers)
     before, after = BrokerConfig.from_mapping(spec.effective), BrokerConfig.from_mapping(settings)
     _refuse_of_a_start(before, after)
-    changed = Changed(settings, _transition(before.link_security, after.link_security))
+    changed = Changed(settings, _transition(spec, before.link_security, after.link_security))
     present = plan_doors(before, spec.host, None if LISTENERS in before.explicit else spec.port)
     doors = plan_doors(after, spec.host, None if LISTENERS in after.explicit else spec.port)
     new = tuple(door for door in doors if not any(_alike(door, other) for other in present))
@@ -86,9 +86,11 @@ def _refuse_of_a_start(before: BrokerConfig, after: BrokerConfig) -> None:
             )
 
 
-def _transition(before: LinkSecurity, after: LinkSecurity) -> dict[str, str]:
+def _transition(spec: ControllerSpec, before: LinkSecurity, after: LinkSecurity) -> dict[str, str]:
     """Brokers that have changed and others that have not yet must take each other's connections."""
-    return {LINKS: LinkSecurity.BOTH} if {before, after} == {LinkSecurity.PROOF, LinkSecurity.TLS} else {}
+    opposites = {before, after} == {LinkSecurity.PROOF, LinkSecurity.TLS}
+    under_way = bool(spec.transition) and not spec.everywhere
+    return {LINKS: str(LinkSecurity.BOTH)} if opposites or under_way else {}
 
 
 def _alike(one: DoorPlan, other: DoorPlan) -> bool:
@@ -122,6 +124,7 @@ class Roll:
     def restart_all(self) -> None:
         """Restart all brokers: first those that do not run. Raises ClusterError."""
         self.restart(*self._in_turn(alive=False), *self._in_turn(alive=True))
+        self._ask("restarted_all", timeout_s=_ANSWER_SECONDS)
 
     def _in_turn(self, *, alive: bool) -> list[int]:
         status: ClusterStatus = self._ask("status", timeout_s=_ANSWER_SECONDS)

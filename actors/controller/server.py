@@ -457,7 +457,8 @@ class ControllerServer:
         self.config = config
 
     def start_again(self, broker_id: int) -> None:
-        """Start a broker that does not run, with what it is to be told now."""
+        """Start a broker that does not run, at once, with what it is to be told now."""
+        self._starts.pop(broker_id, None)
         self._restart(broker_id)
 
     def close(self) -> None:

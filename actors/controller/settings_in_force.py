@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -21,11 +21,13 @@ _FILE: Final = Path("controller", "settings.json")
 class Changed:
     """The settings that brokers are started with from now on.
 
-    `transition` holds over `config` until the next change: for what not all brokers can begin at the same time.
+    `transition` holds over `config` until the next change: for what not all brokers can begin at the same time. Until
+    `everywhere`, some brokers may run with settings from before.
     """
 
     config: Mapping[str, str]
     transition: Mapping[str, str] = field(default_factory=dict)
+    everywhere: bool = False
 
     @property
     def effective(self) -> dict[str, str]:
@@ -35,8 +37,7 @@ class Changed:
 
 def keep(folder: Path, changed: Changed) -> None:
     """Have them on disk, in the data directory of the controller. Raises OSError."""
-    text = json.dumps({"config": dict(changed.config), "transition": dict(changed.transition)}, indent=1)
-    REAL_WRITER.write_atomically(folder / _FILE, text.encode())
+    REAL_WRITER.write_atomically(folder / _FILE, json.dumps(asdict(changed), indent=1).encode())
 
 
 def kept(folder: Path) -> Changed | None:
@@ -45,7 +46,7 @@ def kept(folder: Path) -> Changed | None:
         found = json.loads((folder / _FILE).read_text())
     except FileNotFoundError:
         return None
-    return Changed(found["config"], found["transition"])
+    return Changed(**found)
 
 
 def forgotten(folder: Path, config: Mapping[str, str]) -> list[str]:

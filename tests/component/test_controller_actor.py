@@ -374,6 +374,9 @@ def test_what_was_changed_while_a_cluster_ran_holds_until_it_is_started_as_a_who
     assert controller._server.config.link_security is LinkSecurity.BOTH
     spec, brokers = controller.in_force()
     assert (spec.config, spec.transition, spec.port, brokers) == (changed.config, changed.transition, 0, 2)
+    assert not spec.everywhere
+    controller.restarted_all()
+    assert controller.in_force()[0].everywhere
     controller._launcher.registered(1, {"SSL": 9})
     assert [door.port for door in told(controller).doors] == [40001, 7001], "a process with older settings says nothing"
     end(controller)

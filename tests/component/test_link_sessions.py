@@ -18,6 +18,7 @@ from actors.links.operations import (
     AlterPartitions,
     BrokerLeaving,
     HandOver,
+    LearnSecrets,
     ListShards,
     LookAtGroup,
     Operation,
@@ -58,7 +59,7 @@ async def said(broker: FakeBroker, operation: Operation[Any]) -> str | Result:
 
 def test_every_operation_is_for_brokers_or_for_the_controller() -> None:
     asked = {cls for cls in CODEC.classes.values() if issubclass(cls, Operation)}
-    assert asked == {*_OF_ITSELF, *_OF_CLIENTS, HandOver, ListShards, LookAtGroup}
+    assert asked == {*_OF_ITSELF, *_OF_CLIENTS, HandOver, LearnSecrets, ListShards, LookAtGroup}
 
 
 @pytest.mark.conformance("XE-05")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -44,11 +45,13 @@ def test_from_plaintext_to_sasl_ssl_in_two_steps() -> None:
     assert both.changed.effective[LINKS] == "both"
     assert LINKS not in both.changed.config
     assert any(f"{LINKS} is both" in note for note in both.notes)
-    middle = after(spec(), both)
+    again = plan(after(spec(), both), max_connections="9")
+    assert again.changed.effective[LINKS] == "both", "the first step has not come to its end everywhere"
+    middle = replace(after(spec(), both), everywhere=True)
     last = plan(middle, listeners="SASL_SSL://127.0.0.1:9192")
     assert last.changed.transition == {}
     assert BrokerConfig.from_mapping(last.changed.effective).link_security == "tls"
-    back = plan(after(middle, last), listeners=None, sasl_enabled_mechanisms=None)
+    back = plan(replace(after(middle, last), everywhere=True), listeners=None, sasl_enabled_mechanisms=None)
     assert back.changed.effective[LINKS] == "both"
 
 
@@ -137,7 +140,13 @@ def rolled(asked: Asked) -> list[Any]:
     return asked.done
 
 
-RESTARTS = [("restart_broker", 1), ("restart_broker", 0), ("restart_broker", 2), ("elect_preferred",)]
+RESTARTS = [
+    ("restart_broker", 1),
+    ("restart_broker", 0),
+    ("restart_broker", 2),
+    ("elect_preferred",),
+    ("restarted_all",),
+]
 
 
 def test_who_does_not_run_comes_first() -> None:
