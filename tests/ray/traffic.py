@@ -99,6 +99,7 @@ class Member(InBackground):
     def __init__(self, servers: str, group: str, name: str, **more: Any) -> None:
         super().__init__()
         self.values: set[bytes] = set()
+        self.errors: set[str] = set()
         self.changes: list[tuple[str, int]] = []
         self.client = consumer(servers, group, **more)
         self.client.subscribe(
@@ -112,3 +113,4 @@ class Member(InBackground):
         while not self._ended.is_set():
             found = self.client.consume(500, 0.1)
             self.values |= {message.value() for message in found if message.error() is None}
+            self.errors |= {message.error().name() for message in found if message.error() is not None}
