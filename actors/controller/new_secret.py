@@ -14,8 +14,8 @@ from actors.controller.server import ControllerServer
 from actors.controller.sessions import Session
 from actors.links.operations import LearnSecrets
 from actors.links.secret import SECRET_BYTES, Secrets, next_of, previous_of, read_secrets
+from actors.log.files import REAL_WRITER
 from actors.runtime.environment import REAL, Chance
-from actors.runtime.private import write_private
 
 _LEARN_SECONDS = 15.0
 
@@ -38,15 +38,15 @@ async def begin(server: ControllerServer, path: Path, *, make: bool = True, chan
     if not following.exists():
         if not make:
             raise NewSecretError(f"coterie.secret.file is set: put the new secret into {following}, on each node")
-        write_private(following, chance.randbytes(SECRET_BYTES).hex())
+        REAL_WRITER.write_atomically(following, chance.randbytes(SECRET_BYTES).hex().encode())
     await _believe(server, path)
 
 
 async def use(server: ControllerServer, path: Path) -> None:
     """Have the secret that all know be the cluster's. The one before is valid, too. Raises NewSecretError, OSError."""
-    previous_of(path).unlink(missing_ok=True)
-    os.link(path, previous_of(path))
+    REAL_WRITER.write_atomically(previous_of(path), path.read_bytes())
     os.replace(next_of(path), path)
+    REAL_WRITER.fsync_directory(path.parent)
     await _believe(server, path)
 
 

@@ -152,3 +152,13 @@ async def test_where_the_files_are_the_users_he_makes_the_secret(tmp_path: Path)
     async with world(tmp_path) as w:
         with pytest.raises(NewSecretError, match=r"put the new secret into .*/secret\.next, on each node"):
             await new_secret.begin(w.controller, w.secret_file, make=False)
+
+
+@pytest.mark.conformance("XE-06")
+def test_a_change_that_ends_between_two_of_its_files_goes_on(tmp_path: Path) -> None:
+    """As it stands when the machine loses power after the first half of `use`."""
+    path = tmp_path / "secret"
+    path.write_text(OLDER.hex())
+    previous_of(path).write_text(OLDER.hex())
+    next_of(path).write_text(NEWER.hex())
+    assert read_secrets(path) == Secrets(OLDER, next=NEWER)
