@@ -44,7 +44,7 @@ async def begin(server: ControllerServer, path: Path, *, make: bool = True, chan
 
 async def use(server: ControllerServer, path: Path) -> None:
     """Have the secret that all know be the cluster's. The one before is valid, too. Raises NewSecretError, OSError."""
-    REAL_WRITER.write_atomically(previous_of(path), path.read_bytes())
+    REAL_WRITER.write_atomically(previous_of(path), server.secrets.current.hex().encode())
     os.replace(next_of(path), path)
     REAL_WRITER.fsync_directory(path.parent)
     await _believe(server, path)
