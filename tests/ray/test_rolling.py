@@ -116,7 +116,6 @@ def test_from_plaintext_to_sasl_ssl_new_certificates_and_a_new_secret_under_load
         topic(plain, name, 3, factor=3, min_insync_replicas="2")
         add_user(plain)
         former = Member(plain, f"{name}-g", name)
-        stack.callback(former.client.close)
         writer = stack.enter_context(Writer(plain, name))
         stack.enter_context(former)
         wait_until(lambda: len(former.values) > 100, what="traffic")
@@ -145,6 +144,7 @@ def test_from_plaintext_to_sasl_ssl_new_certificates_and_a_new_secret_under_load
         writer.end()
         wait_until(lambda: moved.changes and moved.values, what="a member that has moved")
         former.end()
+        former.client.close()  # or its partitions would wait for its session's end
 
         # The first listener goes.
         with timed("the first listener's end"):
