@@ -34,6 +34,8 @@ ALL = (
     "partitions",
     "records",
     "tls",
+    "authorizer",
+    "abuse",
     "stalls",
     "failover",
     "loading",

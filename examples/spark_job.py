@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
@@ -41,7 +42,7 @@ def main() -> None:
                 topics=[options.topic],
                 group_id=options.group,
                 bootstrap_servers=cluster.bootstrap_servers,
-                options={"startingOffsets": "earliest"},
+                options={"startingOffsets": "earliest"} | {f"kafka.{key}": text for key, text in options.kafka},
             )
             .foreach_batch(keep)
             .trigger(**({"processing_time": options.every} if options.every else {"available_now": True}))
@@ -61,13 +62,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--every", help='go on for ever, with a batch as often as this: "10 seconds"')
     parser.add_argument("--executors", type=int, default=2, help="how many, of one core (default: %(default)s)")
     parser.add_argument("--executor-memory", default="1g", help="as Spark writes it (default: %(default)s)")
-    parser.add_argument(
-        "--conf",
-        action="append",
-        default=[],
-        type=lambda text: text.split("=", 1),
-        help="a setting of Spark's: KEY=VALUE",
-    )
+    pairs: dict[str, Any] = {"action": "append", "default": [], "type": lambda text: text.split("=", 1)}
+    parser.add_argument("--conf", **pairs, help="a setting of Spark's: KEY=VALUE")
+    parser.add_argument("--kafka", **pairs, help="a setting of Kafka's clients, such as logins have: KEY=VALUE")
     return parser.parse_args()
 
 

@@ -34,6 +34,13 @@ def main() -> None:
         required=True,
         help="TLS, logins and ACLs, as `coterie up --secure` has them; or nobody is asked who he is",
     )
+    parser.add_argument(
+        "--config",
+        action="append",
+        default=[],
+        type=lambda text: text.split("=", 1),
+        help="for brokers: KEY=VALUE",
+    )
     parser.add_argument("--secret-file", help="a file on each node, for coterie.secret.file; secure needs it")
     options = parser.parse_args()
     address = os.environ.get("RAY_ADDRESS", "127.0.0.1:6379")
@@ -47,7 +54,7 @@ def main() -> None:
         name=options.name,
         port=options.port,
         data_dir=options.data_dir,
-        config={"coterie.secret.file": options.secret_file} if options.secret_file else {},
+        config=dict(options.config) | ({"coterie.secret.file": options.secret_file} if options.secret_file else {}),
         secure=options.security == "secure",
         insecure=options.security == "insecure",
     )

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import ray
 
+from spark_bridge import encryption
 from spark_bridge.executors import executor_count
 from spark_bridge.spark_config import Application, SessionError
 
@@ -62,6 +63,8 @@ def start(app: Application, configs: dict[str, str], group: Any, java_env: Mappi
                 placement_group=group,
                 configs=configs,
             )
+            if configs.get("spark.authenticate") == "true":
+                encryption.settle(spark)
             _wait_for_executors(spark, app)
     except SessionError as error:
         raise SessionError(f"{error}; the log is {log}") from error

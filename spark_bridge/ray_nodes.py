@@ -8,7 +8,7 @@ import shutil
 import time
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from actors.links.status import ClusterStatus
 from placement.executors import NoRoomError, Room, place_executors
+from spark_bridge.encryption import what_is_wrong
 from spark_bridge.java import WANTED, JavaError, find_java
 from spark_bridge.spark_config import Application, SessionError
 
@@ -61,7 +62,7 @@ def placed(app: Application) -> Iterator[Any]:
     Raises SessionError if the executors do not fit.
     """
     nodes = _choose_nodes(app)
-    if len([node for node in ray.nodes() if node["Alive"]]) == 1:
+    if is_single():
         yield None
         return
     group = _group(app, nodes)
@@ -95,12 +96,28 @@ def _kill(names: Sequence[str]) -> None:
             ray.kill(ray.get_actor(name))
 
 
+def is_single() -> bool:
+    """Whether Ray has one node."""
+    return len(_alive()) == 1
+
+
+def _alive() -> list[dict[str, Any]]:
+    return [node for node in ray.nodes() if node["Alive"]]
+
+
+def check_secret_file(path: str) -> None:
+    """Raise SessionError, which names the node, if one has no such file with the secret of Spark's connections."""
+    for address, wrong in _ask_nodes(what_is_wrong, path):
+        if wrong is not None:
+            raise SessionError(f"encrypted={path!r} on Ray node {address}: {wrong}")
+
+
 def java_env_of_nodes(python: str) -> dict[str, str]:
     """The environment that the JVMs on Ray's nodes need; empty if the Java on the nodes' PATH can be used.
 
     Raises SessionError naming the node and what it has.
     """
-    return choose_java(list(_ask_nodes(python)), python)
+    return choose_java([NodeJava(address, *answer) for address, answer in _ask_nodes(_probe, python)], python)
 
 
 def choose_java(nodes: Sequence[NodeJava], python: str) -> dict[str, str]:
@@ -144,20 +161,21 @@ def _probe(python: str) -> tuple[bool, bool, str | None, str, bool]:
     return on_path, first.source != "PATH", str(first.home), "", has_python
 
 
-def _ask_nodes(python: str) -> Iterator[NodeJava]:
-    nodes = [node for node in ray.nodes() if node["Alive"]]  # RayDP's masters, which need no CPU, can be on any
-    probe = ray.remote(num_cpus=0, max_retries=0)(_probe)
+def _ask_nodes(question: Callable[[str], Any], about: str) -> Iterator[tuple[str, Any]]:
+    """The address of each node, and what the function returns there."""
+    nodes = _alive()  # RayDP's masters, which need no CPU, can be on any
+    asks = ray.remote(num_cpus=0, max_retries=0)(question)
     asked = [
-        probe.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)).remote(python)
+        asks.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)).remote(about)
         for node in nodes
     ]
     for node, answer in zip(nodes, asked, strict=True):
         address = node["NodeManagerAddress"]
         try:
-            yield NodeJava(address, *ray.get(answer, timeout=_ANSWER_SECONDS))
+            yield address, ray.get(answer, timeout=_ANSWER_SECONDS)
         except ray.exceptions.RayError as error:
             line = str(error).strip().splitlines()[-1]
-            raise SessionError(f"Ray node {address} cannot be asked for its Java: {line}") from error
+            raise SessionError(f"Ray node {address} cannot be asked what it has: {line}") from error
 
 
 def _choose_nodes(app: Application) -> list[str]:

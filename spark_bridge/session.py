@@ -18,8 +18,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from spark_bridge import encryption
 from spark_bridge.java import Java, JavaError, find_java, java_environment
-from spark_bridge.spark_config import Application, SessionError, application, spark_configs
+from spark_bridge.spark_config import UI, Application, SessionError, application, spark_configs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,13 +38,16 @@ def session(
     executor_memory: str | int = "1g",
     configs: Mapping[str, Any] | None = None,
     ray_address: str | None = None,
+    encrypted: bool | str = False,
 ) -> Iterator[SparkSession]:
     """A SparkSession whose executors are actors on Ray, beside the brokers of Coterie's clusters there.
 
     It uses the Ray that this process is connected to; else the one at `ray_address` or RAY_ADDRESS; else an embedded
     one, which ends with the session. `executor_memory` is written as in Spark ("512m", "2g"); `configs` are Spark's
-    settings and are not changed. A process has one session at a time. While it starts, which takes 10 to 25 seconds,
-    file descriptors 1 and 2 point to a log file, which errors and the setting `spark.coterie.driver.log` name.
+    settings and are not changed. With `encrypted`, Spark's own connections are authenticated and encrypted, by a secret
+    that is made for the session; where Ray has several nodes, by that in a file of this path on each of them, made with
+    `python -m spark_bridge.encryption FILE`. A process has one session at a time. While it starts, which takes 10 to 25
+    seconds, file descriptors 1 and 2 point to a log file, which errors and the setting `spark.coterie.driver.log` name.
 
     Raises SessionError, in one line, for arguments that cannot work, too few resources, the wrong Java, or a start
     that fails.
@@ -55,12 +59,13 @@ def session(
         java = _java()
         _refuse_running_session()
         with _ray(app, java, ray_address) as owned:
-            yield from _run(app, java, owned)
+            with _secret_file(encrypted) as file:
+                yield from _run(app, java, owned, file)
     finally:
         _one_at_a_time.release()
 
 
-def _run(app: Application, java: Java, owned: bool) -> Iterator[SparkSession]:
+def _run(app: Application, java: Java, owned: bool, secret_file: str | None) -> Iterator[SparkSession]:
     from actors.runtime.ray_runtime import process_environment
     from spark_bridge import launch, ray_nodes
 
@@ -70,8 +75,9 @@ def _run(app: Application, java: Java, owned: bool) -> Iterator[SparkSession]:
         java_env = {} if owned else ray_nodes.java_env_of_nodes(sys.executable)
         log = _log_file(app)
         try:
-            with process_environment(_environment(java)):
-                spark = launch.start(app, spark_configs(app, log, java_env), group, java_env, log)
+            own = encryption.encrypting(secret_file) if secret_file is not None else ({}, "")
+            with process_environment(_environment(java, app)):
+                spark = launch.start(app, spark_configs(app, log, java_env, *own), group, java_env, log)
             yield spark
         finally:
             in_order = launch.stop()
@@ -86,9 +92,37 @@ def expect_unclosed_sockets() -> None:
     warnings.filterwarnings("ignore", f"unclosed <socket.socket .*{ends}", ResourceWarning, "socket")
 
 
-def _environment(java: Java) -> dict[str, str]:
+@contextlib.contextmanager
+def _secret_file(encrypted: bool | str) -> Iterator[str | None]:
+    """Within the block there is a file with the secret of Spark's connections; None if they are not to be encrypted."""
+    from spark_bridge import ray_nodes
+
+    if not encrypted:
+        yield None
+    elif encrypted is not True:
+        ray_nodes.check_secret_file(str(encrypted))
+        yield str(encrypted)
+    elif ray_nodes.is_single():
+        with tempfile.TemporaryDirectory(prefix="coterie-spark-") as folder:
+            encryption.write_secret(Path(folder) / "secret")
+            yield f"{folder}/secret"
+    else:
+        raise SessionError(
+            "encrypted=True is for a Ray of one node, as the secret of Spark's connections does not go through Ray: "
+            "make a file with `python -m spark_bridge.encryption FILE`, copy it to each node, and give its path"
+        )
+
+
+def _environment(java: Java, app: Application) -> dict[str, str]:
     # PySpark asks for the interpreter by name otherwise, and gets the first python3 on PATH.
-    return {**java_environment(java), "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    pythons = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    return {**java_environment(java), **pythons, **_pages(app)}
+
+
+def _pages(app: Application) -> dict[str, str]:
+    """Where the driver's pages listen, if there are any; Spark has no setting for it. All else has its address."""
+    wanted = app.configs.get(UI, "false") == "true" and "SPARK_LOCAL_IP" not in os.environ
+    return {"SPARK_LOCAL_IP": "127.0.0.1"} if wanted else {}
 
 
 def _refuse_running_session() -> None:

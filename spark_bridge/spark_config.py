@@ -40,6 +40,9 @@ JVM_OPTIONS: Final = ("spark.driver.extraJavaOptions", "spark.executor.extraJava
 DRIVER_LOG: Final = "spark.coterie.driver.log"
 """The setting of a session that says which file its JVM writes to."""
 
+UI: Final = "spark.ui.enabled"
+"""The setting that asks for Spark's pages. They ask nobody who he is."""
+
 _SECRET: Final = re.compile(r"secret|password|token|jaas|kafka\.sasl", re.IGNORECASE)
 _CPU_SHARE: Final = ("spark.ray.raydp_spark_executor.actor.resource.cpu", "spark.ray.actor.resource.cpu")
 _BY_ARGUMENT: Final = {
@@ -48,6 +51,9 @@ _BY_ARGUMENT: Final = {
     "spark.executor.cores": "executor_cores",
     "spark.executor.memory": "executor_memory",
     "spark.master": "the session itself",
+    "spark.authenticate": "encrypted",
+    "spark.network.crypto.enabled": "encrypted",
+    "spark.io.encryption.enabled": "encrypted",
 }
 _MEMORY: Final = re.compile(r"(\d+)\s*(b|[kmgt]b?|)", re.IGNORECASE)
 _UNITS: Final = {"": 1 << 20, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
@@ -105,21 +111,25 @@ def memory_bytes(memory: str | int) -> int:
     return size
 
 
-def spark_configs(app: Application, log: str, java_env: Mapping[str, str]) -> dict[str, str]:
+def spark_configs(
+    app: Application, log: str, java_env: Mapping[str, str], own: Mapping[str, str] | None = None, jvm_option: str = ""
+) -> dict[str, str]:
     """The caller's configs with everything that RayDP's `init_spark` needs, in a new dict.
 
-    `java_env` is set in the environment of the JVMs that Ray starts.
+    `java_env` is set in the environment of the JVMs that Ray starts. `own` are settings that stand above the caller's,
+    and `jvm_option` is one more option of each JVM.
     """
     configs = {
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.ui.showConsoleProgress": "false",
+        UI: "false",
         # RayDP's masters idle: with a CPU each they would wait for one that the executors have.
         "spark.ray.raydp_spark_master.actor.resource.CPU": "0",
         DRIVER_LOG: log,
     }
-    configs |= app.configs
+    configs |= {**app.configs, **(own or {})}
     for key in JVM_OPTIONS:
-        configs[key] = f"{MODULE_FLAGS} {configs.get(key, '')}".strip()
+        configs[key] = f"{MODULE_FLAGS} {jvm_option} {configs.get(key, '')}".strip()
     # The JVM that makes RayDP's actors is a Ray driver of its own, with its own runtime environment.
     variables = (f"-Dray.job.runtime-env.env-vars.{name}={value}" for name, value in java_env.items())
     configs[MASTER_OPTIONS] = " ".join([configs[MASTER_OPTIONS], *variables])

@@ -49,6 +49,10 @@ security protect nothing. A broker's identity and its data directory (`broker.id
 `process.roles`) are not read from these keys, and DescribeConfigs shows them as they are. Keys with
 `listener.name.NAME.` before them, and those that begin with `metrics.context.`, `rlmm.config.` or `rsm.config.`, are
 taken as well. A key that Kafka 4.1 does not know is refused.
+
+Kafka's brokers speak to each other by a listener, which `inter.broker.listener.name`,
+`security.inter.broker.protocol` and `sasl.mechanism.inter.broker.protocol` choose. Here they have
+[links of their own](security.md#links-between-the-clusters-processes), which these keys do not change.
 """
 _PROTOCOL = """\
 # Protocol

@@ -80,6 +80,8 @@ class Desk:
     """What OAUTHBEARER needs, if the listener has it."""
     counts: Counter[str] = field(default_factory=Counter)
     """What has become of its clients, by the names of links.status.Logins."""
+    failing: dict[Connection, bool] = field(default_factory=dict)
+    """Connections that will be closed, and whether their clients had logged in before."""
 
     def nonce(self) -> str:
         """Random, of letters, digits, - and _."""
@@ -94,6 +96,7 @@ class Gate:
         self._desk = desk
         self._machine = Authentication(desk.terms, desk.users, desk.nonce)
         self._again = False  # whether the peer had proved who it is before
+        self._leaving: asyncio.TimerHandle | None = None
         desk.strangers.add(connection)
 
     # --- what the connection asks ---
@@ -129,6 +132,13 @@ class Gate:
             self._fail("an unexpected request")
         else:
             self._follow(rule, data[start:end], now)
+
+    def gone(self) -> None:
+        """The connection has ended. Nothing of it is kept: a timer would keep all that its TLS has."""
+        self._desk.strangers.remove(self._connection)
+        self._desk.failing.pop(self._connection, None)
+        if self._leaving is not None:
+            self._leaving.cancel()
 
     # --- frames ---
 
@@ -222,7 +232,7 @@ class Gate:
                 self._answer(self._machine.verified(right, desk.loop.time()), slot, encode)
             self._go_on()
 
-        desk.passwords.verify(asked.user, asked.password, desk.own_users, done)
+        desk.passwords.verify(asked.user, asked.password, desk.own_users, self._connection.peer, done)
 
     def _check_token(self, asked: CheckToken, slot: Slot, encode: Callable[[TokenAnswer], bytes]) -> None:
         desk, machine = self._desk, self._machine
@@ -268,13 +278,14 @@ class Gate:
     def _failed(self, slot: Slot | None, answer: bytes) -> None:
         """Nothing is read any more; after a while the answer, if there is one, is sent, and the connection closed."""
         machine, connection, desk = self._machine, self._connection, self._desk
-        desk.counts["failed"] += 1
+        desk.counts["repeats_failed" if self._again else "failed"] += 1
+        desk.failing[connection] = self._again
         user = f" of {_quoted(machine.user)}" if machine.user else ""
         by = f" by {machine.mechanism}" if machine.mechanism else ""
         by += f" with {connection.software}" if connection.software else ""
         desk.failures.note(connection.peer, desk.listener, f"failed authentication{user}{by}: {machine.failure}")
         connection.hold()
-        desk.loop.call_later(desk.limits.delay_seconds, self._leave, slot, answer)
+        self._leaving = desk.loop.call_later(desk.limits.delay_seconds, self._leave, slot, answer)
 
     def _leave(self, slot: Slot | None, answer: bytes) -> None:
         connection = self._connection
@@ -284,7 +295,7 @@ class Gate:
             slot.finish(answer)
             connection.flush()
         connection.end()
-        self._desk.loop.call_later(_LEAVE_SECONDS, connection.close)
+        self._leaving = self._desk.loop.call_later(_LEAVE_SECONDS, connection.close)
 
 
 def _serves(versions: tuple[int, int], version: int) -> bool:

@@ -67,6 +67,10 @@ class Clients:
             return f"max.connections.per.ip={most}"
         return None
 
+    def at(self, listener: str) -> int:
+        """How many are connected at a listener."""
+        return self._per_listener[listener]
+
     def remove(self, connection: Connection) -> None:
         """A client has gone. One that was refused was not counted."""
         if connection in self._connections:

@@ -28,6 +28,7 @@ from actors.links.operations import Operation, Result
 from actors.links.secret import Secrets
 from actors.links.status import Load
 from actors.runtime.environment import Chance
+from actors.settings import LinkStores
 from placement.metadata import ClusterMetadata
 
 R = TypeVar("R", bound=Result)
@@ -56,10 +57,10 @@ class ControllerLink:
     """One connection to a controller. Calls fail at once if it is not connected."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, secrets: Secrets, chance: Chance, *, encrypted: bool = False
+        self, loop: asyncio.AbstractEventLoop, secrets: Secrets, chance: Chance, *, tls: LinkStores | None = None
     ) -> None:
         self._loop = loop
-        self._encrypted = encrypted
+        self._tls = tls
         self._chance = chance
         self.secrets = secrets
         self._protocol: ControlProtocol | None = None
@@ -94,7 +95,7 @@ class ControllerLink:
         protocol = ControlProtocol("broker", self.secrets, self._chance, on_ready, self._on_message, on_lost)
         try:
             async with asyncio.timeout(_CONNECT_SECONDS):
-                await dial(lambda: protocol, host, port, self.secrets, encrypted=self._encrypted)
+                await dial(lambda: protocol, host, port, self.secrets, tls=self._tls)
                 await ready
         except BaseException:
             protocol.close()

@@ -17,11 +17,12 @@ from actors.broker.handlers.context import HandlerContext, Request
 from actors.broker.handlers.registry import APIS, Api
 from actors.broker.listening import PortTakenError, listen
 from actors.broker.reception import Reception
+from actors.broker.request_time import RequestTime
 from actors.broker.shards.hub import ShardHub
 from actors.broker.slots import Slot
 from actors.broker.spec import BrokerSpec, Door, StartError
 from actors.broker.tls_doors import TlsDoors
-from actors.links.status import Load
+from actors.links.status import Connections, Load
 from actors.wire.api_keys import ApiKey
 from actors.wire.errors import ErrorCode, WireError
 from actors.wire.framing import decode_request_header, encode_large_response, encode_response
@@ -66,6 +67,7 @@ class FrontDoor:
         self._shards = shards
         self._reception = Reception(broker)
         self._rates = ConnectionRates(broker)
+        self._time = RequestTime(broker, self.on_frame)
         self._loop = broker.loop
         self._tls = tls
         self._servers: list[asyncio.AbstractServer] = []
@@ -162,9 +164,17 @@ class FrontDoor:
             requests=self._requests,
             longest_turn_ms=round(self._longest_turn * 1000, 1),
             logs=len(self._broker.data_dir.logs),
+            listeners=tuple(self._present(at.listener) for at in self._clients.listening),
             logins=self._reception.figures(),
             tls=self._tls.figures(),
         )
+
+    def _present(self, listener: str) -> Connections:
+        handshaking = self._tls.under_way(listener)
+        strangers, failed = self._reception.present(listener)
+        authenticating = max(strangers - handshaking, 0)
+        ready = self._clients.at(listener) - handshaking - authenticating - failed
+        return Connections(listener, handshaking, authenticating, ready, failed)
 
     # --- connections ---
 
@@ -201,6 +211,8 @@ class FrontDoor:
 
     def on_frame(self, connection: Connection, data: bytes, start: int, end: int) -> None:
         """Pass a request to its shard or its handler."""
+        if self._broker.quotas is not None and self._time.serves(connection, data, start, end):
+            return
         self._requests += 1
         connection.last_active = self._last_tick
         api_key, version, correlation_id, length = _HEAD.unpack_from(data, start)

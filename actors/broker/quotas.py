@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 from actors.broker.connection import Connection
@@ -12,6 +12,7 @@ from actors.quotas.entities import (
     CONSUMER_BYTE_RATE,
     CONTROLLER_MUTATION_RATE,
     PRODUCER_BYTE_RATE,
+    REQUEST_PERCENTAGE,
     Limit,
     Rows,
     address_limit,
@@ -24,6 +25,7 @@ CLIENTS_MAX: Final = 10_000
 """Clients whose use is known. Of more, those who were away longest are taken for new."""
 ADDRESSES_MAX: Final = 100_000
 _PART_OF_SAMPLE: Final = 0.1
+_PER_CENT_NS: Final = 10**9 / 100  # of a second
 _BUCKET_SECONDS: Final = 1.0  # after which the bucket of an address is full again, because it holds a second's tokens
 
 _Key = tuple[str, tuple[str | None, str | None]]
@@ -36,8 +38,9 @@ class Quotas:
     """
 
     def __init__(self, rows: Rows, config: BrokerConfig, loop: asyncio.AbstractEventLoop) -> None:
-        self._rows = rows
         self._loop = loop
+        self._timed: TimeAccount | None = None
+        self.update(rows)
         sampling = window_of_bytes(config)
         mutations = _window_of_mutations(config)
         self._sample_seconds = sampling.seconds
@@ -49,12 +52,15 @@ class Quotas:
     def update(self, rows: Rows) -> None:
         """Go by the quotas of another image."""
         self._rows = rows
+        self.have_time = any(REQUEST_PERCENTAGE in quotas for quotas in rows.values())
+        """Whether anybody's requests are limited by the time that they take."""
 
     # --- bytes (KIP-13) ---
 
     def produced(self, connection: Connection, client_id: str | None, size: int) -> int:
         """A client has sent so many bytes of records. The throttle time."""
-        return self._record(PRODUCER_BYTE_RATE, connection, client_id, size)
+        throttle_ms = self._record(PRODUCER_BYTE_RATE, connection, client_id, size)
+        return throttle_ms if self._timed is None else max(throttle_ms, self._timed.throttle_ms())
 
     def fetched(self, connection: Connection, client_id: str | None, size: int) -> int:
         """A client is sent so many bytes of records. The throttle time."""
@@ -94,6 +100,24 @@ class Quotas:
 
     def _window(self, key: str, limit: Limit, now: float) -> Window:
         return self._windows.use((key, limit.shared_by), now)
+
+    # --- the loop's time (KIP-124) ---
+
+    def time_begins(
+        self, connection: Connection, client_id: str | None, clock: Callable[[], float]
+    ) -> TimeAccount | None:
+        """A client's request begins. What its time is put down to, until `time_ends`; None without such a quota."""
+        limit = self._limit(REQUEST_PERCENTAGE, connection, client_id)
+        if limit is not None:
+            window = self._window(REQUEST_PERCENTAGE, limit, self._loop.time())
+            self._timed = TimeAccount(window, limit.rate, self._sample_seconds, self._loop, clock)
+        return self._timed
+
+    def time_ends(self, connection: Connection) -> None:
+        """The request has been handled. If it took too much, the connection is not read for a while."""
+        account, self._timed = self._timed, None
+        if account is not None:
+            self._mute(connection, account.close())
 
     # --- changes of topics (KIP-599) ---
 
@@ -140,7 +164,50 @@ class Quotas:
             return 0
         connection.hold()
         self._loop.call_later(seconds, connection.release)
-        return min(math.ceil(seconds * 1000), 2**31 - 1)
+        return _in_ms(seconds)
+
+
+class TimeAccount:
+    """The time of one request, from now until `close`. `clock` goes on while the loop's time stands."""
+
+    def __init__(
+        self,
+        window: Window,
+        percentage: float,
+        most_seconds: float,
+        loop: asyncio.AbstractEventLoop,
+        clock: Callable[[], float],
+    ) -> None:
+        self._window = window
+        self._rate_ns = percentage * _PER_CENT_NS
+        self._most_seconds = most_seconds
+        self._loop = loop
+        self._clock = clock
+        self._recorded = clock()
+        self._closed = False
+
+    def throttle_ms(self) -> int:
+        """For how long the client has to wait after what has been used by now."""
+        return _in_ms(self._used())
+
+    def close(self) -> float:
+        """The request has been handled. How many seconds the client has to wait."""
+        delay = self._used()
+        self._closed = True
+        return delay
+
+    def _used(self) -> float:
+        now = self._loop.time()
+        if not self._closed:
+            until = self._clock()
+            self._window.record(round((until - self._recorded) * 10**9), now)
+            self._recorded = until
+        # A sample at most, as in Kafka: a member's session goes on while its heartbeats wait.
+        return min(self._window.delay(self._rate_ns, now), self._most_seconds)
+
+
+def _in_ms(seconds: float) -> int:
+    return min(math.ceil(seconds * 1000), 2**31 - 1)
 
 
 def quotas_of(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -51,21 +50,25 @@ class Reception:
 
     def dismiss(self, connection: Connection) -> None:
         """A client has gone."""
-        if (desk := self._desks.get(connection.listener)) is not None:
-            desk.strangers.remove(connection)
+        if isinstance(connection.gate, Gate):
+            connection.gate.gone()
 
     def close_overdue(self) -> None:
         """Close the connections of clients that take too long to log in."""
         for desk in self._desks.values():
             desk.strangers.close_overdue()
 
-    def figures(self) -> Logins:
+    def figures(self) -> tuple[Logins, ...]:
         """What has become of clients."""
-        counts: Counter[str] = Counter()
-        for desk in self._desks.values():
-            counts.update(desk.counts)
-            counts["pending"] += len(desk.strangers)
-        return Logins(**counts)
+        return tuple(Logins(listener, **desk.counts) for listener, desk in self._desks.items())
+
+    def present(self, listener: str) -> tuple[int, int]:
+        """How many clients of a listener have not logged in, TLS handshakes included; and how many have failed."""
+        desk = self._desks.get(listener)
+        if desk is None:
+            return 0, 0
+        before = sum(desk.failing.values())
+        return len(desk.strangers) - len(desk.failing) + before, len(desk.failing)
 
     def close(self) -> None:
         """Verify no more passwords and tokens."""

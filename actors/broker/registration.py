@@ -35,6 +35,8 @@ from actors.links.operations import (
 from actors.links.secret import Marks, Secrets
 from actors.links.status import Load
 from actors.runtime.environment import Chance
+from actors.security.tls import TlsError
+from actors.settings import LinkStores
 from placement.metadata import ClusterMetadata
 
 R = TypeVar("R", bound=Result)
@@ -64,10 +66,10 @@ class Contact:
         loop: asyncio.AbstractEventLoop,
         chance: Chance,
         *,
-        encrypted: bool = False,
+        tls: LinkStores | None = None,
     ) -> None:
         self._broker_id = broker_id
-        self._encrypted = encrypted
+        self._tls = tls
         self._find_controller = find_controller
         self._loop = loop
         self._chance = chance
@@ -91,6 +93,8 @@ class Contact:
         while True:
             try:
                 return await self.join()
+            except TlsError as error:
+                raise StartError(f"broker {self._broker_id}: {error}") from error
             except (TimeoutError, OSError) as error:
                 if self._loop.time() > deadline:
                     raise StartError(f"broker {self._broker_id} cannot reach the controller: {error}") from error
@@ -99,7 +103,7 @@ class Contact:
     async def join(self) -> Joined:
         """Find the controller and join it: the cluster's id and metadata. Raises OSError, TimeoutError."""
         host, port = await self.learn_secrets()
-        older, link = self.link, ControllerLink(self._loop, self.secrets, self._chance, encrypted=self._encrypted)
+        older, link = self.link, ControllerLink(self._loop, self.secrets, self._chance, tls=self._tls)
         # The lease and the epoch are the broker's, not the connection's.
         link.last_confirmed, link.epoch = older.last_confirmed, older.epoch
         older.close()

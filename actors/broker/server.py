@@ -100,8 +100,8 @@ class BrokerServer:
         now_ms = environment.clock.wall_ms
         machine = Machine(writer, environment.kernel.boot, lambda: new_uuid(environment.chance).hex)
         settings = BrokerConfig.from_mapping(spec.config)
-        encrypted = settings.link_security.encrypts
-        contact = Contact(spec.broker_id, find_controller, loop, environment.chance, encrypted=encrypted)
+        tls = settings.link_tls
+        contact = Contact(spec.broker_id, find_controller, loop, environment.chance, tls=tls)
         try:
             joined = await contact.join_first()
             metadata = joined.metadata

@@ -6,6 +6,7 @@ No socket here: connection.py has it.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 from actors.wire.framing import Part
@@ -33,12 +34,14 @@ class Slot:
 class SlotQueue:
     """The open slots of one connection, in request order."""
 
-    __slots__ = ("_open", "connection", "ready_bytes")
+    __slots__ = ("_open", "connection", "make", "ready_bytes")
 
     def __init__(self, connection: Any = None) -> None:
         self.connection = connection
         self.ready_bytes = 0
         """Bytes of answers that are finished and not taken yet."""
+        self.make: Callable[[SlotQueue, int, int, int, int], Slot] = Slot
+        """What makes the next slot."""
         self._open: deque[Slot] = deque()
 
     def __len__(self) -> int:
@@ -46,7 +49,7 @@ class SlotQueue:
 
     def open(self, slot_id: int, api_key: int, version: int, correlation_id: int) -> Slot:
         """Add a slot at the end."""
-        slot = Slot(self, slot_id, api_key, version, correlation_id)
+        slot = self.make(self, slot_id, api_key, version, correlation_id)
         self._open.append(slot)
         return slot
 
@@ -72,4 +75,6 @@ class SlotQueue:
         unanswered = [slot for slot in self._open if slot.answer is None]
         self._open.clear()
         self.ready_bytes = 0
+        if not unanswered:  # nobody will ask for it, and the two need not wait for the collector
+            self.connection = None
         return unanswered

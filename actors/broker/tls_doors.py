@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from actors.broker.certificates import ListenerTls
     from actors.security.certificates import KeyStore
 
+OWN_NAMES = "coterie.ssl.own.names"
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 log = logging.getLogger(__name__)
@@ -55,13 +56,13 @@ class TlsDoors:
 
     def accepted(self, connection: Connection) -> None:
         """A client was accepted, by whatever listener."""
-        if (door := self._doors.get(connection.listener)) is not None and door.strangers is not None:
-            door.strangers.add(connection)
+        if (door := self._doors.get(connection.listener)) is not None:
+            door.accepted(connection)
 
     def gone(self, connection: Connection) -> None:
         """A client has gone."""
-        if (door := self._doors.get(connection.listener)) is not None and door.strangers is not None:
-            door.strangers.remove(connection)
+        if (door := self._doors.get(connection.listener)) is not None:
+            door.gone(connection)
 
     def close_overdue(self) -> None:
         """Close connections whose handshake takes too long."""
@@ -72,6 +73,11 @@ class TlsDoors:
     def figures(self) -> tuple[TlsListener, ...]:
         """What has become of TLS."""
         return tuple(door.figures() for door in self._doors.values())
+
+    def under_way(self, listener: str) -> int:
+        """How many handshakes of a listener are not done."""
+        door = self._doors.get(listener)
+        return 0 if door is None else door.under_way
 
     # --- certificates (handlers.context.Certificates) ---
 
@@ -141,26 +147,59 @@ class TlsDoor:
         """Those whose handshake is not done. With SASL it is not enough: others look after them until they log in."""
         self._listener = door.listener
         self._failures = failures
+        self._loop = broker.loop
+        self._begun: dict[Connection, float] = {}  # when each was accepted whose handshake is not done
         self._handshakes = 0
         self._failed = 0
+        self._total = 0.0
+        self._longest = 0.0
 
     def protocol_of(self, connection: Connection) -> TlsTransport:
         """What a socket that was just accepted talks to."""
         return TlsTransport(self.tls.context, connection, self)
 
+    def accepted(self, connection: Connection) -> None:
+        """A client was accepted: the handshake begins."""
+        self._begun[connection] = self._loop.time()
+        if self.strangers is not None:
+            self.strangers.add(connection)
+
+    def gone(self, connection: Connection) -> None:
+        """A client has gone."""
+        self._begun.pop(connection, None)
+        if self.strangers is not None:
+            self.strangers.remove(connection)
+
+    @property
+    def under_way(self) -> int:
+        """How many handshakes are not done."""
+        return len(self._begun)
+
     def figures(self) -> TlsListener:
         """What has become of TLS here."""
-        days = round(self.tls.days_left, 1)
-        return TlsListener(self._listener, days, self.tls.failure, self._handshakes, self._failed)
+        return TlsListener(
+            self._listener,
+            round(self.tls.days_left, 1),
+            self.tls.failure,
+            self._handshakes,
+            self._failed,
+            self.under_way,
+            round(self._total * 1000, 1),
+            round(self._longest * 1000, 1),
+        )
 
     # --- what the transports tell ---
 
     def secured(self, transport: TlsTransport) -> bool:
         """The handshake is done."""
+        connection = cast(Connection, transport.app)
+        now = self._loop.time()
+        took = now - self._begun.pop(connection, now)
         self._handshakes += 1
+        self._total += took
+        self._longest = max(self._longest, took)
         if self.strangers is None:  # it is whoever it logs in as
             return True
-        connection = cast(Connection, transport.app)
         try:
             connection.principal = self.tls.rules.principal_of(transport.certificate)
         except PrincipalError as error:
@@ -173,6 +212,7 @@ class TlsDoor:
         """The handshake has failed."""
         self._failed += 1
         connection = cast(Connection, transport.app)
+        self._begun.pop(connection, None)
         self._failures.note(connection.peer, self._listener, f"TLS handshake failed: {why}")
 
 
@@ -186,7 +226,8 @@ def _tls_of(door: Door, broker: BrokerContext, secrets: Callable[[], Secrets]) -
 
     def make_own() -> KeyStore:
         known = secrets()  # clients may not trust the newer authority yet
-        return Authority(known.previous or known.current, CLIENTS).issue(f"broker-{broker.broker_id}", _hosts(door))
+        authority = Authority(known.previous or known.current, CLIENTS)
+        return authority.issue(f"broker-{broker.broker_id}", [*_hosts(door), *given()[OWN_NAMES]])
 
     def given() -> ListenerConfig:
         return broker.config.for_listener(door.listener)

@@ -216,8 +216,8 @@ def _controller_row(found: dict[str, Any]) -> dict[str, Any]:
 def _broker_row(broker: dict[str, Any]) -> dict[str, Any]:
     load = broker["load"]
     figures = f"{load['connections']} connections, {load['requests']} requests" if load else None
-    if load and load["logins"]["failed"]:
-        figures = f"{figures}, {load['logins']['failed']} failed logins"
+    if failed := sum(each["failed"] + each["repeats_failed"] for each in load["logins"]) if load else 0:
+        figures = f"{figures}, {failed} failed logins"
     listeners = load["tls"] if load else ()
     bad = [f"certificates of {tls['listener']}: {tls['problem']}" for tls in listeners if tls["problem"]]
     return {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -27,8 +26,7 @@ def read(path: Path) -> dict[str, Any]:
 
     try:
         text = path.read_text(encoding="utf-8")
-        if path.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH):
-            output.note(f"warning: others can read {path}; chmod 600 keeps it to you")
+        output.warn_of_readers(path)
     except (OSError, UnicodeDecodeError) as error:
         raise CliError(f"--command-config {path}: {getattr(error, 'strerror', None) or 'it is not UTF-8'}") from None
     found: dict[str, Any] = {}

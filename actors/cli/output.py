@@ -7,9 +7,11 @@ JSON. On a terminal tables are rich's; into a pipe they are plain columns, never
 from __future__ import annotations
 
 import json
+import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, Protocol
 
 import click
@@ -63,6 +65,13 @@ def text(value: Any) -> str:
 def note(message: str) -> None:
     """Print a line that is not part of the result: to stderr, so that it does not get into a pipe."""
     click.echo(message, err=True)
+
+
+def warn_of_readers(path: Path) -> None:
+    """Print a line if others can read a file with secrets. Whether it can be read at all shows who reads it."""
+    with suppress(OSError):
+        if path.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH):
+            note(f"warning: others can read {path}; chmod 600 keeps it to you")
 
 
 @contextmanager

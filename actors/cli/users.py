@@ -134,6 +134,8 @@ def ask_passwords(first_users: Iterable[str]) -> dict[str, Secret]:
     for user in map(parse_add_scram, first_users):
         if user.password == ASKED_FOR:
             asked[user.name] = read_password(user.name)
+        elif user.password_file is not None:
+            output.warn_of_readers(Path(user.password_file))
         elif user.password is not None:
             text = "stands in the list of processes, where others see it: use password-file= or password=-"
             output.note(f"warning: the password of {user.name} {text}")
@@ -143,6 +145,7 @@ def ask_passwords(first_users: Iterable[str]) -> dict[str, Secret]:
 def read_password(name: str, path: str | None = None) -> Secret:
     """A password: the first line of a file or of standard input; from a terminal it is asked for. Raises CliError."""
     if path is not None:
+        output.warn_of_readers(Path(path))
         try:
             return Secret(first_line(Path(path)))
         except (OSError, ValueError) as error:

@@ -31,6 +31,7 @@ from actors.controller.securing import AUTHORITY, write_authority
 from actors.controller.server import ControllerServer
 from actors.controller.sessions import shards_of, stop_all
 from actors.controller.settings_in_force import Changed
+from actors.links.acceptance import check_stores
 from actors.links.control import Stop
 from actors.links.group_status import GroupStatus
 from actors.links.operations import HandOver, LookAtGroup
@@ -94,6 +95,10 @@ class ControllerSpec:
     @property
     def namespace(self) -> str:
         return f"coterie-{self.name}"
+
+    def own_host(self, node_address: str) -> str:
+        """Where a process on this Ray node listens for the cluster's others: never at every address of the node."""
+        return node_address if self.host is None or self.host in ANY_HOST else self.host
 
     @property
     def log_dir(self) -> str:
@@ -163,7 +168,7 @@ class Controller:
         check_code_version(spec.version)
         log_to(spec.log_dir, "controller")
         self._spec = spec
-        self._address = ray.util.get_node_ip_address() if spec.host is None else spec.host
+        self._address = spec.own_host(ray.util.get_node_ip_address())
         secrets = read_secrets(Path(spec.secret_file))
         self._adding = threading.Lock()
         self._thread = LoopThread("coterie-controller")
@@ -237,7 +242,7 @@ class Controller:
             self._launcher.add(
                 BrokerSpec(
                     broker_id=broker_id,
-                    host=node.address if spec.host in (None, *ANY_HOST) else spec.host,
+                    host=spec.own_host(node.address),
                     doors=doors_of(plans, broker_id, node.address, self._present_ports(broker_id)),
                     data_dir=str(Path(spec.data_dir) / f"broker-{broker_id}"),
                     socket_path=str(Path(spec.socket_dir) / f"{broker_id}.sock"),
@@ -314,10 +319,12 @@ class Controller:
     def reconfigure(self, changed: Changed) -> None:
         """Have every broker that is started from now on told these settings, also after the death of this process.
 
-        Raises ClusterError, OSError.
+        Raises ClusterError, OSError, TlsError.
         """
         spec = self._first_spec.with_settings(changed)
         config = BrokerConfig.from_mapping(spec.effective)
+        if config.link_security.encrypts:
+            check_stores(self._server.secrets, config.link_stores)
         plans = plan_doors(config, spec.host, spec.port)
         wrong = self._ask(locked_out, self._server.metadata, config)
         if wrong is not None:

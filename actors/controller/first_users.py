@@ -22,6 +22,7 @@ from actors.security.add_scram import ASKED_FOR, AddScram, AddScramError, parse_
 
 _LOG: Final = Path("controller", "metadata.log")
 _LEFT: Final = Path("controller", "first-users.json")
+_LEAVING: Final = Path("controller", "first-users.new")
 
 
 def log_path(folder: Path) -> Path:
@@ -64,16 +65,21 @@ def leave(folder: Path, users: Sequence[ScramUpsertion]) -> None:
             f"nobody can log in by `coterie users set NAME --offline {folder}`"
         )
     withdraw(folder)
-    write_private(folder / _LEFT, json.dumps([_to_json(user) for user in users]))
+    write_private(folder / _LEAVING, json.dumps([_to_json(user) for user in users]))
+    os.replace(folder / _LEAVING, folder / _LEFT)  # all of them, whenever the start is killed
 
 
 def withdraw(folder: Path) -> None:
     """Remove what was left, because the start has failed."""
-    (folder / _LEFT).unlink(missing_ok=True)
+    for path in (_LEAVING, _LEFT):
+        (folder / path).unlink(missing_ok=True)
 
 
 def take(folder: Path, metadata_log: MetadataLog, chance: Chance = REAL.chance) -> None:
-    """Take the first users that were left into the log, and remove the file. Raises OSError."""
+    """Take the first users that were left into the log, and remove the file. Raises OSError.
+
+    They are one write. Whoever is killed between the two takes the same ones again at the next start.
+    """
     path = folder / _LEFT
     if path.exists():
         set_offline(metadata_log, [_from_json(user) for user in json.loads(path.read_text())], chance)

@@ -15,13 +15,16 @@ from actors.controller.doors import DoorPlan, check_apart, plan_doors, refuse_op
 from actors.controller.preparation import check_free, effective_config, warn_if_open
 from actors.controller.settings_in_force import Changed
 from actors.links.status import ClusterStatus
-from actors.settings import LINKS, LISTENERS, BrokerConfig, LinkSecurity, SettingError
+from actors.settings import LINKS, LISTENERS, OWN_STORE, OWN_TRUST, BrokerConfig, LinkSecurity, SettingError
 
+_BY_FILES: Final = "brokers that have changed would not trust those that have not"
 _OF_A_START: Final = {
     "authorizer.class.name": "all brokers of a cluster check ACLs, or none does",
     "broker.session.timeout.ms": "brokers and controller count on the same lease",
     "coterie.actor.start": "Ray has been started with it",
     "coterie.debug.core": "the controller is not started again",
+    OWN_STORE: _BY_FILES,
+    OWN_TRUST: _BY_FILES,
     "coterie.secret.file": "the controller is not started again",
 }
 """Settings of a whole cluster, and why brokers cannot take them one after the other."""

@@ -118,7 +118,7 @@ class ControllerServer:
     async def listen(self, host: str) -> int:
         """Accept brokers on any free port of `host`; returns the port."""
         self._server = await listen_for_links(
-            self._accept, host, lambda: self.secrets, lambda: self.config.link_security
+            self._accept, host, lambda: self.secrets, lambda: self.config.link_security, self.config.link_stores
         )
         self.address = (host, self._server.sockets[0].getsockname()[1])
         self._started = self._balanced = self._loop.time()
@@ -373,11 +373,12 @@ class ControllerServer:
             log.exception("%s failed", type(operation).__name__)
             session.protocol.send(Failed(number, f"{type(error).__name__}: {error}"))
             return
-        answer = Answer(number, result)
+        answer, name = Answer(number, result), type(operation).__name__
+        if records:
+            log.info("%s by %r at broker %d: %d records", name, by, max(session.broker_id, session.joins), len(records))
         if not records or isinstance(operation, _ANSWERED_AT_ONCE):
             session.protocol.send(answer)
             return
-        log.info("%s by %r at broker %d: %d records", type(operation).__name__, by, session.broker_id, len(records))
         self._unacked.add(self.metadata.version, lambda: session.protocol.send(answer))
         self._release_acked()
 

@@ -14,7 +14,8 @@ from typing import Final, cast
 from actors.links.connection import ControlProtocol
 from actors.links.secret import Secrets
 from actors.links.tls_transport import TlsTransport
-from actors.settings import LinkSecurity
+from actors.security.tls import TlsError
+from actors.settings import LinkSecurity, LinkStores
 
 log = logging.getLogger(__name__)
 
@@ -26,8 +27,9 @@ async def listen_for_links(
     host: str,
     secrets: Callable[[], Secrets],
     security: Callable[[], LinkSecurity],
+    stores: LinkStores,
 ) -> asyncio.Server:
-    """Accept other processes of the cluster at a free port of `host`. Raises OSError.
+    """Accept other processes of the cluster at a free port of `host`. Raises OSError, TlsError.
 
     A connection counts from accept on, before any handshake. What `secrets` and `security` say when it comes holds for
     it. Without TLS, the other end speaks first.
@@ -35,16 +37,25 @@ async def listen_for_links(
 
     def made() -> asyncio.Protocol:
         if security() is LinkSecurity.TLS:
-            return _behind_tls(accept(), secrets())
-        return _EitherWay(accept(), secrets())
+            return _behind_tls(accept(), secrets(), stores)
+        return _EitherWay(accept(), secrets(), stores)
 
+    if security().encrypts:
+        check_stores(secrets(), stores)
     return await asyncio.get_running_loop().create_server(made, host, 0)
 
 
-def _behind_tls(app: ControlProtocol, secrets: Secrets) -> TlsTransport:
+def check_stores(secrets: Secrets, stores: LinkStores) -> None:
+    """Raise TlsError if a process cannot take connections in TLS with these."""
     from actors.links.encryption import link_tls  # certificates are not needed without
 
-    return TlsTransport(link_tls(secrets).server, app, _Handshakes())
+    link_tls(secrets, stores)
+
+
+def _behind_tls(app: ControlProtocol, secrets: Secrets, stores: LinkStores) -> TlsTransport:
+    from actors.links.encryption import link_tls
+
+    return TlsTransport(link_tls(secrets, stores).server, app, _Handshakes())
 
 
 class _Handshakes:
@@ -63,9 +74,10 @@ class _Handshakes:
 class _EitherWay(asyncio.Protocol):
     """An accepted connection of which nothing has been heard yet; then it is given to who speaks as the other end."""
 
-    def __init__(self, app: ControlProtocol, secrets: Secrets) -> None:
+    def __init__(self, app: ControlProtocol, secrets: Secrets, stores: LinkStores) -> None:
         self._app = app
         self._secrets = secrets
+        self._stores = stores
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -86,10 +98,12 @@ class _EitherWay(asyncio.Protocol):
         if first != _HANDSHAKE:
             return self._app
         try:
-            return _behind_tls(self._app, self._secrets)
+            return _behind_tls(self._app, self._secrets, self._stores)
         except ImportError as error:
             log.error("somebody connects in TLS, which needs a package that is not installed: %s", error)
-            return None
+        except TlsError as error:
+            log.error("somebody connects in TLS: %s", error)
+        return None
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._app.connection_lost(exc)

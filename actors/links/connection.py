@@ -19,6 +19,7 @@ from actors.links.secret import Secrets
 from actors.links.tls_transport import TlsTransport
 from actors.links.unproved import Unproved
 from actors.runtime.environment import Chance
+from actors.settings import LinkStores
 from actors.wire.gathering import Gathering
 
 log = logging.getLogger(__name__)
@@ -36,18 +37,21 @@ Message: TypeAlias = control.ControlMessage | replication.ReplicationMessage
 
 
 async def dial(
-    made: Callable[[], ControlProtocol], host: str, port: int, secrets: Secrets, *, encrypted: bool
+    made: Callable[[], ControlProtocol], host: str, port: int, secrets: Secrets, *, tls: LinkStores | None
 ) -> asyncio.Transport:
-    """Connect to another process of the cluster. Raises OSError; an end that does not know the secret is one."""
-    options = _tls(secrets) if encrypted else {}
+    """Connect to another process of the cluster; without `tls` in plain. Raises OSError, TlsError.
+
+    An end that does not know the secret is an OSError, and so is one whose certificate is not what it should be.
+    """
+    options = _tls(secrets, tls) if tls is not None else {}
     transport, _ = await asyncio.get_running_loop().create_connection(made, host, port, **options)
     return transport
 
 
-def _tls(secrets: Secrets) -> dict[str, Any]:
+def _tls(secrets: Secrets, stores: LinkStores) -> dict[str, Any]:
     from actors.links.encryption import HANDSHAKE_SECONDS, link_tls  # certificates are not needed without
 
-    return {"ssl": link_tls(secrets).client, "ssl_handshake_timeout": HANDSHAKE_SECONDS}
+    return {"ssl": link_tls(secrets, stores).client, "ssl_handshake_timeout": HANDSHAKE_SECONDS}
 
 
 class ControlProtocol(asyncio.Protocol):

@@ -13,6 +13,8 @@ import threading
 from importlib.util import find_spec
 from typing import Any, Final
 
+from actors.security.tls_memory import TlsMemory
+
 _READ_BYTES: Final = 1 << 16
 _WRITE_BYTES: Final = 1 << 20  # encrypted at a time
 
@@ -30,8 +32,7 @@ class TlsStream(io.RawIOBase):
 
     def __init__(self, connection: socket.socket, context: ssl.SSLContext, *, accepts: bool) -> None:
         self._socket = connection
-        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=accepts)
+        self._memory = TlsMemory(context, accepts=accepts)
         self._lock = threading.Lock()
         while not self._shaken():
             if not self._receive():
@@ -40,18 +41,15 @@ class TlsStream(io.RawIOBase):
     def _shaken(self) -> bool:
         """Go on with the handshake. Whether it is done."""
         try:
-            self._tls.do_handshake()
-        except ssl.SSLWantReadError:
-            return False
+            return self._memory.shake_hands()
         finally:  # also what tells the other end that it has failed
-            self._socket.sendall(self._outgoing.read())
-        return True
+            self._socket.sendall(self._memory.outgoing.read())
 
     def _receive(self) -> bool:
         """Take in what comes next. False at the end."""
         data = self._socket.recv(_READ_BYTES)
         with self._lock:
-            self._incoming.write(data)
+            self._memory.incoming.write(data)
         return bool(data)
 
     def readable(self) -> bool:
@@ -61,7 +59,7 @@ class TlsStream(io.RawIOBase):
         while True:
             with self._lock:
                 try:
-                    return self._tls.read(len(buffer), buffer)  # type: ignore[return-value]
+                    return self._memory.tls.read(len(buffer), buffer)  # type: ignore[return-value]
                 except ssl.SSLWantReadError:
                     pass
                 except ssl.SSLZeroReturnError:
@@ -77,7 +75,5 @@ class TlsStream(io.RawIOBase):
 
     def _encrypted(self, part: memoryview) -> bytes:
         with self._lock:
-            done = 0
-            while done < len(part):  # one record at a time
-                done += self._tls.write(part[done:])
-            return self._outgoing.read()
+            self._memory.encrypt(part)
+            return self._memory.outgoing.read()

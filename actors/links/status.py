@@ -16,21 +16,38 @@ ASLEEP: Final = "Asleep"
 
 
 @dataclass(frozen=True, slots=True)
-class Logins:
-    """What has become of clients that had to log in. `repeated` are logins with which sessions go on (KIP-368)."""
+class Connections:
+    """The present connections of a listener, by how far they are. Each is counted once."""
 
-    pending: int = 0
-    """Connections whose clients have not logged in yet."""
-    succeeded: int = 0
-    repeated: int = 0
+    listener: str
+    handshaking: int = 0
+    """Accepted, and TLS is not ready yet."""
+    authenticating: int = 0
+    """Their clients have not logged in yet."""
+    ready: int = 0
+    """They may ask for anything. Sessions that are over are among them until their clients speak."""
     failed: int = 0
+    """Their clients have failed to log in: nothing is read, and they will be closed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Logins:
+    """What has become of logins at a listener since the broker started (KIP-368 names the figures)."""
+
+    listener: str
+    succeeded: int = 0
+    failed: int = 0
+    repeated: int = 0
+    """Logins with which sessions went on."""
+    repeats_failed: int = 0
+    """Those with which sessions were to go on, and ended."""
     expired: int = 0
     """Connections that were closed because their clients had not logged in again."""
 
 
 @dataclass(frozen=True, slots=True)
 class TlsListener:
-    """What has become of TLS at one listener of a broker."""
+    """What has become of TLS at one listener of a broker since it started."""
 
     listener: str
     days_left: float
@@ -38,7 +55,12 @@ class TlsListener:
     problem: str | None
     """Why the files that its settings name are not in force; None if they are."""
     handshakes: int = 0
+    """Those that were done."""
     failed: int = 0
+    under_way: int = 0
+    total_ms: float = 0.0
+    """What those that were done took, from accept on: mostly the clients' and the network's time."""
+    longest_ms: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +71,11 @@ class Load:
     requests: int = 0
     longest_turn_ms: float = 0.0
     logs: int = 0
-    logins: Logins = Logins()
+    listeners: tuple[Connections, ...] = ()
+    logins: tuple[Logins, ...] = ()
+    """Of listeners where clients log in."""
     tls: tuple[TlsListener, ...] = ()
+    """Of listeners with TLS."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, Final, Protocol, cast
 
+from actors.security.tls_memory import TlsMemory
+
 _RECORD_BYTES: Final = 1 << 14  # what one read of the library gives at most
 _PLAIN: Final = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "HTTPS_PROXY_REQUEST", "RECORD_LAYER_FAILURE")
 
@@ -41,9 +43,9 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
         super().__init__()
         self.app = app
         self._watch = watch
-        self._incoming = ssl.MemoryBIO()
-        self._outgoing = ssl.MemoryBIO()
-        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self._memory = memory = TlsMemory(context, accepts=True)
+        self._incoming, self._outgoing, self._tls = memory.incoming, memory.outgoing, memory.tls
+        self._encrypt = memory.encrypt
         self._raw: asyncio.Transport | None = None
         self._heard = False  # anything at all
         self._paused = False
@@ -94,18 +96,15 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
 
     def _shake(self) -> bool:
         try:
-            self._tls.do_handshake()
-        except ssl.SSLWantReadError:
-            self._send()
-            return False
+            done = self._memory.shake_hands()
         except ssl.SSLError as error:
             if getattr(error, "reason", None) in _PLAIN and not self._outgoing.pending:
                 self._outgoing.write(_ALERT)
             self._end(_reason(error))
             return False
         self._send()
-        self._open = True
-        if not self._watch.secured(self):
+        self._open = done
+        if done and not self._watch.secured(self):
             self.abort()
         return self._open
 
@@ -148,13 +147,6 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
         data = self._outgoing.read()
         if data and self._raw is not None:
             self._raw.write(data)
-
-    def _encrypt(self, data: Any) -> None:
-        size, done = len(data), self._tls.write(data)
-        if done < size:  # one record at a time
-            view = memoryview(data)
-            while done < size:
-                done += self._tls.write(view[done:])
 
     # --- the connection's side: asyncio.Transport ---
 

@@ -22,6 +22,7 @@ CONNECTION_CREATION_RATE: Final = "connection_creation_rate"
 
 Entity = tuple[tuple[str, str | None], ...]
 """Types and names, sorted. A name of None is the default of that type."""
+_Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Rows = Mapping[Entity, Mapping[str, float]]
 """All quotas, as the metadata has them."""
 
@@ -122,12 +123,9 @@ def limit_of(rows: Rows, key: str, user: str, client_id: str) -> Limit | None:
 
 def address_limit(rows: Rows, peer: str) -> tuple[float, str] | None:
     """The rate at which an address may connect, and what shares it: addresses of IPv6 that begin alike do."""
-    try:
-        address = ipaddress.ip_address(peer.partition("%")[0])
-    except ValueError:
+    address = _address(peer)
+    if address is None:
         return None
-    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
-        address = address.ipv4_mapped
     for name in (str(address), None):
         rate = rows.get(((IP, name),), {}).get(CONNECTION_CREATION_RATE)
         if rate is not None:
@@ -135,7 +133,23 @@ def address_limit(rows: Rows, peer: str) -> tuple[float, str] | None:
     return None
 
 
-def _network(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> str:
+def network_of(peer: str) -> str:
+    """What an address shares its limits with: itself, or for IPv6 all addresses that begin alike (/64)."""
+    address = _address(peer)
+    return peer if address is None else _network(address)
+
+
+def _address(peer: str) -> _Address | None:
+    try:
+        address = ipaddress.ip_address(peer.partition("%")[0])
+    except ValueError:
+        return None
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+        return address.ipv4_mapped
+    return address
+
+
+def _network(address: _Address) -> str:
     if isinstance(address, ipaddress.IPv4Address):
         return str(address)
     return str(ipaddress.ip_network((address, 64), strict=False))

@@ -1,8 +1,9 @@
-"""What only our own user may see: files, folders, and who is at the other end of a Unix socket."""
+"""What only our own user may see: files, folders, variables, and who is at the other end of a Unix socket."""
 
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import logging
 import os
 import resource
@@ -50,6 +51,22 @@ def first_line(path: Path) -> str:
     if not lines or not lines[0]:
         raise ValueError(f"{path} has no first line")
     return lines[0]
+
+
+def take_variable(name: str) -> str | None:
+    """The value of a variable of the environment, which has none afterwards; None if there is no such variable.
+
+    What this process starts from now on does not inherit it, and /proc shows it no more.
+    """
+    text = os.environ.get(name)
+    if text is None:
+        return None
+    getenv = ctypes.CDLL(None).getenv
+    getenv.argtypes, getenv.restype = [ctypes.c_char_p], ctypes.c_void_p
+    if place := getenv(os.fsencode(name)):
+        ctypes.memset(place, 0, len(ctypes.string_at(place)))  # to take it out of the environment leaves it in memory
+    os.environ.pop(name, None)
+    return text
 
 
 def private(path: str, flags: int) -> int:

@@ -22,6 +22,7 @@ T = TypeVar("T")
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 _CLASS_NAME = re.compile(r"^(?:\w+\.)+\w+: ")
+_LOGGERS = ("actors", "coterie")  # what our modules say, and what is said under a name of its own: the audit
 _FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
@@ -81,13 +82,13 @@ def log_to(folder: str, name: str) -> None:
     path = Path(folder)
     path.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
     narrow(path)
-    root = logging.getLogger("actors")
-    root.handlers.clear()
     handler = logging.FileHandler(path / f"{name}.log")
     handler.setFormatter(logging.Formatter(_FORMAT))
-    root.addHandler(handler)
-    root.setLevel(logging.INFO)
-    root.propagate = False
+    for root in map(logging.getLogger, _LOGGERS):
+        root.handlers.clear()
+        root.addHandler(handler)
+        root.setLevel(logging.INFO)
+        root.propagate = False
     faulthandler.enable(handler.stream.fileno() if handler.stream else 2)
 
 

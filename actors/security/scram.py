@@ -139,11 +139,11 @@ class ScramServer:
         if re.search(rb",tokenauth=true(?:,|$)", found["extensions"], re.IGNORECASE):
             raise ScramError("there are no delegation tokens")
         self.user = user
-        credential, dummy = self._credential_of(user), self._dummy_of(user)  # both, so that both take as long
-        self._known = credential is not None and credential.iterations >= ITERATIONS_MIN
-        if credential is None or not self._known:
-            credential = dummy
-        self._credential = credential
+        # Everything is done for every user, and chosen from without a branch, so that nobody takes longer.
+        stored, dummy = self._credential_of(user), self._dummy_of(user)
+        either = stored or dummy
+        self._known = (stored is not None) & (either.iterations >= ITERATIONS_MIN)
+        credential = self._credential = (dummy, either)[self._known]
         self._nonce = found["nonce"] + self._own_nonce
         self._binding = base64.b64encode(found["gs2"])
         answer = b"r=%b,s=%b,i=%d" % (self._nonce, base64.b64encode(credential.salt), credential.iterations)

@@ -8,7 +8,16 @@ from typing import Any, cast
 from actors.settings.broker import SETTINGS
 from actors.settings.kinds import SettingError, Value
 from actors.settings.known import broker_setting
-from actors.settings.listeners import LinkSecurity, Listener, ListenerConfig, advertised_of, link_security, listeners_of
+from actors.settings.listeners import (
+    LinkSecurity,
+    LinkStores,
+    Listener,
+    ListenerConfig,
+    advertised_of,
+    link_security,
+    link_stores,
+    listeners_of,
+)
 from actors.settings.sasl import check_sasl
 
 _ORDERED = (
@@ -119,6 +128,16 @@ class BrokerConfig(Mapping[str, Any]):
         """What protects the connections between controller and brokers."""
         return link_security(self._values)
 
+    @property
+    def link_stores(self) -> LinkStores:
+        """With which certificates a process accepts such connections in TLS."""
+        return link_stores(self._values)
+
+    @property
+    def link_tls(self) -> LinkStores | None:
+        """With which it makes them; None if it makes them without TLS."""
+        return self.link_stores if self.link_security.encrypts else None
+
     def for_listener(self, name: str) -> ListenerConfig:
         """The settings that hold for one listener: its own over those for all."""
         return ListenerConfig(self._values, name)
@@ -145,6 +164,7 @@ def _check_together(values: Mapping[str, Any]) -> None:
     most, others = "max.connections.per.ip", "max.connections.per.ip.overrides"
     if values[most] == 0 and not values[others]:
         raise SettingError(most, f"{most}=0 keeps everybody out: {others} must say who may come")
+    link_stores(values)
     for listener in listeners_of(values):
         if listener.protocol.sasl:
             check_sasl(ListenerConfig(values, listener.name), listener)

@@ -118,6 +118,30 @@ def link_security(values: Mapping[str, Any]) -> LinkSecurity:
     return LinkSecurity.TLS if any(each.protocol.tls for each in listeners_of(values)) else LinkSecurity.PROOF
 
 
+OWN_STORE: Final = "coterie.internal.ssl.keystore.location"
+OWN_TRUST: Final = "coterie.internal.ssl.truststore.location"
+
+
+@dataclass(frozen=True, slots=True)
+class LinkStores:
+    """What the processes of a cluster show each other in TLS, and whom they trust: two PEM files of the operator's.
+
+    Without them each makes a certificate, which only who knows the cluster's secret can make and check.
+    """
+
+    keys: str | None = None
+    trusted: str | None = None
+
+
+def link_stores(values: Mapping[str, Any]) -> LinkStores:
+    """The stores of the links between controller and brokers, where these are in TLS. Raises SettingError."""
+    keys, trusted = values[OWN_STORE], values[OWN_TRUST]
+    if (keys is None) != (trusted is None):
+        missing = OWN_TRUST if keys else OWN_STORE
+        raise SettingError(missing, f"{OWN_STORE} and {OWN_TRUST} go together: set {missing}, too")
+    return LinkStores(keys, trusted)
+
+
 def prefix_of(listener: str) -> str:
     """The beginning of the settings of one listener."""
     return f"listener.name.{listener.lower()}."

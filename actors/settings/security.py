@@ -9,6 +9,8 @@ from actors.settings.listeners import (
     ADVERTISED,
     LINKS,
     LISTENERS,
+    OWN_STORE,
+    OWN_TRUST,
     PROTOCOL_MAP,
     LinkSecurity,
     SecurityProtocol,
@@ -16,7 +18,7 @@ from actors.settings.listeners import (
     check_map,
 )
 from actors.settings.sasl import SASL_SETTINGS
-from actors.settings.tls import TLS_SETTINGS
+from actors.settings.tls import TLS_SETTINGS, absolute
 
 LISTENER_SETTINGS: Final = (
     Setting(
@@ -44,6 +46,18 @@ LISTENER_SETTINGS: Final = (
         check=check_map,
     ),
 )
+_STORES: Final = {
+    OWN_STORE: "A PEM file on each node with a certificate for the node's address and its key, which controller and "
+    "brokers show each other instead of one of their own making. Who connects looks for the address in it.",
+    OWN_TRUST: "A PEM file on each node with the authorities of these certificates.",
+}
+
+
+def _store(name: str, doc: str) -> Setting:
+    when = "Both files or none. They are read when a process starts, where the connections are in TLS."
+    return Setting(name=name, type=SettingType.STRING, default=None, nullable=True, doc=f"{doc} {when}", check=absolute)
+
+
 SECURITY_SETTINGS: Final[tuple[Setting, ...]] = (
     Setting(
         name=LINKS,
@@ -56,6 +70,7 @@ SECURITY_SETTINGS: Final[tuple[Setting, ...]] = (
         "changes from one to the other: TLS, but who connects without is taken, too. Unset: `tls` if a listener uses "
         "TLS.",
     ),
+    *(_store(name, doc) for name, doc in _STORES.items()),
     Setting(
         name="coterie.debug.core",
         type=SettingType.BOOLEAN,

@@ -10,7 +10,8 @@ _PEM: Final = "PEM is the only form that is read; errors say how to convert othe
 _SECRET: Final = "Not among the settings of a cluster, whose values travel through Ray: they name files."
 
 
-def _absolute(path: str | None) -> str | None:
+def absolute(path: str | None) -> str | None:
+    """What is wrong with the path of a file that each node has; None if it is right."""
     return None if path is None or path.startswith("/") else "must be an absolute path, the same on each node"
 
 
@@ -64,12 +65,18 @@ TLS_SETTINGS: Final = (
         "that follows from the cluster's secret. `coterie up --secure` sets it, and writes `DATA_DIR/ca.pem`, which "
         "clients trust.",
     ),
+    _list(
+        "coterie.ssl.own.names",
+        (),
+        "More names and addresses for the certificate that a broker makes itself: those by which clients reach it "
+        "through a service or a load balancer.",
+    ),
     _text(
         "ssl.keystore.location",
         None,
         "A PEM file on the broker's node: its certificate, those that lead to the authority, and the key. It is read "
         "again when it changes.",
-        check=_absolute,
+        check=absolute,
         dynamic=True,
     ),
     _secret("ssl.keystore.certificate.chain", "The certificates as PEM text."),
@@ -79,7 +86,7 @@ TLS_SETTINGS: Final = (
         "coterie.ssl.key.password.file",
         None,
         "A file on the broker's node with what opens an encrypted key.",
-        check=_absolute,
+        check=absolute,
         dynamic=True,
     ),
     _secret("ssl.keystore.password", "A key store in PEM has none: setting it is an error."),
@@ -89,7 +96,7 @@ TLS_SETTINGS: Final = (
         None,
         "A PEM file on the broker's node with the authorities of clients' certificates. It is read again when it "
         "changes.",
-        check=_absolute,
+        check=absolute,
         dynamic=True,
     ),
     _secret("ssl.truststore.certificates", "The authorities as PEM text."),

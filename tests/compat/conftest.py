@@ -7,11 +7,14 @@ import itertools
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Generic, TypeVar
 
 import pytest
 
 from tests.compat import peers as peer_module
 from tests.compat.peers import Peer, UnavailableError
+from tests.compat.remote import Remote, start_remote
+from tests.compat.secure import SecurePeer, secure_peer
 from tests.compat.support import PATIENT
 
 HERE = Path(__file__).parent
@@ -38,41 +41,71 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = chosen
 
 
-class _Running:
-    """Peers by kind, each started at its first use; one that cannot be had stays a reason."""
+T = TypeVar("T")
 
-    def __init__(self, folder: Callable[[str], Path]) -> None:
-        self._folder = folder
+
+class Running(Generic[T]):
+    """What `start` makes for a name and a folder, each at its first use; what cannot be had stays a reason."""
+
+    def __init__(
+        self, factory: pytest.TempPathFactory, start: Callable[[str, Path], contextlib.AbstractContextManager[T]]
+    ) -> None:
+        self._factory = factory
+        self._start = start
         self._stack = contextlib.ExitStack()
-        self._peers: dict[str, Peer | UnavailableError] = {}
+        self._made: dict[str, T | UnavailableError] = {}
 
-    def get(self, kind: str) -> Peer:
-        if kind not in self._peers:
+    def get(self, name: str) -> T:
+        if name not in self._made:
             try:
-                config = PATIENT if kind == "coterie" else None
-                self._peers[kind] = self._stack.enter_context(peer_module.start(kind, self._folder(kind), config))
+                self._made[name] = self._stack.enter_context(self._start(name, self._factory.mktemp(name)))
             except UnavailableError as reason:
-                self._peers[kind] = reason
-        peer = self._peers[kind]
-        if isinstance(peer, UnavailableError):
-            pytest.skip(f"{kind} cannot run here: {peer}")
-        return peer
+                self._made[name] = reason
+        made = self._made[name]
+        if isinstance(made, UnavailableError):
+            pytest.skip(f"{name} cannot run here: {made}")
+        return made
 
     def close(self) -> None:
         self._stack.close()
 
 
+def _peer(kind: str, folder: Path) -> contextlib.AbstractContextManager[Peer]:
+    return peer_module.start(kind, folder, PATIENT if kind == "coterie" else None)
+
+
 @pytest.fixture(scope="package")
-def _running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[_Running]:
-    running = _Running(tmp_path_factory.mktemp)
-    try:
+def _running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running[Peer]]:
+    with contextlib.closing(Running(tmp_path_factory, _peer)) as running:
         yield running
-    finally:
-        running.close()
+
+
+@pytest.fixture(scope="package")
+def _secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running[SecurePeer]]:
+    with contextlib.closing(Running(tmp_path_factory, secure_peer)) as running:
+        yield running
 
 
 @pytest.fixture
-def kafka(request: pytest.FixtureRequest, _running: _Running) -> Peer:
+def secure(request: pytest.FixtureRequest, _secured: Running[SecurePeer]) -> SecurePeer:
+    """A cluster that asks who is there; Coterie's where a test does not name a kind."""
+    return _secured.get(getattr(request, "param", "coterie"))
+
+
+@pytest.fixture(scope="package")
+def remotes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running[Remote]]:
+    """The programs of other languages that tests drive: "java" and "go"."""
+    with contextlib.closing(Running(tmp_path_factory, start_remote)) as running:
+        yield running
+
+
+@pytest.fixture
+def java(remotes: Running[Remote]) -> Remote:
+    return remotes.get("java")
+
+
+@pytest.fixture
+def kafka(request: pytest.FixtureRequest, _running: Running[Peer]) -> Peer:
     """A broker of the kind given by `@against(...)`; Coterie where a test does not say."""
     return _running.get(getattr(request, "param", "coterie"))
 

@@ -10,6 +10,7 @@ import sys
 import time
 import types
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
 import aiokafka
@@ -33,6 +34,7 @@ from tests.compat.driving import (
     OPERATION_TIMEOUT_S,
     SESSION_TIMEOUT_MS,
     Driver,
+    Known,
     Member,
     Polling,
     Records,
@@ -46,10 +48,10 @@ from tests.compat.raw import await_topics
 
 
 class _ConfluentMember(Polling):
-    def __init__(self, servers: str, group: str, topic: str) -> None:
+    def __init__(self, settings: Mapping[str, Any], group: str, topic: str) -> None:
         self._topic = topic
         self._settings = {
-            "bootstrap.servers": servers,
+            **settings,
             "group.id": group,
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
@@ -74,33 +76,40 @@ class _ConfluentMember(Polling):
         consumer.close()
 
 
-class Confluent:
+class Confluent(Known):
     name = "confluent-kafka"
+    servers = "bootstrap.servers"
 
     def create_topic(self, servers: str, topic: str, partitions: int) -> None:
-        admin = confluent_kafka.admin.AdminClient({"bootstrap.servers": servers})
+        admin = confluent_kafka.admin.AdminClient(self.settings(servers))
         new = confluent_kafka.admin.NewTopic(topic, partitions, 1)
         admin.create_topics([new])[topic].result(OPERATION_TIMEOUT_S)
         await_topics(servers, {topic: partitions})
 
     def produce(self, servers: str, topic: str, records: Records, *, compression: str, idempotent: bool) -> None:
+        failures: list[Any] = []
+        refused: list[Any] = []
         settings = {
-            "bootstrap.servers": servers,
+            **self.settings(servers),
             "compression.type": compression,
             "enable.idempotence": idempotent,
             "linger.ms": 5,
+            "error_cb": lambda error: (
+                refused.append(error) if error.code() == confluent_kafka.KafkaError._AUTHENTICATION else None
+            ),
         }
         producer = confluent_kafka.Producer(settings)
-        failures: list[Any] = []
         for key, value in records:
             producer.produce(topic, value, key, on_delivery=lambda error, _: failures.append(error) if error else None)
-        left = producer.flush(OPERATION_TIMEOUT_S)
+        deadline = time.monotonic() + OPERATION_TIMEOUT_S
+        while (left := producer.flush(0.2)) and not failures and time.monotonic() < deadline:
+            failures += refused
         if left or failures:
             raise RuntimeError(f"{left} records not sent, failures: {failures[:3]}")
 
     def consume(self, servers: str, topic: str, count: int) -> Records:
         settings = {
-            "bootstrap.servers": servers,
+            **self.settings(servers),
             "group.id": "unused",
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
@@ -121,17 +130,17 @@ class Confluent:
         return [(message.key(), message.value()) for message in messages]
 
     def join(self, servers: str, group: str, topic: str) -> Member:
-        return _ConfluentMember(servers, group, topic)
+        return _ConfluentMember(self.settings(servers), group, topic)
 
 
 # ------------------------------------------------------------------ kafka-python
 
 
 class _KafkaPythonMember(Polling):
-    def __init__(self, servers: str, group: str, topic: str) -> None:
+    def __init__(self, settings: Mapping[str, Any], group: str, topic: str) -> None:
         self._topic = topic
         self._settings = {
-            "bootstrap_servers": servers.split(","),
+            **settings,
             "group_id": group,
             "auto_offset_reset": "earliest",
             "enable_auto_commit": False,
@@ -155,11 +164,11 @@ class _KafkaPythonMember(Polling):
         consumer.close()
 
 
-class KafkaPython:
+class KafkaPython(Known):
     name = "kafka-python"
 
     def create_topic(self, servers: str, topic: str, partitions: int) -> None:
-        admin = kafka_python.KafkaAdminClient(bootstrap_servers=servers.split(","))
+        admin = kafka_python.KafkaAdminClient(**self.settings(servers))
         try:
             admin.create_topics([kafka.admin.NewTopic(topic, partitions, 1)])
         finally:
@@ -168,7 +177,7 @@ class KafkaPython:
 
     def produce(self, servers: str, topic: str, records: Records, *, compression: str, idempotent: bool) -> None:
         producer = kafka_python.KafkaProducer(
-            bootstrap_servers=servers.split(","),
+            **self.settings(servers),
             compression_type=None if compression == "none" else compression,
             enable_idempotence=idempotent,
             linger_ms=5,
@@ -182,9 +191,7 @@ class KafkaPython:
             producer.close()
 
     def consume(self, servers: str, topic: str, count: int) -> Records:
-        consumer = kafka_python.KafkaConsumer(
-            bootstrap_servers=servers.split(","), group_id=None, auto_offset_reset="earliest"
-        )
+        consumer = kafka_python.KafkaConsumer(**self.settings(servers), group_id=None, auto_offset_reset="earliest")
         try:
             partitions = consumer.partitions_for_topic(topic)
             consumer.assign([kafka_python.TopicPartition(topic, p) for p in partitions])
@@ -194,17 +201,17 @@ class KafkaPython:
             consumer.close()
 
     def join(self, servers: str, group: str, topic: str) -> Member:
-        return _KafkaPythonMember(servers, group, topic)
+        return _KafkaPythonMember(self.settings(servers), group, topic)
 
 
 # ------------------------------------------------------------------ aiokafka
 
 
 class _AiokafkaMember(Polling):
-    def __init__(self, servers: str, group: str, topic: str) -> None:
+    def __init__(self, settings: Mapping[str, Any], group: str, topic: str) -> None:
         self._topic = topic
         self._settings = {
-            "bootstrap_servers": servers,
+            **settings,
             "group_id": group,
             "auto_offset_reset": "earliest",
             "enable_auto_commit": False,
@@ -233,7 +240,7 @@ class _AiokafkaMember(Polling):
             self._owned = frozenset()
 
 
-class Aiokafka:
+class Aiokafka(Known):
     name = "aiokafka"
 
     def create_topic(self, servers: str, topic: str, partitions: int) -> None:
@@ -241,7 +248,7 @@ class Aiokafka:
         await_topics(servers, {topic: partitions})
 
     async def _create_topic(self, servers: str, topic: str, partitions: int) -> None:
-        admin = aiokafka.admin.AIOKafkaAdminClient(bootstrap_servers=servers)
+        admin = aiokafka.admin.AIOKafkaAdminClient(**self.settings(servers))
         await admin.start()
         try:
             answer = await admin.create_topics([aiokafka.admin.NewTopic(topic, partitions, 1)])
@@ -255,7 +262,7 @@ class Aiokafka:
 
     async def _produce(self, servers: str, topic: str, records: Records, compression: str, idempotent: bool) -> None:
         producer = aiokafka.AIOKafkaProducer(
-            bootstrap_servers=servers,
+            **self.settings(servers),
             compression_type=None if compression == "none" else compression,
             enable_idempotence=idempotent,
             linger_ms=5,
@@ -269,7 +276,7 @@ class Aiokafka:
 
     async def _consume(self, servers: str, topic: str, count: int) -> Records:
         consumer = aiokafka.AIOKafkaConsumer(
-            topic, bootstrap_servers=servers, group_id=None, auto_offset_reset="earliest"
+            topic, **self.settings(servers), group_id=None, auto_offset_reset="earliest"
         )
         records: Records = []
         async with consumer:
@@ -280,7 +287,7 @@ class Aiokafka:
         return records
 
     def join(self, servers: str, group: str, topic: str) -> Member:
-        return _AiokafkaMember(servers, group, topic)
+        return _AiokafkaMember(self.settings(servers), group, topic)
 
 
 DRIVERS: list[Driver] = [Confluent(), KafkaPython(), Aiokafka(), Kcat()]

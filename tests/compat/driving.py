@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from typing import Any, Protocol
 
@@ -32,7 +32,7 @@ class Member(Protocol):
     def close(self) -> None: ...
 
 
-class Driver(Protocol):
+class Client(Protocol):
     """One client library or tool."""
 
     name: str
@@ -41,11 +41,30 @@ class Driver(Protocol):
 
     def produce(self, servers: str, topic: str, records: Records, *, compression: str, idempotent: bool) -> None: ...
 
+    def join(self, servers: str, group: str, topic: str) -> Member: ...
+
+
+class Driver(Client, Protocol):
+    """One that can do without a group, too."""
+
     def consume(self, servers: str, topic: str, count: int) -> Records:
         """`count` records from the beginning of all partitions, without a group where the client can."""
         ...
 
-    def join(self, servers: str, group: str, topic: str) -> Member: ...
+
+class Known:
+    """A client with settings by which it logs in, which may name servers of their own.
+
+    Those that its methods are given are asked without a login.
+    """
+
+    servers = "bootstrap_servers"
+
+    def __init__(self, login: Mapping[str, Any] | None = None) -> None:
+        self._login = login or {}
+
+    def settings(self, servers: str) -> dict[str, Any]:
+        return {self.servers: servers, **self._login}
 
 
 class Polling:

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import threading
 
-from tests.compat.driving import HEARTBEAT_INTERVAL_MS, OPERATION_TIMEOUT_S, SESSION_TIMEOUT_MS, Member, Records
+from tests.compat.driving import HEARTBEAT_INTERVAL_MS, OPERATION_TIMEOUT_S, SESSION_TIMEOUT_MS, Known, Member, Records
 from tests.compat.raw import await_topics, create_topics
 
 _REBALANCED = re.compile(r"% Group \S+ rebalanced .*?: (assigned|revoked): ?(.*)")
@@ -18,8 +18,8 @@ _PARTITION = re.compile(r"\[(\d+)\]")
 class _KcatMember:
     """kcat prints records on stdout and assignments on stderr; it commits what it printed when it ends."""
 
-    def __init__(self, servers: str, group: str, topic: str) -> None:
-        command = _kcat(servers, "-G", group, "-u", "-f", "%k:%s\n", "-X", "auto.offset.reset=earliest")
+    def __init__(self, kcat: list[str], group: str, topic: str) -> None:
+        command = [*kcat, "-G", group, "-u", "-f", "%k:%s\n", "-X", "auto.offset.reset=earliest"]
         command += ["-X", f"session.timeout.ms={SESSION_TIMEOUT_MS}"]
         command += ["-X", f"heartbeat.interval.ms={HEARTBEAT_INTERVAL_MS}", topic]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -73,15 +73,16 @@ class _KcatMember:
                 stream.close()
 
 
-def _kcat(servers: str, *arguments: str) -> list[str]:
-    program = shutil.which("kcat") or shutil.which("kafkacat")
-    if program is None:
-        raise FileNotFoundError("kcat")
-    return [program, "-b", servers, "-m", "60", *arguments]
-
-
-class Kcat:
+class Kcat(Known):
     name = "kcat"
+    servers = "bootstrap.servers"
+
+    def _kcat(self, servers: str, *arguments: str) -> list[str]:
+        program = shutil.which("kcat") or shutil.which("kafkacat")
+        if program is None:
+            raise FileNotFoundError("kcat")
+        settings = [word for pair in self.settings(servers).items() for word in ("-X", "=".join(pair))]
+        return [program, "-m", "60", *settings, *arguments]
 
     def create_topic(self, servers: str, topic: str, partitions: int) -> None:
         """kcat knows only auto-creation: asking for a topic's metadata with permission to create it."""
@@ -91,7 +92,7 @@ class Kcat:
         self.produce(servers, topic, [], compression="none", idempotent=False)
 
     def produce(self, servers: str, topic: str, records: Records, *, compression: str, idempotent: bool) -> None:
-        command = _kcat(servers, "-P", "-t", topic, "-K", ":", "-z", compression)
+        command = self._kcat(servers, "-P", "-t", topic, "-K", ":", "-z", compression)
         command += ["-X", f"enable.idempotence={str(idempotent).lower()}"]
         lines = b"".join(b"%s:%s\n" % record for record in records)
         done = subprocess.run(command, input=lines, capture_output=True, timeout=90, check=False)
@@ -100,7 +101,7 @@ class Kcat:
 
     def consume(self, servers: str, topic: str, count: int) -> Records:
         await_topics(servers, {topic: 1})  # it asks once
-        command = _kcat(servers, "-C", "-t", topic, "-o", "beginning", "-c", str(count), "-f", "%k:%s\n", "-q")
+        command = self._kcat(servers, "-C", "-t", topic, "-o", "beginning", "-c", str(count), "-f", "%k:%s\n", "-q")
         done = subprocess.run(command, capture_output=True, timeout=90, check=False)
         if done.returncode:
             raise RuntimeError(done.stderr.decode())
@@ -108,4 +109,4 @@ class Kcat:
         return [(key, value) for key, _, value in pairs]
 
     def join(self, servers: str, group: str, topic: str) -> Member:
-        return _KcatMember(servers, group, topic)
+        return _KcatMember(self._kcat(servers), group, topic)

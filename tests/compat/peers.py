@@ -68,21 +68,32 @@ def cache_dir() -> Path:
 _held: list[socket.socket] = []
 
 
-def free_ports(count: int) -> list[int]:
-    """Ports nobody listens on, for programs that cannot be asked to choose their own.
+def free_ports(count: int, row: int = 1) -> list[int]:
+    """Ports nobody listens on, for programs that cannot be asked to choose their own; each is the first of a `row`.
 
     They stay bound, without listening, until this program ends: nobody is given them meanwhile, and who sets
     SO_REUSEADDR, as servers do, may listen there all the same.
     """
-    sockets = [socket.socket() for _ in range(count)]
-    for s in sockets:
-        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        s.bind(("127.0.0.1", 0))
-    _held.extend(sockets)
-    return [int(s.getsockname()[1]) for s in sockets]
+    firsts: list[int] = []
+    while len(firsts) < count:
+        with contextlib.suppress(OSError):
+            firsts.append(_hold(0))
+            for number in range(1, row):
+                _hold(firsts[-1] + number)
+            continue
+        firsts.pop()
+    return firsts
 
 
-def _build(command: list[str], cwd: Path) -> None:
+def _hold(port: int) -> int:
+    held = socket.socket()
+    _held.append(held)
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    held.bind(("127.0.0.1", port))
+    return int(held.getsockname()[1])
+
+
+def build(command: list[str], cwd: Path) -> None:
     tool = shutil.which(command[0])
     if tool is None:
         raise UnavailableError(f"{command[0]} is not installed")
@@ -101,19 +112,25 @@ def _build(command: list[str], cwd: Path) -> None:
         raise UnavailableError(f"`{' '.join(command)}` failed: {(done.stdout + done.stderr).strip()[-400:]}")
 
 
+def built(source: Path, before: Sequence[str], after: Sequence[str]) -> Path:
+    """What is made of the files of a folder, anew when one of them is newer: a command with the result's path in it."""
+    made = cache_dir() / source.name
+    newest = max(path.stat().st_mtime for path in source.iterdir())
+    if not made.exists() or made.stat().st_mtime < newest:
+        fresh = made.with_suffix(f".{os.getpid()}")
+        build([*before, str(fresh), *after], source)
+        if made.is_dir():
+            shutil.rmtree(made)
+        fresh.replace(made)
+    return made
+
+
 # ------------------------------------------------------------------ kfake
 
 
 def build_kfake() -> Path:
-    """The kfake server program, built when it is missing or older than its source."""
-    source = HERE / "kfake"
-    program = cache_dir() / "kfake"
-    newest = max(p.stat().st_mtime for p in source.iterdir())
-    if not program.exists() or program.stat().st_mtime < newest:
-        fresh = program.with_suffix(f".{os.getpid()}")
-        _build(["go", "build", "-buildvcs=false", "-o", str(fresh), "."], source)
-        fresh.replace(program)
-    return program
+    """The kfake server program."""
+    return built(HERE / "kfake", ["go", "build", "-buildvcs=false", "-o"], ["."])
 
 
 @contextlib.contextmanager
@@ -175,7 +192,7 @@ def _jars(coordinates: str, name: str, *options: str) -> Path:
         work.mkdir(exist_ok=True)
         try:
             (work / "pom.xml").write_text(_POM.format(group=group, artifact=artifact, version=release))
-            _build(["mvn", "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=libs", *options], work)
+            build(["mvn", "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=libs", *options], work)
             with contextlib.suppress(OSError):  # another run was faster
                 (work / "libs").rename(libs)
         finally:
@@ -187,7 +204,8 @@ class ApacheKafka:
     """Apache Kafka of so many nodes, each broker and controller in one, which may be killed and started again.
 
     Ports and data stay the same from start to start. `listeners` are names of listeners beside PLAINTEXT, all of which
-    are on the first node; `users` are made at the first start, for SCRAM-SHA-256 and SCRAM-SHA-512.
+    are on the first node; `users` are made at the first start, for SCRAM-SHA-256 and SCRAM-SHA-512; `java` are options
+    of the JVMs. Raises UnavailableError where Java or Maven does not run.
     """
 
     def __init__(
@@ -198,8 +216,10 @@ class ApacheKafka:
         *,
         listeners: Sequence[str] = (),
         users: Mapping[str, str] | None = None,
+        java: Sequence[str] = (),
     ) -> None:
         self.data_dir = folder / "kafka-data"
+        self._java = ["java", "-Xmx512m", *java, "-cp", f"{kafka_jars()}/*"]
         self._folder = folder
         self._config = config or {}
         self._users = users or {}
@@ -244,7 +264,7 @@ class ApacheKafka:
             end_process(self._processes.popitem()[1])
 
     def format(self) -> None:
-        """Prepare the nodes' data directories. Raises UnavailableError where Java does not run."""
+        """Prepare the nodes' data directories."""
         for node in range(len(self._ports)):
             properties = self._properties(node)
             properties.write_text(self._settings(node))
@@ -252,10 +272,10 @@ class ApacheKafka:
             for name, password in self._users.items():
                 for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
                     storage += ["--add-scram", f"{mechanism}=[name={name},password={password}]"]
-            _build(["java", "-cp", f"{kafka_jars()}/*", "kafka.tools.StorageTool", *storage], self._folder)
+            build([*self._java, "kafka.tools.StorageTool", *storage], self._folder)
 
     def _start(self, node: int) -> None:
-        command = ["java", "-Xmx512m", "-cp", f"{kafka_jars()}/*", "kafka.Kafka", str(self._properties(node))]
+        command = [*self._java, "kafka.Kafka", str(self._properties(node))]
         with self._log(node).open("ab") as log:
             self._processes[node] = spawn(command, log, self._folder)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,11 +28,12 @@ from actors.client import Admin
 from actors.client.admin.types import NewTopic
 from actors.security import acl as ours
 from actors.security.acl import Acl, AclFilter
+from actors.wire.api_keys import ApiKey
 from actors.wire.messages import OffsetCommitRequest, OffsetFetchRequest
 from tests.compat import peers as peer_module
-from tests.compat.java_tools import TOOLS, run_tools
 from tests.compat.peers import Peer, UnavailableError
 from tests.compat.raw import Raw, api_versions, serving_coordinator
+from tests.compat.remote import TOOLS, Remote, run_tools
 from tests.compat.support import PATIENT, wait_until
 from tests.support.acl_rows import (
     DENIALS,
@@ -100,18 +102,19 @@ def test_acls_made_by_one_client_are_found_by_the_others(guarded: Peer, admin: A
     assert {*gone[wanted]} == expected  # type: ignore[misc]
 
 
-def test_kafkas_own_tool(guarded: Peer) -> None:
+def test_kafkas_own_tool(guarded: Peer, java: Remote) -> None:
     tool = (f"{TOOLS}.AclCommand", "--bootstrap-server", guarded.bootstrap_servers)
     topic = ("--topic", "by-tool", "--resource-pattern-type", "prefixed")
     who = ("--allow-principal", "User:x", "--allow-host", "10.0.0.1", "--operation", "Read", "--operation", "Describe")
     printed = run_tools(
+        java,
         [
             (*tool, "--add", *who, *topic),
             (*tool, "--list", *topic),
             (*tool, "--remove", *who[:6], *topic, "--force"),
             (*tool, "--list", *topic),
             (*tool, "--add", "--allow-principal", "User:x", "--operation", "Read", "--cluster", "--topic", "by-tool"),
-        ]
+        ],
     )
     rule = "(principal=User:x, host=10.0.0.1, operation={}, permissionType=ALLOW)"
     assert "ResourcePattern(resourceType=TOPIC, name=by-tool, patternType=PREFIXED)" in printed[1].text
@@ -129,6 +132,18 @@ def test_what_is_no_acl_is_refused_by_both(admin: Admin) -> None:
         assert outcome is not None
         assert outcome.code is None or outcome.code == 42
         assert "INVALID_REQUEST" in str(outcome)
+
+
+@pytest.mark.conformance("XC-18")
+@pytest.mark.parametrize("key", [ApiKey.DESCRIBE_ACLS, ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS])
+def test_the_version_without_patterns_is_served_by_neither(guarded: Peer, key: ApiKey) -> None:
+    address = guarded.bootstrap_servers.split(",")[0]
+    assert api_versions(address)[key][0] == 1
+    with Raw(address) as raw:
+        request = struct.pack(">hhih", key, 0, 1, -1) + b"\x01\xff\xff\xff\xff\xff\xff\x01\x01"
+        raw.socket.sendall(struct.pack(">i", len(request)) + request)
+        with pytest.raises((EOFError, ConnectionError)):
+            raw.read_frame()
 
 
 def test_a_consumer_of_two_topics_of_which_one_is_not_its_own(guarded: Peer, admin: Admin) -> None:

@@ -19,7 +19,7 @@ from tests.compat.support import against, numbered_records, wait_until
 PARTITIONS = 12
 COMPRESSIONS = ["none", "gzip", "snappy", "lz4", "zstd"]
 
-brokers = against("kfake", "kafka", "coterie")
+brokers = against("kafka", "coterie")
 clients = pytest.mark.parametrize("driver", DRIVERS, ids=lambda d: d.name)
 
 

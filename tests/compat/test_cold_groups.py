@@ -33,7 +33,7 @@ def kafkajs() -> Path:
     lock = (source / "package-lock.json").read_text()
     if not (folder / "node_modules" / "kafkajs").exists() or (folder / "package-lock.json").read_text() != lock:
         shutil.copytree(source, folder, dirs_exist_ok=True)
-        peers._build(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], folder)
+        peers.build(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], folder)
     shutil.copy(source / "member.js", folder)
     return folder
 

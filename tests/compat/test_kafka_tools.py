@@ -13,16 +13,15 @@ import confluent_kafka
 import pytest
 
 from tests.compat.drivers import Confluent
-from tests.compat.java_tools import TOOLS, Printed, run_tools
 from tests.compat.peers import Peer
 from tests.compat.raw import RETRIABLE_JOIN
+from tests.compat.remote import CONFIGS, TOOLS, Printed, Remote, run_tools
 from tests.compat.support import against, wait_until
 
 brokers = against("kafka", "coterie")
 
 RECORDS = 30
 TIMEOUT_S = 60
-CONFIGS = "kafka.admin.ConfigCommand"
 FEATURES = f"{TOOLS}.FeatureCommand"
 QUORUM = f"{TOOLS}.MetadataQuorumCommand"
 TRANSACTIONS = f"{TOOLS}.TransactionsCommand"
@@ -59,7 +58,7 @@ _printed: dict[str, dict[str, Printed]] = {}
 
 
 @pytest.fixture
-def printed(kafka: Peer) -> dict[str, Printed]:
+def printed(kafka: Peer, java: Remote) -> dict[str, Printed]:
     """What each tool prints of a group, and of a topic whose first partition has an idempotent producer's records."""
     servers = kafka.bootstrap_servers
     if servers not in _printed:
@@ -70,7 +69,7 @@ def printed(kafka: Peer) -> dict[str, Printed]:
         assert producer.flush(TIMEOUT_S) == 0
         _commit(servers)
         commands = [(tool, "--bootstrap-server", servers, *rest) for tool, *rest in _COMMANDS.values()]
-        _printed[servers] = dict(zip(_COMMANDS, run_tools(commands), strict=True))
+        _printed[servers] = dict(zip(_COMMANDS, run_tools(java, commands), strict=True))
     return _printed[servers]
 
 

@@ -534,22 +534,26 @@ def test_without_an_authorizer_nothing_is_asked(tmp_path: Path) -> None:
 
 
 class Counted:
-    """A broker's context that counts how often its authorizer is looked for."""
+    """A broker's context that counts how often a part of it is looked for."""
 
-    def __init__(self, context: Any) -> None:
+    def __init__(self, context: Any, counted: str) -> None:
         self.context = context
+        self.counted = counted
         self.times = 0
 
     def __getattr__(self, name: str) -> Any:
-        if name == "authorizer":
+        if name == self.counted:
             self.times += 1
         return getattr(self.context, name)
 
 
-@pytest.mark.conformance("XC-88")
-def test_without_an_authorizer_one_look_is_all_that_a_request_of_a_group_costs(tmp_path: Path) -> None:
+@pytest.mark.conformance("XC-88", "XD-08")
+@pytest.mark.parametrize("part", ["authorizer", "quotas"])
+def test_without_an_authorizer_or_quotas_one_look_is_all_that_a_request_of_a_group_costs(
+    tmp_path: Path, part: str
+) -> None:
     world = World(tmp_path, authorizer_class_name="")
-    counted: Any = Counted(world.broker.context)
+    counted: Any = Counted(world.broker.context, part)
     world.door._broker = counted
     assert world.ask(commit("t"), 9) == RELAYED
     assert counted.times == 1

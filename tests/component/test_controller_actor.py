@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import pickle
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -16,6 +17,7 @@ import pytest
 
 from actors.broker.spec import BrokerSpec, Door
 from actors.controller import actor as module
+from actors.controller import settings_in_force
 from actors.controller.actor import Controller, ControllerSpec
 from actors.controller.launcher import RayLauncher
 from actors.controller.server import ControllerServer
@@ -23,7 +25,8 @@ from actors.controller.settings_in_force import Changed
 from actors.links.secret import Secrets
 from actors.runtime.process import code_version
 from actors.runtime.ray_connection import ClusterError
-from actors.settings import LINKS, LinkSecurity
+from actors.security.tls import TlsError
+from actors.settings import LINKS, OWN_STORE, OWN_TRUST, LinkSecurity
 from placement.metadata import BrokerInfo, broker_record
 from placement.nodes import Node, PlacementError
 
@@ -296,6 +299,29 @@ def test_brokers_added_have_ids_of_their_own_and_fail_for_their_own_reasons(
     end(controller)
 
 
+@pytest.mark.conformance("XE-07")
+@pytest.mark.parametrize("host", [None, "0.0.0.0", "::", "127.0.0.1"])
+def test_brokers_find_the_controller_at_the_nodes_address_wherever_clients_may_come(
+    tmp_path: Path, ray: FakeRay, host: str | None
+) -> None:
+    actor_class = Controller.__ray_metadata__.modified_class  # type: ignore[attr-defined]
+    controller = actor_class(replace(spec_in(tmp_path), host=host))
+    assert controller.join_info()[0] == "127.0.0.1"
+    (bound,) = controller._server._server.sockets
+    assert bound.getsockname()[0] == "127.0.0.1"
+    end(controller)
+
+
+@pytest.mark.conformance("XE-33")
+def test_what_starts_the_processes_names_the_secret_and_does_not_have_it(tmp_path: Path) -> None:
+    spec = replace(spec_in(tmp_path), config={"coterie.secret.file": str(tmp_path / "secret")})
+    broker = BrokerSpec(0, "127.0.0.1", (), str(tmp_path), "", spec.config)
+    for sent in (spec, broker):
+        assert b"coterie.secret.file" in pickle.dumps(sent)
+        assert b"00" * 32 not in pickle.dumps(sent)
+        assert bytes(32) not in pickle.dumps(sent)
+
+
 @pytest.mark.conformance("XE-34")
 def test_the_secret_itself_is_handed_out_only_where_its_file_was_not_named(
     ray: FakeRay, made: Callable[[], Any], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
@@ -389,6 +415,20 @@ def test_what_was_changed_while_a_cluster_ran_holds_until_it_is_started_as_a_who
     anew._place_brokers(2)
     assert told(anew).config == {}
     end(anew)
+
+
+@pytest.mark.conformance("XE-03")
+def test_links_do_not_change_to_certificates_that_the_controller_cannot_read(
+    tmp_path: Path, ray: FakeRay, made: Callable[[], Any]
+) -> None:
+    controller = made()
+    files = {OWN_STORE: str(tmp_path / "keys.pem"), OWN_TRUST: str(tmp_path / "trusted.pem")}
+    controller.reconfigure(Changed(files))  # nobody connects in TLS
+    with pytest.raises(TlsError, match=r"keys\.pem and .* cannot be used: No such file"):
+        controller.reconfigure(Changed({**files, LINKS: "tls"}, {LINKS: "both"}))
+    assert controller._server.config.link_security is LinkSecurity.PROOF
+    assert settings_in_force.kept(tmp_path) == Changed(files)
+    end(controller)
 
 
 def test_a_change_after_which_nobody_may_do_anything_is_refused(

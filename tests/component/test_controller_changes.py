@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from actors.controller.server import ACK_WAIT_SECONDS
 from actors.links.control import (
     Answer,
     Applied,
+    Call,
     Confirmed,
     Heartbeat,
     Image,
@@ -24,9 +26,12 @@ from placement.metadata import (
     changed,
     partition_record,
 )
-from tests.support.calls import plain
+from tests.support.calls import operation, plain
 from tests.support.controller_world import Controller, controller, create, topic
 from tests.support.runtime_helpers import FakeBroker, until
+
+ACL = {"resource_type": 2, "name": "t", "pattern": 3, "principal": "User:a", "host": "*"}
+KEYS = {"salt": b"s", "stored_key": b"t", "server_key": b"u", "iterations": 4096}
 
 # --- changes ---
 
@@ -245,8 +250,7 @@ async def test_producer_ids_are_never_given_twice_not_even_by_a_successor(tmp_pa
 async def test_acls_are_sent_when_they_change_and_to_who_comes_and_not_with_every_topic(tmp_path: Path) -> None:
     async with controller(tmp_path) as c:
         one = await FakeBroker(0).register(c.port)
-        acl = {"resource_type": 2, "name": "t", "pattern": 3, "principal": "User:a", "host": "*"}
-        acls = [acl | {"operation": 3, "permission": 3}]
+        acls = [ACL | {"operation": 3, "permission": 3}]
         one.ask("create_acls", 7, acls=acls)
         await one.hear(Answer)
         with_acls = one.of(Image)[-1].metadata
@@ -258,3 +262,34 @@ async def test_acls_are_sent_when_they_change_and_to_who_comes_and_not_with_ever
         assert last.with_security_of(with_acls) == c.metadata
         other = await FakeBroker(1).register(c.port)
         assert (await other.hear(Image)).metadata.acls == c.metadata.acls
+
+
+@pytest.mark.conformance("XE-09", "XC-86")
+async def test_every_change_is_logged_with_its_broker_and_principal_and_none_is_judged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The broker has judged it: the controller has no authorizer. Names are quoted, so that none makes up a line."""
+    authorizer = {"authorizer_class_name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}
+    changes: dict[str, dict[str, Any]] = {
+        "create_topics": {"topics": [topic("t")]},
+        "create_acls": {"acls": [{**ACL, "operation": 3, "permission": 2}]},
+        "alter_scram": {"upsertions": [{"user": "b", "mechanism": 1, **KEYS}], "deletions": []},
+        "allocate_producer_ids": {},
+        "delete_topics": {"topics": [{"name": "t"}]},
+    }
+    async with controller(tmp_path, **authorizer) as c:
+        broker = await FakeBroker(1).register(c.port)
+        with caplog.at_level(logging.INFO, "actors.controller.server"):
+            for number, (name, arguments) in enumerate(changes.items(), 1):
+                caplog.clear()
+                broker.send(Call(number, operation(name, **arguments), "User:nobody\nx by 'User:ann'"))
+                await until(lambda number=number: broker.answer(number))  # type: ignore[misc]
+                assert "error" not in (broker.answer(number) or {})
+                (line,) = caplog.messages
+                label = "".join(word.capitalize() for word in name.split("_"))
+                assert line.startswith(f"{label} by \"User:nobody\\nx by 'User:ann'\" at broker 1: ")
+        assert c.metadata.topics == {}, "they were carried out"
+        assert len(c.metadata.acls) == len(c.metadata.scram) == 1
+        caplog.clear()
+        assert (await create(broker, "t", 0, number=9))["error_code"]
+        assert caplog.messages == [], "what changes nothing is no change"

@@ -51,6 +51,51 @@ def test_the_controller_takes_what_was_left_and_removes_it(tmp_path: Path) -> No
     log.close()
 
 
+@pytest.mark.conformance("XB-41")
+def test_first_users_are_taken_all_or_none(tmp_path: Path) -> None:
+    """Whatever the log has of them when the machine stops; with half of them nobody could add the others."""
+    (tmp_path / "controller").mkdir()
+    texts = [ALICE.format(password_in(tmp_path)), ALICE.format(password_in(tmp_path)).replace("alice", "bert")]
+    first_users.leave(tmp_path, first_users.made(texts, CHANCE))
+    log = log_of(tmp_path)
+    path = first_users.log_path(tmp_path)
+    before = path.stat().st_size
+    first_users.take(tmp_path, log, CHANCE)
+    log.close()
+    whole = path.read_bytes()
+    for size in (before, before + 1, (before + len(whole)) // 2, len(whole) - 1, len(whole)):
+        path.write_bytes(whole[:size])
+        log = log_of(tmp_path)
+        users = {user for user, _ in log.metadata.scram}
+        assert users == ({"alice", "bert"} if size == len(whole) else set())
+        assert bool(log.metadata.scram_secret) == bool(users)
+        log.close()
+
+
+@pytest.mark.conformance("XB-41")
+def test_a_start_that_is_killed_while_it_leaves_users_leaves_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "controller").mkdir()
+
+    def killed(path: Path, text: str) -> None:
+        path.write_text(text[: len(text) // 2])
+        raise KeyboardInterrupt
+
+    made = first_users.made([ALICE.format(password_in(tmp_path))], CHANCE)
+    with monkeypatch.context() as patch:
+        patch.setattr(first_users, "write_private", killed)
+        with pytest.raises(KeyboardInterrupt):
+            first_users.leave(tmp_path, made)
+    log = log_of(tmp_path)
+    first_users.take(tmp_path, log, CHANCE)
+    assert log.metadata.scram == {}
+    log.close()
+    first_users.log_path(tmp_path).unlink()
+    first_users.leave(tmp_path, made)
+    assert [path.name for path in (tmp_path / "controller").glob("first*")] == ["first-users.json"]
+
+
 @pytest.mark.conformance("XB-42")
 def test_a_cluster_that_is_there_gets_no_first_users(tmp_path: Path) -> None:
     (tmp_path / "controller").mkdir()

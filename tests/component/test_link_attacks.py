@@ -17,7 +17,7 @@ from actors.links.proof import Role
 from actors.links.replication import LeaderHello
 from actors.links.unproved import UNPROVED_MAX
 from tests.support.controller_world import controller
-from tests.support.link_ends import End, accepting
+from tests.support.link_ends import OWN, End, accepting
 from tests.support.runtime_helpers import SECRET, FakeBroker, until
 
 Change = Callable[[bytes], bytes]
@@ -98,7 +98,7 @@ async def test_handshakes_that_are_never_done_keep_no_broker_out(tmp_path: Path,
     hello = await client_hello()
     first = {"nothing": b"", "half a hello": hello[: len(hello) // 2], "a hello": hello}[says]
     async with controller(tmp_path, coterie_internal_security="tls") as c:
-        known = await FakeBroker(4, encrypted=True).register(c.port)
+        known = await FakeBroker(4, tls=OWN).register(c.port)
         strangers = []
         for _ in range(UNPROVED_MAX + 1):
             reader, writer = await asyncio.open_connection("127.0.0.1", c.port)
@@ -108,7 +108,7 @@ async def test_handshakes_that_are_never_done_keep_no_broker_out(tmp_path: Path,
         with suppress(ConnectionResetError):
             await oldest.read()  # to its end
         await until(lambda: len(c.server._unproved._timers) == UNPROVED_MAX)
-        await FakeBroker(5, encrypted=True).register(c.port)
+        await FakeBroker(5, tls=OWN).register(c.port)
         assert not known.lost.is_set()
         for _, writer in strangers:
             writer.close()
@@ -143,7 +143,7 @@ async def test_operations_before_the_proof_are_not_decoded(
             def connection_lost(self, exc: Exception | None) -> None:
                 ended.set()
 
-        transport = await dial(Peer, "127.0.0.1", c.port, SECRET, encrypted=True)  # type: ignore[arg-type]
+        transport = await dial(Peer, "127.0.0.1", c.port, SECRET, tls=OWN)  # type: ignore[arg-type]
         transport.write(injected(message))
         await ended.wait()
     assert decoded == []
@@ -175,7 +175,7 @@ async def test_what_somebody_in_between_changes_ends_the_link(
     one, other = End(accepts), End(dials)
     server, port = await accepting(one)
     async with between(port, towards, change) as middle:
-        await dial(lambda: other.protocol, "127.0.0.1", middle.port, SECRET, encrypted=True)
+        await dial(lambda: other.protocol, "127.0.0.1", middle.port, SECRET, tls=OWN)
         await asyncio.gather(one.ready.wait(), other.ready.wait())
         speaks, hears = (other, one) if towards == "who accepts" else (one, other)
         speaks.protocol.send(say(1))
@@ -195,6 +195,6 @@ async def test_nor_does_a_handshake_that_is_changed_end_well(tmp_path: Path, tow
     async with controller(tmp_path, coterie_internal_security="tls") as c, between(c.port, towards, flipped) as middle:
         middle.changing = True
         with suppress(OSError):
-            assert not (await FakeBroker(0, encrypted=True).connect(middle.port)).ready.is_set()
+            assert not (await FakeBroker(0, tls=OWN).connect(middle.port)).ready.is_set()
         assert not c.server._sessions
-        await FakeBroker(0, encrypted=True).register(c.port)
+        await FakeBroker(0, tls=OWN).register(c.port)

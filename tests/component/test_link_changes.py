@@ -7,14 +7,15 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+import trustme
 
 from actors.controller import new_secret
 from actors.controller.new_secret import NewSecretError
 from actors.links.connection import dial
 from actors.links.control import Join
 from actors.links.secret import Secrets, next_of, previous_of, read_secrets
-from actors.settings import BrokerConfig, LinkSecurity
-from tests.support.link_ends import End, accepting
+from actors.settings import BrokerConfig, LinkSecurity, LinkStores
+from tests.support.link_ends import OWN, End, accepting, link_stores, of_files
 from tests.support.runtime_helpers import SECRET, until
 from tests.support.three_brokers import World, world
 
@@ -23,11 +24,22 @@ PHASES = [Secrets(OLDER), Secrets(OLDER, next=NEWER), Secrets(NEWER, previous=OL
 BESIDE_ONE_ANOTHER = [pair for a, b in pairwise(PHASES) for pair in ((a, b), (b, a), (b, b))]
 
 
-async def spoken(accepts: End, security: LinkSecurity, dials: End, *, encrypted: bool) -> bool:
+CERTIFICATES = [None, "made by themselves", "the operator's"]
+
+
+@pytest.fixture(params=CERTIFICATES)
+def tls(request: pytest.FixtureRequest, tmp_path: Path) -> LinkStores | None:
+    """What protects the links: no TLS, or TLS with which certificates."""
+    if request.param == "the operator's":
+        return link_stores(tmp_path, trustme.CA(), "127.0.0.1")
+    return OWN if request.param else None
+
+
+async def spoken(accepts: End, security: LinkSecurity, dials: End, tls: LinkStores | None) -> bool:
     """Whether one end is believed by the other, and heard."""
-    server, port = await accepting(accepts, accepts.secrets, security)
+    server, port = await accepting(accepts, accepts.secrets, security, tls or OWN)
     try:
-        await dial(lambda: dials.protocol, "127.0.0.1", port, dials.secrets, encrypted=encrypted)
+        await dial(lambda: dials.protocol, "127.0.0.1", port, dials.secrets, tls=tls)
     except OSError:
         server.close()
         return False
@@ -44,37 +56,38 @@ async def spoken(accepts: End, security: LinkSecurity, dials: End, *, encrypted:
 
 
 @pytest.mark.conformance("XE-06")
-@pytest.mark.parametrize("encrypted", [False, True])
-async def test_processes_in_neighbouring_phases_of_a_new_secret_believe_each_other(encrypted: bool) -> None:
+async def test_processes_in_neighbouring_phases_of_a_new_secret_believe_each_other(tls: LinkStores | None) -> None:
     for one, other in BESIDE_ONE_ANOTHER:
         ends = End("controller", one), End("broker", other)
-        assert await spoken(ends[0], LinkSecurity.BOTH, ends[1], encrypted=encrypted), (one.marks, other.marks)
+        assert await spoken(ends[0], LinkSecurity.BOTH, ends[1], tls), (one.marks, other.marks)
         assert ends[0].protocol.proved_by == other.current
 
 
 @pytest.mark.conformance("XE-06")
-@pytest.mark.parametrize("encrypted", [False, True])
-async def test_a_secret_that_is_forgotten_opens_nothing(encrypted: bool) -> None:
-    assert not await spoken(
-        End("controller", Secrets(NEWER)), LinkSecurity.BOTH, End("broker", Secrets(OLDER)), encrypted=encrypted
-    )
+async def test_a_secret_that_is_forgotten_opens_nothing(tls: LinkStores | None) -> None:
+    assert not await spoken(End("controller", Secrets(NEWER)), LinkSecurity.BOTH, End("broker", Secrets(OLDER)), tls)
 
 
 @pytest.mark.parametrize(
-    ("security", "encrypted", "taken"),
-    [
-        (LinkSecurity.PROOF, False, True),
-        (LinkSecurity.PROOF, True, True),
-        (LinkSecurity.BOTH, False, True),
-        (LinkSecurity.BOTH, True, True),
-        (LinkSecurity.TLS, True, True),
-        (LinkSecurity.TLS, False, False),
-    ],
+    ("security", "in_plain"), [(LinkSecurity.PROOF, True), (LinkSecurity.BOTH, True), (LinkSecurity.TLS, False)]
 )
 async def test_who_has_changed_to_tls_is_taken_and_who_has_yet_to_while_it_may(
-    security: LinkSecurity, encrypted: bool, taken: bool
+    security: LinkSecurity, in_plain: bool, tls: LinkStores | None
 ) -> None:
-    assert await spoken(End("controller"), security, End("broker"), encrypted=encrypted) is taken
+    assert await spoken(End("controller"), security, End("broker"), tls) is (in_plain or tls is not None)
+
+
+async def test_who_connects_in_tls_hears_nothing_where_the_operators_files_are_missing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """They are read when the first one comes, in a process that connects without TLS itself."""
+    controller, broker = End("controller"), End("broker")
+    server, port = await accepting(controller, security=LinkSecurity.PROOF, tls=LinkStores("/no.pem", "/nor.pem"))
+    with pytest.raises(OSError):
+        await dial(lambda: broker.protocol, "127.0.0.1", port, SECRET, tls=OWN)
+    assert "somebody connects in TLS: the certificates of links, /no.pem and /nor.pem, cannot be used" in caplog.text
+    assert not controller.ready.is_set()
+    server.close()
 
 
 async def roll(w: World, **settings: str) -> None:
@@ -93,9 +106,9 @@ def protection(w: World) -> set[str]:
     return {"TLS" if each.get_extra_info("ssl_object") else "none" for each in transports}
 
 
-@pytest.mark.conformance("XE-02")
+@pytest.mark.conformance("XE-02", "XE-03")
 async def test_links_change_to_tls_while_records_are_written(tmp_path: Path) -> None:
-    async with world(tmp_path) as w:
+    async with world(tmp_path, **of_files(link_stores(tmp_path, trustme.CA(), "127.0.0.1"))) as w:
         await w.create("t", factor=3, min_insync_replicas="2")
         await until(lambda: protection(w) == {"none"})
         for security in ("both", "tls"):
@@ -107,9 +120,9 @@ async def test_links_change_to_tls_while_records_are_written(tmp_path: Path) -> 
 
 
 @pytest.mark.conformance("XE-06")
-@pytest.mark.parametrize("security", ["proof", "tls"])
-async def test_a_cluster_changes_its_secret_while_records_are_written(tmp_path: Path, security: str) -> None:
-    async with world(tmp_path, coterie_internal_security=security) as w:
+async def test_a_cluster_changes_its_secret_while_records_are_written(tmp_path: Path, tls: LinkStores | None) -> None:
+    given = of_files(tls) if tls is not None else {}
+    async with world(tmp_path, coterie_internal_security="tls" if tls else "proof", **given) as w:
         await w.create("t", factor=3, min_insync_replicas="2")
         before = read_secrets(w.secret_file).current
         await new_secret.begin(w.controller, w.secret_file)

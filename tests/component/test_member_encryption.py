@@ -16,6 +16,7 @@ from actors.links.encryption import link_tls
 from actors.links.member import CODEC, MemberConnection, MemberReport, StopMember
 from actors.links.secret import Secrets
 from actors.members.member_link import CONNECTIONS_MAX, MemberClient, MemberServer
+from actors.settings import LinkStores
 
 SECRET, ANOTHER = b"s" * 16, b"t" * 16
 HUNG_UP = (OSError, EOFError, LinkError)
@@ -127,10 +128,8 @@ def test_what_is_changed_on_the_way_ends_the_connection(member: Member, between:
 @pytest.mark.conformance("XE-23")
 @pytest.mark.parametrize("stranger", ["another secret", "the links' secret", "no certificate", "no TLS"])
 def test_a_stranger_is_not_spoken_to(member: Member, stranger: str) -> None:
-    contexts = {
-        "another secret": link_tls(Secrets(ANOTHER)).client,
-        "the links' secret": link_tls(Secrets(SECRET)).client,
-    }
+    of_links = {"another secret": ANOTHER, "the links' secret": SECRET}
+    contexts = {name: link_tls(Secrets(secret), LinkStores()).client for name, secret in of_links.items()}
     anybody = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     anybody.check_hostname, anybody.verify_mode = False, ssl.CERT_NONE
     with socket.create_connection(("127.0.0.1", member.server.port)) as connection:

@@ -40,6 +40,7 @@ GROUPS: dict[type[Any], dict[str, Any]] = {
 REFUSED = [api for api in APIS.values() if api.runs is Runs.NOWHERE]
 
 
+@pytest.mark.conformance("XC-67")
 @pytest.mark.parametrize("api", REFUSED, ids=lambda api: api.key.name)
 def test_a_group_protocol_that_is_not_served_is_refused_by_name(tmp_path: Path, api: Api) -> None:
     broker = Broker(tmp_path)
@@ -91,3 +92,27 @@ async def test_an_api_that_is_not_served_is_logged_by_its_name(
             other.send(VERSIONS)
             assert (await other.answer()).error_code == 0
     assert "malformed" not in caplog.text
+
+
+TRANSACTIONS = (
+    *(ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.ADD_OFFSETS_TO_TXN, ApiKey.END_TXN, ApiKey.WRITE_TXN_MARKERS),
+    ApiKey.TXN_OFFSET_COMMIT,
+)
+
+
+@pytest.mark.conformance("XC-48", "XC-49", "XC-50")
+async def test_requests_of_transactions_close_the_connection_unread(tmp_path: Path) -> None:
+    """Of a super user, too: there is nothing that a right could be asked for."""
+    names = {
+        "authorizer_class_name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super_users": "User:ANONYMOUS",
+    }
+    async with world(tmp_path, **names) as w:
+        told = await w.client()
+        listed = {each.api_key for each in (await told.ask(ApiVersionsRequest(), 0)).api_keys}
+        for key in TRANSACTIONS:
+            assert key not in APIS
+            assert key not in listed
+            client = await w.client()
+            client.writer.write(struct.pack(">ihhihB", 11, key, 0, 1, -1, 0))
+            assert await asyncio.wait_for(client.closed(), 60)

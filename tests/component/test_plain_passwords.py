@@ -34,14 +34,43 @@ async def test_beyond_64_that_wait_none_is_verified_and_the_loop_goes_on(monkeyp
     verifier, _ = passwords()
     own = {"anne": kept_of("pencil", b"salt")}
     verdicts: list[bool | None] = []
-    for number in range(66):
-        verifier.verify("anne", f"guess {number}", own, verdicts.append)
+    for number in range(68):
+        verifier.verify("anne", f"guess {number}", own, "10.0.0.1", verdicts.append)
     assert verdicts == [None, None]
     may_go_on.set()
-    await until(lambda: len(verdicts) == 66)
-    assert verdicts[2:] == [True] * 64
+    await until(lambda: len(verdicts) == 68)
+    assert verdicts[2:] == [True] * 66
     assert len(threads) == 2
     assert threading.get_ident() not in threads
+    verifier.close()
+
+
+@pytest.mark.conformance("XB-10")
+async def test_one_address_takes_no_places_from_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    may_go_on, order = threading.Event(), list[str]()
+
+    def noted(password: str, *_: Any) -> bool:
+        may_go_on.wait(60)
+        order.append(password)
+        return True
+
+    monkeypatch.setattr(users, "fits", noted)
+    monkeypatch.setattr(users, "_THREADS", 1)
+    verifier, _ = passwords()
+    own = {"anne": kept_of("pencil", b"salt")}
+    attackers: list[bool | None] = []
+    others: list[bool | None] = []
+    for number in range(100):
+        verifier.verify("anne", f"guess {number}", own, f"2001:db8::{number + 1:x}", attackers.append)
+    assert attackers == [None] * 35, "one is verified, 64 wait"
+    for number in range(3):
+        verifier.verify("anne", f"password {number}", own, "10.0.0.2", others.append)
+    assert (attackers, others) == ([None] * 38, [])
+    may_go_on.set()
+    await until(lambda: len(attackers) + len(others) == 103)
+    assert others == [True] * 3
+    first = ["guess 0", "guess 1", "password 0", "guess 2", "password 1", "guess 3", "password 2", "guess 4"]
+    assert order[: len(first)] == first, "they take turns"
     verifier.close()
 
 
@@ -61,7 +90,7 @@ async def test_a_right_one_is_remembered_for_a_minute(monkeypatch: pytest.Monkey
 
     async def verdict(password: str) -> bool | None:
         found: list[bool | None] = []
-        verifier.verify("anne", password, own, found.append)
+        verifier.verify("anne", password, own, "10.0.0.1", found.append)
         await until(lambda: found)
         return found[0]
 
@@ -91,7 +120,7 @@ async def test_an_unknown_user_takes_the_hash_of_most_others(monkeypatch: pytest
         metadata.apply(["scram", user, mechanism.code, b"salt", b"stored", b"server", 5000])
     verdicts: list[bool | None] = []
     for user in ("anne", "nobody", "cleo"):
-        verifier.verify(user, "guess", {}, verdicts.append)
+        verifier.verify(user, "guess", {}, "10.0.0.1", verdicts.append)
         await until(lambda: len(verdicts) == len(seen))
     assert seen == [(ScramMechanism.SHA_512, 5000)] * 2 + [(ScramMechanism.SHA_256, 5000)]
     verifier.close()

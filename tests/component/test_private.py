@@ -24,7 +24,8 @@ from actors.runtime.private import is_ours, narrow, private_folder, write_privat
 from actors.runtime.process import code_version
 from actors.runtime.ray_runtime import ClusterError
 from actors.settings import BrokerConfig, SettingError
-from tests.support.three_brokers import World
+from actors.wire import messages
+from tests.support.three_brokers import World, world
 
 
 def mode(path: Path) -> int:
@@ -41,10 +42,10 @@ def another_user(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- files ---
 
 
+@pytest.mark.conformance("XE-20")
 def test_files_of_a_data_directory_that_others_can_read_are_narrowed(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """XE-20."""
     folder = tmp_path / "data"
     prepare_folder(folder)
     assert [mode(folder), mode(folder / "controller"), mode(folder / "secret")] == [0o700, 0o700, 0o600]
@@ -58,8 +59,8 @@ def test_files_of_a_data_directory_that_others_can_read_are_narrowed(
     assert caplog.text.count("could be read by others") == 4
 
 
+@pytest.mark.conformance("XE-20")
 def test_a_file_that_another_user_made_is_refused(tmp_path: Path, another_user: None) -> None:
-    """XE-20."""
     path = tmp_path / "secret"
     path.touch(0o644)
     with pytest.raises(PermissionError, match="secret belongs to another user"):
@@ -70,8 +71,9 @@ def test_a_file_that_another_user_made_is_refused(tmp_path: Path, another_user: 
 # --- the folder of the sockets ---
 
 
+@pytest.mark.conformance("XE-21")
 def test_the_socket_folder_is_made_private_and_stays_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """XE-21. Its name cannot be told by who does not know the secret."""
+    """Its name cannot be told by who does not know the secret."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     secrets = [prepare_folder(tmp_path / name) for name in "ab"]
     made = socket_dir(tmp_path / "a", secrets[0])
@@ -81,8 +83,9 @@ def test_the_socket_folder_is_made_private_and_stays_the_same(tmp_path: Path, mo
     assert len({made, *others}) == 3
 
 
+@pytest.mark.conformance("XE-21")
 def test_a_socket_folder_is_made_with_those_above_it_and_inside_a_folder_of_a_group(tmp_path: Path) -> None:
-    """XE-21: the driver's TMPDIR need not exist on each node, and may hand its group on to what is made in it."""
+    """The driver's TMPDIR need not exist on each node, and may hand its group on to what is made in it."""
     scratch = tmp_path / "scratch"
     private_folder(scratch / "job" / "sockets")
     (scratch / "job").chmod(0o2775)
@@ -91,9 +94,9 @@ def test_a_socket_folder_is_made_with_those_above_it_and_inside_a_folder_of_a_gr
     private_folder(scratch / "job" / "others")
 
 
+@pytest.mark.conformance("XE-21", "XG-14")
 @pytest.mark.parametrize("prepared", ["link", "file", "open to all"])
 def test_a_prepared_socket_folder_is_refused(tmp_path: Path, prepared: str) -> None:
-    """XE-21, XG-14."""
     path = tmp_path / "sockets"
     if prepared == "link":
         (tmp_path / "elsewhere").mkdir(mode=0o700)
@@ -107,10 +110,11 @@ def test_a_prepared_socket_folder_is_refused(tmp_path: Path, prepared: str) -> N
         private_folder(path)
 
 
+@pytest.mark.conformance("XE-21")
 def test_another_users_socket_folder_is_refused_by_the_driver_and_by_a_broker(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """XE-21: on every node, whoever made it."""
+    """On every node, whoever made it."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     secret = prepare_folder(tmp_path / "data")
     mine = os.geteuid()
@@ -120,14 +124,53 @@ def test_another_users_socket_folder_is_refused_by_the_driver_and_by_a_broker(
         socket_dir(tmp_path / "data", secret)
 
 
+@pytest.mark.conformance("XE-21")
 async def test_a_broker_does_not_start_beside_a_socket_folder_that_others_may_enter(tmp_path: Path) -> None:
-    """XE-21."""
     world = World(tmp_path)
     (tmp_path / "s").mkdir()
     (tmp_path / "s").chmod(0o777)
     with pytest.raises(StartError, match=r"cannot listen for its shards: .*has mode 777, others may have been in it"):
         await world.start(1)
     await world.stop()
+
+
+# --- variables ---
+
+
+@pytest.mark.conformance("XE-25")
+def test_a_variable_that_was_taken_is_neither_inherited_nor_shown(tmp_path: Path) -> None:
+    script = """
+import os, subprocess
+from pathlib import Path
+from actors.runtime.private import take_variable
+print([take_variable(name) for name in ("THE_PASSWORD", "THE_PASSWORD", "ANOTHER")])
+print("swordfish" in Path("/proc/self/environ").read_text())
+print("swordfish" in subprocess.run(["env"], capture_output=True, text=True, check=True).stdout)
+print(os.environ["THE_OTHER"])
+"""
+    given = {**os.environ, "THE_PASSWORD": "swordfish", "THE_OTHER": "kept"}
+    done = subprocess.run([sys.executable, "-c", script], env=given, capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines() == ["['swordfish', None, None]", "False", "False", "kept"], done.stderr
+
+
+# --- where our own processes listen ---
+
+
+@pytest.mark.conformance("XE-07")
+async def test_our_own_ports_are_at_one_address_and_in_no_answer(tmp_path: Path) -> None:
+    async with world(tmp_path) as w:
+        listeners = [w.controller._server, *(server.replicas._listener._server for server in w.servers.values())]
+        own = [bound.getsockname() for listener in listeners for bound in listener.sockets]
+        assert {host for host, _ in own} == {"127.0.0.1"}
+        assert len(own) == 4
+        told = set()
+        for broker_id in w.servers:
+            client = await w.client(broker_id)
+            for request, version in (messages.MetadataRequest(topics=None), 12), (messages.DescribeClusterRequest(), 0):
+                told |= {each.port for each in (await client.ask(request, version)).brokers}
+            client.close()
+        assert told == {server.front_door.ports["PLAINTEXT"] for server in w.servers.values()}
+        assert not told & {port for _, port in own}
 
 
 # --- the cluster's secret ---
@@ -140,13 +183,12 @@ def broker_spec(data_dir: Path, **config: str) -> BrokerSpec:
 
 @pytest.mark.conformance("XE-34")
 def test_a_broker_reads_the_secret_from_its_nodes_file_and_needs_no_other_way(tmp_path: Path) -> None:
-    """XE-34."""
     secret = read_secret(prepare_folder(tmp_path / "data"))
     assert own_secrets(broker_spec(tmp_path / "data"), Marks(mark(secret))) == Secrets(secret)
 
 
+@pytest.mark.conformance("XE-34")
 def test_a_file_that_is_missing_or_of_another_cluster_leaves_a_broker_to_ask(tmp_path: Path) -> None:
-    """XE-34."""
     secret = read_secret(prepare_folder(tmp_path / "data"))
     prepare_folder(tmp_path / "other")
     assert own_secrets(broker_spec(tmp_path / "nowhere"), Marks(mark(secret))) is None
@@ -172,6 +214,7 @@ def test_the_secrets_file_is_named_by_an_absolute_path() -> None:
         BrokerConfig.from_mapping({"coterie.secret.file": "own-secret"})
 
 
+@pytest.mark.conformance("XE-33", "XE-34")
 @pytest.mark.parametrize(
     ("content", "wrong"),
     [
@@ -183,7 +226,6 @@ def test_the_secrets_file_is_named_by_an_absolute_path() -> None:
 def test_a_named_file_that_is_not_the_secret_is_an_error_of_node_and_path(
     tmp_path: Path, content: str | None, wrong: str
 ) -> None:
-    """XE-33, XE-34."""
     secret = read_secret(prepare_folder(tmp_path / "data"))
     file = tmp_path / "own-secret"
     if content is not None:
@@ -195,8 +237,8 @@ def test_a_named_file_that_is_not_the_secret_is_an_error_of_node_and_path(
     assert content is None or content not in str(raised.value)
 
 
+@pytest.mark.conformance("XE-34")
 def test_a_start_with_a_named_secret_makes_no_other(tmp_path: Path) -> None:
-    """XE-34."""
     file = tmp_path / "own-secret"
     with pytest.raises(ClusterError, match=r"the cluster's secret cannot be read: .*own-secret"):
         prepare_folder(tmp_path / "data", str(file))
@@ -239,10 +281,11 @@ def test_brokers_leave_none_unless_it_is_wanted(
 # --- who is at the other end ---
 
 
+@pytest.mark.conformance("XE-22")
 async def test_the_kernel_says_whose_process_is_at_the_other_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """XE-22, with a real process of our own user, and then as if we were another one."""
+    """With a real process of our own user, and then as if we were another one."""
     found: list[bool] = []
     asked = asyncio.Event()
 
@@ -263,3 +306,23 @@ async def test_the_kernel_says_whose_process_is_at_the_other_end(
     server.close()
     assert await process.wait() == 0
     assert found == [True, False]
+
+
+# --- the log ---
+
+
+@pytest.mark.conformance("XC-09")
+def test_a_processs_log_has_what_is_said_of_denials(tmp_path: Path) -> None:
+    script = f"""
+import logging
+from actors.runtime.process import log_to
+log_to({str(tmp_path / "logs")!r}, "broker-0")
+logging.getLogger("coterie.audit").info("User:eve may not")
+logging.getLogger("actors.broker").info("a broker speaks")
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)
+    lines = (tmp_path / "logs" / "broker-0.log").read_text().splitlines()
+    assert [line.split(" INFO ")[1] for line in lines] == [
+        "coterie.audit: User:eve may not",
+        "actors.broker: a broker speaks",
+    ]

@@ -13,7 +13,7 @@ from actors.broker.clients import ADMINISTRATORS_PLACES
 from actors.client import Admin
 from actors.client.admin.types import QuotaEntity
 from actors.client.errors import KafkaError
-from actors.quotas.entities import CONSUMER_BYTE_RATE
+from actors.quotas.entities import CONSUMER_BYTE_RATE, REQUEST_PERCENTAGE
 from actors.wire import messages
 from tests.support.log_helpers import values
 from tests.support.one_broker import VERSIONS, Client, World, create, world
@@ -22,6 +22,7 @@ from tests.support.runtime_helpers import until
 from tests.support.tls_world import connect, secure, served
 
 HOUR_MS = 3_600_000
+METADATA = (messages.MetadataRequest(topics=[]), 5)
 HEARTBEAT = (messages.HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 3)
 
 
@@ -141,6 +142,30 @@ async def test_a_member_whose_fetches_are_throttled_beats_on(tmp_path: Path) -> 
             assert (await beating.ask(*HEARTBEAT)).throttle_time_ms == 0
         assert not answer.done(), "it is not read"
         answer.cancel()
+
+
+@pytest.mark.conformance("XD-07", "XD-08")
+async def test_who_takes_too_much_of_the_loop_waits_for_a_second(tmp_path: Path) -> None:
+    """What is answered by the broker, and heartbeats, which Kafka throttles as well; bytes do not count."""
+    async with world(tmp_path, coterie_shard_wait_ms="0") as w:
+        busy, beating, other = await w.client(), await w.client(), await w.client()
+        await alter(other, ("user", "ann"), **{REQUEST_PERCENTAGE: 0.000001})
+        assert (await busy.ask(*METADATA)).throttle_time_ms == 0, "who has no such quota"
+        await alter(other, ("client-id", "tests"), **{REQUEST_PERCENTAGE: 0.000001})
+        quotas: Any = w.server.context.quotas
+        clock: Any = Hands(asyncio.get_running_loop())
+        quotas._loop = clock
+        assert (await busy.ask(*METADATA)).throttle_time_ms == 1000
+        assert (await beating.ask(*HEARTBEAT)).throttle_time_ms == 1000
+        assert [delay for delay, _ in clock.waiting] == [1.0, 1.0]
+        busy.send(VERSIONS)
+        answer = asyncio.ensure_future(busy.answer())
+        named = w.server.front_door.ports["PLAINTEXT"]
+        await asyncio.gather(*(asyncio.open_connection("127.0.0.1", named) for _ in range(3)))
+        assert not answer.done(), "it is not read"
+        for _, release in clock.waiting:
+            release()
+        assert (await answer).error_code == 0
 
 
 @pytest.mark.conformance("XD-06")

@@ -224,10 +224,11 @@ async def test_a_malformed_request_gets_an_empty_answer_and_harms_nobody(tmp_pat
         assert (await broker.commit(4)).topics[0].partitions[0].error_code == 0
 
 
+@pytest.mark.conformance("XE-42")
 async def test_of_a_request_that_trips_the_shard_up_its_kind_alone_is_logged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """XE-42. The partition is loaded again with each repetition: somebody has to find out what it was."""
+    """The partition is loaded again with each repetition: somebody has to find out what it was."""
 
     def trip(*_: Any) -> None:
         raise KeyError("a bug")

@@ -15,11 +15,12 @@ import pytest
 from actors.broker.connection import Connection
 from actors.broker.spec import StartError
 from actors.links.tls_transport import TlsTransport
+from actors.security.authority import CLIENTS, Authority
 from actors.security.tls import ClientTls, client_context
 from actors.wire import messages
 from tests.support.certificates import authority_of
-from tests.support.one_broker import VERSIONS, Client, World, create
-from tests.support.runtime_helpers import until
+from tests.support.one_broker import VERSIONS, Client, World, create, world
+from tests.support.runtime_helpers import SECRET, until
 from tests.support.tls_world import CA, LEAF, connect, install, port, raw, secure, served
 
 
@@ -80,6 +81,21 @@ async def test_openssls_client_sees_the_chain_it_expects(tmp_path: Path) -> None
 
 
 @pytest.mark.conformance("XA-50", "XA-52")
+async def test_a_brokers_own_certificate_is_for_the_name_of_a_service_in_front_of_it(tmp_path: Path) -> None:
+    given = {"listeners": "SECURE://127.0.0.1:0", "listener_security_protocol_map": "SECURE:SSL"}
+    given |= {"coterie_ssl_own_certificates": "true", "coterie_ssl_own_names": "kafka.example.com"}
+    async with world(tmp_path, **given) as w:
+        context = client_context(ClientTls(cadata=Authority(SECRET, CLIENTS).trusted.pem))
+
+        async def dialled(name: str) -> Client:
+            return Client(*await asyncio.open_connection("127.0.0.1", port(w), ssl=context, server_hostname=name))
+
+        assert await served(await dialled("kafka.example.com"))
+        assert await served(await dialled("localhost"))
+        with pytest.raises(ssl.SSLCertVerificationError, match="Hostname mismatch"):
+            await dialled("other.example.com")
+
+
 async def test_who_a_client_is_comes_from_its_certificate(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     rules = "RULE:^CN=(duke),.*$/$1/U,RULE:^CN=[^,]+,OU=([^,]+).*$/$1/"
     async with secure(
@@ -223,6 +239,7 @@ async def test_a_plain_request_gets_an_alert_and_one_line_in_the_log(
         assert (told.listener, told.handshakes, told.failed, told.problem) == ("SECURE", 1, 5, None)
 
 
+@pytest.mark.conformance("XG-16")
 async def test_resets_in_the_handshake_leave_nothing(tmp_path: Path) -> None:
     async with secure(tmp_path) as w:
         begin = hello()
@@ -238,6 +255,7 @@ async def test_resets_in_the_handshake_leave_nothing(tmp_path: Path) -> None:
         await until(lambda: _ends() == 1)
 
 
+@pytest.mark.conformance("XG-16")
 async def test_nothing_stays_of_connections_that_have_gone(tmp_path: Path) -> None:
     async with secure(tmp_path) as w:
         links = _ends()  # the controller's

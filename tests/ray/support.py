@@ -66,6 +66,15 @@ def descendants(pid: int) -> list[psutil.Process]:
     return [process for process in family if runs(process)]
 
 
+def words_of_family() -> list[str]:
+    """The arguments and the environments of this process and all below it."""
+    found = []
+    for process in [psutil.Process(), *psutil.Process().children(recursive=True)]:
+        with contextlib.suppress(psutil.Error):  # it has ended meanwhile
+            found += [" ".join(process.cmdline()), str(process.environ())]
+    return found
+
+
 def assert_gone(processes: Iterable[psutil.Process], timeout_s: float = 60.0) -> None:
     """All of these have ended, or do so before the deadline."""
 

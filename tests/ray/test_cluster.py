@@ -18,6 +18,7 @@ from confluent_kafka.admin import AdminClient
 
 from actors.cluster import Cluster, ClusterError, _actors_of
 from actors.controller.actor import Controller
+from actors.links.secret import mark
 from placement.hashing import partition_for_group
 from tests.ray.support import (
     assert_gone,
@@ -161,6 +162,16 @@ def test_a_second_cluster_of_a_living_name_is_refused_and_harms_nobody(shared: C
     with pytest.raises(ClusterError, match=rf"{shared.name}.*runs on this Ray already.*coterie down {shared.name}"):
         Cluster.start(1, name=shared.name, data_dir=tmp_path)
     assert len(shared.broker_pids()) == 3
+
+
+@pytest.mark.conformance("XE-41")
+def test_a_namespace_keeps_nobody_out_who_has_rays_token(shared: Cluster) -> None:
+    namespace = f"coterie-{shared.name}"
+    assert namespace != ray.get_runtime_context().namespace
+    controller = ray.get_actor("controller", namespace=namespace)
+    told = ray.get(controller.join_info.remote(), timeout=60)[2]
+    handed_out = ray.get(controller.hand_out_secret.remote(0), timeout=60)
+    assert told == mark(handed_out) != handed_out
 
 
 def test_others_connect_to_a_running_cluster_by_name_and_leave_it_running(shared: Cluster) -> None:

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 import ray
 
 from actors.client import TopicPartition
 from actors.members.pool import ConsumerPool, PoolError
+from tests.ray.support import words_of_family
 from tests.support.authority import Authority
 from tests.support.secure_broker import SecureBroker, secure_broker
 
@@ -43,18 +43,13 @@ def settings(broker: SecureBroker, tmp_path: Path) -> dict[str, Any]:
 
 def _seen_by_others() -> str:
     """What command lines, environments and Ray's logs of this run have."""
-    found = []
-    for process in [psutil.Process(), *psutil.Process().children(recursive=True)]:
-        try:
-            found += [" ".join(process.cmdline()), str(process.environ())]
-        except psutil.Error:
-            continue
+    found = words_of_family()
     logs = Path(ray._private.worker._global_node.get_logs_dir_path())
     found += [path.read_text(errors="replace") for path in logs.rglob("*") if path.is_file()]
     return "\n".join(found)
 
 
-@pytest.mark.conformance("XE-35")
+@pytest.mark.conformance("XE-35", "XG-14")
 def test_the_members_of_a_pool_log_in_by_reference(broker: SecureBroker, settings: dict[str, Any]) -> None:
     broker.append("t", 0, b"a", b"b", b"c")
     with ConsumerPool("t", "g", lambda record: None, 1, **settings) as pool:

@@ -21,6 +21,7 @@ import spark_bridge
 from actors.client import Admin
 from actors.cluster import WARM, Cluster
 from actors.runtime import ray_runtime
+from spark_bridge.spark_config import UI
 from tests.spark.support import FAST, FAST_SPARK, JOB_SERVER, SMALL, assert_gone, jvms
 
 if TYPE_CHECKING:
@@ -88,9 +89,12 @@ def admin(servers: str) -> Iterator[Admin]:
 
 @pytest.fixture(scope="package")
 def spark(cluster: Cluster) -> Iterator[SparkSession]:
-    """Two executors of one core on the Ray of the cluster; its processes are gone when it has stopped."""
+    """Two executors of one core on the Ray of the cluster; its processes are gone when it has stopped.
+
+    All that it can be asked for beyond the defaults is on: what else the tests start has the defaults.
+    """
     before = jvms()
-    with spark_bridge.session("tests", 2, 1, SMALL, FAST_SPARK) as spark:
+    with spark_bridge.session("tests", 2, 1, SMALL, {**FAST_SPARK, UI: "true"}, encrypted=True) as spark:
         yield spark
         family = [jvm for jvm in jvms() if jvm not in before]
     assert_gone(family)

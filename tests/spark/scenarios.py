@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import spark_bridge
+from spark_bridge.encryption import write_secret
 from tests.spark.support import FAST, FAST_SPARK, SMALL, executor_nodes, full_status, jvms, wait_until
 
 
@@ -31,7 +32,11 @@ def two_nodes(folder: str) -> dict[str, Any]:
             other = next(node["NodeID"] for node in ray.nodes() if node["NodeID"] not in beside)
             taken = ray.util.placement_group([{"CPU": 2}], bundle_label_selector=[{"ray.io/node-id": other}])
             assert taken.wait(60)
-            found: dict[str, Any] = {"brokers": sorted(beside), "sessions": [_session(2), _session(1)]}
+            found: dict[str, Any] = {"brokers": sorted(beside), "sessions": [_session(2)]}
+            secret = Path(folder) / "spark-secret"
+            found["encrypted"] = [_refusal(encrypted=each) for each in (True, str(secret))]
+            write_secret(secret)
+            found["sessions"].append(_session(1, encrypted=str(secret)))
             found["too_many"] = _refusal(num_executors=5)
             broken = {**FAST_SPARK, "spark.driver.extraJavaOptions": "-javaagent:/nowhere.jar"}
             found["broken"] = _refusal(executor_memory=SMALL, configs=broken)
@@ -43,16 +48,18 @@ def two_nodes(folder: str) -> dict[str, Any]:
         nodes.shutdown()
 
 
-def _session(count: int) -> dict[str, Any]:
+def _session(count: int, **more: Any) -> dict[str, Any]:
     begun = time.monotonic()
     interrupt = signal.getsignal(signal.SIGINT)
-    with spark_bridge.session("nodes", count, 1, SMALL, FAST_SPARK) as spark:
+    with spark_bridge.session("nodes", count, 1, SMALL, FAST_SPARK, **more) as spark:
         started = time.monotonic() - begun
         log = spark.conf.get("spark.coterie.driver.log")
+        encrypts = spark.conf.get("spark.network.crypto.enabled", "false")
         rows = spark.range(100, numPartitions=2).mapInArrow(lambda batches: batches, "id long").count()
         found = {
             "nodes": sorted(executor_nodes(spark).values()),
             "rows": rows,
+            "encrypts": encrypts,
             "javas": sorted({os.readlink(f"/proc/{jvm.pid}/exe") for jvm in jvms()}),
             "log_bytes": Path(log).stat().st_size,
             "start_s": started,

@@ -15,7 +15,9 @@ import ray
 import yaml
 
 from actors.cluster import Cluster
+from actors.settings import BrokerConfig
 from placement.executors import Room, place_executors
+from spark_bridge.options import source_options
 from spark_bridge.spark_config import memory_bytes
 from tests.ray.support import commit, consumer
 from tests.spark.support import (
@@ -65,7 +67,7 @@ def test_the_submitted_job_goes_on_from_what_its_group_has_committed(cluster: Cl
     commit(client, "submitted", 10)
     client.close()
     job = ["--cluster", "spark", "--topic", "submitted", "--group", "archive", "--output", f"{tmp_path}/orders"]
-    job += ["--executors", "1", "--executor-memory", SMALL]
+    job += ["--executors", "1", "--executor-memory", SMALL, "--kafka", "client.id=archive"]
     log = submit("spark_job.py", *job, *(word for item in FAST_SPARK.items() for word in ("--conf", "=".join(item))))
     assert "batch 0: 490 records" in log
     assert f"490 records in {tmp_path}/orders" in log
@@ -152,23 +154,62 @@ def test_the_java_environment_is_one_that_a_shell_takes(without_java: Path) -> N
 # --- KubeRay ---
 
 
-def containers(cluster: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    for group in (cluster["spec"]["headGroupSpec"], *cluster["spec"]["workerGroupSpecs"]):
-        yield from group["template"]["spec"]["containers"]
+def pods() -> Iterator[dict[str, Any]]:
+    cluster = one("RayCluster", "kuberay.yaml")["spec"]
+    for group in (cluster["headGroupSpec"], *cluster["workerGroupSpecs"]):
+        yield group["template"]["spec"]
+
+
+def containers() -> Iterator[dict[str, Any]]:
+    for pod in pods():
+        yield from pod["containers"]
 
 
 def test_every_pod_has_the_image_that_the_dockerfile_makes() -> None:
     cluster = one("RayCluster", "kuberay.yaml")
     assert cluster["apiVersion"] == "ray.io/v1"
     assert cluster["spec"]["rayVersion"] == ray.__version__
-    images = {container["image"] for container in containers(cluster)}
+    images = {container["image"] for container in containers()}
     assert len(images) == 1
     assert f"--tag {images.pop()}" in DOCKERFILE
     assert f"FROM {BASE_IMAGE}" in DOCKERFILE
 
 
+def test_ray_asks_for_a_token_and_brokers_for_a_login() -> None:
+    assert one("RayCluster", "kuberay.yaml")["spec"]["authOptions"] == {"mode": "token"}
+    options = start_options([one("RayJob", "kuberay.yaml")["spec"]["entrypoint"]])
+    assert options["--security"] == "secure"
+    assert options["--config"] == f"coterie.ssl.own.names={one('Service', 'kuberay.yaml')['metadata']['name']}"
+    assert BrokerConfig.from_mapping(dict([options["--config"].split("=")]))
+
+
+def test_secrets_are_files_of_each_pod_and_stand_in_no_manifest() -> None:
+    start = start_options([one("RayJob", "kuberay.yaml")["spec"]["entrypoint"]])["--secret-file"]
+    login = client_settings()
+    taken = source_options({f"kafka.{key}": text for key, text in login.items()}, streaming=True).client
+    assert taken["sasl_plain_username"] == login["sasl.username"]
+    made = re.findall(r"--from-literal=(\w+)=", (EXAMPLES / "kuberay.yaml").read_text())
+    assert [start, login["sasl.password.file"]] == [f"/etc/coterie/{key}" for key in made]
+    for pod in pods():
+        volumes = {volume["name"]: volume for volume in pod["volumes"]}
+        mounts = {mount["mountPath"]: volumes[mount["name"]] for mount in pod["containers"][0]["volumeMounts"]}
+        secret = mounts["/etc/coterie"]["secret"]
+        assert secret == {"secretName": "coterie", "defaultMode": 0o440}
+        assert pod["securityContext"]["fsGroup"] == 1000, "the group that may read them, of the image's user"
+    kinds = [each["kind"] for name in ("kuberay.yaml", "kuberay-job.yaml") for each in documents(name)]
+    assert "Secret" not in kinds
+
+
+def test_the_job_trusts_the_authority_that_the_start_has_copied() -> None:
+    start = one("RayJob", "kuberay.yaml")["spec"]["entrypoint"]
+    copied, folder = re.search(r"&& cp (\S+) (\S+)$", start.strip()).groups()
+    assert copied == start_options([start])["--data-dir"] + "/ca.pem"
+    assert client_settings()["ssl.truststore.location"] == folder + "ca.pem"
+    assert folder == str(Path(job_options()["--output"]).parent) + "/"
+
+
 def test_clients_reach_the_first_broker_by_the_service() -> None:
-    head, worker = containers(one("RayCluster", "kuberay.yaml"))
+    head, worker = containers()
     service = one("Service", "kuberay.yaml")
     assert service["spec"]["selector"] == {"ray.io/cluster": "coterie", "ray.io/node-type": "head"}
     (port,) = service["spec"]["ports"]
@@ -179,12 +220,10 @@ def test_clients_reach_the_first_broker_by_the_service() -> None:
 
 
 def test_the_brokers_data_and_what_spark_writes_are_on_volumes() -> None:
-    cluster = one("RayCluster", "kuberay.yaml")
     data = start_options([one("RayJob", "kuberay.yaml")["spec"]["entrypoint"]])["--data-dir"]
     output = job_options()["--output"]
     claim = one("PersistentVolumeClaim", "kuberay.yaml")["metadata"]["name"]
-    for group in (cluster["spec"]["headGroupSpec"], *cluster["spec"]["workerGroupSpecs"]):
-        pod = group["template"]["spec"]
+    for pod in pods():
         volumes = {volume["name"]: volume for volume in pod["volumes"]}
         mounts = {mount["mountPath"]: volumes[mount["name"]] for mount in pod["containers"][0]["volumeMounts"]}
         assert "emptyDir" in mounts[data]
@@ -210,7 +249,7 @@ def test_a_broker_is_started_for_each_pod() -> None:
 
 def test_the_spark_job_fits_on_the_pods() -> None:
     options = job_options()
-    head, worker = (each["resources"]["limits"] for each in containers(one("RayCluster", "kuberay.yaml")))
+    head, worker = (each["resources"]["limits"] for each in containers())
     # Ray offers 70 % of a node's memory to tasks and actors, after the object store's share.
     rooms = [
         Room(name, name, float(limits["cpu"]), 0.7 * 0.7 * memory_bytes(limits["memory"].replace("i", "")), 1)
@@ -226,13 +265,19 @@ def test_the_spark_job_fits_on_the_pods() -> None:
 def start_options(commands: list[str]) -> dict[str, str]:
     """The options of start_on_ray.py among some commands; it must know them."""
     (command,) = [command for command in commands if "start_on_ray.py" in command]
-    words = shlex.split(command.split(">")[0])
+    words = shlex.split(command.split(">")[0].split("&&")[0])
     return known(words[words.index("python") + 1 :])
 
 
 def job_options() -> dict[str, str]:
     """The options of the Spark job in its manifest; it must know them."""
     return known(shlex.split(one("RayJob", "kuberay-job.yaml")["spec"]["entrypoint"])[1:])
+
+
+def client_settings() -> dict[str, str]:
+    """The settings of Kafka's clients in the Spark job's manifest."""
+    words = shlex.split(one("RayJob", "kuberay-job.yaml")["spec"]["entrypoint"])
+    return dict(words[at + 1].split("=", 1) for at, word in enumerate(words) if word == "--kafka")
 
 
 def known(words: list[str]) -> dict[str, str]:

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import psutil
 import pytest
 
 from actors.client import Admin, Producer
@@ -18,6 +17,7 @@ from spark_bridge.stream import GroupStream
 from spark_bridge.write import write_topic
 from tests.compat.peers import UnavailableError
 from tests.compat.secure import ADMIN, PASSWORDS, SecurePeer, secure_kafka
+from tests.ray.support import words_of_family
 from tests.spark.streams import QUICK, Seen, running
 
 if TYPE_CHECKING:
@@ -51,13 +51,7 @@ def options(secure: SecurePeer, tmp_path: Path) -> dict[str, Any]:
 
 def _shown(spark: SparkSession) -> str:
     """What the session's settings, plans and processes show."""
-    found = [json.dumps(spark.sparkContext.getConf().getAll())]
-    for process in [psutil.Process(), *psutil.Process().children(recursive=True)]:
-        try:
-            found += [" ".join(process.cmdline()), str(process.environ())]
-        except psutil.Error:
-            continue
-    return "\n".join(found)
+    return "\n".join([json.dumps(spark.sparkContext.getConf().getAll()), *words_of_family()])
 
 
 @pytest.mark.conformance("XE-50", "XE-51")

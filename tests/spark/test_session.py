@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 from collections.abc import Iterable, Iterator
@@ -97,6 +98,10 @@ def test_on_several_nodes_with_a_wrong_java_executors_run_beside_brokers_and_twi
     first, second = found["sessions"]
     assert first["nodes"] == found["brokers"] * 2
     assert second["nodes"] == found["brokers"]
+    assert [each["encrypts"] for each in (first, second)] == ["false", "true"]
+    on_one, without = found["encrypted"]
+    assert "encrypted=True is for a Ray of one node" in on_one
+    assert re.search("encrypted='.*/spark-secret' on Ray node .*: No such file", without)
     for each in (first, second):
         assert each["rows"] == 100
         assert len(each["javas"]) == 1

@@ -25,6 +25,7 @@ from actors.links.control import (
 from actors.links.secret import Secrets
 from actors.links.status import Load
 from actors.runtime.environment import REAL
+from actors.settings import LinkStores
 from placement.metadata import Endpoint
 from tests.support.calls import operation, plain
 
@@ -71,11 +72,11 @@ class Clock:
 class FakeBroker:
     """A broker's end of a control connection: says what the test says, keeps what it hears."""
 
-    def __init__(self, broker_id: int, epoch: int = -1, *, acks: bool = True, encrypted: bool = False) -> None:
+    def __init__(self, broker_id: int, epoch: int = -1, *, acks: bool = True, tls: LinkStores | None = None) -> None:
         self.broker_id = broker_id
         self.epoch = epoch
         self.acks = acks
-        self.encrypted = encrypted
+        self.tls = tls
         self.heard: list[Message] = []
         self.ready = asyncio.Event()
         self.lost = asyncio.Event()
@@ -87,7 +88,7 @@ class FakeBroker:
         self.protocol = ControlProtocol(
             "broker", secret, REAL.chance, lambda _: self.ready.set(), self._on_message, lambda _: self.lost.set()
         )
-        await dial(lambda: self.protocol, "127.0.0.1", port, secret, encrypted=self.encrypted)
+        await dial(lambda: self.protocol, "127.0.0.1", port, secret, tls=self.tls)
         await asyncio.wait(
             [loop.create_task(self.ready.wait()), loop.create_task(self.lost.wait())],
             return_when=asyncio.FIRST_COMPLETED,

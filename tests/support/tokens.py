@@ -6,6 +6,7 @@ import base64
 import json
 import ssl
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
@@ -25,6 +26,8 @@ _CURVES: dict[str, tuple[str, ec.EllipticCurve, int]] = {
     "ES384": ("P-384", ec.SECP384R1(), 48),
     "ES512": ("P-521", ec.SECP521R1(), 66),
 }
+Tokens = Callable[[], tuple[str, float]]
+"""A token, and when it ends."""
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", *_CURVES)
 
 
@@ -90,6 +93,12 @@ def token(payload: Mapping[str, Any] | None = None, algorithm: str = "RS256", wh
     fields = {"alg": algorithm, "typ": "JWT", "kid": kind_of(algorithm), **header}
     first = json.dumps({name: value for name, value in fields.items() if value is not None}).encode()
     return sealed(first, json.dumps(claims() if payload is None else dict(payload)).encode(), algorithm, which)
+
+
+def fresh(lifetime: float = 600.0, **more: Any) -> tuple[str, float]:
+    """A token for now, and when it ends."""
+    now = time.time()
+    return token(claims(now, **{"exp": now + lifetime, **more}), "ES256"), now + lifetime
 
 
 def sealed(header: bytes, payload: bytes, algorithm: str = "RS256", which: int = 0) -> str:

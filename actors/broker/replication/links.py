@@ -29,7 +29,7 @@ from actors.links.replication import (
 from actors.links.secret import Secrets
 from actors.links.unproved import Unproved
 from actors.runtime.environment import Chance
-from actors.settings import LinkSecurity
+from actors.settings import LinkSecurity, LinkStores
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +37,7 @@ _WINDOW_BYTES = 8 << 20  # sent to one follower and not yet acknowledged
 _RETRY_SECONDS = (0.02, 0.05, 0.1, 0.2, 0.5)
 _CONNECT_SECONDS = 3.0
 _ROW_BYTES = 64  # about what a push takes beside its records
+_OWN = LinkStores()  # certificates that processes make themselves
 _NOBODY = (-1, -1)  # an end that has proved itself, and not said which broker it is
 
 
@@ -66,10 +67,10 @@ class FollowerLink:
         me: int,
         owner: Links,
         *,
-        encrypted: bool = False,
+        tls: LinkStores | None = None,
     ) -> None:
         self.broker_id = broker_id
-        self._encrypted = encrypted
+        self._tls = tls
         self.address = address
         self.broker_epoch = -1
         self.ready = False
@@ -115,7 +116,7 @@ class FollowerLink:
         def made() -> ControlProtocol:
             return ControlProtocol("leader", secrets, self._chance, self._on_ready, self._on_message, on_lost)
 
-        transport = await dial(made, *self.address, secrets, encrypted=self._encrypted)
+        transport = await dial(made, *self.address, secrets, tls=self._tls)
         set_options(transport)
 
     def _on_ready(self, protocol: ControlProtocol) -> None:
@@ -195,8 +196,10 @@ class FollowerListener:
         pong: Callable[[float], Pong],
         *,
         security: LinkSecurity = LinkSecurity.PROOF,
+        stores: LinkStores = _OWN,
     ) -> None:
         self._security = security
+        self._stores = stores
         self._me = me
         self._epoch = epoch
         self._secrets = secrets
@@ -211,7 +214,7 @@ class FollowerListener:
     async def listen(self, host: str) -> int:
         """Listen on a free port of `host`; the port. Raises OSError."""
         self._unproved = Unproved(asyncio.get_running_loop())
-        self._server = await listen_for_links(self._accept, host, self._secrets, lambda: self._security)
+        self._server = await listen_for_links(self._accept, host, self._secrets, lambda: self._security, self._stores)
         port: int = self._server.sockets[0].getsockname()[1]
         return port
 

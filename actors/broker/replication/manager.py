@@ -61,6 +61,7 @@ class ReplicaManager:
             self._take_pushes,
             self._lease.pong,
             security=context.config.link_security,
+            stores=context.config.link_stores,
         )
 
     async def listen(self, host: str) -> int:
@@ -134,7 +135,7 @@ class ReplicaManager:
                     self._chance,
                     context.broker_id,
                     self,
-                    encrypted=context.config.link_security.encrypts,
+                    tls=context.config.link_tls,
                 )
 
     def _hang_up(self, broker: int) -> None:

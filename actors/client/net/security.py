@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from actors.client.errors import ConfigurationError
+from actors.runtime.private import take_variable
 from actors.security.tls import ClientTls, TlsError, client_context
 from actors.settings.secret import Secret
 
@@ -32,6 +33,7 @@ SECRETS: Final = {
 }
 """The settings that do not leave this process, each with what takes its place in another one."""
 _PASSWORDS: Final = ("sasl_plain_password", "sasl_password_file", "sasl_password_env")
+_from_variables: Final[dict[str, Secret]] = {}
 _TOKENS: Final = ("sasl_oauth_token_provider", "sasl_oauth_token_file")
 
 
@@ -106,10 +108,7 @@ class Sasl:
         if self.token_file is not None:
             return _read_secret("sasl_oauth_token_file", Path(self.token_file))
         if self.password_env is not None:
-            found = os.environ.get(self.password_env)
-            if not found:
-                raise ConfigurationError(f"sasl_password_env={self.password_env}: there is no such variable here")
-            return Secret(found)
+            return _taken_from(self.password_env)
         return _read_secret("sasl_password_file", Path(self.password_file or ""))
 
     def extensions(self) -> Mapping[str, str]:
@@ -120,6 +119,15 @@ class Sasl:
         if not isinstance(found, Mapping):
             raise ConfigurationError("sasl_oauth_token_provider: extensions() must return a mapping")
         return found
+
+
+def _taken_from(variable: str) -> Secret:
+    """The password in a variable, which is taken out of the environment, and kept for this process's next client."""
+    if found := take_variable(variable):
+        _from_variables[variable] = Secret(found)
+    if variable not in _from_variables:
+        raise ConfigurationError(f"sasl_password_env={variable}: there is no such variable here")
+    return _from_variables[variable]
 
 
 def _ask_provider(provider: Any, method: str) -> Any:

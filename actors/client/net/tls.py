@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Final, cast
 
 from actors.client.errors import KafkaConnectionError, KafkaError, SslAuthenticationError
+from actors.security.tls_memory import TlsMemory
 
 log = logging.getLogger(__name__)
 
@@ -26,8 +27,8 @@ class TlsTransport(asyncio.BufferedProtocol):
     def __init__(self, context: ssl.SSLContext, host: str, inner: asyncio.BufferedProtocol) -> None:
         self._host = host
         self._inner = inner
-        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=host.rstrip("."))
+        self._memory = memory = TlsMemory(context, host=host.rstrip("."))
+        self._incoming, self._outgoing, self._tls = memory.incoming, memory.outgoing, memory.tls
         self._raw = bytearray(_BUFFER_BYTES)
         self._transport: asyncio.Transport | None = None
         self._open = False
@@ -37,12 +38,11 @@ class TlsTransport(asyncio.BufferedProtocol):
 
     def write(self, data: bytes) -> None:
         """Send data; all of it is taken."""
-        view = memoryview(data)
-        try:
-            while view and self._open:
-                view = view[self._tls.write(view) :]
-        except ssl.SSLError as error:
-            self._break(error)
+        if self._open and data:
+            try:
+                self._memory.encrypt(data)
+            except ssl.SSLError as error:
+                self._break(error)
         self._flush()
 
     def get_write_buffer_size(self) -> int:
@@ -88,19 +88,17 @@ class TlsTransport(asyncio.BufferedProtocol):
 
     def _shake_hands(self) -> None:
         try:
-            self._tls.do_handshake()
-        except ssl.SSLWantReadError:
-            self._flush()
-            return
+            done = self._memory.shake_hands()
         except (ssl.SSLError, ValueError) as error:
             self._flush()  # the alert that says why
             self.ready.set_exception(error)
             self._end()
             return
         self._flush()
-        self._open = True
-        self._inner.connection_made(cast(asyncio.BaseTransport, self))
-        self.ready.set_result(None)
+        if done:
+            self._open = True
+            self._inner.connection_made(cast(asyncio.BaseTransport, self))
+            self.ready.set_result(None)
 
     def _deliver(self) -> None:
         try:

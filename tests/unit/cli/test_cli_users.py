@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
 from actors.cli import calls
 from actors.cli.main import cli
+from actors.cli.users import ask_passwords
 from actors.controller.first_users import log_path
 from actors.controller.metadata_log import MetadataLog
 from actors.security.plain import fits
@@ -43,6 +45,44 @@ def test_list_shows_who_has_a_password_for_what(cluster: FakeAdmin) -> None:
         "mechanism": "SCRAM-SHA-512",
         "iterations": 4096,
     }
+
+
+@pytest.mark.conformance("XE-24")
+@pytest.mark.parametrize(("mode", "warned"), [(0o600, False), (0o644, True)])
+def test_a_password_file_that_others_can_read_is_warned_of(
+    cluster: FakeAdmin, tmp_path: Path, mode: int, warned: bool
+) -> None:
+    path = tmp_path / "password"
+    path.write_text("crayon\n")
+    path.chmod(mode)
+    said = run("set", "carl", "--password-file", str(path))
+    assert said.exit_code == 0
+    assert ("warning: others can read" in said.stderr) is warned
+
+
+@pytest.mark.conformance("XE-24")
+@pytest.mark.parametrize(
+    ("user", "warning"),
+    [
+        ("password=pencil", "warning: the password of carl stands in the list of processes"),
+        ("password-file={}", "warning: others can read {}"),
+        ("password=-", ""),
+    ],
+)
+def test_a_first_users_password_is_best_asked_for(tmp_path: Path, user: str, warning: str) -> None:
+    path = tmp_path / "password"
+    path.write_text("crayon\n")
+    path.chmod(0o644)
+
+    @click.command()
+    def asking() -> None:
+        ask_passwords([f"SCRAM-SHA-256=[name=carl,{user.format(path)}]"])
+
+    said = CliRunner().invoke(asking, input="pencil\n")
+    assert said.exit_code == 0
+    assert said.stderr.startswith(warning.format(path))
+    assert bool(said.stderr) is bool(warning)
+    assert "pencil" not in said.output
 
 
 @pytest.mark.conformance("XB-43")

@@ -121,7 +121,7 @@ def test_what_has_no_meaning_here_is_noted(made: Made, tmp_path: Path) -> None:
     assert "ssl.keymanager.algorithm, group.id, acks has no effect on commands" in result.stderr
 
 
-@pytest.mark.conformance("XF-02")
+@pytest.mark.conformance("XF-02", "XE-24")
 @pytest.mark.parametrize(("mode", "warned"), [(0o600, False), (0o640, True), (0o604, True)])
 def test_a_file_that_others_can_read_is_warned_of(made: Made, tmp_path: Path, mode: int, warned: bool) -> None:
     result = run("topics", "list", "--command-config", config(tmp_path, LOGIN, mode))

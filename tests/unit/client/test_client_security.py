@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import ssl
 from pathlib import Path
 from typing import Any
@@ -144,6 +145,7 @@ def test_a_password_file_is_read_anew_each_time(tmp_path: Path) -> None:
         sasl.secret()
 
 
+@pytest.mark.conformance("XE-24")
 def test_others_should_not_be_able_to_read_a_password_file(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "password"
     path.write_text("secret")
@@ -152,12 +154,17 @@ def test_others_should_not_be_able_to_read_a_password_file(tmp_path: Path, caplo
     assert "others can read this file" in caplog.text
 
 
-def test_a_password_can_stand_in_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.conformance("XE-25")
+def test_a_password_can_stand_in_a_variable_and_is_taken_out_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("actors.client.net.security._from_variables", {})
     sasl = Sasl("PLAIN", "alice", password_env="THE_PASSWORD")
     with pytest.raises(ConfigurationError, match="sasl_password_env=THE_PASSWORD: there is no such variable here"):
         sasl.secret()
-    monkeypatch.setenv("THE_PASSWORD", "secret")
-    assert sasl.secret() == Secret("secret")
+    for text in ("secret", "a newer one"):
+        monkeypatch.setenv("THE_PASSWORD", text)
+        assert sasl.secret() == Secret(text)
+        assert "THE_PASSWORD" not in os.environ
+        assert Sasl("PLAIN", "bob", password_env="THE_PASSWORD").secret() == Secret(text), "the next client, too"
 
 
 @pytest.mark.conformance("XF-01")

@@ -74,6 +74,19 @@ def test_what_a_cluster_is_started_with_is_refused_by_name(name: str, value: str
     assert planned(spec(), 3, {name: None}).changed.config == planned(spec(), 3, {}).changed.config
 
 
+@pytest.mark.conformance("XE-03")
+def test_certificates_of_the_operators_are_those_of_a_start() -> None:
+    files = {"coterie.internal.ssl.keystore.location": "/k", "coterie.internal.ssl.truststore.location": "/t"}
+    refused = (
+        r"^coterie\.internal\.ssl\.keystore\.location cannot change .* would not trust those that have not: stop it"
+    )
+    with pytest.raises(SettingError, match=refused):
+        planned(spec(), 3, files)
+    with pytest.raises(SettingError, match=refused):
+        planned(spec(**files), 3, dict.fromkeys(files))
+    assert planned(spec(**files), 3, {LINKS: "tls"}).changed.effective[LINKS] == "both"
+
+
 def test_settings_are_checked_as_at_a_start() -> None:
     with pytest.raises(SettingError, match=r"unknown setting 'group\.max\.sise'"):
         plan(spec(), group_max_sise="3")

@@ -140,7 +140,7 @@ WRONG = [
     ("control", [5, True, [0, 0, 0.0, 0], False], "Heartbeat.sent: True is no float"),
     (
         "control",
-        [5, 1.0, [0, 0, "long", 0, [0] * 5, []], False],
+        [5, 1.0, [0, 0, "long", 0, [], [], []], False],
         "Heartbeat.load: Load.longest_turn_ms: 'long' is no float",
     ),
     ("control", [10, 1, [209, 0, 1], ""], "Call.operation: ProducerIds is no Operation"),

@@ -103,8 +103,8 @@ def test_messages_arrive_as_sent_in_any_division_into_reads(sent: list[Message],
     assert end.messages == sent
 
 
+@pytest.mark.conformance("XE-22")
 def test_a_process_of_another_user_is_hung_up_on() -> None:
-    """XE-22."""
     assert End(ours=False).transport.aborted
     assert not End().transport.aborted
 

@@ -138,6 +138,7 @@ class Line:
             found += chunk
 
 
+@pytest.mark.conformance("XG-04")
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("step", [1, 7, 1 << 20])
 def test_bytes_pass_whichever_way_they_are_cut(version: ssl.TLSVersion, step: int) -> None:
@@ -154,6 +155,25 @@ def test_bytes_pass_whichever_way_they_are_cut(version: ssl.TLSVersion, step: in
         line.end.write(message)
         line.deliver(step)
         assert line.read() == message
+
+
+@pytest.mark.conformance("XG-04")
+@pytest.mark.parametrize("version", VERSIONS)
+def test_records_may_be_cut_at_every_byte(version: ssl.TLSVersion) -> None:
+    line = Line(version).shake()
+    cut, size = 0, 1
+    while cut <= size:
+        for message in (b"first", b"second"):
+            line.client.write(message)
+        data = line.to_server.read()
+        size = len(data)
+        line.end.data_received(data[:cut])
+        assert b"firstsecond".startswith(line.app.data), "a record is whole or not there"
+        line.end.data_received(data[cut:])
+        assert line.app.data == b"firstsecond", f"cut at {cut}"
+        line.app.data = b""
+        cut += 1
+    assert size > 50
 
 
 def test_what_stands_in_one_segment_with_the_end_of_the_handshake_is_read() -> None:

@@ -23,7 +23,8 @@ from actors.settings import (
     topic_config_value,
     topic_configs,
 )
-from actors.settings.known import _kafka_keys
+from actors.settings.known import _kafka_keys, without_effect
+from tools.generate_docs import settings_page
 
 # Some of each kind and type, with the defaults of Kafka 4.1's documentation.
 KAFKAS = {
@@ -196,6 +197,7 @@ def test_starting_a_cluster_says_which_settings_have_no_effect() -> None:
     assert notes == ["accepted, but without effect here: delegation.token.secret.key, num.io.threads"]
 
 
+@pytest.mark.conformance("XE-33")
 @pytest.mark.parametrize("name", ["ssl.key.password", "listener.name.a.ssl.key.password"])
 def test_a_secret_that_brokers_would_need_is_refused_at_the_start(name: str) -> None:
     with pytest.raises(
@@ -251,3 +253,20 @@ def test_a_topics_key_without_effect_says_where_it_comes_from() -> None:
 )
 def test_a_negative_number_stays_what_it_means(name: str, inherited: str, value: str) -> None:
     assert topic_config_value(name, {}, BrokerConfig.from_mapping({inherited: value})).value == value
+
+
+@pytest.mark.conformance("XA-08")
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("inter.broker.listener.name", "INTERNAL"),
+        ("security.inter.broker.protocol", "SASL_SSL"),
+        ("sasl.mechanism.inter.broker.protocol", "SCRAM-SHA-512"),
+    ],
+)
+def test_what_kafkas_brokers_need_for_each_other_is_taken_and_has_no_effect(name: str, value: str) -> None:
+    plain, with_it = BrokerConfig.from_mapping({}), BrokerConfig.from_mapping({name: value})
+    assert without_effect(name)
+    assert (with_it.listeners, with_it.link_security) == (plain.listeners, plain.link_security)
+    _, _, said = settings_page().partition("by a listener, which ")
+    assert f"`{name}`" in said.partition("links of their own")[0]
