@@ -20,7 +20,7 @@ from typing import Any, Self, TypeVar
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from actors.controller import first_users
+from actors.controller import first_users, settings_in_force
 from actors.controller.actor import Controller, ControllerSpec
 from actors.controller.doors import plan_doors, refuse_open
 from actors.controller.preparation import (
@@ -30,6 +30,7 @@ from actors.controller.preparation import (
     socket_dir,
     warn_if_open,
 )
+from actors.controller.rolling import Roll
 from actors.controller.securing import Administrator, leave_users, secured
 from actors.links.group_status import GroupStatus
 from actors.links.operations import Operation, Result
@@ -139,6 +140,7 @@ class Cluster:
         try:
             if not insecure:
                 refuse_open(doors, {node.address for node in alive_nodes()})
+            notes += settings_in_force.forgotten(folder, settings)
             controller, addresses = _start_controller(name, folder, secret, bind, brokers, port, settings)
             if administrator is not None:
                 administrator.write(secret)
@@ -247,14 +249,48 @@ class Cluster:
         found: GroupStatus | None = ray.get(self._controller.group_status.remote(broker_id, group_id), timeout=10)
         return found
 
-    def restart_brokers(self, *broker_ids: int, timeout_s: float = 120.0) -> None:
+    def restart_brokers(
+        self, *broker_ids: int, timeout_s: float = 120.0, told: Callable[[int], None] | None = None
+    ) -> None:
         """Restart brokers, or all if none is named, one at a time: each waits until the one before is in sync again.
 
-        Clients that retry see no error. Raises ClusterError if one does not come back.
+        `told` hears of each that is back. Clients that retry see no error. Raises ClusterError if one stays away.
         """
-        for broker_id in broker_ids or sorted(self.broker_pids()):
-            self._ask(self._controller.restart_broker.remote(broker_id, timeout_s), timeout_s + 60)
-        self._ask(self._controller.elect_preferred.remote(), 10)
+        self._roll(timeout_s, told or (lambda broker_id: None)).restart(*broker_ids)
+
+    def roll(
+        self,
+        config: Mapping[str, str | None] | None = None,
+        *,
+        insecure: bool = False,
+        new_secret: bool = False,
+        forget_old_secret: bool = False,
+        timeout_s: float = 120.0,
+        told: Callable[[int], None] | None = None,
+    ) -> None:
+        """Have brokers take other settings, or another secret, one after the other while the cluster serves.
+
+        `config` has what changes, by Kafka's names; None takes a setting back to its default. `insecure` is as for
+        `start`. `new_secret` changes the secret by which the cluster's processes know one another; `forget_old_secret`
+        ends the former one where clients have to learn of the new certificates in between. `told` hears of each broker
+        that is back. What has to be known is in `notes`. Raises ClusterError, with the rest as it was, and
+        SettingError; the same call goes on then.
+        """
+        roll = self._roll(timeout_s, told or (lambda broker_id: None))
+        self.notes = roll.take(config or {}, {node.address for node in alive_nodes()}, insecure=insecure)
+        if new_secret:
+            self.notes += roll.new_secret()
+        elif forget_old_secret:
+            roll.forget_old_secret()
+        else:
+            roll.restart_all()
+        self._addresses = ray.get(self._controller.addresses.remote(), timeout=10)
+
+    def _roll(self, timeout_s: float, told: Callable[[int], None]) -> Roll:
+        def ask(method: str, *arguments: Any, timeout_s: float) -> Any:
+            return self._ask(getattr(self._controller, method).remote(*arguments), timeout_s)
+
+        return Roll(ask, told, timeout_s)
 
     def add_brokers(self, count: int = 1, timeout_s: float = 60.0) -> list[int]:
         """Start more brokers, and return their ids once they serve.

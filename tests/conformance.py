@@ -28,15 +28,14 @@ RANGES = (
     ),
     *(("XD", 1, 9),),
     *(
-        ("XE", 1, 5),
-        ("XE", 7, 9),
+        ("XE", 1, 9),
         ("XE", 20, 26),
         ("XE", 30, 35),
         ("XE", 40, 42),
         ("XE", 50, 54),
     ),
     *(("XF", 1, 10),),
-    *(("XG", 1, 10), ("XG", 12, 16)),
+    *(("XG", 1, 16),),
 )
 IDS = tuple(f"{letter}-{n:02}" for letter, first, last in RANGES for n in range(first, last + 1))
 

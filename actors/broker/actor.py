@@ -9,11 +9,12 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import ray
 
 from actors.broker.spec import BrokerSpec, StartError
-from actors.links.secret import is_marked, read_secret
+from actors.links.secret import Marks, Secrets, found_at, read_secret
 from actors.runtime.logs import LogPlace
 from actors.runtime.private import keep_private, leave_no_core
 from actors.runtime.process import check_code_version, log_to, run_in_main_thread, settle_memory
@@ -22,7 +23,7 @@ from actors.settings import BrokerConfig
 _SECRET_FILE = "coterie.secret.file"
 
 
-async def _serve(spec: BrokerSpec, find_controller: Callable[[], tuple[str, int, bytes]]) -> None:
+async def _serve(spec: BrokerSpec, find_controller: Callable[[], tuple[str, int, Secrets]]) -> None:
     from actors.broker.server import BrokerServer  # not in the driver, which imports this class and would start later
 
     server = await BrokerServer.open(spec, find_controller)
@@ -53,32 +54,44 @@ class Broker:
         run_in_main_thread(_serve(self._spec, self._find_controller))
         ray.actor.exit_actor()
 
-    def _find_controller(self) -> tuple[str, int, bytes]:
+    def _find_controller(self) -> tuple[str, int, Secrets]:
         try:
             controller = ray.get_actor("controller", namespace=self._namespace)
             host, port, which = ray.get(controller.join_info.remote(), timeout=5)
-            secret = own_secret(self._spec, which)
-            if secret is None:
-                secret = ray.get(controller.hand_out_secret.remote(self._spec.broker_id), timeout=5)
+            own = own_secrets(self._spec, which)
+            if own is None or own.marks != which:
+                own = self._handed_out(controller, own)
         except (ValueError, ray.exceptions.RayError) as error:
             raise ConnectionError(str(error)) from error
-        return host, port, secret
+        return host, port, own
+
+    def _handed_out(self, controller: Any, own: Secrets | None) -> Secrets:
+        """What the controller hands out, or else what this node has of it."""
+        try:
+            handed_out: Secrets = ray.get(controller.hand_out_secret.remote(self._spec.broker_id), timeout=5)
+        except ray.exceptions.RayTaskError:
+            if own is None:
+                raise
+            return own
+        return handed_out
 
 
-def own_secret(spec: BrokerSpec, which: bytes) -> bytes | None:
-    """The cluster's secret from a file of this node, if there is one and it has this mark.
+def own_secrets(spec: BrokerSpec, which: Marks) -> Secrets | None:
+    """The cluster's secret, and one that is valid beside it, from files of this node; None without the current one.
 
     Raises StartError where the user has named the file, and it is not that secret.
     """
     named = spec.config.get(_SECRET_FILE)
     path = Path(named) if named else Path(spec.data_dir).parent / "secret"
+    found = which.among(found_at(path))
+    if found is None and named:
+        raise StartError(f"broker {spec.broker_id} on {socket.gethostname()}: {_SECRET_FILE}: {_wrong(path)}")
+    return found
+
+
+def _wrong(path: Path) -> str:
     try:
-        secret = read_secret(path)
-        if is_marked(secret, which):
-            return secret
-        wrong = f"{path} holds another secret than the controller has"
+        read_secret(path)
     except (OSError, ValueError) as error:
-        wrong = str(error)
-    if named:
-        raise StartError(f"broker {spec.broker_id} on {socket.gethostname()}: {_SECRET_FILE}: {wrong}")
-    return None
+        return str(error)
+    return f"{path} holds another secret than the controller has"

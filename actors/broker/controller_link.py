@@ -25,6 +25,7 @@ from actors.links.control import (
     Welcome,
 )
 from actors.links.operations import Operation, Result
+from actors.links.secret import Secrets
 from actors.links.status import Load
 from actors.runtime.environment import Chance
 from actors.settings import LinkStores
@@ -55,12 +56,12 @@ class ControllerLink:
     """One connection to a controller. Calls fail at once if it is not connected."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, secret: bytes, chance: Chance, *, tls: LinkStores | None = None
+        self, loop: asyncio.AbstractEventLoop, secrets: Secrets, chance: Chance, *, tls: LinkStores | None = None
     ) -> None:
         self._loop = loop
         self._tls = tls
         self._chance = chance
-        self.secret = secret
+        self.secrets = secrets
         self._protocol: ControlProtocol | None = None
         self._broker: Broker | None = None  # who has registered by it: who has only joined hears of no image
         self._answer: asyncio.Future[Joined | Welcome] | None = None  # to a join or a hello
@@ -84,7 +85,7 @@ class ControllerLink:
         await reach_controller(
             "broker",
             (host, port),
-            self.secret,
+            self.secrets,
             self._chance,
             on_ready,
             self._on_message,

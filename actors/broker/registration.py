@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from actors.broker.context import BrokerContext
 from actors.broker.controller_link import ControllerLink
@@ -27,6 +27,7 @@ from actors.links.operations import (
     Done,
     GroupSeen,
     HandOver,
+    LearnSecrets,
     ListShards,
     LookAtGroup,
     Operation,
@@ -34,6 +35,7 @@ from actors.links.operations import (
     Shards,
 )
 from actors.links.reading import ReadLog, ReadPartitions
+from actors.links.secret import Marks, Secrets
 from actors.links.status import Load
 from actors.runtime.environment import Chance
 from actors.security.tls import TlsError
@@ -41,6 +43,8 @@ from actors.settings import LinkStores
 from placement.metadata import ClusterMetadata
 
 R = TypeVar("R", bound=Result)
+FindController: TypeAlias = Callable[[], tuple[str, int, Secrets]]
+"""Finds (host, port, secrets) of the controller. It may block."""
 
 log = logging.getLogger(__name__)
 
@@ -55,13 +59,13 @@ _LEFT_SECONDS = 30.0
 class Contact:
     """The connection to the controller, and how to get another one.
 
-    `find_controller` returns (host, port, secret) and may block: it runs in an executor.
+    `find_controller` runs in an executor.
     """
 
     def __init__(
         self,
         broker_id: int,
-        find_controller: Callable[[], tuple[str, int, bytes]],
+        find_controller: FindController,
         loop: asyncio.AbstractEventLoop,
         chance: Chance,
         *,
@@ -72,7 +76,9 @@ class Contact:
         self._find_controller = find_controller
         self._loop = loop
         self._chance = chance
-        self.link = ControllerLink(loop, b"", chance)  # to nobody, until a controller has been found
+        self.secrets = Secrets(b"")
+        """Those that are valid now; none until a controller has been found."""
+        self.link = ControllerLink(loop, self.secrets, chance)  # to nobody, until a controller has been found
         self._joined = self.link  # calls go by this one: it lags behind while another controller is being joined
 
     @property
@@ -99,8 +105,8 @@ class Contact:
 
     async def join(self) -> Joined:
         """Find the controller and join it: the cluster's id and metadata. Raises OSError, TimeoutError."""
-        host, port, secret = await self._loop.run_in_executor(None, self._find_controller)
-        older, link = self.link, ControllerLink(self._loop, secret, self._chance, tls=self._tls)
+        host, port = await self.learn_secrets()
+        older, link = self.link, ControllerLink(self._loop, self.secrets, self._chance, tls=self._tls)
         # The lease and the epoch are the broker's, not the connection's.
         link.last_confirmed, link.epoch = older.last_confirmed, older.epoch
         older.close()
@@ -109,6 +115,11 @@ class Contact:
         joined = await link.join(self._broker_id)
         self._joined = link
         return joined
+
+    async def learn_secrets(self) -> tuple[str, int]:
+        """Find out which secrets the controller has, and where it is: (host, port). Raises OSError."""
+        host, port, self.secrets = await self._loop.run_in_executor(None, self._find_controller)
+        return host, port
 
     async def show_recovery(self, every_s: float = _RECOVERING_SECONDS) -> None:
         """Tell the controller again and again that this broker lives, until cancelled. It has not registered yet."""
@@ -216,6 +227,9 @@ class Registration:
             case HandOver():
                 await self.hand_over()
                 return Done()
+            case LearnSecrets(marks):
+                await self._learn(marks)
+                return Done()
             case ListShards():
                 return Shards(tuple(self._shards.status()))
             case LookAtGroup(group_id):
@@ -228,6 +242,12 @@ class Registration:
                 return await self._observing.reads.log(operation)
             case _:
                 raise TypeError(f"{type(operation).__name__} is nothing that a broker does")
+
+    async def _learn(self, marks: Marks) -> None:
+        await self._contact.learn_secrets()
+        if self._contact.secrets.marks != marks:
+            raise ConnectionError("there is none with that mark")
+        self._replicas.hang_up_on_strangers()
 
     def on_stop(self) -> None:
         """Have whoever runs this broker stop it."""

@@ -30,7 +30,7 @@ from actors.broker.led import LedPartitions
 from actors.broker.observing import Observing
 from actors.broker.quotas import quotas_of
 from actors.broker.read_for_monitor import MonitorReads
-from actors.broker.registration import Contact, Registration
+from actors.broker.registration import Contact, FindController, Registration
 from actors.broker.replication import ReplicaManager
 from actors.broker.shards.hub import ShardHub
 from actors.broker.spec import BrokerSpec, StartError
@@ -58,7 +58,7 @@ class BrokerServer:
         self.context = context
         self.replicas = ReplicaManager(
             context,
-            lambda: contact.link.secret,
+            lambda: contact.secrets,
             lambda: contact.link.epoch,
             lambda: contact.link.last_confirmed,
         )
@@ -66,7 +66,7 @@ class BrokerServer:
         self.shards = ShardHub(context, led, lambda *wanted: contact.link.send(WantSpares(*wanted)))
         self.images = Images(context, self.replicas, self.shards)
         self.clients = Clients(context)
-        tls = TlsDoors(context, lambda: contact.link.secret)
+        tls = TlsDoors(context, lambda: contact.secrets)
         handlers = HandlerContext(
             context,
             led,
@@ -93,7 +93,7 @@ class BrokerServer:
     async def open(
         cls,
         spec: BrokerSpec,
-        find_controller: Callable[[], tuple[str, int, bytes]],
+        find_controller: FindController,
         environment: Environment = REAL,
         writer: FileWriter = REAL_WRITER,
         compact: Compact = compact_in_process,

@@ -29,6 +29,10 @@ class Door:
     port_chosen_by: str = ""
     """The setting that chose `port`, as a user writes it. If empty, another port will do if this one is taken."""
 
+    def at(self, ports: Mapping[str, int]) -> Door:
+        """The same at the port that its listener has among these, if any one will do."""
+        return self if self.port_chosen_by else replace(self, port=ports.get(self.listener, self.port))
+
 
 @dataclass(frozen=True, slots=True)
 class BrokerSpec:
@@ -42,6 +46,5 @@ class BrokerSpec:
     config: dict[str, str]
 
     def at_ports(self, ports: Mapping[str, int]) -> BrokerSpec:
-        """The same with these ports, by listener."""
-        doors = (replace(door, port=ports.get(door.listener, door.port)) for door in self.doors)
-        return replace(self, doors=tuple(doors))
+        """The same with these ports, by listener, where a setting does not choose the port."""
+        return replace(self, doors=tuple(door.at(ports) for door in self.doors))

@@ -13,6 +13,7 @@ from actors.broker.connection import Connection
 from actors.broker.context import BrokerContext
 from actors.broker.spec import Door, StartError
 from actors.broker.strangers import FailureLog, Strangers
+from actors.links.secret import Secrets
 from actors.links.status import TlsListener
 from actors.links.tls_transport import TlsTransport
 from actors.security.acl import is_loopback
@@ -34,9 +35,9 @@ _UNTOLD_SECONDS = 3600.0  # between looks at the clock, where files are looked a
 class TlsDoors:
     """The listeners of a broker that have TLS. There may be none."""
 
-    def __init__(self, broker: BrokerContext, secret: Callable[[], bytes]) -> None:
+    def __init__(self, broker: BrokerContext, secrets: Callable[[], Secrets]) -> None:
         self._broker = broker
-        self._secret = secret
+        self._secrets = secrets
         self._failures = FailureLog(broker.loop.time)
         self._doors: dict[str, TlsDoor] = {}  # by listener
         self._config = broker.config
@@ -46,7 +47,7 @@ class TlsDoors:
 
     def add(self, door: Door) -> None:
         """A listener will be opened. Raises StartError if there is no certificate that can be used."""
-        self._doors[door.listener] = TlsDoor(door, self._broker, self._secret, self._failures)
+        self._doors[door.listener] = TlsDoor(door, self._broker, self._secrets, self._failures)
 
     def protocol_of(self, connection: Connection) -> asyncio.Protocol:
         """What a socket that was just accepted talks to."""
@@ -140,8 +141,8 @@ class TlsDoors:
 class TlsDoor:
     """One listener. Raises StartError if there is no certificate that can be used."""
 
-    def __init__(self, door: Door, broker: BrokerContext, secret: Callable[[], bytes], failures: FailureLog) -> None:
-        self.tls = _tls_of(door, broker, secret)
+    def __init__(self, door: Door, broker: BrokerContext, secrets: Callable[[], Secrets], failures: FailureLog) -> None:
+        self.tls = _tls_of(door, broker, secrets)
         self.strangers = None if door.protocol.sasl else _strangers_of(door, broker, failures)
         """Those whose handshake is not done. With SASL it is not enough: others look after them until they log in."""
         self._listener = door.listener
@@ -215,7 +216,7 @@ class TlsDoor:
         self._failures.note(connection.peer, self._listener, f"TLS handshake failed: {why}")
 
 
-def _tls_of(door: Door, broker: BrokerContext, secret: Callable[[], bytes]) -> ListenerTls:
+def _tls_of(door: Door, broker: BrokerContext, secrets: Callable[[], Secrets]) -> ListenerTls:
     try:
         from actors.broker.certificates import ListenerTls  # only brokers with TLS need what it imports
         from actors.security.authority import CLIENTS, Authority
@@ -224,7 +225,9 @@ def _tls_of(door: Door, broker: BrokerContext, secret: Callable[[], bytes]) -> L
         raise StartError(text) from error
 
     def make_own() -> KeyStore:
-        return Authority(secret(), CLIENTS).issue(f"broker-{broker.broker_id}", [*_hosts(door), *given()[OWN_NAMES]])
+        known = secrets()  # clients may not trust the newer authority yet
+        authority = Authority(known.previous or known.current, CLIENTS)
+        return authority.issue(f"broker-{broker.broker_id}", [*_hosts(door), *given()[OWN_NAMES]])
 
     def given() -> ListenerConfig:
         return broker.config.for_listener(door.listener)

@@ -1,12 +1,18 @@
-"""`coterie brokers`: more brokers for a running cluster, and restarts that clients do not notice."""
+"""`coterie brokers`: more brokers for a running cluster, restarts that clients do not notice, and other settings."""
 
 from __future__ import annotations
 
 import click
 
-from actors.cli.cluster_commands import data_dir_option, name_option, ray_address_option
+from actors.cli.cluster_commands import (
+    data_dir_option,
+    given_settings,
+    name_option,
+    ray_address_option,
+    warnings_as_notes,
+)
 from actors.cli.options import F
-from actors.cli.output import plural, working
+from actors.cli.output import note, plural, working
 
 
 def _which(command: F) -> F:
@@ -17,7 +23,7 @@ def _which(command: F) -> F:
 
 @click.group()
 def brokers() -> None:
-    """Add brokers to a running cluster, or restart them one after the other."""
+    """Add brokers to a running cluster, restart them one after the other, or have them take other settings."""
 
 
 @brokers.command()
@@ -41,7 +47,66 @@ def restart(ids: tuple[int, ...], ray_address: str | None, name: str, data_dir: 
     from actors.cluster import Cluster
 
     with Cluster.connect(ray_address, name, data_dir=None if ray_address else data_dir) as cluster:
-        for broker_id in ids or sorted(cluster.broker_pids()):
-            with working(f"restarting broker {broker_id}"):
-                cluster.restart_brokers(broker_id)
-            click.echo(f"restarted {broker_id}")
+        with working("restarting brokers"):
+            cluster.restart_brokers(*ids, told=_restarted)
+
+
+def _restarted(broker_id: int) -> None:
+    click.echo(f"restarted {broker_id}")
+
+
+@brokers.command()
+@_which
+@click.option("--config", "configs", multiple=True, metavar="KEY=VALUE", help="A broker setting, by Kafka's name.")
+@click.option("--unset", multiple=True, metavar="KEY", help="A broker setting that is to have its default again.")
+@click.option(
+    "--config-file", type=click.Path(exists=True, dir_okay=False), help="Broker settings in a Java properties file."
+)
+@click.option("--listeners", metavar="NAME://HOST:PORT,...", help="Where brokers bind.")
+@click.option("--advertised-listeners", metavar="NAME://HOST:PORT,...", help="What clients are told of broker 0.")
+@click.option("--insecure", is_flag=True, help="Let other machines connect without asking who they are.")
+@click.option("--new-secret", is_flag=True, help="Change the secret by which the cluster's processes know one another.")
+@click.option("--forget-old-secret", is_flag=True, help="End the former secret, once clients have the new ca.pem.")
+@click.option("--timeout", type=click.IntRange(min=1), default=120, show_default=True, help="Seconds for each broker.")
+def roll(
+    ray_address: str | None,
+    name: str,
+    data_dir: str,
+    configs: tuple[str, ...],
+    unset: tuple[str, ...],
+    config_file: str | None,
+    listeners: str | None,
+    advertised_listeners: str | None,
+    insecure: bool,
+    new_secret: bool,
+    forget_old_secret: bool,
+    timeout: int,
+) -> None:
+    """Have brokers take other settings, one at a time: those that are given change, all others stay.
+
+    After an error, the brokers that are left are as they were: the same command, or a better one, goes on.
+    """
+    from actors.cluster import Cluster
+
+    if new_secret and forget_old_secret:
+        raise click.UsageError("--new-secret and --forget-old-secret contradict each other: leave one out")
+    changes: dict[str, str | None] = {
+        **given_settings(config_file, configs, listeners, advertised_listeners),
+        **dict.fromkeys(unset),
+    }
+    with (
+        warnings_as_notes(),
+        Cluster.connect(ray_address, name, data_dir=None if ray_address else data_dir) as cluster,
+    ):
+        with working("restarting brokers"):
+            cluster.roll(
+                changes,
+                insecure=insecure,
+                new_secret=new_secret,
+                forget_old_secret=forget_old_secret,
+                timeout_s=timeout,
+                told=_restarted,
+            )
+        for line in cluster.notes:
+            note(line)
+        click.echo(f"rolled bootstrap.servers={cluster.bootstrap_servers}")

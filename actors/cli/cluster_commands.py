@@ -6,8 +6,8 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Callable
-from contextlib import ExitStack, redirect_stdout
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, redirect_stdout
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -33,6 +33,27 @@ def data_dir_option(text: str) -> Callable[[F], F]:
     return click.option(
         "--data-dir", type=click.Path(file_okay=False), default=DEFAULT_DATA_DIR, show_default=True, help=text
     )
+
+
+def given_settings(
+    config_file: str | None, configs: tuple[str, ...], listeners: str | None, advertised_listeners: str | None
+) -> dict[str, str]:
+    """The broker settings of --config-file, --config, --listeners and --advertised-listeners: later ones hold."""
+    from actors.settings import parse_properties
+
+    settings = parse_properties(Path(config_file).read_text()) if config_file else {}
+    settings |= key_values(configs)
+    settings |= {"listeners": listeners} if listeners else {}
+    return settings | ({"advertised.listeners": advertised_listeners} if advertised_listeners else {})
+
+
+@contextmanager
+def warnings_as_notes() -> Iterator[None]:
+    """Have the warnings of a block on standard error, a line each."""
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *rest, **more: note(f"warning: {one_line(message)}")
+        warnings.simplefilter("always", UserWarning)
+        yield
 
 
 @click.command()
@@ -95,15 +116,11 @@ def up(
     """
     from actors.cli.users import ask_passwords
     from actors.cluster import Cluster
-    from actors.settings import parse_properties
 
     if secure and insecure:
         raise click.UsageError("--secure and --insecure contradict each other: leave one out")
     passwords = ask_passwords(add_scram)
-    settings = parse_properties(Path(config_file).read_text()) if config_file else {}
-    settings |= key_values(configs)
-    settings |= {"listeners": listeners} if listeners else {}
-    settings |= {"advertised.listeners": advertised_listeners} if advertised_listeners else {}
+    settings = given_settings(config_file, configs, listeners, advertised_listeners)
     settings |= {"coterie.log.format": log_format} if log_format else {}
     settings |= {} if console_port is None else {"coterie.console.port": str(console_port)}
     settings |= {"coterie.console.write": "true"} if console_write else {}
@@ -111,9 +128,7 @@ def up(
         port = DEFAULT_PORT
     stop = threading.Event()
     signal.signal(signal.SIGTERM, _interrupt)  # as Ctrl-C does, it ends what has been started by then
-    with warnings.catch_warnings():
-        warnings.showwarning = lambda message, *rest, **more: note(f"warning: {one_line(message)}")
-        warnings.simplefilter("always", UserWarning)
+    with warnings_as_notes():
         with ExitStack() as stack:
             with working(f"starting {plural(brokers, 'broker')} on {ray_address or 'an embedded Ray'}"):
                 cluster = stack.enter_context(

@@ -12,9 +12,9 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,17 +22,20 @@ from typing import Any, TypeVar
 import ray
 
 from actors.broker.spec import BrokerSpec
-from actors.controller import first_users
+from actors.controller import first_users, new_secret, settings_in_force
 from actors.controller.decisions.acls import locked_out
-from actors.controller.doors import doors_of, plan_doors
+from actors.controller.doors import DoorPlan, doors_of, plan_doors
 from actors.controller.launcher import START_SECONDS, RayLauncher
 from actors.controller.metadata_log import MetadataLog
+from actors.controller.securing import AUTHORITY, write_authority
 from actors.controller.server import ControllerServer
 from actors.controller.sessions import shards_of, stop_all
+from actors.controller.settings_in_force import Changed
+from actors.links.acceptance import check_stores
 from actors.links.control import Stop
 from actors.links.group_status import GroupStatus
 from actors.links.operations import HandOver, LookAtGroup, Operation, Result
-from actors.links.secret import mark, read_secret
+from actors.links.secret import Marks, Secrets, read_secrets
 from actors.links.status import ClusterStatus, ShardStatus
 from actors.log.files import REAL_WRITER
 from actors.monitor.spec import MonitorSpec
@@ -40,8 +43,8 @@ from actors.runtime.logs import TEXT, LogPlace
 from actors.runtime.private import keep_private, leave_no_core
 from actors.runtime.process import LoopThread, check_code_version, last_line, log_to
 from actors.runtime.ray_connection import ClusterError, asks_for_token
-from actors.settings import ANY_HOST, BrokerConfig
-from placement.nodes import alive_nodes, place_brokers
+from actors.settings import ANY_HOST, LISTENERS, BrokerConfig
+from placement.nodes import Node, alive_nodes, place_brokers
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Result)
@@ -49,6 +52,7 @@ R = TypeVar("R", bound=Result)
 log = logging.getLogger(__name__)
 
 _FAILED_RESTART_SECONDS = 2.0
+_FAILING_SECONDS = 5.0  # for which a broker that cannot start tries again before that is said
 _HAND_OVER_SECONDS = 30.0
 _SHARDS_SECONDS = 2.0
 _LOOK_SECONDS = 5.0
@@ -71,6 +75,26 @@ class ControllerSpec:
     secret_file: str
     config: dict[str, str]
     version: str
+    transition: Mapping[str, str] = field(default_factory=dict)
+    """Settings that hold over `config` until the next change of settings (`settings_in_force`)."""
+    everywhere: bool = True
+    """Whether no broker runs with settings from before."""
+
+    def with_settings(self, changed: Changed) -> ControllerSpec:
+        """The same with settings that were changed while the cluster runs. The port of `listeners` holds, if set."""
+        port = None if LISTENERS in changed.config else self.port
+        return replace(
+            self,
+            config=dict(changed.config),
+            transition=changed.transition,
+            everywhere=changed.everywhere,
+            port=port,
+        )
+
+    @property
+    def effective(self) -> dict[str, str]:
+        """The settings that processes are told."""
+        return {**self.config, **self.transition}
 
     @property
     def namespace(self) -> str:
@@ -88,6 +112,16 @@ class ControllerSpec:
     def homes_file(self) -> Path:
         """The file that says where each broker's data is: broker id -> [Ray node's address, port]."""
         return Path(self.data_dir) / "controller" / "homes.json"
+
+
+def _told(plans: tuple[DoorPlan, ...], spec: ControllerSpec, broker: BrokerSpec, node: Node) -> BrokerSpec:
+    """What a broker is told from now on. It keeps those ports that nothing chooses."""
+    present = {door.listener: door.port for door in broker.doors}
+    return replace(broker, doors=doors_of(plans, broker.broker_id, node.address, present), config=spec.effective)
+
+
+def _monitor_of(spec: ControllerSpec) -> MonitorSpec:
+    return MonitorSpec(spec.name, spec.namespace, spec.data_dir, spec.secret_file, spec.effective)
 
 
 async def _close_broker(server: ControllerServer, broker_id: int) -> None:
@@ -130,7 +164,13 @@ class Controller:
 
     def _begin(self, spec: ControllerSpec) -> None:
         keep_private()
-        config = BrokerConfig.from_mapping(spec.config)
+        folder = Path(spec.data_dir)
+        self._first_spec = spec
+        if not self._restarted:
+            settings_in_force.drop(folder)
+        elif (changed := settings_in_force.kept(folder)) is not None:
+            spec = spec.with_settings(changed)
+        config = BrokerConfig.from_mapping(spec.effective)
         if not config.boolean("coterie.debug.core"):
             leave_no_core()
         check_code_version(spec.version)
@@ -138,12 +178,11 @@ class Controller:
         log_to(logs, "controller", role="controller")
         self._spec = spec
         self._address = spec.own_host(ray.util.get_node_ip_address())
-        self._secret = read_secret(Path(spec.secret_file))
+        secrets = read_secrets(Path(spec.secret_file))
         self._adding = threading.Lock()
         self._thread = LoopThread("coterie-controller")
         node_id = ray.get_runtime_context().get_node_id()
         self._launcher = RayLauncher(spec.namespace, logs, spec.version, node_id)
-        folder = Path(spec.data_dir)
         metadata_log = MetadataLog(first_users.log_path(folder))
         first_users.take(folder, metadata_log)
         wrong = None if self._restarted else locked_out(metadata_log.metadata, config)
@@ -152,9 +191,9 @@ class Controller:
             raise ClusterError(wrong)
         process = ClusterStatus("", 0, (), spec.name, spec.data_dir, os.getpid(), node_id)
         self._server = ControllerServer(
-            metadata_log, config, self._secret, self._launcher, self._thread.loop, process=process
+            metadata_log, config, secrets, self._launcher, self._thread.loop, process=process
         )
-        self._launcher.monitor = MonitorSpec(spec.name, spec.namespace, spec.data_dir, spec.secret_file, spec.config)
+        self._launcher.monitor = _monitor_of(spec)
         self._launcher.start_failed = lambda broker_id: self._on_loop(self._server.start_failed, broker_id)
         self._port = self._thread.call(self._server.listen(self._address))
         if self._restarted:
@@ -173,16 +212,16 @@ class Controller:
 
         return self._thread.call(on_loop())
 
-    def join_info(self) -> tuple[str, int, bytes]:
-        """(host, port, mark): where brokers find this controller, and which secret both prove to know."""
-        return self._address, self._port, mark(self._secret)
+    def join_info(self) -> tuple[str, int, Marks]:
+        """(host, port, marks): where brokers find this controller, and which secrets are valid."""
+        return self._address, self._port, self._server.secrets.marks
 
-    def hand_out_secret(self, broker_id: int) -> bytes:
-        """The secret, for a broker on a node without its file. Raises PermissionError if it may not go through Ray."""
+    def hand_out_secret(self, broker_id: int) -> Secrets:
+        """The secrets, for a broker on a node without their files. Raises PermissionError if they may not travel so."""
         named = self._spec.config.get("coterie.secret.file")
         if named:
             raise PermissionError(f"coterie.secret.file={named} is set: no secret goes through Ray")
-        if BrokerConfig.from_mapping(self._spec.config).encrypts_links:
+        if self._server.config.link_security.encrypts:
             raise PermissionError(
                 f"connections between processes are in TLS (coterie.internal.security): no secret goes through Ray; "
                 f"put {self._spec.secret_file} on the node of broker {broker_id}, or set coterie.secret.file"
@@ -198,7 +237,7 @@ class Controller:
             broker_id,
             self._spec.secret_file,
         )
-        return self._secret
+        return self._server.secrets
 
     def _place_brokers(self, count: int, only: Sequence[int] | None = None, *, may_be_away: bool = False) -> list[int]:
         """Place brokers on Ray nodes; one that has data goes where that is. `only`: the others run already."""
@@ -210,7 +249,7 @@ class Controller:
         if spec.host is not None:
             known = {}  # a cluster on one machine: addresses of Ray's do not matter
         nodes = place_brokers(alive_nodes(), known, max(count, len(homes)), may_be_away=may_be_away)
-        plans = plan_doors(BrokerConfig.from_mapping(spec.config), spec.host, spec.port)
+        plans = plan_doors(BrokerConfig.from_mapping(spec.effective), spec.host, spec.port)
         for broker_id, node in nodes.items():
             if only is not None and broker_id not in only:
                 continue
@@ -221,7 +260,7 @@ class Controller:
                     doors=doors_of(plans, broker_id, node.address, self._present_ports(broker_id)),
                     data_dir=str(Path(spec.data_dir) / f"broker-{broker_id}"),
                     socket_path=str(Path(spec.socket_dir) / f"{broker_id}.sock"),
-                    config=spec.config,
+                    config=spec.effective,
                 ),
                 node,
             )
@@ -258,16 +297,95 @@ class Controller:
         known = self._server.metadata.brokers.get(broker_id)
         if known is None:
             raise RuntimeError(f"there is no broker {broker_id}")
-        try:
-            self._thread.call(_close_broker(self._server, broker_id))
-        except (OSError, TimeoutError) as error:
-            raise RuntimeError(f"broker {broker_id} could not be closed: {last_line(error)}") from error
-        came_back = partial(self._ask, self._is_back, broker_id, known.epoch)
-        self._wait(came_back, timeout_s, f"broker {broker_id} did not come back")
+        self._launcher.errors.pop(broker_id, None)
+        if not known.alive:
+            self._ask(self._server.start_again, broker_id)
+        else:
+            try:
+                self._thread.call(_close_broker(self._server, broker_id))
+            except (OSError, TimeoutError) as error:
+                raise RuntimeError(f"broker {broker_id} could not be closed: {last_line(error)}") from error
+        self._wait_for_return(broker_id, known.epoch, timeout_s)
+
+    def _wait_for_return(self, broker_id: int, since_epoch: int, timeout_s: float) -> None:
+        deadline = time.monotonic() + timeout_s
+        failing = None
+        while not self._ask(self._is_back, broker_id, since_epoch):
+            now, reason = time.monotonic(), self._launcher.errors.get(broker_id)
+            failing = (failing or now) if reason else None
+            if reason and now - (failing or now) > _FAILING_SECONDS:
+                raise RuntimeError(f"broker {broker_id} does not start: {reason}")
+            if now > deadline:
+                where = self._spec.log_dir
+                raise RuntimeError(f"broker {broker_id} did not come back within {timeout_s:.0f} s; see {where}")
+            time.sleep(0.02)
 
     def _is_back(self, broker_id: int, since_epoch: int) -> bool:
         broker = self._server.metadata.brokers[broker_id]
         return broker.alive and broker.epoch > since_epoch and self._server.in_sync_everywhere(broker_id)
+
+    # --- other settings, and another secret ---
+
+    def in_force(self) -> tuple[ControllerSpec, int]:
+        """What this controller goes by, and how many brokers the cluster has."""
+        return replace(self._spec, port=self._first_spec.port), self._ask(self._server.next_id)
+
+    def reconfigure(self, changed: Changed) -> None:
+        """Have every broker that is started from now on told these settings, also after the death of this process.
+
+        Raises ClusterError, OSError, TlsError.
+        """
+        spec = self._first_spec.with_settings(changed)
+        config = BrokerConfig.from_mapping(spec.effective)
+        if config.link_security.encrypts:
+            check_stores(self._server.secrets, config.link_stores)
+        plans = plan_doors(config, spec.host, spec.port)
+        wrong = self._ask(locked_out, self._server.metadata, config)
+        if wrong is not None:
+            raise ClusterError(wrong)
+        with self._adding:
+            settings_in_force.keep(Path(spec.data_dir), changed)
+            self._spec = spec
+            self._ask(self._server.reconfigure, config)
+            self._launcher.tell_otherwise(partial(_told, plans, spec))
+            self._launcher.monitor = _monitor_of(spec)
+
+    def restarted_all(self) -> None:
+        """All brokers run with the settings that are in force. Raises OSError."""
+        folder = Path(self._spec.data_dir)
+        with self._adding:
+            changed = settings_in_force.kept(folder)
+            if changed is not None:
+                settings_in_force.keep(folder, replace(changed, everywhere=True))
+                self._spec = replace(self._spec, everywhere=True)
+                self._launcher.monitor = _monitor_of(self._spec)
+                self._on_loop(self._server.monitoring.renew)
+
+    def begin_new_secret(self) -> None:
+        """Have all know a secret that is to follow the present one. Raises NewSecretError, OSError."""
+        ours = not self._spec.config.get("coterie.secret.file")
+        self._thread.call(new_secret.begin(self._server, self._secret_file, make=ours))
+        self.write_authority()
+
+    def use_new_secret(self) -> None:
+        """Have that be the secret. The one before is valid, too. Raises NewSecretError, OSError."""
+        self._thread.call(new_secret.use(self._server, self._secret_file))
+
+    def forget_old_secret(self) -> None:
+        """Have the secret before be valid no longer. Raises NewSecretError, OSError."""
+        self._thread.call(new_secret.forget(self._server, self._secret_file))
+
+    def write_authority(self) -> None:
+        """Write whom clients have to trust now, if the file is there. Raises OSError."""
+        folder = Path(self._spec.data_dir)
+        if (folder / AUTHORITY).exists():
+            write_authority(folder, self._server.secrets)
+
+    @property
+    def _secret_file(self) -> Path:
+        return Path(self._spec.secret_file)
+
+    # --- brokers that come and go ---
 
     def elect_preferred(self) -> None:
         """Make the first replica of each partition its leader, if that one is in sync."""
@@ -282,13 +400,6 @@ class Controller:
             self._ask(self._server.add, ids)
         self._wait_for_brokers(timeout_s, ids)
         return ids
-
-    def _wait(self, condition: Callable[[], bool], timeout_s: float, what: str) -> None:
-        deadline = time.monotonic() + timeout_s
-        while not condition():
-            if time.monotonic() > deadline:
-                raise RuntimeError(f"{what} within {timeout_s:.0f} s; see {self._spec.log_dir}")
-            time.sleep(0.02)
 
     def _wait_for_brokers(self, timeout_s: float, ids: Sequence[int]) -> None:
         deadline = time.monotonic() + timeout_s

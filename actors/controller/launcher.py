@@ -54,6 +54,7 @@ class RayLauncher:
         self._version = version
         self._brokers: dict[int, Any] = {}
         self._specs: dict[int, tuple[BrokerSpec, Node]] = {}
+        self._placing = threading.Lock()  # they change on several threads
         self._incarnations: dict[int, int] = {}
         self._shards = ShardStarts()
         self._shard_number = 0
@@ -78,7 +79,14 @@ class RayLauncher:
 
     def add(self, spec: BrokerSpec, node: Node) -> None:
         """Note a broker of this cluster, and the Ray node that has its data directory."""
-        self._specs[spec.broker_id] = (spec, node)
+        with self._placing:
+            self._specs[spec.broker_id] = (spec, node)
+
+    def tell_otherwise(self, changed: Callable[[BrokerSpec, Node], BrokerSpec]) -> None:
+        """Have brokers told something else whenever they are started from now on."""
+        with self._placing:
+            for broker_id, (spec, node) in self._specs.items():
+                self._specs[broker_id] = (changed(spec, node), node)
 
     def adopt(self) -> None:
         """After a restart of the controller: find the brokers its predecessor started."""
@@ -110,11 +118,13 @@ class RayLauncher:
             self._not_started(broker_id, last_line(error))
 
     def _start_on_its_node(self, broker_id: int) -> None:
-        spec, node = self._specs[broker_id]
+        _, node = self._specs[broker_id]
         present = successor(node, alive_nodes())
         if present is None:
             raise RuntimeError(f"broker {broker_id}: Ray node {node.address} with its data is gone")
-        self._specs[broker_id] = (spec, present)
+        with self._placing:
+            spec, _ = self._specs[broker_id]
+            self._specs[broker_id] = (spec, present)
         number = self._incarnations[broker_id] = self._incarnations.get(broker_id, 0) + 1
         actor = Broker.options(  # type: ignore[attr-defined]
             name=f"broker-{broker_id}-{os.getpid()}-{number}",
@@ -170,8 +180,9 @@ class RayLauncher:
         """A broker has registered; it listens at these ports, as the next process of this broker is to do, too."""
         self.starts_under_way.discard(self._brokers.get(broker_id))
         self.errors.pop(broker_id, None)
-        spec, node = self._specs[broker_id]
-        self._specs[broker_id] = (spec.at_ports(ports), node)
+        with self._placing:
+            spec, node = self._specs[broker_id]
+            self._specs[broker_id] = (spec.at_ports(ports), node)
 
     def kill_broker(self, broker_id: int) -> None:
         """End a broker's process at once."""

@@ -108,6 +108,11 @@ class Monitoring:
         """A Monitor was started by an earlier controller: it has so long to come."""
         self._due = self._loop.time() + seconds
 
+    def renew(self) -> None:
+        """Have the Monitor replaced, because its settings have changed."""
+        if self._watcher is not None:
+            self._watcher.close()
+
     @property
     def status(self) -> MonitorStatus | None:
         """What is known of it; None if there is none and none is wanted."""

@@ -11,6 +11,7 @@ import stat
 import tempfile
 import time
 import warnings
+from collections.abc import Collection
 from pathlib import Path
 
 from actors.broker.listening import taken
@@ -98,6 +99,17 @@ def check_ports(doors: tuple[DoorPlan, ...], brokers: int, folder: Path, *, here
                 if not _is_held(folder) or time.monotonic() > deadline:
                     raise ClusterError(taken(door.host, number, door.chosen_by, error)) from error
                 time.sleep(0.05)
+
+
+def check_free(doors: tuple[DoorPlan, ...], brokers: int, but: Collection[int]) -> None:
+    """Raise ClusterError if a port is taken that brokers are to have here; `but` are those that they have."""
+    for door in doors:
+        if not door.port or door.host is None:
+            continue
+        for number in door.ports(brokers):
+            error = None if number in but else _port_taken(door.host, number)
+            if error is not None:
+                raise ClusterError(taken(door.host, number, door.chosen_by, error)) from error
 
 
 def _port_taken(host: str, port: int) -> OSError | None:

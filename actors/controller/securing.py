@@ -13,9 +13,9 @@ from typing import Final
 from actors.controller import first_users
 from actors.controller.metadata_log import MetadataLog
 from actors.links.operations import ScramUpsertion
-from actors.links.secret import read_secret
+from actors.links.secret import Secrets, read_secrets
+from actors.log.files import REAL_WRITER
 from actors.runtime.environment import Chance
-from actors.runtime.private import write_private
 from actors.runtime.ray_runtime import ClusterError
 from actors.security.scram import ScramMechanism
 from actors.settings import BrokerConfig, SecurityProtocol
@@ -74,12 +74,18 @@ class Administrator:
 
     def write(self, secret_file: Path) -> None:
         """Write what clients need: whom they trust, and how the administrator logs in. The cluster runs by now."""
-        from actors.security.authority import CLIENTS, Authority  # only who has TLS needs what it imports
-
-        authority = self._folder / AUTHORITY
-        _replace(authority, Authority(read_secret(secret_file), CLIENTS).trusted.pem)
+        authority = write_authority(self._folder, read_secrets(secret_file))
         if self._password is not None:
             _replace(self.properties, _properties(self._password, authority))
+
+
+def write_authority(folder: Path, secrets: Secrets) -> Path:
+    """Write whom clients have to trust where brokers make their certificates themselves; the file. Raises OSError."""
+    from actors.security.authority import CLIENTS, Authority, trusting  # only who has TLS needs what it imports
+
+    path = folder / AUTHORITY
+    _replace(path, trusting(*(Authority(secret, CLIENTS) for secret in secrets.known)).pem)
+    return path
 
 
 def _properties(password: str, authority: Path) -> str:
@@ -95,8 +101,7 @@ def _properties(password: str, authority: Path) -> str:
 
 
 def _replace(path: Path, text: str) -> None:
-    path.unlink(missing_ok=True)
-    write_private(path, text)
+    REAL_WRITER.write_atomically(path, text.encode())
 
 
 def leave_users(folder: Path, users: list[ScramUpsertion], administrator: Administrator | None, chance: Chance) -> None:

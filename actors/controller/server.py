@@ -27,9 +27,10 @@ from actors.controller.metadata_log import MetadataLog
 from actors.controller.monitoring import Monitoring
 from actors.controller.sessions import Launcher, Session, described
 from actors.controller.unacked import Unacked
+from actors.links.acceptance import listen_for_links
 from actors.links.calls import Calls
 from actors.links.chronicle import Chronicle
-from actors.links.connection import ControlProtocol, Message, listen_for_links
+from actors.links.connection import ControlProtocol, Message
 from actors.links.control import (
     CODEC,
     Answer,
@@ -54,6 +55,7 @@ from actors.links.operations import (
     Quorum,
     Result,
 )
+from actors.links.secret import Secrets
 from actors.links.status import BrokerStatus, ClusterStatus
 from actors.links.unproved import Unproved
 from actors.runtime.environment import REAL, Environment, new_uuid
@@ -82,7 +84,7 @@ class ControllerServer:
         self,
         metadata_log: MetadataLog,
         config: BrokerConfig,
-        secret: bytes,
+        secrets: Secrets,
         launcher: Launcher,
         loop: asyncio.AbstractEventLoop,
         environment: Environment = REAL,
@@ -91,7 +93,7 @@ class ControllerServer:
     ) -> None:
         self.log = metadata_log
         self.config = config
-        self._secret = secret
+        self.secrets = secrets
         self._launcher = launcher
         self._loop = loop
         self._unproved = Unproved(loop)
@@ -136,8 +138,9 @@ class ControllerServer:
 
     async def listen(self, host: str) -> int:
         """Accept brokers on any free port of `host`; returns the port."""
-        tls = self.config.link_tls
-        self._server = await listen_for_links(self._accept, host, self._secret, tls=tls)
+        self._server = await listen_for_links(
+            self._accept, host, lambda: self.secrets, lambda: self.config.link_security, self.config.link_stores
+        )
         self.address = (host, self._server.sockets[0].getsockname()[1])
         self._started = self._balanced = self._loop.time()
         self._tick_later()
@@ -146,7 +149,7 @@ class ControllerServer:
     def _accept(self) -> ControlProtocol:
         chance = self._environment.chance
         return ControlProtocol(
-            "controller", self._secret, chance, self._on_ready, self._on_message, self._on_lost, self._unproved
+            "controller", self.secrets, chance, self._on_ready, self._on_message, self._on_lost, self._unproved
         )
 
     def expect(self, broker_ids: list[int]) -> None:
@@ -514,6 +517,21 @@ class ControllerServer:
         for broker_id in broker_ids:
             self._starting.add(broker_id)
             self._launcher.start_broker(broker_id)
+
+    def hang_up_on_strangers(self) -> None:
+        """Close connections by a secret that is valid no longer: what has been started since has made new ones."""
+        for protocol in list(self._sessions):
+            if protocol.proved_by not in self.secrets.known:
+                protocol.close()
+
+    def reconfigure(self, config: BrokerConfig) -> None:
+        """Go by other settings from now on. The lease stays as it is."""
+        self.config = config
+
+    def start_again(self, broker_id: int) -> None:
+        """Start a broker that does not run, at once, with what it is to be told now."""
+        self._starts.pop(broker_id, None)
+        self._restart(broker_id)
 
     def close(self) -> None:
         """Stop listening and close all connections."""

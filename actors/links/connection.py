@@ -15,6 +15,7 @@ from typing import Any, TypeAlias, cast
 from actors.links import control, proof, replication
 from actors.links.codec import Codec, LinkError
 from actors.links.proof import CHALLENGE_BYTES, LIMIT_UNPROVED, PEERS, Challenge, Proof, Role, is_challenge
+from actors.links.secret import Secrets
 from actors.links.tls_transport import TlsTransport
 from actors.links.unproved import Unproved
 from actors.runtime.environment import Chance
@@ -38,13 +39,13 @@ Message: TypeAlias = control.ControlMessage | replication.ReplicationMessage
 
 
 async def dial(
-    made: Callable[[], ControlProtocol], host: str, port: int, secret: bytes, *, tls: LinkStores | None
+    made: Callable[[], ControlProtocol], host: str, port: int, secrets: Secrets, *, tls: LinkStores | None
 ) -> asyncio.Transport:
     """Connect to another process of the cluster; without `tls` in plain. Raises OSError, TlsError.
 
     An end that does not know the secret is an OSError, and so is one whose certificate is not what it should be.
     """
-    options = _tls(secret, tls) if tls is not None else {}
+    options = _tls(secrets, tls) if tls is not None else {}
     transport, _ = await asyncio.get_running_loop().create_connection(made, host, port, **options)
     return transport
 
@@ -52,7 +53,7 @@ async def dial(
 async def reach_controller(
     role: Role,
     at: tuple[str, int],
-    secret: bytes,
+    secrets: Secrets,
     chance: Chance,
     on_ready: Callable[[ControlProtocol], None],
     on_message: Callable[[ControlProtocol, Message], None],
@@ -76,53 +77,20 @@ async def reach_controller(
             ready.set_exception(ConnectionError("the controller hung up"))
         on_lost(protocol)
 
-    protocol = ControlProtocol(role, secret, chance, proved, on_message, lost)
+    protocol = ControlProtocol(role, secrets, chance, proved, on_message, lost)
     try:
         async with asyncio.timeout(_CONNECT_SECONDS):
-            await dial(lambda: protocol, *at, secret, tls=tls)
+            await dial(lambda: protocol, *at, secrets, tls=tls)
             await ready
     except BaseException:
         protocol.close()
         raise
 
 
-async def listen_for_links(
-    accept: Callable[[], ControlProtocol], host: str, secret: bytes, *, tls: LinkStores | None
-) -> asyncio.Server:
-    """Accept other processes of the cluster at a free port of `host`. Raises OSError, TlsError.
-
-    A connection counts from accept on, before any handshake.
-    """
-    made = _behind_tls(accept, secret, tls) if tls is not None else accept
-    return await asyncio.get_running_loop().create_server(made, host, 0)
-
-
-def _tls(secret: bytes, stores: LinkStores) -> dict[str, Any]:
+def _tls(secrets: Secrets, stores: LinkStores) -> dict[str, Any]:
     from actors.links.encryption import HANDSHAKE_SECONDS, link_tls  # certificates are not needed without
 
-    return {"ssl": link_tls(secret, stores).client, "ssl_handshake_timeout": HANDSHAKE_SECONDS}
-
-
-def _behind_tls(
-    accept: Callable[[], ControlProtocol], secret: bytes, stores: LinkStores
-) -> Callable[[], asyncio.Protocol]:
-    from actors.links.encryption import link_tls
-
-    context = link_tls(secret, stores).server
-    return lambda: TlsTransport(context, accept(), _Handshakes())
-
-
-class _Handshakes:
-    """What becomes of the handshakes of accepted connections."""
-
-    def secured(self, transport: TlsTransport) -> bool:
-        """The other end has a certificate of the cluster's. It has to prove itself all the same."""
-        cast(ControlProtocol, transport.app).challenge()
-        return True
-
-    def failed(self, transport: TlsTransport, why: str) -> None:
-        """The other end has none. Anybody can have this said, as often as they like."""
-        log.debug("a handshake of TLS has failed: %s", why)
+    return {"ssl": link_tls(secrets, stores).client, "ssl_handshake_timeout": HANDSHAKE_SECONDS}
 
 
 class ControlProtocol(asyncio.Protocol):
@@ -135,7 +103,7 @@ class ControlProtocol(asyncio.Protocol):
     def __init__(
         self,
         role: Role,
-        secret: bytes,
+        secrets: Secrets,
         chance: Chance,
         on_ready: Callable[[ControlProtocol], None],
         on_message: Callable[[ControlProtocol, Message], None],
@@ -144,7 +112,7 @@ class ControlProtocol(asyncio.Protocol):
     ) -> None:
         self._role: Role = role
         self._codec = _CODECS[role]
-        self._secret = secret
+        self._secrets = secrets
         self._on_ready = on_ready
         self._on_message = on_message
         self._on_lost = on_lost
@@ -153,7 +121,7 @@ class ControlProtocol(asyncio.Protocol):
         """What the other end has proved to be; before that, what it mostly is."""
         self.transport: asyncio.Transport | None = None
         self._challenge = chance.randbytes(CHALLENGE_BYTES)
-        self._proved = False
+        self._proved_by: bytes | None = None
         self._answered = False
         self._gathering = Gathering()
         self._closed = False
@@ -161,10 +129,19 @@ class ControlProtocol(asyncio.Protocol):
         """Whether the other end keeps up with what is sent."""
         self.on_writable: Callable[[], None] = lambda: None
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+    @property
+    def proved_by(self) -> bytes | None:
+        """The secret that the other end has shown to know; None as long as it has shown none."""
+        return self._proved_by
+
+    def arrived(self, transport: asyncio.BaseTransport) -> None:
+        """The other end has connected to us. The connection counts from now on, whatever it turns out to be."""
         self.transport = cast(asyncio.Transport, transport)
         if self._unproved is not None:
             self._unproved.came(self, self.close)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.arrived(transport)
         if not isinstance(transport, TlsTransport):  # which tells when its handshake is done
             self.challenge()
 
@@ -190,7 +167,7 @@ class ControlProtocol(asyncio.Protocol):
         position, need = 0, 4
         while len(data) - position >= 4 and not self._closed:
             length = int.from_bytes(data[position : position + 4], "big")
-            if length > (_LIMIT if self._proved else LIMIT_UNPROVED):
+            if length > (_LIMIT if self._proved_by else LIMIT_UNPROVED):
                 self.close()
                 return
             if len(data) - position - 4 < length:
@@ -207,27 +184,27 @@ class ControlProtocol(asyncio.Protocol):
     def _receive(self, body: bytes) -> bool:
         """Handle one message; False if it is malformed or not allowed now, and the connection has to end."""
         try:
-            if self._proved and self._answered:
+            if self._proved_by and self._answered:
                 self._on_message(self, self._codec.decode(body))
                 return True
             return self._take_proof(proof.CODEC.decode(body))
         except LinkError as error:
-            if self._proved:
+            if self._proved_by:
                 log.error("hung up on a %s: %s", self.peer, error)
             return False
 
     def _take_proof(self, message: Challenge | Proof) -> bool:
         if isinstance(message, Challenge) and not self._answered and is_challenge(message.challenge):
             self._answered = True
-            self._write(proof.CODEC.encode(Proof(proof.proof(self._secret, self._role, message.challenge))))
-        elif isinstance(message, Proof) and not self._proved:
-            peer = proof.prover(message.proof, self._secret, self._role, self._challenge)
-            if peer is None:
+            self._write(proof.CODEC.encode(Proof(proof.proof(self._secrets.current, self._role, message.challenge))))
+        elif isinstance(message, Proof) and not self._proved_by:
+            proved = proof.prover(message.proof, self._secrets.known, self._role, self._challenge)
+            if proved is None:
                 return False
-            self._proved, self.peer = True, peer
+            self._proved_by, self.peer = proved
         else:
             return False
-        if self._proved and self._answered:
+        if self._proved_by and self._answered:
             if self._unproved is not None:
                 self._unproved.left(self)
             self._on_ready(self)

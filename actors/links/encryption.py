@@ -14,7 +14,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from actors.security.authority import LINKS, POOL, Authority
+from actors.links.secret import Secrets
+from actors.security.authority import LINKS, POOL, Authority, trusting
 from actors.security.certificates import KeyStore, TrustStore
 from actors.security.tls import ClientTls, Negotiation, TlsError, client_context, load_keys, server_context
 from actors.settings import LinkStores
@@ -31,20 +32,27 @@ class LinkTls:
     client: ssl.SSLContext
 
 
-@lru_cache(maxsize=2)
-def link_tls(secret: bytes, stores: LinkStores) -> LinkTls:
-    """The contexts for this secret, with one certificate for the life of this process. Raises TlsError."""
+def link_tls(secrets: Secrets, stores: LinkStores) -> LinkTls:
+    """The contexts for these secrets, or these files, for the life of this process. Raises TlsError."""
     if stores.keys is None or stores.trusted is None:
-        return _tls_of(Authority(secret, LINKS))
+        return _made(secrets)
+    return _given(stores.keys, stores.trusted)
+
+
+@lru_cache(maxsize=4)
+def _made(secrets: Secrets) -> LinkTls:
+    return _tls_of(*(Authority(secret, LINKS) for secret in secrets.known))
+
+
+@lru_cache(maxsize=2)
+def _given(keys: str, authorities: str) -> LinkTls:
     try:
-        own = KeyStore((), Path(stores.keys).read_bytes(), None)
-        trusted = TrustStore(Path(stores.trusted).read_text())
+        own = KeyStore((), Path(keys).read_bytes(), None)
+        trusted = TrustStore(Path(authorities).read_text())
         return _contexts(own, trusted, ClientTls(cadata=trusted.pem))
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
-        raise TlsError(
-            f"the certificates of links, {stores.keys} and {stores.trusted}, cannot be used: {why}"
-        ) from None
+        raise TlsError(f"the certificates of links, {keys} and {authorities}, cannot be used: {why}") from None
 
 
 def pool_tls(secret: bytes) -> LinkTls:
@@ -52,13 +60,13 @@ def pool_tls(secret: bytes) -> LinkTls:
     return _tls_of(Authority(secret, POOL))
 
 
-def _tls_of(authority: Authority) -> LinkTls:
+def _tls_of(own_authority: Authority, *others: Authority) -> LinkTls:
+    trusted = trusting(own_authority, *others)
     # A process has no name; it proves that it is one of the cluster's.
-    trusting = ClientTls(cadata=authority.trusted.pem, check_hostname=False)
-    return _contexts(authority.issue("process"), authority.trusted, trusting)
+    return _contexts(own_authority.issue("process"), trusted, ClientTls(cadata=trusted.pem, check_hostname=False))
 
 
-def _contexts(own: KeyStore, trusted: TrustStore, trusting: ClientTls) -> LinkTls:
-    client = client_context(trusting)
+def _contexts(own: KeyStore, trusted: TrustStore, looks: ClientTls) -> LinkTls:
+    client = client_context(looks)
     load_keys(client, own)
     return LinkTls(server_context(Negotiation(ssl.TLSVersion.TLSv1_3), own, trusted, "required"), client)

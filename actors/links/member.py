@@ -115,7 +115,7 @@ class MemberConnection:
         theirs = proof.CODEC.read(Challenge, self._body(LIMIT_UNPROVED))
         self._send(proof.CODEC.encode(Proof(proof.proof(secret, role, theirs.challenge))))
         answer = proof.CODEC.read(Proof, self._body(LIMIT_UNPROVED))
-        if proof.prover(answer.proof, secret, role, ours) is None:
+        if proof.prover(answer.proof, (secret,), role, ours) is None:
             raise LinkError(f"the {' or '.join(PEERS[role])} does not know the secret")
 
     def send(self, message: MemberMessage) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from actors.links.group_status import GroupStatus
+from actors.links.secret import Marks
 from actors.links.status import ShardStatus
 
 R_co = TypeVar("R_co", bound="Result", covariant=True)
@@ -398,6 +399,13 @@ class HandOver(Operation[Done]):
 
 
 @dataclass(frozen=True, slots=True)
+class LearnSecrets(Operation[Done]):
+    """Find these secrets of the cluster, which are valid from now on, and no others."""
+
+    marks: Marks
+
+
+@dataclass(frozen=True, slots=True)
 class Shards(Result):
     """The shards of a broker, spares last."""
 
@@ -440,6 +448,7 @@ CLASSES: dict[int, type[Operation[Result]] | type[Result]] = {
     113: ListShards,
     114: LookAtGroup,
     115: AlterScram,
+    119: LearnSecrets,
     200: CreatedTopics,
     201: OffsetsTopicCreated,
     202: DeletedTopics,

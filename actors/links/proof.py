@@ -7,6 +7,7 @@ end could be made to answer its own challenge, on this connection or on another.
 from __future__ import annotations
 
 import hmac
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -56,7 +57,12 @@ def proof(secret: bytes, role: Role, challenge: bytes) -> bytes:
     return hmac.digest(secret, role.encode() + b":" + challenge, "sha256")
 
 
-def prover(answer: bytes, secret: bytes, role: Role, challenge: bytes) -> Role | None:
-    """What the other end has proved to be by its answer to our challenge, ours being `role`; None if nothing."""
-    proved = (peer for peer in PEERS[role] if hmac.compare_digest(proof(secret, peer, challenge), answer))
-    return next(proved, None)
+def prover(answer: bytes, known: Iterable[bytes], role: Role, challenge: bytes) -> tuple[bytes, Role] | None:
+    """By which of these secrets the other end has answered our challenge, and as what, ours being `role`; or None."""
+    proofs = ((secret, peer) for secret in known for peer in PEERS[role])
+    return next((each for each in proofs if is_proof(answer, each[0], each[1], challenge)), None)
+
+
+def is_proof(answer: bytes, secret: bytes, peer: Role, challenge: bytes) -> bool:
+    """Whether this is the other end's answer to our challenge, the other end being `peer`."""
+    return hmac.compare_digest(proof(secret, peer, challenge), answer)

@@ -17,7 +17,9 @@ class Unproved:
         self._timers: dict[Hashable, tuple[asyncio.TimerHandle, Callable[[], None]]] = {}
 
     def came(self, connection: Hashable, close: Callable[[], None]) -> None:
-        """A connection was accepted. `close` ends it."""
+        """A connection was accepted. `close` ends it. Its time runs from the first time that this is said."""
+        if connection in self._timers:
+            return
         self._timers[connection] = self._loop.call_later(UNPROVED_SECONDS, self._end, connection), close
         if len(self._timers) > UNPROVED_MAX:
             self._end(next(iter(self._timers)))

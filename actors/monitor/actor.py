@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import ray
 
-from actors.links.secret import read_secret
+from actors.links.secret import Secrets, read_secrets
 from actors.monitor.spec import MonitorSpec
 from actors.runtime.logs import LogPlace
 from actors.runtime.private import keep_private, leave_no_core
@@ -40,11 +40,11 @@ def _bridges(spec: MonitorSpec) -> list[Bridge]:
     return [RayBridge(spec.name)]
 
 
-def _find_controller(spec: MonitorSpec) -> tuple[str, int, bytes]:
+def _find_controller(spec: MonitorSpec) -> tuple[str, int, Secrets]:
     try:
         controller = ray.get_actor("controller", namespace=spec.namespace)
         host, port, _ = ray.get(controller.join_info.remote(), timeout=_ASK_SECONDS)
-        return host, port, read_secret(Path(spec.secret_file))
+        return host, port, read_secrets(Path(spec.secret_file))
     except (ValueError, ray.exceptions.RayError) as error:
         raise ConnectionError(str(error)) from error
 

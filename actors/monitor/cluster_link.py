@@ -12,6 +12,7 @@ from actors.links.connection import ControlProtocol, Message, reach_controller
 from actors.links.control import Answer, Call, ControlMessage, Failed
 from actors.links.observations import Watch, Watching
 from actors.links.operations import Operation, Result
+from actors.links.secret import Secrets
 from actors.runtime.environment import Chance
 from actors.settings import LinkStores
 
@@ -35,7 +36,7 @@ class ClusterLink:
         self.ended = asyncio.Event()
 
     async def connect(
-        self, host: str, port: int, secret: bytes, chance: Chance, pid: int, *, tls: LinkStores | None
+        self, host: str, port: int, secrets: Secrets, chance: Chance, pid: int, *, tls: LinkStores | None
     ) -> Watching:
         """Connect, and say that this is the Monitor. Raises OSError, TimeoutError."""
 
@@ -43,7 +44,7 @@ class ClusterLink:
             self._protocol = protocol
 
         await reach_controller(
-            "monitor", (host, port), secret, chance, on_ready, self._on_message, self._on_lost, tls=tls
+            "monitor", (host, port), secrets, chance, on_ready, self._on_message, self._on_lost, tls=tls
         )
         return await self.ask(Watch(pid))
 

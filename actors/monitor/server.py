@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from actors.links.operations import Operation, Result
+from actors.links.secret import Secrets
 from actors.monitor.cluster_link import ClusterLink
 from actors.monitor.spec import MonitorSpec
 from actors.monitor.work import Bridge, Work
@@ -42,7 +43,7 @@ class MonitorServer:
     def __init__(
         self,
         config: BrokerConfig,
-        find_controller: Callable[[], tuple[str, int, bytes]],
+        find_controller: Callable[[], tuple[str, int, Secrets]],
         environment: Environment,
         orphan_seconds: float,
         way: Way,
@@ -61,12 +62,12 @@ class MonitorServer:
     async def open(
         cls,
         spec: MonitorSpec,
-        find_controller: Callable[[], tuple[str, int, bytes]],
+        find_controller: Callable[[], tuple[str, int, Secrets]],
         environment: Environment = REAL,
         orphan_seconds: float = ORPHAN_SECONDS,
         bridges: Sequence[Bridge] = (),
     ) -> MonitorServer:
-        """Open what it needs. `find_controller` gives host, port and secret, and may block or raise OSError."""
+        """Open what it needs. `find_controller` gives host, port and secrets, and may block or raise OSError."""
         config, way = BrokerConfig.from_mapping(spec.config), Way()
         work = await Work.open(Path(spec.data_dir), config, way, environment, bridges)
         return cls(config, find_controller, environment, orphan_seconds, way, work)
@@ -97,9 +98,9 @@ class MonitorServer:
         log.info("there is no controller: this Monitor ends")
 
     async def _connect(self, link: ClusterLink) -> None:
-        host, port, secret = await self._loop.run_in_executor(None, self._find_controller)
+        host, port, secrets = await self._loop.run_in_executor(None, self._find_controller)
         kernel, chance = self._environment.kernel, self._environment.chance
-        told = await link.connect(host, port, secret, chance, kernel.pid(), tls=self._config.link_tls)
+        told = await link.connect(host, port, secrets, chance, kernel.pid(), tls=self._config.link_tls)
         log.info("watching cluster %s (%s)", told.name, told.cluster_id)
 
     async def _watch(self, work: Work, link: ClusterLink) -> None:

@@ -82,6 +82,11 @@ class Authority:
         return made.sign(self._key, SHA256())
 
 
+def trusting(*authorities: Authority) -> TrustStore:
+    """What those trust who trust each of these."""
+    return TrustStore("".join(each.trusted.pem for each in authorities))
+
+
 _SIGNS: Final = x509.KeyUsage(
     digital_signature=False,
     content_commitment=False,

@@ -32,12 +32,27 @@ from actors.settings.known import (
     topic_setting,
     without_effect,
 )
-from actors.settings.listeners import ANY_HOST, LinkStores, Listener, ListenerConfig, SecurityProtocol
+from actors.settings.listeners import (
+    ANY_HOST,
+    LINKS,
+    LISTENERS,
+    OWN_STORE,
+    OWN_TRUST,
+    LinkSecurity,
+    LinkStores,
+    Listener,
+    ListenerConfig,
+    SecurityProtocol,
+)
 from actors.settings.properties import parse_properties
 from actors.settings.topic import TOPIC_SETTINGS
 
 __all__ = [
     "ANY_HOST",
+    "LINKS",
+    "LISTENERS",
+    "OWN_STORE",
+    "OWN_TRUST",
     "SECTIONS",
     "SECTION_OF",
     "SETTINGS",
@@ -45,6 +60,7 @@ __all__ = [
     "WITHOUT_EFFECT",
     "BrokerConfig",
     "ConfigValue",
+    "LinkSecurity",
     "LinkStores",
     "Listener",
     "ListenerConfig",

@@ -9,11 +9,12 @@ from actors.settings.broker import SETTINGS
 from actors.settings.kinds import SettingError, Value
 from actors.settings.known import broker_setting
 from actors.settings.listeners import (
+    LinkSecurity,
     LinkStores,
     Listener,
     ListenerConfig,
     advertised_of,
-    encrypts_links,
+    link_security,
     link_stores,
     listeners_of,
 )
@@ -123,14 +124,19 @@ class BrokerConfig(Mapping[str, Any]):
         return advertised_of(self._values)
 
     @property
-    def encrypts_links(self) -> bool:
-        """Whether controller and brokers speak in TLS to each other."""
-        return encrypts_links(self._values)
+    def link_security(self) -> LinkSecurity:
+        """What protects the connections between controller and brokers."""
+        return link_security(self._values)
+
+    @property
+    def link_stores(self) -> LinkStores:
+        """With which certificates a process accepts such connections in TLS."""
+        return link_stores(self._values)
 
     @property
     def link_tls(self) -> LinkStores | None:
-        """The certificates with which they do; None if they do not."""
-        return link_stores(self._values)
+        """With which it makes them; None if it makes them without TLS."""
+        return self.link_stores if self.link_security.encrypts else None
 
     def for_listener(self, name: str) -> ListenerConfig:
         """The settings that hold for one listener: its own over those for all."""

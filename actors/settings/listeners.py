@@ -17,12 +17,28 @@ from actors.settings.kinds import SettingError
 LISTENERS: Final = "listeners"
 ADVERTISED: Final = "advertised.listeners"
 PROTOCOL_MAP: Final = "listener.security.protocol.map"
+LINKS: Final = "coterie.internal.security"
 ANY_HOST: Final = ("0.0.0.0", "::", "")
 """Addresses to listen at, to which nobody can connect."""
 _CONTROLLER: Final = "CONTROLLER"
 _CONTROLLER_NAMES: Final = "controller.listener.names"
 _FORM: Final = re.compile(r"([A-Za-z0-9_.-]+)://([^:/\s\[\]]*|\[[0-9a-fA-F:.]+\]):(\d{1,5})")
 _PORT_MAX: Final = 65535
+
+
+class LinkSecurity(StrEnum):
+    """What protects connections between the processes of a cluster, beside the proof that both ends know its secret."""
+
+    PROOF = "proof"
+    """Nothing. Who connects in TLS is taken as well: it may have changed already."""
+    BOTH = "both"
+    """TLS, but who connects without is taken as well: it may have to change yet."""
+    TLS = "tls"
+
+    @property
+    def encrypts(self) -> bool:
+        """Whether a process that has this connects to others in TLS."""
+        return self is not LinkSecurity.PROOF
 
 
 class SecurityProtocol(StrEnum):
@@ -94,10 +110,12 @@ def advertised_of(values: Mapping[str, Any]) -> dict[str, Listener]:
     return {listener.name: listener for listener in _parsed(values, ADVERTISED)}
 
 
-def encrypts_links(values: Mapping[str, Any]) -> bool:
-    """Whether controller and brokers speak in TLS to each other."""
-    chosen = values["coterie.internal.security"]
-    return any(each.protocol.tls for each in listeners_of(values)) if chosen is None else chosen == "tls"
+def link_security(values: Mapping[str, Any]) -> LinkSecurity:
+    """What protects the connections between controller and brokers."""
+    chosen = values[LINKS]
+    if chosen is not None:
+        return LinkSecurity(chosen)
+    return LinkSecurity.TLS if any(each.protocol.tls for each in listeners_of(values)) else LinkSecurity.PROOF
 
 
 OWN_STORE: Final = "coterie.internal.ssl.keystore.location"
@@ -115,13 +133,13 @@ class LinkStores:
     trusted: str | None = None
 
 
-def link_stores(values: Mapping[str, Any]) -> LinkStores | None:
-    """The stores of the links between controller and brokers; None if these are not in TLS. Raises SettingError."""
+def link_stores(values: Mapping[str, Any]) -> LinkStores:
+    """The stores of the links between controller and brokers, where these are in TLS. Raises SettingError."""
     keys, trusted = values[OWN_STORE], values[OWN_TRUST]
     if (keys is None) != (trusted is None):
         missing = OWN_TRUST if keys else OWN_STORE
         raise SettingError(missing, f"{OWN_STORE} and {OWN_TRUST} go together: set {missing}, too")
-    return LinkStores(keys, trusted) if encrypts_links(values) else None
+    return LinkStores(keys, trusted)
 
 
 def prefix_of(listener: str) -> str:

@@ -7,10 +7,12 @@ from typing import Final
 from actors.settings.kinds import Setting, SettingType
 from actors.settings.listeners import (
     ADVERTISED,
+    LINKS,
     LISTENERS,
     OWN_STORE,
     OWN_TRUST,
     PROTOCOL_MAP,
+    LinkSecurity,
     SecurityProtocol,
     check_form,
     check_map,
@@ -58,14 +60,15 @@ def _store(name: str, doc: str) -> Setting:
 
 SECURITY_SETTINGS: Final[tuple[Setting, ...]] = (
     Setting(
-        name="coterie.internal.security",
+        name=LINKS,
         type=SettingType.STRING,
         default=None,
         nullable=True,
-        choices=("tls", "proof"),
+        choices=tuple(LinkSecurity),
         doc="What protects the connections between controller and brokers: `tls`, or `proof` alone, by which both ends "
-        "show that they know the cluster's secret, and after which nothing is encrypted. Unset: `tls` if a listener "
-        "uses TLS.",
+        "show that they know the cluster's secret, and after which nothing is encrypted. `both` is for a cluster that "
+        "changes from one to the other: TLS, but who connects without is taken, too. Unset: `tls` if a listener uses "
+        "TLS.",
     ),
     *(_store(name, doc) for name, doc in _STORES.items()),
     Setting(

@@ -17,13 +17,17 @@ import pytest
 
 from actors.broker.spec import BrokerSpec, Door
 from actors.controller import actor as module
+from actors.controller import settings_in_force
 from actors.controller.actor import Controller, ControllerSpec
 from actors.controller.launcher import RayLauncher
 from actors.controller.server import ControllerServer
-from actors.links.secret import mark
+from actors.controller.settings_in_force import Changed
+from actors.links.secret import Secrets
 from actors.runtime.logs import LogPlace
 from actors.runtime.process import code_version
 from actors.runtime.ray_connection import ClusterError
+from actors.security.tls import TlsError
+from actors.settings import LINKS, OWN_STORE, OWN_TRUST, LinkSecurity
 from placement.metadata import BrokerInfo, broker_record
 from placement.nodes import Node, PlacementError
 
@@ -325,9 +329,9 @@ def test_the_secret_itself_is_handed_out_only_where_its_file_was_not_named(
 ) -> None:
     exchange(monkeypatch, "asks_for_token", lambda: True)
     controller = made()
-    assert controller.join_info()[2] == mark(bytes(32))
+    assert controller.join_info()[2] == Secrets(bytes(32)).marks
     with caplog.at_level("WARNING"):
-        assert controller.hand_out_secret(1) == bytes(32)
+        assert controller.hand_out_secret(1) == Secrets(bytes(32))
     assert "broker 1 has no " in caplog.text
     assert bytes(32).hex() not in caplog.text
     controller._spec = replace(controller._spec, config={"coterie.secret.file": "/etc/secret"})
@@ -376,4 +380,91 @@ def test_what_the_loop_changes_is_read_on_the_loop(
     exchange(monkeypatch, "_close_broker", closed)
     controller.restart_broker(0, 1.0)
     assert readers == [(name, "coterie-controller") for name in ("status", "ready", "in_sync_everywhere")]
+    end(controller)
+
+
+def test_what_was_changed_while_a_cluster_ran_holds_until_it_is_started_as_a_whole(
+    tmp_path: Path, ray: FakeRay, made: Callable[[], Any]
+) -> None:
+    controller = made()
+    controller._ask(controller._server.expect, controller._place_brokers(2))
+    controller._launcher.registered(1, {"PLAINTEXT": 40001})
+    changed = Changed({"listeners": "PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:7000"}, {LINKS: "both"})
+    controller.reconfigure(changed)
+
+    def told(controller: Any) -> BrokerSpec:
+        return controller._launcher._specs[1][0]  # type: ignore[no-any-return]
+
+    doors = [(door.listener, door.port) for door in told(controller).doors]
+    assert doors == [("PLAINTEXT", 40001), ("SSL", 7001)], "it keeps the port that nothing chooses"
+    assert told(controller).config == changed.effective
+    assert controller._server.config.link_security is LinkSecurity.BOTH
+    spec, brokers = controller.in_force()
+    assert (spec.config, spec.transition, spec.port, brokers) == (changed.config, changed.transition, 0, 2)
+    assert not spec.everywhere
+    controller.restarted_all()
+    assert controller.in_force()[0].everywhere
+    controller._launcher.registered(1, {"SSL": 9})
+    assert [door.port for door in told(controller).doors] == [40001, 7001], "a process with older settings says nothing"
+    end(controller)
+    ray.restarted = True  # with its first arguments
+    again = made()
+    assert told(again).config == changed.effective
+    end(again)
+    ray.restarted = False
+    anew = made()
+    anew._place_brokers(2)
+    assert told(anew).config == {}
+    end(anew)
+
+
+@pytest.mark.conformance("XE-03")
+def test_links_do_not_change_to_certificates_that_the_controller_cannot_read(
+    tmp_path: Path, ray: FakeRay, made: Callable[[], Any]
+) -> None:
+    controller = made()
+    files = {OWN_STORE: str(tmp_path / "keys.pem"), OWN_TRUST: str(tmp_path / "trusted.pem")}
+    controller.reconfigure(Changed(files))  # nobody connects in TLS
+    with pytest.raises(TlsError, match=r"keys\.pem and .* cannot be used: No such file"):
+        controller.reconfigure(Changed({**files, LINKS: "tls"}, {LINKS: "both"}))
+    assert controller._server.config.link_security is LinkSecurity.PROOF
+    assert settings_in_force.kept(tmp_path) == Changed(files)
+    end(controller)
+
+
+def test_a_change_after_which_nobody_may_do_anything_is_refused(
+    tmp_path: Path, ray: FakeRay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:admin",
+    }
+    actor_class = Controller.__ray_metadata__.modified_class  # type: ignore[attr-defined]
+    controller = actor_class(replace(spec_in(tmp_path), config=config))
+    with pytest.raises(ClusterError, match=r"set super\.users"):
+        controller.reconfigure(Changed({"authorizer.class.name": config["authorizer.class.name"]}))
+    assert controller._spec.config == config
+    end(controller)
+
+
+def test_a_broker_that_does_not_run_is_started_and_one_that_cannot_start_says_why(
+    tmp_path: Path, ray: FakeRay, made: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    controller = made()
+    controller._place_brokers(1)
+    away = BrokerInfo(0, "h", 1, None, 0, alive=False)
+    controller._ask(controller._server.log.append, [broker_record(away)])
+    controller._ask(controller._server.expect, [0])
+    exchange(monkeypatch, "_FAILING_SECONDS", 0.0)
+    started = threading.Event()
+
+    def start(launcher: RayLauncher, broker_id: int) -> None:
+        launcher.errors[broker_id] = "no certificate"
+        started.set()
+
+    monkeypatch.setattr(RayLauncher, "start_broker", start)
+    controller._launcher.errors[0] = "of an earlier try"
+    with pytest.raises(RuntimeError, match=r"^broker 0 does not start: no certificate$"):
+        controller.restart_broker(0, 60.0)
+    assert started.is_set()
     end(controller)

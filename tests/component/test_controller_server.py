@@ -172,12 +172,11 @@ async def test_strangers_that_prove_nothing_keep_no_broker_out(tmp_path: Path) -
         strangers = [await asyncio.open_connection("127.0.0.1", c.port) for _ in range(UNPROVED_MAX + 1)]
         oldest, _ = strangers[0]
         with suppress(ConnectionResetError):
-            await oldest.read()  # the challenge, and then the end
+            assert await oldest.read() == b"", "nothing is said to who says nothing"
         newest, writer = strangers[-1]
-        assert len(await newest.read(1000)) > 16
         writer.write((1 << 20).to_bytes(4, "big"))  # no proof is as long as that
         with suppress(ConnectionResetError):
-            assert await newest.read() == b""
+            assert len(await newest.read()) < 100, "a challenge at most, and then the end"
         await FakeBroker(5).register(c.port)
         assert not known.lost.is_set()
         for _, writer in strangers:

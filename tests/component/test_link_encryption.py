@@ -13,15 +13,15 @@ import trustme
 from actors.broker.controller_link import ControllerLink
 from actors.links.connection import dial
 from actors.links.control import Join
+from actors.links.secret import Secrets
 from actors.runtime.environment import REAL
 from actors.security.tls import TlsError
 from actors.settings import BrokerConfig, LinkStores, SettingError
-from tests.support.certificates import authority_of, chain_of, key_of
-from tests.support.link_ends import OWN, End, accepting
+from tests.support.link_ends import OWN, End, accepting, link_stores, of_files
 from tests.support.runtime_helpers import SECRET, until
 from tests.support.three_brokers import world
 
-ANOTHER = b"t" * 32
+ANOTHER = Secrets(b"t" * 32)
 
 
 @pytest.mark.conformance("XE-01")
@@ -84,7 +84,7 @@ async def test_a_broker_speaks_to_no_controller_that_does_not_know_the_secret() 
     ],
 )
 def test_links_are_encrypted_where_a_listener_is_unless_it_is_said(settings: dict[str, str], encrypted: bool) -> None:
-    assert BrokerConfig.from_mapping(settings).encrypts_links is encrypted
+    assert BrokerConfig.from_mapping(settings).link_security.encrypts is encrypted
 
 
 @pytest.mark.conformance("XE-02")
@@ -102,22 +102,9 @@ async def test_three_brokers_replicate_over_encrypted_links(tmp_path: Path) -> N
 # --- certificates of the operator's ---
 
 
-def stores(folder: Path, authority: trustme.CA, *hosts: str) -> LinkStores:
-    """Files of a node: a certificate for these addresses, and whom it trusts."""
-    leaf = authority.issue_cert(*hosts)
-    keys, trusted = folder / f"{'-'.join(hosts)}.pem", folder / "trusted.pem"
-    keys.write_text(key_of(leaf) + chain_of(leaf))
-    trusted.write_text(authority_of(authority))
-    return LinkStores(str(keys), str(trusted))
-
-
 @pytest.mark.conformance("XE-03")
 async def test_three_brokers_replicate_with_certificates_of_the_operators(tmp_path: Path) -> None:
-    files = stores(tmp_path, trustme.CA(), "127.0.0.1")
-    given = {
-        "coterie_internal_ssl_keystore_location": str(files.keys),
-        "coterie_internal_ssl_truststore_location": str(files.trusted),
-    }
+    given = of_files(link_stores(tmp_path, trustme.CA(), "127.0.0.1"))
     async with world(tmp_path, coterie_internal_security="tls", **given) as w:
         await w.create("t", factor=3)
         assert await w.produce("t", b"value") == 0
@@ -131,10 +118,10 @@ async def test_three_brokers_replicate_with_certificates_of_the_operators(tmp_pa
 async def test_the_authority_and_the_address_have_to_be_right(tmp_path: Path, wrong: str) -> None:
     authority = trustme.CA()
     host = "10.0.0.9" if wrong == "another address" else "127.0.0.1"
-    accepts = LinkStores() if wrong == "made by itself" else stores(tmp_path, authority, host)
+    accepts = LinkStores() if wrong == "made by itself" else link_stores(tmp_path, authority, host)
     own = trustme.CA() if wrong == "another authority" else authority
     (tmp_path / "broker").mkdir()
-    dials = stores(tmp_path / "broker", own, "127.0.0.1")
+    dials = link_stores(tmp_path / "broker", own, "127.0.0.1")
     controller, broker = End("controller"), End("broker")
     server, port = await accepting(controller, tls=accepts)
     with pytest.raises(ssl.SSLCertVerificationError):
@@ -146,7 +133,7 @@ async def test_the_authority_and_the_address_have_to_be_right(tmp_path: Path, wr
 
 @pytest.mark.conformance("XE-03")
 async def test_the_operators_certificate_takes_the_place_of_no_secret(tmp_path: Path) -> None:
-    files = stores(tmp_path, trustme.CA(), "127.0.0.1")
+    files = link_stores(tmp_path, trustme.CA(), "127.0.0.1")
     controller, broker = End("controller"), End("broker", ANOTHER)
     server, port = await accepting(controller, tls=files)
     await dial(lambda: broker.protocol, "127.0.0.1", port, ANOTHER, tls=files)
@@ -159,7 +146,9 @@ async def test_the_operators_certificate_takes_the_place_of_no_secret(tmp_path: 
 async def test_files_of_links_that_will_not_do_are_named(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match=r"coterie\.internal\.ssl\.truststore\.location, too"):
         BrokerConfig.from_mapping({"coterie.internal.ssl.keystore.location": "/keys.pem"})
-    files = stores(tmp_path, trustme.CA(), "127.0.0.1")
+    files = link_stores(tmp_path, trustme.CA(), "127.0.0.1")
     link = ControllerLink(asyncio.get_running_loop(), SECRET, REAL.chance, tls=replace(files, keys="/nowhere.pem"))
     with pytest.raises(TlsError, match=r"/nowhere.pem.* cannot be used: No such file"):
         await link.connect("127.0.0.1", 1)
+    with pytest.raises(TlsError, match=r"/nowhere.pem.* cannot be used: No such file"):
+        await accepting(End("controller"), tls=replace(files, keys="/nowhere.pem"))

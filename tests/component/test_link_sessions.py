@@ -20,6 +20,7 @@ from actors.links.operations import (
     AlterPartitions,
     BrokerLeaving,
     HandOver,
+    LearnSecrets,
     ListShards,
     LookAtGroup,
     Operation,
@@ -61,7 +62,7 @@ async def said(broker: FakeBroker, operation: Operation[Any]) -> str | Result:
 
 def test_every_operation_is_for_brokers_for_monitors_or_for_the_controller() -> None:
     asked = {cls for cls in CODEC.classes.values() if issubclass(cls, Operation)}
-    of_brokers = {HandOver, ListShards, LookAtGroup, LookAtBroker, *_OF_BROKERS_FOR_MONITORS}
+    of_brokers = {HandOver, LearnSecrets, ListShards, LookAtGroup, LookAtBroker, *_OF_BROKERS_FOR_MONITORS}
     of_monitors = {each for each in views.CLASSES.values() if issubclass(each, Operation)}
     assert asked == {*_OF_ITSELF, *_OF_CLIENTS, *of_brokers, *of_monitors, *_OF_MONITORS, ForBroker}
 

@@ -14,6 +14,7 @@ from ray import cloudpickle
 from actors.links.codec import LinkError
 from actors.links.encryption import link_tls
 from actors.links.member import CODEC, MemberConnection, MemberReport, StopMember
+from actors.links.secret import Secrets
 from actors.members.member_link import CONNECTIONS_MAX, MemberClient, MemberServer
 from actors.settings import LinkStores
 
@@ -128,7 +129,7 @@ def test_what_is_changed_on_the_way_ends_the_connection(member: Member, between:
 @pytest.mark.parametrize("stranger", ["another secret", "the links' secret", "no certificate", "no TLS"])
 def test_a_stranger_is_not_spoken_to(member: Member, stranger: str) -> None:
     of_links = {"another secret": ANOTHER, "the links' secret": SECRET}
-    contexts = {name: link_tls(secret, LinkStores()).client for name, secret in of_links.items()}
+    contexts = {name: link_tls(Secrets(secret), LinkStores()).client for name, secret in of_links.items()}
     anybody = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     anybody.check_hostname, anybody.verify_mode = False, ssl.CERT_NONE
     with socket.create_connection(("127.0.0.1", member.server.port)) as connection:

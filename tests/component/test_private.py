@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from actors.broker.actor import Broker, own_secret
+from actors.broker.actor import Broker, own_secrets
 from actors.broker.spec import BrokerSpec, StartError
 from actors.controller.preparation import prepare_folder, socket_dir
-from actors.links.secret import mark, read_secret
+from actors.links.secret import Marks, Secrets, mark, next_of, previous_of, read_secret
 from actors.runtime.logs import LogPlace
 from actors.runtime.private import is_ours, narrow, private_folder, write_private
 from actors.runtime.process import code_version
@@ -185,16 +185,29 @@ def broker_spec(data_dir: Path, **config: str) -> BrokerSpec:
 @pytest.mark.conformance("XE-34")
 def test_a_broker_reads_the_secret_from_its_nodes_file_and_needs_no_other_way(tmp_path: Path) -> None:
     secret = read_secret(prepare_folder(tmp_path / "data"))
-    assert own_secret(broker_spec(tmp_path / "data"), mark(secret)) == secret
+    assert own_secrets(broker_spec(tmp_path / "data"), Marks(mark(secret))) == Secrets(secret)
 
 
 @pytest.mark.conformance("XE-34")
 def test_a_file_that_is_missing_or_of_another_cluster_leaves_a_broker_to_ask(tmp_path: Path) -> None:
     secret = read_secret(prepare_folder(tmp_path / "data"))
     prepare_folder(tmp_path / "other")
-    assert own_secret(broker_spec(tmp_path / "nowhere"), mark(secret)) is None
-    assert own_secret(broker_spec(tmp_path / "other"), mark(secret)) is None
+    assert own_secrets(broker_spec(tmp_path / "nowhere"), Marks(mark(secret))) is None
+    assert own_secrets(broker_spec(tmp_path / "other"), Marks(mark(secret))) is None
     assert secret not in mark(secret)
+
+
+@pytest.mark.conformance("XE-06")
+def test_of_two_secrets_a_node_finds_which_is_which_whatever_its_files_are_called(tmp_path: Path) -> None:
+    path = prepare_folder(tmp_path / "data")
+    older, newer = read_secret(path), bytes(range(32))
+    next_of(path).write_text(newer.hex())
+    spec = broker_spec(tmp_path / "data")
+    for secrets in (Secrets(older, next=newer), Secrets(newer, previous=older), Secrets(newer)):
+        assert own_secrets(spec, secrets.marks) == secrets
+    next_of(path).rename(previous_of(path))
+    assert own_secrets(spec, Marks(mark(newer), previous=mark(older))) == Secrets(newer, previous=older)
+    assert newer.hex() not in repr(Secrets(newer)) + repr(Secrets(newer).marks)
 
 
 def test_the_secrets_file_is_named_by_an_absolute_path() -> None:
@@ -219,7 +232,7 @@ def test_a_named_file_that_is_not_the_secret_is_an_error_of_node_and_path(
     if content is not None:
         file.write_text(content)
     with pytest.raises(StartError, match=wrong) as raised:
-        own_secret(broker_spec(tmp_path / "data", coterie_secret_file=str(file)), mark(secret))
+        own_secrets(broker_spec(tmp_path / "data", coterie_secret_file=str(file)), Marks(mark(secret)))
     assert f"broker 3 on {socket.gethostname()}: coterie.secret.file" in str(raised.value)
     assert str(file) in str(raised.value)
     assert content is None or content not in str(raised.value)
@@ -303,14 +316,15 @@ async def test_the_kernel_says_whose_process_is_at_the_other_end(
 def test_a_processs_log_has_what_is_said_of_denials(tmp_path: Path) -> None:
     script = f"""
 import logging
+from actors.runtime.logs import LogPlace
 from actors.runtime.process import log_to
-log_to({str(tmp_path / "logs")!r}, "broker-0")
+log_to(LogPlace({str(tmp_path / "logs")!r}, "shop"), "broker-0")
 logging.getLogger("coterie.audit").info("User:eve may not")
 logging.getLogger("actors.broker").info("a broker speaks")
 """
     subprocess.run([sys.executable, "-c", script], check=True)
     lines = (tmp_path / "logs" / "broker-0.log").read_text().splitlines()
     assert [line.split(" INFO ")[1] for line in lines] == [
-        "coterie.audit: User:eve may not",
-        "actors.broker: a broker speaks",
+        "coterie.audit: User:eve may not [cluster=shop]",
+        "actors.broker: a broker speaks [cluster=shop]",
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 import stat
 from contextlib import nullcontext
@@ -15,13 +16,16 @@ from actors.controller.doors import plan_doors, refuse_open
 from actors.controller.first_users import log_path, take
 from actors.controller.metadata_log import MetadataLog
 from actors.controller.preparation import prepare_folder
-from actors.controller.securing import Administrator, leave_users, secured
+from actors.controller.securing import Administrator, leave_users, secured, write_authority
+from actors.links.secret import Secrets
 from actors.runtime.environment import REAL
 from actors.runtime.ray_runtime import ClusterError
 from actors.security.authority import CLIENTS, Authority
 from actors.security.scram import ScramCredential, ScramMechanism, salted_password
+from actors.security.tls import ClientTls, client_context
 from actors.settings import BrokerConfig, SecurityProtocol, SettingError, parse_properties
 from actors.settings.authorization import STANDARD_AUTHORIZER
+from tests.support.one_broker import World
 
 SECRET = b"s" * 32
 
@@ -33,7 +37,7 @@ def test_a_secure_cluster_has_tls_logins_acls_and_an_administrator() -> None:
     assert config.for_listener("SASL_SSL").items_of("sasl.enabled.mechanisms") == ("SCRAM-SHA-256", "SCRAM-SHA-512")
     assert config.text("authorizer.class.name")
     assert config.text("super.users") == "User:admin"
-    assert config.encrypts_links
+    assert config.link_security.encrypts
 
 
 def test_what_is_set_holds() -> None:
@@ -167,3 +171,34 @@ def test_nor_is_one_that_encrypts_and_asks_for_no_certificate(more: dict[str, st
     doors = plan_doors(config, None, None)
     with pytest.raises(ClusterError, match="asks for no authentication") if refused else nullcontext():
         refuse_open(doors)
+
+
+@pytest.mark.conformance("XE-06")
+async def test_clients_see_the_former_authority_until_the_former_secret_is_forgotten(tmp_path: Path) -> None:
+    older, newer = b"o" * 32, b"n" * 32
+    w = World(
+        tmp_path,
+        listeners="PLAINTEXT://127.0.0.1:0,SECURE://127.0.0.1:0",
+        listener_security_protocol_map="PLAINTEXT:PLAINTEXT,SECURE:SSL",
+        coterie_ssl_own_certificates="true",
+    )
+
+    async def trusts(pem: str) -> bool:
+        context = client_context(ClientTls(cadata=pem))
+        port = w.server.front_door.ports["SECURE"]
+        try:
+            _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context, server_hostname="localhost")
+        except ssl.SSLCertVerificationError:
+            return False
+        writer.close()
+        return True
+
+    for secrets, old_will_do in ((Secrets(newer, previous=older), True), (Secrets(newer), False)):
+        w.secrets = secrets
+        await w.start_controller()
+        await w.start_broker()
+        assert await trusts(Authority(older, CLIENTS).trusted.pem) is old_will_do
+        assert await trusts(Authority(newer, CLIENTS).trusted.pem) is not old_will_do
+        assert await trusts(write_authority(tmp_path, secrets).read_text()), "what a client is given does for both"
+        await w.server.stop()
+        w.stop_controller()

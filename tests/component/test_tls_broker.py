@@ -85,7 +85,7 @@ async def test_a_brokers_own_certificate_is_for_the_name_of_a_service_in_front_o
     given = {"listeners": "SECURE://127.0.0.1:0", "listener_security_protocol_map": "SECURE:SSL"}
     given |= {"coterie_ssl_own_certificates": "true", "coterie_ssl_own_names": "kafka.example.com"}
     async with world(tmp_path, **given) as w:
-        context = client_context(ClientTls(cadata=Authority(SECRET, CLIENTS).trusted.pem))
+        context = client_context(ClientTls(cadata=Authority(SECRET.current, CLIENTS).trusted.pem))
 
         async def dialled(name: str) -> Client:
             return Client(*await asyncio.open_connection("127.0.0.1", port(w), ssl=context, server_hostname=name))

@@ -10,10 +10,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from itertools import pairwise
-from typing import Self
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from actors.client import Admin
@@ -21,6 +20,7 @@ from actors.cluster import Cluster
 from placement.hashing import partition_for_group
 from tests.compat.raw import find_coordinator
 from tests.ray.support import consumer, coterie, group_beside, patient, read_all, topic, wait_until
+from tests.ray.traffic import Committer, Member, Writer
 
 Start = Callable[..., Cluster]
 REPLICATED = {"factor": 3, "min_insync_replicas": "2"}
@@ -50,103 +50,6 @@ def leader_of(cluster: Cluster, name: str, index: int) -> int:
         return [part.leader] if part is not None and part.leader >= 0 else []
 
     return int(wait_until(found, what=f"a leader of {name}-{index}")[0])
-
-
-class InBackground:
-    """What `_run` does goes on in a thread of its own for as long as the block, or until `end`."""
-
-    def __init__(self) -> None:
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-
-    def _run(self) -> None:
-        raise NotImplementedError
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.end()
-
-    def end(self) -> None:
-        self._ended.set()
-        self._thread.join()
-
-
-class Writer(InBackground):
-    """Produces with acks=all; knows what was acknowledged."""
-
-    def __init__(self, servers: str, name: str) -> None:
-        super().__init__()
-        self.acknowledged: set[bytes] = set()
-        self.failed = 0
-        self._name = name
-        self._producer = Producer(
-            {"bootstrap.servers": servers, "acks": "all", "enable.idempotence": True, "linger.ms": 2, "log_level": 0}
-        )
-
-    def _run(self) -> None:
-        number = 0
-        while not self._ended.wait(0.002):
-            value = b"v%d" % number
-            number += 1
-            self._producer.produce(self._name, value=value, key=value, on_delivery=self._delivered)
-            self._producer.poll(0)
-        self._producer.flush(60)
-
-    def _delivered(self, error: object, message: object) -> None:
-        if error is None:
-            self.acknowledged.add(message.value())  # type: ignore[attr-defined]
-        else:
-            self.failed += 1
-
-
-class Committer(InBackground):
-    """Commits rising offsets for a group; knows the last one acknowledged, and when that was."""
-
-    def __init__(self, client: Consumer, name: str) -> None:
-        super().__init__()
-        self.last = 0
-        self.errors: set[int] = set()
-        self.times: list[float] = []
-        self._client = client
-        self._name = name
-
-    def _run(self) -> None:
-        offset = 0
-        while not self._ended.is_set():
-            offset += 1
-            try:
-                (answer,) = self._client.commit(offsets=[TopicPartition(self._name, 0, offset)], asynchronous=False)
-            except KafkaException as error:
-                self.errors.add(error.args[0].code())
-                time.sleep(0.01)
-                continue
-            if answer.error is None:
-                self.last = offset
-                self.times.append(time.monotonic())
-
-
-class Member(InBackground):
-    """A subscribed consumer that reads; knows what it read, and each change of its partitions."""
-
-    def __init__(self, servers: str, group: str, name: str) -> None:
-        super().__init__()
-        self.values: set[bytes] = set()
-        self.changes: list[tuple[str, int]] = []
-        self.client = consumer(servers, group)
-        self.client.subscribe(
-            [name],
-            on_assign=lambda _, partitions: self.changes.append(("assigned", len(partitions))),
-            on_revoke=lambda _, partitions: self.changes.append(("revoked", len(partitions))),
-            on_lost=lambda _, partitions: self.changes.append(("lost", len(partitions))),
-        )
-
-    def _run(self) -> None:
-        while not self._ended.is_set():
-            found = self.client.consume(500, 0.1)
-            self.values |= {message.value() for message in found if message.error() is None}
 
 
 def members_of(servers: str, group: str) -> dict[str, int]:

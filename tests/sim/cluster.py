@@ -14,6 +14,7 @@ from actors.broker.spec import BrokerSpec, Door
 from actors.controller.metadata_log import MetadataLog
 from actors.controller.server import ControllerServer
 from actors.controller.shard_starts import ShardStarts
+from actors.links.secret import Secrets
 from actors.log.partition_log import PartitionLog
 from actors.offsets_partition.process import ShardProcess
 from actors.runtime.liveness import Sight
@@ -25,7 +26,7 @@ from tests.sim.environment import compactor_of, environment_of
 from tests.sim.processes import look
 
 BROKERS = (0, 1, 2)
-SECRET = b"the simulated cluster's"
+SECRET = Secrets(b"the simulated cluster's")
 CLIENT_PORT = 9092
 _CONTROLLER_HOST = "controller"
 _SNAPSHOT_EVERY = 10  # records
@@ -219,7 +220,7 @@ class Cluster:
                 file.write(self.sim.random.randbytes(self.sim.random.randint(1, 30)))
         self.sim.after(down_us, self.start_controller)
 
-    def find_controller(self) -> tuple[str, int, bytes]:
+    def find_controller(self) -> tuple[str, int, Secrets]:
         """Where it is. Raises ConnectionError while there is none."""
         if self.controller is None or self._address is None:
             raise ConnectionError("there is no controller")

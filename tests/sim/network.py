@@ -112,6 +112,9 @@ class Endpoint(asyncio.Transport):
     def get_protocol(self) -> Any:
         return self.protocol
 
+    def set_protocol(self, protocol: Any) -> None:
+        self.protocol = protocol
+
     # -- what the network does
 
     def begin(self, protocol: Any) -> None:

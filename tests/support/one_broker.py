@@ -12,6 +12,7 @@ from actors.broker.server import BrokerServer
 from actors.broker.spec import BrokerSpec, Door, StartError
 from actors.controller.metadata_log import MetadataLog
 from actors.controller.server import ControllerServer
+from actors.links.secret import Secrets
 from actors.settings import BrokerConfig
 from actors.wire import messages
 from actors.wire.framing import decode_response, encode_request
@@ -55,12 +56,13 @@ class World:
         self.launcher = NoProcesses()
         self.controller: ControllerServer | None = None
         self.port = 0
+        self.secrets = SECRET
         self.server: BrokerServer
 
     async def start_controller(self) -> ControllerServer:
         log = MetadataLog(self.path / "metadata.log")
         config = BrokerConfig.from_mapping(self.settings)
-        self.controller = ControllerServer(log, config, SECRET, self.launcher, asyncio.get_running_loop())
+        self.controller = ControllerServer(log, config, self.secrets, self.launcher, asyncio.get_running_loop())
         self.port = await self.controller.listen("127.0.0.1")
         self.controller.expect([0])
         return self.controller
@@ -70,10 +72,10 @@ class World:
             self.controller.close()
             self.controller = None
 
-    def find_controller(self) -> tuple[str, int, bytes]:
+    def find_controller(self) -> tuple[str, int, Secrets]:
         if self.controller is None:
             raise ConnectionError("there is none now")
-        return "127.0.0.1", self.port, SECRET
+        return "127.0.0.1", self.port, self.controller.secrets
 
     async def start_broker(self) -> BrokerServer:
         spec = BrokerSpec(

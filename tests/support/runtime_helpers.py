@@ -22,6 +22,7 @@ from actors.links.control import (
     Image,
     Welcome,
 )
+from actors.links.secret import Secrets
 from actors.links.status import Load
 from actors.runtime.environment import REAL
 from actors.settings import LinkStores
@@ -31,7 +32,7 @@ from tests.support.calls import operation, plain
 T = TypeVar("T")
 M = TypeVar("M")
 
-SECRET = b"k" * 32
+SECRET = Secrets(b"k" * 32)
 
 
 def run(test: Coroutine[Any, Any, T], timeout_s: float = 200.0) -> T:
@@ -81,7 +82,7 @@ class FakeBroker:
         self.lost = asyncio.Event()
         self.protocol: ControlProtocol
 
-    async def connect(self, port: int, secret: bytes = SECRET) -> FakeBroker:
+    async def connect(self, port: int, secret: Secrets = SECRET) -> FakeBroker:
         """Connect and prove the secret."""
         loop = asyncio.get_running_loop()
         self.protocol = ControlProtocol(

@@ -13,6 +13,7 @@ from actors.broker.spec import BrokerSpec, Door
 from actors.controller.metadata_log import MetadataLog
 from actors.controller.server import ControllerServer
 from actors.controller.shard_starts import ShardStarts
+from actors.links.secret import Secrets, found_at
 from actors.log.batch import build_batch, read_records
 from actors.offsets_partition.process import ShardProcess
 from actors.settings import BrokerConfig
@@ -70,6 +71,8 @@ class World:
         self.servers: dict[int, BrokerServer] = {}
         self.shards: list[asyncio.Task[None]] = []
         self.port = 0
+        self.secret_file = path / "secret"
+        self.secret_file.write_text(SECRET.current.hex())
         self.controller: ControllerServer
 
     async def start(self, brokers: int) -> None:
@@ -94,10 +97,26 @@ class World:
             socket_path=str(self.path / "s" / str(broker_id)),
             config=self.settings,
         )
-        server = await BrokerServer.open(spec, lambda: ("127.0.0.1", self.port, SECRET))
+        server = await BrokerServer.open(spec, self.find_controller)
         await server.start()
         self.servers[broker_id] = server
         return server
+
+    def find_controller(self) -> tuple[str, int, Secrets]:
+        """Where it is, and the secrets that a broker finds in the files."""
+        found = self.controller.secrets.marks.among(found_at(self.secret_file))
+        assert found is not None
+        return "127.0.0.1", self.port, found
+
+    async def restart_broker(self, broker_id: int, **settings: str) -> None:
+        """In order, with these settings from now on; it is back in all in-sync sets."""
+        self.settings = self.settings | {name.replace("_", "."): value for name, value in settings.items()}
+        server = self.servers.pop(broker_id)
+        await server.hand_over()
+        await server.stop()
+        await until(lambda: not self.metadata.brokers[broker_id].alive)
+        await self.start_broker(broker_id)
+        await until(lambda: self.controller.in_sync_everywhere(broker_id), what="in-sync sets")
 
     def start_shard(self, broker_id: int) -> str:
         """Start a shard process as a task; its name."""

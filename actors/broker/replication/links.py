@@ -14,7 +14,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Protocol
 
-from actors.links.connection import ControlProtocol, Message, dial, listen_for_links
+from actors.links.acceptance import listen_for_links
+from actors.links.connection import ControlProtocol, Message, dial
 from actors.links.replication import (
     Acks,
     FollowerHello,
@@ -25,10 +26,11 @@ from actors.links.replication import (
     Pong,
     Pushes,
 )
+from actors.links.secret import Secrets
 from actors.links.unproved import Unproved
 from actors.runtime.environment import Chance
 from actors.runtime.logs import about
-from actors.settings import LinkStores
+from actors.settings import LinkSecurity, LinkStores
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +38,7 @@ _WINDOW_BYTES = 8 << 20  # sent to one follower and not yet acknowledged
 _RETRY_SECONDS = (0.02, 0.05, 0.1, 0.2, 0.5)
 _CONNECT_SECONDS = 3.0
 _ROW_BYTES = 64  # about what a push takes beside its records
+_OWN = LinkStores()  # certificates that processes make themselves
 _NOBODY = (-1, -1)  # an end that has proved itself, and not said which broker it is
 
 
@@ -60,7 +63,7 @@ class FollowerLink:
         self,
         broker_id: int,
         address: tuple[str, int],
-        secret: bytes,
+        secrets: Callable[[], Secrets],
         chance: Chance,
         me: int,
         owner: Links,
@@ -76,7 +79,7 @@ class FollowerLink:
         """When the last ping that was answered was sent (loop's clock, seconds)."""
         self.confirmed_at = -1e9
         """The same for answers that confirm this broker as leader while no controller does."""
-        self._secret = secret
+        self._secrets = secrets
         self._chance = chance
         self._me = me
         self._owner = owner
@@ -115,10 +118,12 @@ class FollowerLink:
             if not lost.done():
                 lost.set_result(was_ready)
 
-        def made() -> ControlProtocol:
-            return ControlProtocol("leader", self._secret, self._chance, self._on_ready, self._on_message, on_lost)
+        secrets = self._secrets()
 
-        transport = await dial(made, *self.address, self._secret, tls=self._tls)
+        def made() -> ControlProtocol:
+            return ControlProtocol("leader", secrets, self._chance, self._on_ready, self._on_message, on_lost)
+
+        transport = await dial(made, *self.address, secrets, tls=self._tls)
         set_options(transport)
 
     def _on_ready(self, protocol: ControlProtocol) -> None:
@@ -203,17 +208,19 @@ class FollowerListener:
         self,
         me: int,
         epoch: Callable[[], int],
-        secret: Callable[[], bytes],
+        secrets: Callable[[], Secrets],
         chance: Chance,
         take: Callable[[int, Sequence[PartitionPush]], tuple[PartitionAck, ...]],
         pong: Callable[[float], Pong],
         *,
-        tls: LinkStores | None = None,
+        security: LinkSecurity = LinkSecurity.PROOF,
+        stores: LinkStores = _OWN,
     ) -> None:
-        self._tls = tls
+        self._security = security
+        self._stores = stores
         self._me = me
         self._epoch = epoch
-        self._secret = secret
+        self._secrets = secrets
         self._chance = chance
         self._take = take
         self._pong = pong
@@ -225,14 +232,14 @@ class FollowerListener:
     async def listen(self, host: str) -> int:
         """Listen on a free port of `host`; the port. Raises OSError."""
         self._unproved = Unproved(asyncio.get_running_loop())
-        self._server = await listen_for_links(self._accept, host, self._secret(), tls=self._tls)
+        self._server = await listen_for_links(self._accept, host, self._secrets, lambda: self._security, self._stores)
         port: int = self._server.sockets[0].getsockname()[1]
         return port
 
     def _accept(self) -> ControlProtocol:
-        secret = self._secret()
+        secrets = self._secrets()
         return ControlProtocol(
-            "follower", secret, self._chance, self._on_ready, self._on_message, self._on_lost, self._unproved
+            "follower", secrets, self._chance, self._on_ready, self._on_message, self._on_lost, self._unproved
         )
 
     def _on_ready(self, protocol: ControlProtocol) -> None:
@@ -269,6 +276,13 @@ class FollowerListener:
         self.paused = True
         for protocol in list(self._protocols):
             protocol.close()
+
+    def hang_up_on_strangers(self) -> None:
+        """Close connections by a secret that is valid no longer. Who knows the one that is connects again."""
+        known = self._secrets().known
+        for protocol in list(self._protocols):
+            if protocol.proved_by not in known:
+                protocol.close()
 
     def close(self) -> None:
         """Stop listening and close all connections."""

@@ -23,6 +23,7 @@ from actors.broker.replication.proposals import Proposals
 from actors.broker.replication.pushes import Pushes
 from actors.broker.replication.waiting import Key, Waiter
 from actors.links.replication import PartitionAck, PartitionPush, Pong
+from actors.links.secret import Secrets
 from actors.log.replication import Ack, LeaderReplica, Push
 from actors.runtime.logs import about, at
 from actors.wire.errors import ErrorCode
@@ -37,12 +38,12 @@ class ReplicaManager:
     def __init__(
         self,
         context: BrokerContext,
-        secret: Callable[[], bytes],
+        secrets: Callable[[], Secrets],
         broker_epoch: Callable[[], int],
         controller_confirmed_at: Callable[[], float],
     ) -> None:
         self._context = context
-        self._secret = secret
+        self._secrets = secrets
         self._registered = False
         self._links: dict[int, FollowerLink] = {}
         led: dict[Key, LeaderReplica] = {}
@@ -56,11 +57,12 @@ class ReplicaManager:
         self._listener = FollowerListener(
             context.broker_id,
             broker_epoch,
-            secret,
+            secrets,
             self._chance,
             self._take_pushes,
             self._lease.pong,
-            tls=context.config.link_tls,
+            security=context.config.link_security,
+            stores=context.config.link_stores,
         )
 
     async def listen(self, host: str) -> int:
@@ -79,6 +81,10 @@ class ReplicaManager:
     def follow_again(self) -> None:
         """Take pushes again: leaders connect by themselves."""
         self._listener.paused = False
+
+    def hang_up_on_strangers(self) -> None:
+        """Close connections of leaders that have shown to know a secret that is valid no longer."""
+        self._listener.hang_up_on_strangers()
 
     def close(self) -> None:
         """Close all connections."""
@@ -126,7 +132,7 @@ class ReplicaManager:
                 self._links[broker] = FollowerLink(
                     broker,
                     address,
-                    self._secret(),
+                    self._secrets,
                     self._chance,
                     context.broker_id,
                     self,

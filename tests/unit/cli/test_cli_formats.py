@@ -9,7 +9,7 @@ import click
 from actors.cli.main import cli
 
 SAY_WHAT_WAS_DONE = {
-    *("up", "down", "console", "brokers add", "brokers restart"),
+    *("up", "down", "console", "brokers add", "brokers restart", "brokers roll"),
     *("topics create", "topics alter", "topics delete", "groups delete"),
 }
 """Commands that print no rows, but a sentence."""

@@ -14,6 +14,7 @@ from actors.broker.replication.pushes import _FRAME_BYTES
 from actors.links.connection import ControlProtocol, Message
 from actors.links.control import CODEC, Applied, ControlMessage, Image, Join, WantSpares
 from actors.links.proof import Role
+from actors.links.secret import Secrets
 from actors.runtime.environment import REAL
 from actors.settings import SETTINGS
 from placement.metadata import ClusterMetadata
@@ -39,7 +40,9 @@ class End:
         self.ready = 0
         self.messages: list[Message] = []
         self.lost = 0
-        self.protocol = ControlProtocol(role, secret, REAL.chance, self._on_ready, self._on_message, self._on_lost)
+        self.protocol = ControlProtocol(
+            role, Secrets(secret), REAL.chance, self._on_ready, self._on_message, self._on_lost
+        )
         self.transport = Transport(self)
         made: Any = self.transport
         self.protocol.connection_made(made)

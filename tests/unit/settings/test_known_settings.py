@@ -267,6 +267,6 @@ def test_a_negative_number_stays_what_it_means(name: str, inherited: str, value:
 def test_what_kafkas_brokers_need_for_each_other_is_taken_and_has_no_effect(name: str, value: str) -> None:
     plain, with_it = BrokerConfig.from_mapping({}), BrokerConfig.from_mapping({name: value})
     assert without_effect(name)
-    assert (with_it.listeners, with_it.encrypts_links) == (plain.listeners, plain.encrypts_links)
+    assert (with_it.listeners, with_it.link_security) == (plain.listeners, plain.link_security)
     _, _, said = settings_page().partition("by a listener, which ")
     assert f"`{name}`" in said.partition("links of their own")[0]

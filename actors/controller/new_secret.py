@@ -1,0 +1,84 @@
+"""Another secret for a cluster that runs (`links/secret` has the order of it). Each step can be repeated.
+
+The files are those of the controller's node. A broker on another node finds the secrets in files of its own, whatever
+they are called there, or asks for them.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from actors import CoterieError
+from actors.controller.server import ControllerServer
+from actors.controller.sessions import Session
+from actors.links.operations import LearnSecrets
+from actors.links.secret import SECRET_BYTES, Secrets, next_of, previous_of, read_secrets
+from actors.log.files import REAL_WRITER
+from actors.runtime.environment import REAL, Chance
+
+_LEARN_SECONDS = 15.0
+
+
+class NewSecretError(CoterieError):
+    """A secret cannot be changed now; the text says why and what to do."""
+
+
+async def begin(server: ControllerServer, path: Path, *, make: bool = True, chance: Chance = REAL.chance) -> None:
+    """Have all brokers know the secret that is to follow the one in `path`; to `make` it, if it is not there, is ours.
+
+    Raises NewSecretError, OSError.
+    """
+    if server.secrets.previous is not None:
+        raise NewSecretError(
+            f"{previous_of(path)} is still valid: once all brokers have been restarted since (coterie brokers roll), "
+            "have it forgotten by coterie brokers roll --forget-old-secret"
+        )
+    following = next_of(path)
+    if not following.exists():
+        if not make:
+            raise NewSecretError(f"coterie.secret.file is set: put the new secret into {following}, on each node")
+        REAL_WRITER.write_atomically(following, chance.randbytes(SECRET_BYTES).hex().encode())
+    await _believe(server, path)
+
+
+async def use(server: ControllerServer, path: Path) -> None:
+    """Have the secret that all know be the cluster's. The one before is valid, too. Raises NewSecretError, OSError."""
+    REAL_WRITER.write_atomically(previous_of(path), server.secrets.current.hex().encode())
+    os.replace(next_of(path), path)
+    REAL_WRITER.fsync_directory(path.parent)
+    await _believe(server, path)
+
+
+async def forget(server: ControllerServer, path: Path) -> None:
+    """Have the secret before be valid no longer, and end what it has opened. Raises NewSecretError, OSError."""
+    users = [str(broker_id) for broker_id, each in sorted(server.brokers.items()) if _uses_former(server, each)]
+    if users:
+        raise NewSecretError(f"restart broker(s) {', '.join(users)} first: connected by {previous_of(path)}")
+    previous_of(path).unlink(missing_ok=True)
+    await _believe(server, path)
+    server.hang_up_on_strangers()
+
+
+def _uses_former(server: ControllerServer, session: Session) -> bool:
+    return session.protocol.proved_by not in (None, server.secrets.current)
+
+
+async def _believe(server: ControllerServer, path: Path) -> None:
+    """Take over the secrets that stand in the files now, and have the living brokers do so."""
+    try:
+        server.secrets = secrets = read_secrets(path)
+    except ValueError as error:
+        raise NewSecretError(str(error)) from error
+    for broker_id, session in sorted(server.brokers.items()):
+        try:
+            await session.calls.ask(LearnSecrets(secrets.marks), _LEARN_SECONDS)
+        except (OSError, TimeoutError) as error:
+            files = " and ".join(map(str, _files(path, secrets)))
+            text = f"broker {broker_id} has not got the cluster's secrets: {error}; its node needs {files} as this one"
+            raise NewSecretError(text) from error
+
+
+def _files(path: Path, secrets: Secrets) -> list[Path]:
+    others = ((secrets.next, next_of(path)), (secrets.previous, previous_of(path)))
+    return [path, *(where for secret, where in others if secret is not None)]
