@@ -131,8 +131,8 @@ def _taken_from(variable: str) -> Secret:
         if variable in _from_variables:
             return _from_variables[variable]
     raise ConfigurationError(
-        f"sasl_password_env={variable}: there is no such variable here (it is taken out of the environment by the first "
-        "client that reads it, and processes that this one's process started later do not have it)"
+        f"sasl_password_env={variable}: there is no such variable here (the first client that reads it takes it out of "
+        "the environment, so that processes which are started later do not have it: name a file for those)"
     )
 
 
