@@ -28,6 +28,7 @@ from actors.links.replication import (
 from actors.links.unproved import Unproved
 from actors.runtime.environment import Chance
 from actors.runtime.logs import about
+from actors.security.tls import TlsError
 from actors.settings import LinkStores
 
 log = logging.getLogger(__name__)
@@ -101,6 +102,8 @@ class FollowerLink:
                     error,
                     extra=about(peer=f"broker {self.broker_id}"),
                 )
+            except TlsError as error:  # of a secret that is new; the files may be right at the next try
+                log.warning("broker %d cannot be reached: %s", self.broker_id, error)
             else:
                 if await lost:
                     failures = 0
