@@ -103,7 +103,12 @@ class FollowerLink:
                     extra=about(peer=f"broker {self.broker_id}"),
                 )
             except TlsError as error:  # of a secret that is new; the files may be right at the next try
-                log.warning("broker %d cannot be reached: %s", self.broker_id, error)
+                log.warning(
+                    "broker %d cannot be reached: %s",
+                    self.broker_id,
+                    error,
+                    extra=about(peer=f"broker {self.broker_id}"),
+                )
             else:
                 if await lost:
                     failures = 0
