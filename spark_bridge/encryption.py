@@ -24,7 +24,11 @@ if TYPE_CHECKING:
 _KEY: Final = b"sparkCookie"  # under which Spark looks among the credentials
 _FORM: Final = b"HDTS\0"  # of Hadoop's files of credentials, version 0, which `hadoop.token.files` names
 _SECRET_BYTES: Final = 32
-_ELSEWHERE: Final = "it-is-in-hadoop.token.files"  # Spark's driver wants the setting, and then looks there first
+_ELSEWHERE: Final = "spark.authenticate.secret"
+"""Spark's driver wants this setting, and looks among the credentials first.
+
+It is random, for a JVM that has no such file goes by it: what anybody could know would open its ports to strangers.
+"""
 _ROOT: Final = 0
 _TOO_MANY: Final = stat.S_IWGRP | stat.S_IRWXO  # Kubernetes has a group read it, of the pod's own
 _PATH: Final = re.compile(r"/[\w./+-]+")
@@ -39,7 +43,7 @@ def encrypting(path: str) -> tuple[dict[str, str], str]:
         )
     settings = {
         "spark.authenticate": "true",
-        "spark.authenticate.secret": _ELSEWHERE,
+        _ELSEWHERE: f"it-is-in-hadoop.token.files-{os.urandom(_SECRET_BYTES).hex()}",
         "spark.network.crypto.enabled": "true",
         "spark.network.crypto.authEngineVersion": "2",
         "spark.network.crypto.saslFallback": "false",
@@ -83,7 +87,7 @@ def settle(spark: SparkSession) -> None:
     jvm = spark._jvm
     assert jvm is not None, "a session on RayDP has one"
     environment = jvm.org.apache.spark.SparkEnv.get()
-    if environment.securityManager().getSecretKey() == _ELSEWHERE:
+    if environment.securityManager().getSecretKey() == environment.conf().get(_ELSEWHERE):
         raise SessionError("Spark has not read the secret of its connections")
     application = _id_of_executors(spark)
     environment.conf().set("spark.app.id", application)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from actors.broker.connection import Connection
+
+_PARTITIONS_A_TURN: Final = 1000  # are looked at again, or those of one fetch; then it is the turn of other clients
 
 Key = tuple[str, int]
 """A topic and a partition of it."""
@@ -21,16 +23,23 @@ class ParkedFetch:
     partitions: list[Key]
     connection: Connection
     timer: asyncio.TimerHandle | None = None
+    missed: bool = False
+    """Whether it is to be tried again when it is the first of its connection."""
 
 
 class ParkedFetches:
-    """All parked fetches of one broker."""
+    """All parked fetches of one broker.
+
+    Of one connection only the first is tried: answers leave in order, so that the others would wait for it anyway. Who
+    has many requests under way costs no more than who has one.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._by_partition: dict[Key, dict[ParkedFetch, None]] = {}
         self._by_connection: dict[Connection, dict[ParkedFetch, None]] = {}
-        self._woken: dict[ParkedFetch, None] = {}
+        self._woken: dict[ParkedFetch, None] = {}  # who has waited longest comes first
+        self._retrying = False  # or about to
 
     def __len__(self) -> int:
         return sum(map(len, self._by_connection.values()))
@@ -51,22 +60,39 @@ class ParkedFetches:
 
         Not at once, because a produce request mostly appends to several partitions that the same fetch waits for.
         """
-        waiting = self._by_partition.get((topic, index))
-        if waiting:
-            if not self._woken:
-                self._loop.call_soon(self._retry_woken)
-            self._woken.update(waiting)
+        for parked in self._by_partition.get((topic, index), ()):
+            if self._first(parked.connection) is parked:
+                self._wake(parked)
+            else:
+                parked.missed = True
 
     def forget(self, connection: Connection) -> None:
         """A client has gone: forget its fetches."""
         for parked in list(self._by_connection.get(connection, ())):
             self._unpark(parked)
 
+    def _first(self, connection: Connection) -> ParkedFetch | None:
+        return next(iter(self._by_connection.get(connection, ())), None)
+
+    def _wake(self, parked: ParkedFetch) -> None:
+        self._woken[parked] = None
+        self._retry_soon()
+
+    def _retry_soon(self) -> None:
+        if self._woken and not self._retrying:
+            self._retrying = True
+            self._loop.call_soon(self._retry_woken)
+
     def _retry_woken(self) -> None:
-        woken, self._woken = self._woken, {}
-        for parked in woken:
+        self._retrying = False
+        left = _PARTITIONS_A_TURN
+        while self._woken and left > 0:
+            parked = next(iter(self._woken))
+            del self._woken[parked]
+            left -= len(parked.partitions)
             if parked.timer is not None and parked.retry(False):
                 self._unpark(parked)
+        self._retry_soon()
 
     def _expire(self, parked: ParkedFetch) -> None:
         self._unpark(parked)
@@ -81,6 +107,10 @@ class ParkedFetches:
         for key in parked.partitions:
             _discard(self._by_partition, key, parked)
         _discard(self._by_connection, parked.connection, parked)
+        following = self._first(parked.connection)
+        if following is not None and following.missed:
+            following.missed = False
+            self._wake(following)
 
 
 def _discard(table: dict[Any, dict[ParkedFetch, None]], key: Any, parked: ParkedFetch) -> None:

@@ -128,7 +128,7 @@ class Contact:
             if self.link.connected:
                 self.link.heartbeat(Load(), leaving=False)
             else:  # the next controller has to know, too
-                with suppress(TimeoutError, OSError):
+                with suppress(TimeoutError, OSError, TlsError):
                     await self.join()
 
 

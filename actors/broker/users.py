@@ -9,6 +9,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
@@ -39,7 +40,9 @@ _NOBODYS: Final = (b"", b"", b"", 0)
 
 def _give_way() -> None:
     """Leave the cores to the broker's loop, and to other processes of the cluster, where they want them."""
-    os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)  # of this thread alone, in Linux
+    with suppress(OSError):  # who may not: without it, no password would be verified
+        thread = threading.get_native_id()  # this one alone, in Linux
+        os.setpriority(os.PRIO_PROCESS, thread, max(_NICENESS, os.getpriority(os.PRIO_PROCESS, thread)))
 
 
 class StoredUsers:

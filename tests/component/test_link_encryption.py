@@ -6,11 +6,13 @@ import asyncio
 import ssl
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trustme
 
 from actors.broker.controller_link import ControllerLink
+from actors.broker.replication.links import FollowerLink
 from actors.links.connection import dial
 from actors.links.control import Join
 from actors.links.secret import Secrets
@@ -152,3 +154,20 @@ async def test_files_of_links_that_will_not_do_are_named(tmp_path: Path) -> None
         await link.connect("127.0.0.1", 1)
     with pytest.raises(TlsError, match=r"/nowhere.pem.* cannot be used: No such file"):
         await accepting(End("controller"), tls=replace(files, keys="/nowhere.pem"))
+
+
+@pytest.mark.conformance("XE-03")
+async def test_a_leader_that_cannot_read_the_files_of_links_tries_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are read again when the secret is another one, and may be about to change."""
+    tries: list[LinkStores | None] = []
+
+    async def fails(*_: object, tls: LinkStores | None) -> None:
+        tries.append(tls)
+        raise TlsError("the certificates of links cannot be used")
+
+    monkeypatch.setattr("actors.broker.replication.links.dial", fails)
+    owner: Any = None
+    link = FollowerLink(0, ("127.0.0.1", 1), SECRET, REAL.chance, 1, owner, tls=OWN)
+    await until(lambda: len(tries) > 1)
+    link.close()
+    assert tries == [OWN] * 2

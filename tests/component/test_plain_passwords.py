@@ -124,3 +124,26 @@ async def test_an_unknown_user_takes_the_hash_of_most_others(monkeypatch: pytest
         await until(lambda: len(verdicts) == len(seen))
     assert seen == [(ScramMechanism.SHA_512, 5000)] * 2 + [(ScramMechanism.SHA_256, 5000)]
     verifier.close()
+
+
+@pytest.mark.parametrize("refused", [True, False])
+async def test_passwords_are_verified_by_a_broker_that_gives_way_already(
+    refused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody but root may make a thread less nice than it is."""
+    wanted: list[int] = []
+
+    def set_priority(which: int, who: int, niceness: int) -> None:
+        wanted.append(niceness)
+        if refused or niceness < 19:
+            raise PermissionError("the operation is not permitted")
+
+    monkeypatch.setattr(users.os, "getpriority", lambda *_: 19)
+    monkeypatch.setattr(users.os, "setpriority", set_priority)
+    verifier, _ = passwords()
+    verdicts: list[bool | None] = []
+    verifier.verify("anne", "pencil", {"anne": kept_of("pencil", b"salt")}, "10.0.0.1", verdicts.append)
+    await until(lambda: bool(verdicts))
+    assert verdicts == [True]
+    assert set(wanted) == {19}
+    verifier.close()

@@ -30,6 +30,7 @@ from actors.links.secret import Secrets
 from actors.links.unproved import Unproved
 from actors.runtime.environment import Chance
 from actors.runtime.logs import about
+from actors.security.tls import TlsError
 from actors.settings import LinkSecurity, LinkStores
 
 log = logging.getLogger(__name__)
@@ -101,6 +102,13 @@ class FollowerLink:
                     "broker %d at %s:%d cannot be reached: %s",
                     self.broker_id,
                     *self.address,
+                    error,
+                    extra=about(peer=f"broker {self.broker_id}"),
+                )
+            except TlsError as error:  # of a secret that is new; the files may be right at the next try
+                log.warning(
+                    "broker %d cannot be reached: %s",
+                    self.broker_id,
                     error,
                     extra=about(peer=f"broker {self.broker_id}"),
                 )

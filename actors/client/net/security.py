@@ -9,6 +9,7 @@ import logging
 import os
 import ssl
 import stat
+import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -34,6 +35,7 @@ SECRETS: Final = {
 """The settings that do not leave this process, each with what takes its place in another one."""
 _PASSWORDS: Final = ("sasl_plain_password", "sasl_password_file", "sasl_password_env")
 _from_variables: Final[dict[str, Secret]] = {}
+_taking: Final = threading.Lock()  # clients of one process log in by threads of their own
 _TOKENS: Final = ("sasl_oauth_token_provider", "sasl_oauth_token_file")
 
 
@@ -123,11 +125,15 @@ class Sasl:
 
 def _taken_from(variable: str) -> Secret:
     """The password in a variable, which is taken out of the environment, and kept for this process's next client."""
-    if found := take_variable(variable):
-        _from_variables[variable] = Secret(found)
-    if variable not in _from_variables:
-        raise ConfigurationError(f"sasl_password_env={variable}: there is no such variable here")
-    return _from_variables[variable]
+    with _taking:
+        if found := take_variable(variable):
+            _from_variables[variable] = Secret(found)
+        if variable in _from_variables:
+            return _from_variables[variable]
+    raise ConfigurationError(
+        f"sasl_password_env={variable}: there is no such variable here (the first client that reads it takes it out of "
+        "the environment, so that processes which are started later do not have it: name a file for those)"
+    )
 
 
 def _ask_provider(provider: Any, method: str) -> Any:

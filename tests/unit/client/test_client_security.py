@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import ssl
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -165,6 +166,31 @@ def test_a_password_can_stand_in_a_variable_and_is_taken_out_of_it(monkeypatch: 
         assert sasl.secret() == Secret(text)
         assert "THE_PASSWORD" not in os.environ
         assert Sasl("PLAIN", "bob", password_env="THE_PASSWORD").secret() == Secret(text), "the next client, too"
+
+
+@pytest.mark.conformance("XE-25")
+def test_clients_of_several_threads_get_what_one_of_them_took(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One has taken the variable and not kept it yet when another asks for it."""
+    environment, found, taken = {"THE_PASSWORD": "secret"}, list[Secret](), threading.Event()
+
+    def take(name: str) -> str | None:
+        text = environment.pop(name, None)
+        if text is not None:
+            second.start()
+            taken.wait(0.2)  # as long as it takes a second one to get in, where nobody keeps it out
+        else:
+            taken.set()
+        return text
+
+    def ask() -> None:
+        found.append(Sasl("PLAIN", "bob", password_env="THE_PASSWORD").secret())
+
+    second = threading.Thread(target=ask)
+    monkeypatch.setattr("actors.client.net.security._from_variables", {})
+    monkeypatch.setattr("actors.client.net.security.take_variable", take)
+    ask()
+    second.join()
+    assert found == [Secret("secret")] * 2
 
 
 @pytest.mark.conformance("XF-01")

@@ -57,6 +57,14 @@ def test_each_jvm_is_told_the_files_path_and_no_other_way_is_left() -> None:
     assert configs["spark.network.crypto.saslFallback"] == "false"
 
 
+@pytest.mark.conformance("XE-52")
+def test_nobody_knows_what_stands_in_the_place_of_the_secret() -> None:
+    """A JVM on a node without the file goes by it."""
+    one, two = [encrypting("/etc/spark-secret")[0]["spark.authenticate.secret"] for _ in range(2)]
+    assert one != two
+    assert len(one) > 64
+
+
 @pytest.mark.parametrize("path", ["secret", "/etc/my secret", "/etc/a,b", "/etc/$HOME"])
 def test_a_path_that_an_option_would_cut_is_refused(path: str) -> None:
     with pytest.raises(SessionError, match="must be an absolute path of letters"):
