@@ -36,8 +36,9 @@ if TYPE_CHECKING:
     from actors.client.consumer.ranges import OffsetRange, RangeReader
     from actors.client.errors import KafkaError
     from actors.cluster import Cluster, ClusterError
-    from actors.members.pool import ConsumerPool, MemberStatus, PoolError
+    from actors.members.pool import ConsumerPool, PoolError
     from actors.members.ray_data import GroupRead, read_group
+    from actors.members.slots import MemberStatus
     from actors.security.acl import Acl, AclFilter, AclOperation, PatternType, PermissionType, ResourceType
     from actors.wire.config_resources import ConfigResourceType
     from spark_bridge import (
@@ -122,8 +123,9 @@ _HOMES = {
     "actors.client.consumer.ranges": ["OffsetRange", "RangeReader"],
     "actors.client.errors": ["KafkaError"],
     "actors.cluster": ["Cluster", "ClusterError"],
-    "actors.members.pool": ["ConsumerPool", "MemberStatus", "PoolError"],
+    "actors.members.pool": ["ConsumerPool", "PoolError"],
     "actors.members.ray_data": ["GroupRead", "read_group"],
+    "actors.members.slots": ["MemberStatus"],
     "actors.security.acl": [
         "Acl",
         "AclFilter",

@@ -137,6 +137,7 @@ class MemberLoop:
         self._handled = 0
         self._dead_letters = 0
         self._handling_since: float | None = None
+        self._busy: tuple[float, float | None] = (0.0, None)  # seconds before, and since when again
         self._state = "Starting"
         self._error: BaseException | None = None
         self._seen = MemberReport()
@@ -184,6 +185,7 @@ class MemberLoop:
         else:
             parts = list(self.consumer.poll(timeout_ms=200).items())
         self._begin()
+        self._busy_from(self._monotonic() if parts else None)
         fresh = True
         for number, (partition, records) in enumerate(parts):
             if self._stop.is_set():
@@ -194,7 +196,16 @@ class MemberLoop:
                 break
             fresh = False
         self._commit_later()
+        self._busy_from(None)
         self._look()
+
+    def _busy_from(self, now: float | None) -> None:
+        """From now on there are records in hand; None: there are none. One tuple, because `report` reads it."""
+        self._busy = (self._busy_s(), now)
+
+    def _busy_s(self) -> float:
+        before, since = self._busy
+        return before if since is None else before + self._monotonic() - since
 
     def _must_poll(self, *, fresh: bool) -> bool:
         """Whether the next record has to wait for a poll: the group waits for it, or others may own the records.
@@ -431,6 +442,7 @@ class MemberLoop:
             handled=self._handled,
             dead_letters=self._dead_letters,
             handling_ms=0 if since is None else int((self._monotonic() - since) * 1000),
+            busy_ms=int(self._busy_s() * 1000),
         )
 
 

@@ -10,7 +10,7 @@ import ray
 
 from actors.client import ConsumerRecord
 from actors.client.errors import ConfigurationError
-from actors.members import pool as consumer
+from actors.members import consumer_actor, supervision
 from actors.members.pool import ConsumerPool, PoolError
 
 
@@ -33,13 +33,13 @@ class NoActors:
 def _connected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray, "is_initialized", lambda: True)
     monkeypatch.setattr(ConsumerPool, "_remove_members", lambda *_: None)
-    monkeypatch.setattr(consumer, "_SLOW_RESTART_SECONDS", 0.0)
+    monkeypatch.setattr(supervision, "_SLOW_RESTART_SECONDS", 0.0)
 
 
 @pytest.fixture
 def actors(monkeypatch: pytest.MonkeyPatch) -> NoActors:
     actors = NoActors()
-    monkeypatch.setattr(consumer, "ConsumerActor", actors)
+    monkeypatch.setattr(consumer_actor, "ConsumerActor", actors)
     return actors
 
 
