@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from actors.client.consumer.ranges import OffsetRange, RangeReader
     from actors.client.errors import KafkaError
     from actors.cluster import Cluster, ClusterError
-    from actors.members.pool import ConsumerPool, PoolError
+    from actors.members.autoscale import Autoscale
+    from actors.members.pool import ConsumerPool, PoolError, SizeChange
     from actors.members.ray_data import GroupRead, read_group
     from actors.members.slots import MemberStatus
     from actors.security.acl import Acl, AclFilter, AclOperation, PatternType, PermissionType, ResourceType
@@ -60,6 +61,7 @@ __all__ = [
     "AclFilter",
     "AclOperation",
     "Admin",
+    "Autoscale",
     "Batch",
     "BatchMetadata",
     "BatchRange",
@@ -92,6 +94,7 @@ __all__ = [
     "RangeReader",
     "RecordMetadata",
     "ResourceType",
+    "SizeChange",
     "TopicPartition",
     "__version__",
     "errors",
@@ -123,7 +126,8 @@ _HOMES = {
     "actors.client.consumer.ranges": ["OffsetRange", "RangeReader"],
     "actors.client.errors": ["KafkaError"],
     "actors.cluster": ["Cluster", "ClusterError"],
-    "actors.members.pool": ["ConsumerPool", "PoolError"],
+    "actors.members.autoscale": ["Autoscale"],
+    "actors.members.pool": ["ConsumerPool", "PoolError", "SizeChange"],
     "actors.members.ray_data": ["GroupRead", "read_group"],
     "actors.members.slots": ["MemberStatus"],
     "actors.security.acl": [

@@ -164,7 +164,7 @@ class Scaler:
         """The size that the pool is to have from now on."""
         wanted = recommend(self._policy, load)
         self._note(load.at_s, wanted)
-        if not load.settled:
+        if not load.settled and load.lags is not None:
             return Decision(load.size, "the last change is under way")
         if wanted > load.size:
             if load.waiting:

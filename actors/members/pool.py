@@ -8,13 +8,17 @@
 
 Each actor is one member. The pool has a connection to each of them. When one ends, the actor is dead, and a new one
 takes its place under the same `group.instance.id`, so that the other members notice nothing (supervision.py). Only
-what was committed survives a death; records that were handled after the last commit come again.
+what was committed survives a death; records that were handled after the last commit come again. With `autoscale` the
+pool follows its load (scaling.py).
 """
 
 from __future__ import annotations
 
 import logging
+import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
@@ -25,9 +29,12 @@ from actors.client import Admin
 from actors.client.config import security_settings
 from actors.client.errors import KafkaError
 from actors.client.net.security import refuse_secrets
+from actors.members.autoscale import Autoscale
 from actors.members.consumer_actor import ActorStarter
 from actors.members.handler_member import DESERIALIZERS, MAX_BATCH_RECORDS, BatchFormat, MemberSpec
+from actors.members.load import GroupLoad, PoolLoad
 from actors.members.member_link import MemberEndedError
+from actors.members.scaling import Scaling
 from actors.members.slots import MemberStatus, Slot
 from actors.members.supervision import Supervision
 from actors.runtime.environment import REAL, Environment, new_uuid
@@ -37,14 +44,25 @@ log = logging.getLogger(__name__)
 
 _PREFIX_MAX = 230  # of the 249 characters an instance id may have
 _DRAIN_SECONDS = 30.0
+_CHANGES_MAX = 100
 
 
 class PoolError(CoterieError, RuntimeError):
     """A pool cannot be made, or cannot go on; the text says what is wrong, or which member failed and why."""
 
 
+@dataclass(frozen=True, slots=True)
+class SizeChange:
+    """When a pool's size has changed (Unix milliseconds), and why."""
+
+    wall_ms: int
+    before: int
+    after: int
+    reason: str
+
+
 class ConsumerPool:
-    """`size` consumer actors in one group, supervised.
+    """`size` consumer actors in one group, supervised. With `autoscale` the size follows the load, from `size` on.
 
     `handler` is a function or a class (made once in each actor with `handler_args`, so that it may keep state), sync
     or async. By `batch_format` it gets one ConsumerRecord ("record"), a list of them from one partition ("records"),
@@ -67,9 +85,10 @@ class ConsumerPool:
         topics: str | Sequence[str],
         group_id: str,
         handler: Callable[..., Any] | type,
-        size: int,
+        size: int | None = None,
         *,
         bootstrap_servers: str,
+        autoscale: Autoscale | None = None,
         batch_format: BatchFormat = "record",
         max_batch_records: int = MAX_BATCH_RECORDS,
         max_retries: int = 3,
@@ -84,8 +103,7 @@ class ConsumerPool:
         if not ray.is_initialized():
             # Otherwise Ray would start one, or connect to any Ray that it finds on this machine.
             raise PoolError("this process is not connected to Ray: call ray.init(address=...) or Cluster.connect first")
-        if size < 1:
-            raise PoolError(f"size must be at least 1, got {size}")
+        first_size = _first_size(size, autoscale)
         if batch_format not in ("record", "records", "pyarrow"):
             raise PoolError(f"batch_format must be 'record', 'records' or 'pyarrow', got {batch_format!r}")
         for name in DESERIALIZERS:
@@ -127,8 +145,18 @@ class ConsumerPool:
             monotonic=self._monotonic,
         )
         self._changed = self._slots.changed
+        self._wall_ms = environment.clock.wall_ms
+        self._size_changes: deque[SizeChange] = deque(maxlen=_CHANGES_MAX)
+        self._resizing = threading.Lock()
         self._stopping = False
-        self.resize(size)
+        self._change_size(first_size, "the pool begins")
+        self._scaling = self._begin_scaling(autoscale) if autoscale is not None else None
+
+    def _begin_scaling(self, policy: Autoscale) -> Scaling:
+        load = PoolLoad(self._slots, GroupLoad(self._spec), self._monotonic)
+        scaling = Scaling(policy, load, lambda size, why: self._change_size(size, why, policy.drain_timeout_s))
+        scaling.start()
+        return scaling
 
     # --- what users call ---
 
@@ -146,15 +174,35 @@ class ConsumerPool:
         """How many records all members have handled since the pool began, with those that came again after a death."""
         return self._slots.totals()[0]
 
-    def resize(self, size: int) -> None:
-        """Change the number of members: new ones join, surplus ones finish their record, commit and leave."""
+    def size_changes(self) -> list[SizeChange]:
+        """When and why the size has changed, the last hundred times."""
         with self._changed:
-            if self._stopping:
-                raise PoolError("the pool has been stopped")
-            surplus = self._slots.surplus(size)
-            new = self._slots.add(size - len(self._slots))
-        self._slots.begin(new)
-        self._slots.retire(surplus, _DRAIN_SECONDS)
+            return list(self._size_changes)
+
+    def resize(self, size: int) -> None:
+        """Change the number of members: new ones join, surplus ones finish their record, commit and leave.
+
+        Raises PoolError if the pool has been stopped, or is one that follows its load.
+        """
+        if self._scaling is not None:
+            raise PoolError("the size of this pool follows its load: its bounds are those of `autoscale`")
+        self._change_size(size, "resize was called")
+
+    def _change_size(self, size: int, reason: str, drain_timeout_s: float = _DRAIN_SECONDS) -> None:
+        """Returns when surplus members have gone; new ones are starting then."""
+        with self._resizing:
+            with self._changed:
+                if self._stopping:
+                    raise PoolError("the pool has been stopped")
+                before = len(self._slots)
+                surplus = self._slots.surplus(size)
+                new = self._slots.add(size - before)
+                if size != before:
+                    self._size_changes.append(SizeChange(self._wall_ms(), before, size, reason))
+            if size != before:
+                log.info("group %s: from %d to %d members: %s", self.group_id, before, size, reason)
+            self._slots.begin(new)
+            self._slots.retire(surplus, drain_timeout_s)
 
     def wait(self, until: Callable[[], bool] | None = None, timeout_s: float | None = None) -> bool:
         """Block until `until()` is true, which is asked after each report, or `timeout_s` has passed (returns False).
@@ -199,10 +247,14 @@ class ConsumerPool:
 
     def stop(self, timeout_s: float = _DRAIN_SECONDS) -> None:
         """Have every member finish its record, commit and leave. Stopping twice is harmless."""
+        if self._scaling is not None:
+            self._scaling.end()
         with self._changed:
             self._stopping = True
             slots = self._slots.all()
         self._slots.retire(slots, timeout_s)
+        if self._scaling is not None:
+            self._scaling.join()
 
     def __enter__(self) -> Self:
         return self
@@ -225,6 +277,20 @@ class ConsumerPool:
                 error,
                 extra=about(group=self.group_id),
             )
+
+
+def _first_size(size: int | None, autoscale: Autoscale | None) -> int:
+    """The size to begin with. Raises PoolError if it makes no sense."""
+    if autoscale is None:
+        if size is None:
+            raise PoolError("size or autoscale must be given")
+        if size < 1:
+            raise PoolError(f"size must be at least 1, got {size}")
+        return size
+    low, high = autoscale.min_size, autoscale.max_size
+    if size is not None and not low <= size <= high:
+        raise PoolError(f"size must be between min_size and max_size, {low} and {high}, got {size}")
+    return max(low, 1) if size is None else size
 
 
 def _check_pickles(name: str, value: Any) -> None:
