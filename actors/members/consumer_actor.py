@@ -81,7 +81,7 @@ class StartedActor:
             from ray._private.state import actors
 
             found = actors(self._actor._actor_id.hex())
-            return not found or bool(found["Address"]["NodeID"].strip("f"))
+            return not found or bool(found["Address"]["IPAddress"])  # a node alone may only have been asked
         return True
 
     def serve(self) -> None:

@@ -24,9 +24,9 @@ _BROKERS_SAY: Final = (KafkaError, OSError)
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Which partitions a group has, and how many records wait in each. `divided`: every one has a member."""
+    """How many records wait in each partition; None where it has no leader. `divided`: every one has a member."""
 
-    lags: Mapping[TopicPartition, int]
+    lags: Mapping[TopicPartition, int | None]
     divided: bool
 
 
@@ -46,8 +46,11 @@ class GroupLoad:
             if self._admin is None:
                 settings = security_settings(self._spec.options)
                 self._admin = self._make(bootstrap_servers=self._spec.bootstrap_servers, **settings)
-            partitions = self._partitions(self._admin)
-            return Waiting(self._lags(self._admin, partitions), self._divided(self._admin, partitions, members))
+            leaders = self._leaders(self._admin)
+            lags = dict.fromkeys(leaders) | self._lags(
+                self._admin, [tp for tp, leader in leaders.items() if leader >= 0]
+            )
+            return Waiting(lags, self._divided(self._admin, leaders, members))
         except _BROKERS_SAY as error:
             log.info("group %s: its lag is unknown: %s", self._spec.group_id, error)
             return None
@@ -57,9 +60,9 @@ class GroupLoad:
         if self._admin is not None:
             self._admin.close()
 
-    def _partitions(self, admin: Admin) -> list[TopicPartition]:
+    def _leaders(self, admin: Admin) -> dict[TopicPartition, int]:
         topics = admin.describe_topics(self._spec.topics, timeout_ms=_ASK_MS)
-        return [TopicPartition(topic.name, each.partition) for topic in topics for each in topic.partitions]
+        return {TopicPartition(topic.name, p.partition): p.leader for topic in topics for p in topic.partitions}
 
     def _lags(self, admin: Admin, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         # The committed offsets first: otherwise what is handled meanwhile would be more than there is.
