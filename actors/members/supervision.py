@@ -24,6 +24,7 @@ from actors.runtime.logs import about
 log = logging.getLogger(__name__)
 
 _START_SECONDS = 120.0
+_ROOM_SECONDS = 10.0  # a worker process that Ray starts first takes that long at most, most likely
 _LOOK_SECONDS = 1.0
 _TOGETHER_SECONDS = 30.0
 _SLOW_RESTART_SECONDS = 30.0
@@ -230,16 +231,18 @@ class Supervision:
 
         Raises TimeoutError if it is on a node and does not listen within two minutes, and what Ray raises.
         """
+        asked_at = self._monotonic()
         placed_at: float | None = None
         while not slot.retiring.is_set():
             where = actor.address(_LOOK_SECONDS)
             if where is not None:
                 self._waits(slot, False)
                 return where
+            now = self._monotonic()
             if placed_at is None and actor.is_placed():
-                placed_at = self._monotonic()
-            self._waits(slot, placed_at is None)
-            if placed_at is not None and self._monotonic() > placed_at + _START_SECONDS:
+                placed_at = now
+            self._waits(slot, placed_at is None and now >= asked_at + _ROOM_SECONDS)
+            if placed_at is not None and now > placed_at + _START_SECONDS:
                 raise TimeoutError(f"the actor does not listen after {_START_SECONDS:.0f} s")
         return None
 

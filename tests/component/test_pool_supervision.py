@@ -12,6 +12,7 @@ import ray
 
 from actors.client import ConsumerRecord
 from actors.links.member import MemberAddress, MemberConnection, MemberReport
+from actors.members import supervision
 from actors.members.consumer_actor import ActorStarter
 from actors.members.handler_member import MemberSpec
 from actors.members.member_link import MemberClient, MemberServer
@@ -125,6 +126,13 @@ def until(slots: Supervision, condition: Callable[[], bool]) -> None:
         assert slots.changed.wait_for(condition, 60)
 
 
+@pytest.fixture
+def no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An actor that has no node yet waits for one."""
+    monkeypatch.setattr(supervision, "_ROOM_SECONDS", 0.0)
+
+
+@pytest.mark.usefixtures("no_patience")
 def test_a_member_that_ray_has_no_room_for_waits_says_so_and_has_not_failed() -> None:
     """Four starts of two minutes each ended its slot, while Ray's autoscaler was still looking for a node."""
     actors = Actors(wait=True)
@@ -143,6 +151,7 @@ def test_a_member_that_ray_has_no_room_for_waits_says_so_and_has_not_failed() ->
     assert not slot.waits
 
 
+@pytest.mark.usefixtures("no_patience")
 def test_members_of_one_change_join_together_and_wait_for_none_that_ray_has_no_room_for() -> None:
     """Each for itself they made the group rebalance as often."""
     actors = Actors(wait=True)

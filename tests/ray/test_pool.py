@@ -18,6 +18,7 @@ from confluent_kafka.admin import AdminClient
 
 from actors.client import Admin
 from actors.cluster import Cluster
+from actors.members import supervision
 from actors.members.autoscale import Autoscale
 from actors.members.pool import ConsumerPool, PoolError
 from tests.ray.handlers import Gated, Poisoned, Recorder, Stuck, handled
@@ -151,9 +152,9 @@ def test_a_pool_follows_its_load_up_and_back_with_one_rebalance_for_each_change(
     """The handler's gate makes the load: while it is shut, its member is busy, and cannot join again either."""
     servers = shared.bootstrap_servers
     topic(servers, name, 4)
-    policy = Autoscale(max_size=3, target_lag=5, stabilization_s=2, interval_s=0.5)
+    policy = Autoscale(max_size=3, target_lag=40, stabilization_s=2, interval_s=0.5)
     settings = {"bootstrap_servers": servers, "handler_args": (str(tmp_path),), "heartbeat_interval_ms": 500}
-    values = [b"v%04d" % number for number in range(220)]
+    values = [b"v%04d" % number for number in range(420)]
     with ConsumerPool(name, name, Gated, autoscale=policy, **settings) as pool:
         produce(servers, name, values[:20])
         assert pool.wait(lambda: pool.handled() == 20, 60), pool.status()
@@ -185,7 +186,10 @@ def rebalances(cluster: Cluster, group: str) -> list[str]:
     return [each.reason for each in status.rebalances if not each.reason.startswith("gave up partitions")]
 
 
-def test_a_member_that_ray_has_no_room_for_waits_and_goes_first(servers: str, name: str, tmp_path: Path) -> None:
+def test_a_member_that_ray_has_no_room_for_waits_and_goes_first(
+    servers: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervision, "_ROOM_SECONDS", 1.0)
     topic(servers, name, 2)
     settings: dict[str, Any] = {"handler_args": (str(tmp_path),), "ray_actor_options": {"num_cpus": 3}}
     with ConsumerPool(name, name, Recorder, 2, bootstrap_servers=servers, **settings) as pool:

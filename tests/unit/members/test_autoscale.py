@@ -99,6 +99,7 @@ def test_a_member_with_two_partitions_that_are_behind_gives_one_up_however_many_
 def test_seconds_are_records_by_the_handlers_own_speed() -> None:
     assert recommend(IN_SECONDS, load(1, *[1500] * 12, per_second=100.0)) == 6
     assert recommend(IN_SECONDS, load(1, *[1500] * 12, per_second=1000.0)) == 1
+    assert recommend(IN_SECONDS, load(4, *[1500] * 12, per_second=None)) == 4, "unknown while none has been handled"
 
 
 def test_of_two_targets_the_one_counts_that_asks_for_more() -> None:
