@@ -14,6 +14,7 @@ from actors.members.autoscale import Load
 from actors.members.handler_member import MemberSpec
 from actors.members.range_group import committed_offsets
 from actors.members.slots import Slot
+from actors.runtime.logs import about
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +53,8 @@ class GroupLoad:
             )
             return Waiting(lags, self._divided(self._admin, leaders, members))
         except _BROKERS_SAY as error:
-            log.info("group %s: its lag is unknown: %s", self._spec.group_id, error)
+            of_group = about(group=self._spec.group_id)
+            log.info("group %s: its lag is unknown: %s", self._spec.group_id, error, extra=of_group)
             return None
 
     def close(self) -> None:

@@ -200,7 +200,8 @@ class ConsumerPool:
                 if size != before:
                     self._size_changes.append(SizeChange(self._wall_ms(), before, size, reason))
             if size != before:
-                log.info("group %s: from %d to %d members: %s", self.group_id, before, size, reason)
+                text, of_group = "group %s: from %d to %d members: %s", about(group=self.group_id)
+                log.info(text, self.group_id, before, size, reason, extra=of_group)
             self._slots.begin(new)
             self._slots.retire(surplus, drain_timeout_s)
 
