@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from actors.cli.reset import Log
 from actors.client import OffsetAndMetadata, TopicPartition
+from actors.client.admin.offset_plans import Log
 from actors.client.admin.types import GroupDescription, MemberDescription
 from actors.client.errors import KafkaTimeoutError
 from actors.links.member import MemberReport
