@@ -140,7 +140,7 @@ class Together:
             self._gone.add(number)
             self._changed.notify_all()
 
-    def wait(self, timeout_s: float) -> None:
-        """Wait for the others."""
+    def wait(self, unwanted: threading.Event, timeout_s: float) -> None:
+        """Wait for the others, unless the member that waits is not wanted any more."""
         with self._changed:
-            self._changed.wait_for(lambda: len(self._gone) >= self._starting, timeout_s)
+            self._changed.wait_for(lambda: unwanted.is_set() or len(self._gone) >= self._starting, timeout_s)

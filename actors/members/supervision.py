@@ -209,7 +209,7 @@ class Supervision:
             slot.pid, slot.node_id, slot.link = where.pid, where.node_id, link
             self.changed.notify_all()
         slot.together.ready(slot.number)
-        slot.together.wait(_TOGETHER_SECONDS)
+        slot.together.wait(slot.retiring, _TOGETHER_SECONDS)
         if slot.retiring.is_set():  # it need not join first
             link.close()
             return None

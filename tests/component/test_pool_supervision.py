@@ -176,6 +176,30 @@ def test_members_of_one_change_join_together_and_wait_for_none_that_ray_has_no_r
     assert actors.made[2].killed
 
 
+def test_a_member_that_is_not_wanted_any_more_waits_for_no_other_and_does_not_join(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It would have waited half a minute for one that is slow to start."""
+    monkeypatch.setattr(supervision, "_TOGETHER_SECONDS", 3600.0)
+    actors = Actors(wait=True)
+    slots = Ends(actors).slots
+    slow, quick = slots.add(2)
+    slots.begin([slow, quick])
+    until(slots, lambda: slow.actor is not None and quick.actor is not None)
+    assert isinstance(quick.actor, Actor)
+    for actor in actors.made:
+        actor.placed.set()
+    quick.actor.listens.set()
+    until(slots, lambda: quick.link is not None)
+    slots.retire([quick], 30.0)
+    assert quick.thread is not None
+    assert not quick.thread.is_alive()
+    assert not quick.actor.served
+    assert quick.actor.killed
+    assert slow.link is None, "and that is still starting"
+    slots.retire([slow], 60.0)
+
+
 def test_a_place_without_a_member_goes_first() -> None:
     slots = Ends(Actors()).slots
     places = slots.add(3)
