@@ -35,7 +35,7 @@ from actors.links.member import MemberAddress, MemberReport
 from actors.links.member_process import kind_on_node
 from actors.links.member_tls import can_encrypt
 from actors.members.handler_member import DESERIALIZERS, MAX_BATCH_RECORDS, BatchFormat, MemberLoop, MemberSpec
-from actors.members.handling.ending import join_or_stop
+from actors.members.handling.ending import run_until_terminated
 from actors.members.handling.spec import REVOKE_WAIT_MS
 from actors.members.member_link import MemberClient, MemberEndedError, MemberServer
 from actors.runtime.environment import REAL, Environment, new_uuid
@@ -87,9 +87,7 @@ class ConsumerActor:
 
         The main thread waits for the member's own, and not for Ray (`run_in_main_thread` says why).
         """
-        thread = threading.Thread(target=self._member.run, name="coterie-member", daemon=True)
-        thread.start()
-        terminated = join_or_stop(thread, self._member.stop)
+        terminated = run_until_terminated(self._member.run, self._member.stop)
         self._link.ended()
         if terminated:  # the pool sees the connection end, and starts a successor under the same name
             sys.exit(0)

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from types import FrameType
 
 
-def join_or_stop(thread: threading.Thread, stop: Callable[[], None]) -> bool:
-    """Wait for a thread; the first SIGTERM has it `stop`, a second one ends the process as it did before.
+def run_until_terminated(run: Callable[[], None], stop: Callable[[], None]) -> bool:
+    """Run in a thread; the first SIGTERM calls `stop`, a second one does what it did before.
 
-    For a process's main thread. Returns whether a SIGTERM has come.
+    For the main thread, which waits for that thread alone. Returns whether a SIGTERM has come.
     """
     before = signal.getsignal(signal.SIGTERM)
     terminated = False
@@ -26,8 +26,10 @@ def join_or_stop(thread: threading.Thread, stop: Callable[[], None]) -> bool:
         signal.signal(signal.SIGTERM, before)
         stop()
 
+    thread = threading.Thread(target=run, name="coterie-member", daemon=True)
     signal.signal(signal.SIGTERM, terminate)
     try:
+        thread.start()
         thread.join()
     finally:
         signal.signal(signal.SIGTERM, before)
