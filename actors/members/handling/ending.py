@@ -1,7 +1,7 @@
 """How a member's process ends well: SIGTERM has the member finish what is in hand, commit and leave.
 
-That is what `ray stop`, and a pod that Kubernetes ends, send to Ray's workers. Ray has no public word for an actor
-whose node is drained: when the node's time is up, its processes are killed, and the pool starts a successor.
+Ray has no public word for an actor whose node is drained (`ray._private.state.get_draining_nodes` is not public): when
+the node's time is up, its processes are killed, and the pool starts a successor.
 """
 
 from __future__ import annotations
