@@ -17,10 +17,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from actors.client import ConsumerRecord, OffsetAndMetadata, TopicPartition
+from actors.client import ConsumerGroupMetadata, ConsumerRecord, OffsetAndMetadata, TopicPartition
 from actors.members.handler_member import MemberLoop, MemberSpec
 from actors.members.handling.context import Context
-from tests.support.member import T0, T1, Group, record
+from tests.support.member import T0, T1, record
 
 PARTITIONS = (T0, T1)
 EVENTS = ("nothing", "revoke", "lose", "lapse")
@@ -188,8 +188,8 @@ class ModelConsumer:
     def assignment(self) -> set[TopicPartition]:
         return set(self.position)
 
-    def group_metadata(self) -> Group:
-        return Group()
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        return ConsumerGroupMetadata("g", 1, "member-1", None)
 
     def close(self) -> None:
         self.listener.on_partitions_revoked(list(self.position))
