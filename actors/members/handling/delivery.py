@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, TypeAlias
@@ -70,14 +69,13 @@ class Running:
         self._monotonic = monotonic
         self._since: dict[int, float] = {}
 
-    @contextmanager
-    def handling(self, work: Work) -> Iterator[None]:
-        """Within the block, a handler runs for this work."""
+    def begin(self, work: Work) -> None:
+        """A handler runs for this work from now on."""
         self._since[id(work)] = self._monotonic()
-        try:
-            yield
-        finally:
-            del self._since[id(work)]
+
+    def end(self, work: Work) -> None:
+        """It has returned, or raised."""
+        del self._since[id(work)]
 
     def longest_ms(self) -> int:
         """How long the handler has been running that began first; 0 if none runs."""
@@ -147,13 +145,16 @@ class Delivery:
         return None
 
     def _try(self, work: Work, attempt: int, stop: StopSignal) -> Exception | None:
+        self._running.begin(work)
         try:
-            with self._running.handling(work):
-                context = self._context(work, attempt, stop)
-                self.handler(self._argument(work), context)
-                work.sent = self._writer.send(context.close())
+            context = self._context(work, attempt, stop)
+            self.handler(self._argument(work), context)
+            if context is not None and (outputs := context.close()):
+                work.sent = self._writer.send(outputs)
         except Exception as error:
             return error
+        finally:
+            self._running.end(work)
         return None
 
     # --- on an event loop ---
@@ -179,12 +180,12 @@ class Delivery:
         return None
 
     async def _try_async(self, work: Work, attempt: int, stop: StopSignal) -> Exception | None:
+        self._running.begin(work)
         try:
-            with self._running.handling(work):
-                context = self._context(work, attempt, stop)
-                await self.handler.awaited(self._argument(work), context)
-                if outputs := context.close():
-                    work.sent = await asyncio.to_thread(self._writer.send, outputs)  # it may wait for the brokers
+            context = self._context(work, attempt, stop)
+            await self.handler.awaited(self._argument(work), context)
+            if context is not None and (outputs := context.close()):
+                work.sent = await asyncio.to_thread(self._writer.send, outputs)  # it may wait for the brokers
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
@@ -192,11 +193,15 @@ class Delivery:
             return RuntimeError(f"the handler was cancelled from within: {error!r}")
         except Exception as error:
             return error
+        finally:
+            self._running.end(work)
         return None
 
     # --- what the handler gets ---
 
-    def _context(self, work: Work, attempt: int, stop: StopSignal) -> Context:
+    def _context(self, work: Work, attempt: int, stop: StopSignal) -> Context | None:
+        if not self.handler.wants_context:
+            return None
         return context_of(work, attempt, stop, of_batch=self._spec.batch_format != "record")
 
     def _argument(self, work: Work) -> Any:

@@ -22,7 +22,7 @@ class Handler:
         self.instance: Any = given(*arguments) if inspect.isclass(given) else given
         called = self.instance if inspect.isroutine(self.instance) else type(self.instance).__call__
         self.is_async = any(map(inspect.iscoroutinefunction, (self.instance, called)))
-        self._wants_context = wants_context(self.instance)
+        self.wants_context = wants_context(self.instance)
         self._is_set_up = False
 
     @cached_property
@@ -30,11 +30,11 @@ class Handler:
         """The event loop, made when it is first needed."""
         return LoopThread("coterie-handler-loop")
 
-    def __call__(self, argument: Any, context: Context) -> None:
+    def __call__(self, argument: Any, context: Context | None) -> None:
         """Call the handler and wait until it is done."""
         self._finish(self._result(argument, context))
 
-    async def awaited(self, argument: Any, context: Context) -> None:
+    async def awaited(self, argument: Any, context: Context | None) -> None:
         """Call an async handler, on its loop."""
         await self._result(argument, context)
 
@@ -57,8 +57,8 @@ class Handler:
         if method is not None:
             self._finish(method(*arguments))
 
-    def _result(self, argument: Any, context: Context) -> Any:
-        return self.instance(argument, context) if self._wants_context else self.instance(argument)
+    def _result(self, argument: Any, context: Context | None) -> Any:
+        return self.instance(argument) if context is None else self.instance(argument, context)
 
     def _finish(self, result: Any) -> None:
         if inspect.isawaitable(result):

@@ -6,6 +6,7 @@ import asyncio
 import queue
 import threading
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Protocol
 
 from actors.members.handling.context import StopSignal
@@ -64,23 +65,30 @@ class Tasks:
     def __init__(self, delivery: Delivery) -> None:
         self._delivery = delivery
         self._loop = delivery.handler.loop
-        self._tasks: dict[int, asyncio.Task[object] | None] = {}
+        self._tasks: dict[int, asyncio.Task[Outcome | BaseException]] = {}
 
     def start(self, work: Work, stop: StopSignal, ended: Ended) -> None:
-        self._loop.spawn(self._deliver(work, stop, ended))
+        self._loop.loop.call_soon_threadsafe(self._begin, work, stop, ended)
 
-    async def _deliver(self, work: Work, stop: StopSignal, ended: Ended) -> None:
-        self._tasks[id(work)] = asyncio.current_task()
-        outcome, failure = Outcome.LEFT, None
+    def _begin(self, work: Work, stop: StopSignal, ended: Ended) -> None:
+        task = self._tasks[id(work)] = asyncio.create_task(self._deliver(work, stop))
+        task.add_done_callback(partial(self._done, work, ended))
+
+    async def _deliver(self, work: Work, stop: StopSignal) -> Outcome | BaseException:
         try:
-            outcome = await self._delivery.deliver_async(work, stop)
+            return await self._delivery.deliver_async(work, stop)
         except asyncio.CancelledError:
-            pass  # the records come again
-        except BaseException as error:  # a handler may call sys.exit, which has to be reported, too
-            failure = error
-        finally:
-            del self._tasks[id(work)]
-        ended(work, outcome, failure)
+            raise
+        except BaseException as error:  # a handler may call sys.exit, which would end the loop
+            return error
+
+    def _done(self, work: Work, ended: Ended, task: asyncio.Task[Outcome | BaseException]) -> None:
+        del self._tasks[id(work)]
+        found = Outcome.LEFT if task.cancelled() else task.result()  # cancelled: its records come again
+        if isinstance(found, BaseException):
+            ended(work, Outcome.LEFT, found)
+        else:
+            ended(work, found, None)
 
     def cancel(self, works: Iterable[Work]) -> None:
         for work in works:
