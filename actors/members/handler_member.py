@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -176,7 +176,7 @@ class MemberLoop:
             except Exception:
                 log.exception("closing a member of group %s", self.spec.group_id, extra=self._about())
 
-    def _about(self) -> dict[str, object]:
+    def _about(self) -> Mapping[str, object]:
         return about_member(self.consumer.group_metadata())
 
     # --- for other threads ---
