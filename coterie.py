@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from actors.client.consumer.ranges import OffsetRange, RangeReader
     from actors.client.errors import KafkaError
     from actors.cluster import Cluster, ClusterError
+    from actors.members.handling.context import Context
     from actors.members.pool import ConsumerPool, MemberStatus, PoolError
     from actors.members.ray_data import GroupRead, read_group
     from actors.security.acl import Acl, AclFilter, AclOperation, PatternType, PermissionType, ResourceType
@@ -71,6 +72,7 @@ __all__ = [
     "ConsumerPool",
     "ConsumerRebalanceListener",
     "ConsumerRecord",
+    "Context",
     "CoterieError",
     "GroupQuery",
     "GroupRead",
@@ -122,6 +124,7 @@ _HOMES = {
     "actors.client.consumer.ranges": ["OffsetRange", "RangeReader"],
     "actors.client.errors": ["KafkaError"],
     "actors.cluster": ["Cluster", "ClusterError"],
+    "actors.members.handling.context": ["Context"],
     "actors.members.pool": ["ConsumerPool", "MemberStatus", "PoolError"],
     "actors.members.ray_data": ["GroupRead", "read_group"],
     "actors.security.acl": [
