@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from actors.client.errors import KafkaError
     from actors.cluster import Cluster, ClusterError
     from actors.members.autoscale import Autoscale
+    from actors.members.handling.context import Context
     from actors.members.pool import ConsumerPool, PoolError, SizeChange
     from actors.members.ray_data import GroupRead, read_group
     from actors.members.slots import MemberStatus
@@ -74,6 +75,7 @@ __all__ = [
     "ConsumerPool",
     "ConsumerRebalanceListener",
     "ConsumerRecord",
+    "Context",
     "CoterieError",
     "GroupQuery",
     "GroupRead",
@@ -128,6 +130,7 @@ _HOMES = {
     "actors.cluster": ["Cluster", "ClusterError"],
     "actors.members.autoscale": ["Autoscale"],
     "actors.members.pool": ["ConsumerPool", "PoolError", "SizeChange"],
+    "actors.members.handling.context": ["Context"],
     "actors.members.ray_data": ["GroupRead", "read_group"],
     "actors.members.slots": ["MemberStatus"],
     "actors.security.acl": [

@@ -25,6 +25,8 @@ LAST_MAX: Final = 5
 """How many of the members are remembered that a phase waited for last."""
 OVER_MAX: Final = 1_000
 """How many rebalances are kept that are over and were not fetched."""
+REPLACED: Final = "static member replaced without a rebalance"
+"""The reason of what is remembered in the manner of a rebalance, and was none (KIP-345)."""
 _TEXT_MAX: Final = 255
 
 
@@ -213,6 +215,20 @@ class RebalanceLog:
         changes = self._changes_of(group_id)
         changes.left.add(older)
         changes.came.add(member_id)
+
+    def replaced_quietly(
+        self, group_id: str, generation_id: int, older: str, member: Member, members: int, silent_ms: int, now: Now
+    ) -> None:
+        """A static member has come back as `member` and kept its share; nothing had been heard of it for so long."""
+        since = Now(now.monotonic_ms - silent_ms, now.wall_ms - silent_ms)
+        over = Rebalance(group_id, generation_id, REPLACED, member.member_id, member, since)
+        over.changes.left.add(older)
+        over.changes.came.add(member.member_id)
+        _note_process(over.changes, member)
+        over.wait_ended(member.member_id, member.client_id, member.client_host, now)
+        over.end_join(members, now)
+        over.complete(now)
+        self._keep(over)
 
     def went(self, group_id: str, member: Member, *, expelled: bool) -> None:
         """A member has left, or was expelled. A rebalance runs, or follows at once."""

@@ -240,7 +240,11 @@ class Join:
         if group.state is GroupState.STABLE and group.generation_id == generation and owner == old_id:
             leader_before = group.leader_id or ""
             member = group.members[old_id]
+            silent_ms = member.silent_ms(now)
             self._take_over(group, member, new_id, request, now)
+            self._runtime.rebalances.replaced_quietly(
+                group.group_id, generation, old_id, member, len(group.members), silent_ms, now
+            )
             response = self._replaced(group, member, leader_before, request.api_version)
             self._runtime.answer(parked.token, response)
         elif parked.token in self._runtime.unanswered:

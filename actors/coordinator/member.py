@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from actors.coordinator.messages import JoinGroupRequest, SyncGroupRequest, Token
+from actors.coordinator.messages import JoinGroupRequest, Now, SyncGroupRequest, Token
 from actors.coordinator.records import MemberMetadata
 from actors.coordinator.timers import Timer, nothing
 
@@ -93,6 +93,11 @@ class Member:
             self.metadata(protocol_name),
             assignment,
         )
+
+    def silent_ms(self, now: Now) -> int:
+        """How long ago it was last heard, by its session timer; 0 while that does not run."""
+        due_ms = self.session.due_ms
+        return 0 if due_ms is None else max(now.monotonic_ms - (due_ms - self.session_timeout_ms), 0)
 
     def metadata(self, protocol_name: str | None) -> bytes:
         """The metadata it sent for this protocol; b"" if it sent none."""

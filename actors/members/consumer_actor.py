@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import threading
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -19,6 +19,7 @@ from actors.links.member import MemberAddress
 from actors.links.member_process import kind_on_node
 from actors.links.member_tls import can_encrypt
 from actors.members.handler_member import MemberLoop, MemberSpec
+from actors.members.handling.ending import run_until_terminated
 from actors.members.member_link import MemberServer
 from actors.runtime.logs import TEXT, formatter
 from actors.runtime.process import check_code_version, code_version, last_line
@@ -57,10 +58,10 @@ class ConsumerActor:
 
         The main thread waits for the member's own, and not for Ray (`run_in_main_thread` says why).
         """
-        thread = threading.Thread(target=self._member.run, name="coterie-member", daemon=True)
-        thread.start()
-        thread.join()
+        terminated = run_until_terminated(self._member.run, self._member.stop)
         self._link.ended()
+        if terminated:  # the pool sees the connection end, and starts a successor under the same name
+            sys.exit(0)
 
 
 class StartedActor:

@@ -32,6 +32,7 @@ from actors.client.net.security import refuse_secrets
 from actors.members.autoscale import Autoscale
 from actors.members.consumer_actor import ActorStarter
 from actors.members.handler_member import DESERIALIZERS, MAX_BATCH_RECORDS, BatchFormat, MemberSpec
+from actors.members.handling.spec import REVOKE_WAIT_MS
 from actors.members.load import GroupLoad, PoolLoad
 from actors.members.member_link import MemberEndedError
 from actors.members.scaling import Scaling
@@ -66,8 +67,12 @@ class ConsumerPool:
 
     `handler` is a function or a class (made once in each actor with `handler_args`, so that it may keep state), sync
     or async. By `batch_format` it gets one ConsumerRecord ("record"), a list of them from one partition ("records"),
-    or an Arrow RecordBatch from one partition ("pyarrow"), of at most `max_batch_records`. A rebalance of the group
-    waits until the handler returns, which may take up to `max_poll_interval_ms`. When it raises, the records are tried
+    or an Arrow RecordBatch from one partition ("pyarrow"), of at most `max_batch_records`, for which it waits up to
+    `batch_max_ms`. If it has a second parameter, it gets a `Context`, too. Up to `concurrency` records of different
+    keys, or batches of different partitions, are handled at a time, in threads or, by an async handler, as tasks.
+
+    A rebalance of the group waits until the handler returns, which may take up to `max_poll_interval_ms`; for what is
+    handled side by side it waits up to `revoke_wait_ms`. When the handler raises, the records are tried
     `max_retries` more times, with growing pauses from `retry_backoff_ms` on. After that the record goes to
     `dead_letter_topic`; without one its member stops, and `wait` raises PoolError.
 
@@ -91,9 +96,13 @@ class ConsumerPool:
         autoscale: Autoscale | None = None,
         batch_format: BatchFormat = "record",
         max_batch_records: int = MAX_BATCH_RECORDS,
+        batch_max_ms: int = 0,
+        concurrency: int = 1,
+        revoke_wait_ms: int = REVOKE_WAIT_MS,
         max_retries: int = 3,
         retry_backoff_ms: int = 100,
         dead_letter_topic: str | None = None,
+        producer_options: dict[str, Any] | None = None,
         handler_args: Sequence[Any] = (),
         instance_prefix: str | None = None,
         ray_actor_options: dict[str, Any] | None = None,
@@ -109,10 +118,6 @@ class ConsumerPool:
         for name in DESERIALIZERS:
             if batch_format == "pyarrow" and options.get(name) is not None:
                 raise PoolError(f"{name} does nothing with batch_format='pyarrow': its keys and values are bytes")
-        if max_batch_records < 1:
-            raise PoolError(f"max_batch_records must be at least 1, got {max_batch_records}")
-        if max_retries < 0:
-            raise PoolError(f"max_retries must be at least 0, got {max_retries}")
         if instance_prefix is not None and not 0 < len(instance_prefix) <= _PREFIX_MAX:
             raise PoolError(f"instance_prefix must have 1 to {_PREFIX_MAX} characters, got {len(instance_prefix)}")
         names = (topics,) if isinstance(topics, str) else tuple(topics)
@@ -122,14 +127,21 @@ class ConsumerPool:
             bootstrap_servers=bootstrap_servers,
             batch_format=batch_format,
             max_batch_records=max_batch_records,
+            batch_max_ms=batch_max_ms,
+            concurrency=concurrency,
+            revoke_wait_ms=revoke_wait_ms,
             max_retries=max_retries,
             retry_backoff_ms=retry_backoff_ms,
             dead_letter_topic=dead_letter_topic,
+            producer_options=dict(producer_options or {}),
             handler_args=tuple(handler_args),
             options=options,
         )
+        if problem := self._spec.problem():
+            raise PoolError(problem)
         refuse_secrets(options, "a pool's actors")
-        for name, value in {"handler": handler, "handler_args": self._spec.handler_args, **options}.items():
+        pickled = {"handler_args": self._spec.handler_args, "producer_options": producer_options}
+        for name, value in {"handler": handler, **pickled, **options}.items():
             _check_pickles(name, value)
         try:
             starter = ActorStarter(handler, ray_actor_options)

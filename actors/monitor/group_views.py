@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from actors.client.group.assignors.protocol import Assignment
+from actors.coordinator.history import REPLACED
 from actors.coordinator.records import MemberMetadata
 from actors.links.views import GroupRow, GroupView, MemberView, PartitionLag, RebalanceView
 from actors.monitor.lag import UNKNOWN
@@ -87,7 +88,7 @@ def group_row(number: int, group: FollowedGroup, source: GroupSource) -> GroupRo
         lag=lag.records,
         lag_seconds=lag.seconds,
         commits_per_s=lag.commits_per_s,
-        rebalances=sum(each.began_ms >= source.wall_ms - HOUR_MS for each in rebalances),
+        rebalances=sum(each.began_ms >= source.wall_ms - HOUR_MS and each.reason != REPLACED for each in rebalances),
         last_rebalance_ms=rebalances[-1].began_ms if rebalances else None,
         trend=source.trends.get(group.group_id, ()),
     )

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from actors.members.handling.context import Context
 
 
 class Recorder:
@@ -80,3 +84,39 @@ class Stuck(Recorder):
 def handled(folder: Path) -> list[bytes]:
     """All values handled so far, repeats included."""
     return [line for file in sorted(folder.glob("*.log")) for line in file.read_bytes().splitlines()]
+
+
+@dataclass
+class Click:
+    """A value as JSON."""
+
+    number: int
+
+
+class Copier:
+    """Async, with a resource of its own: copies the numbers of clicks to another topic, a few at a time."""
+
+    def __init__(self, folder: str, to: str) -> None:
+        self.recorder = Recorder(folder)
+        self.to = to
+        self.open = False
+        self.most = self.in_hand = 0
+
+    async def setup(self) -> None:
+        self.open = True
+
+    async def __call__(self, record: Any, context: Context) -> None:
+        assert self.open
+        self.in_hand += 1
+        self.most = max(self.most, self.in_hand)
+        await asyncio.sleep(0.005)
+        self.in_hand -= 1
+        number = b"%d" % record.value.number
+        context.produce(self.to, number, key=number)
+        self.recorder(record._replace(value=number))
+
+    async def teardown(self) -> None:
+        (self.recorder.folder / f"{os.getpid()}.teardown").touch()
+
+    def most_in_hand(self) -> int:
+        return self.most

@@ -18,7 +18,6 @@ from confluent_kafka.admin import AdminClient
 
 from actors.cluster import Cluster, ClusterError, _actors_of
 from actors.controller.actor import Controller
-from actors.links.secret import mark
 from placement.hashing import partition_for_group
 from tests.ray.support import (
     assert_gone,
@@ -172,7 +171,8 @@ def test_a_namespace_keeps_nobody_out_who_has_rays_token(shared: Cluster) -> Non
     controller = ray.get_actor("controller", namespace=namespace)
     told = ray.get(controller.join_info.remote(), timeout=60)[2]
     handed_out = ray.get(controller.hand_out_secret.remote(0), timeout=60)
-    assert told == mark(handed_out) != handed_out
+    assert told == handed_out.marks
+    assert told.current != handed_out.current
 
 
 def test_others_connect_to_a_running_cluster_by_name_and_leave_it_running(shared: Cluster) -> None:

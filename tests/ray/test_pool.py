@@ -21,7 +21,7 @@ from actors.cluster import Cluster
 from actors.members import supervision
 from actors.members.autoscale import Autoscale
 from actors.members.pool import ConsumerPool, PoolError
-from tests.ray.handlers import Gated, Poisoned, Recorder, Stuck, handled
+from tests.ray.handlers import Click, Copier, Gated, Poisoned, Recorder, Stuck, handled
 from tests.ray.support import assert_gone, committed, consumer, patient, produce, read_all, topic
 
 PARTITIONS = 6
@@ -260,6 +260,28 @@ def test_a_handler_that_hangs_beyond_max_poll_interval_is_replaced(servers: str,
     with over(servers, name, tmp_path, Stuck, b"trap", **settings) as pool:
         assert pool.wait(lambda: set(handled(tmp_path)) == {b"good", b"trap", b"after"}, 90), pool.status()
         assert pool.status()[0].restarts >= 1
+
+
+def test_an_async_handler_copies_records_side_by_side_and_a_sigterm_ends_its_member_without_repeats(
+    servers: str, name: str, tmp_path: Path
+) -> None:
+    topic(servers, name, 2)
+    copies = topic(servers, f"{name}-copies", 1)
+    numbers = [b"%d" % i for i in range(400)]
+    produce(servers, name, [b'{"number": %s}' % number for number in numbers[:200]])
+    settings = {"handler_args": (str(tmp_path), copies), "concurrency": 8, "value_deserializer": Click}
+    with ConsumerPool(name, name, Copier, 1, bootstrap_servers=servers, **settings) as pool:
+        assert pool.wait(lambda: pool.handled() >= 20, 60), pool.status()
+        (most,) = pool.call("most_in_hand")
+        assert 1 < most <= 8
+        victim = pool.status()[0].pid
+        os.kill(victim, signal.SIGTERM)
+        produce(servers, name, [b'{"number": %s}' % number for number in numbers[200:]])
+        assert pool.wait(lambda: pool.handled() >= 400, 60), pool.status()
+        assert pool.status()[0].restarts == 1
+    assert sorted(handled(tmp_path)) == sorted(numbers), "each once: the member finished what it had in hand"
+    assert (tmp_path / f"{victim}.teardown").exists()
+    assert read_all(servers, copies, 1) == set(numbers)
 
 
 def test_a_pool_that_makes_no_sense_is_refused(servers: str) -> None:

@@ -121,12 +121,18 @@ class FakeConsumer:
 
 
 class FakeProducer:
+    """What was sent is done unless `is_done` says otherwise. It is its own future."""
+
     def __init__(self, log: list[Any]) -> None:
         self.log = log
         self.sent: list[dict[str, Any]] = []
         self.error: Exception | None = None
+        self.send_error: Exception | None = None
+        self.is_done = True
 
     def send(self, topic: str, **fields: Any) -> FakeProducer:
+        if self.send_error is not None:
+            raise self.send_error
         self.sent.append({"topic": topic, **fields})
         return self
 

@@ -9,6 +9,7 @@ from typing import Final
 from actors.console import figures
 from actors.console.html import Child, Html, el
 from actors.console.pages import parts
+from actors.coordinator.history import REPLACED
 from actors.links.views import MemberView, RebalanceView, Waited
 
 _LANES: Final = 24
@@ -173,7 +174,8 @@ def _rebalance(rebalance: RebalanceView, now_ms: int, longest: int) -> Html:
         *_changes("left", rebalance.left, "\u2212"),
         *_changes("expelled", rebalance.expelled, "\u2212"),
     ]
-    then = f"generation {rebalance.generation_id} ended, {figures.plural(rebalance.members, 'member')} after it"
+    how = "goes on" if rebalance.reason == REPLACED else "ended"
+    then = f"generation {rebalance.generation_id} {how}, {figures.plural(rebalance.members, 'member')} after it"
     told = el("p", changes, by, el("span", then, class_="note"), class_="changes")
     return el("li", head, told, _phases(rebalance, now_ms, longest), class_="running" if runs else None)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from actors.coordinator.group import IllegalTransitionError
-from actors.coordinator.history import LAST_MAX, NAMED_MAX, OVER_MAX, Rebalance, RebalanceLog, RebalancePhase
+from actors.coordinator.history import LAST_MAX, NAMED_MAX, OVER_MAX, REPLACED, Rebalance, RebalanceLog, RebalancePhase
 from actors.coordinator.member import Member
 from actors.coordinator.messages import JoinGroupRequest, Now
 from tests.support.coordination import Client, Driver, form, stable_group
@@ -175,6 +175,32 @@ def test_the_next_incarnation_of_a_static_member_came_and_the_older_one_left() -
     told = running(driver)
     assert older in told.changes.left
     assert len(list(told.changes.came)) == 2
+
+
+def test_a_static_member_that_comes_back_to_its_share_is_remembered_with_how_long_it_was_away() -> None:
+    """A pool's member was killed and replaced, and nobody could see that."""
+    driver = Driver()
+    a, s = stable_group(driver, Client(driver, "a"), Client(driver, "s", instance="i"))
+    over(driver)
+    for client in (a, s):
+        client.heartbeat()
+    driver.advance(1_700)
+    a.heartbeat()
+    heir = Client(driver, "s", instance="i").join()
+    (told,) = over(driver)
+    assert (told.reason, told.phase, told.generation_id) == (
+        REPLACED,
+        RebalancePhase.OVER,
+        driver.group().generation_id,
+    )
+    assert (list(told.changes.left), list(told.changes.came)) == (
+        [s.member_id],
+        [driver.group().roster.by_instance["i"]],
+    )
+    assert (told.joins[-1].client_id, told.joins[-1].ms) == (heir.name, 1_700)
+    assert told.ended is not None
+    assert (told.ended.wall_ms - told.began.wall_ms, told.members) == (1_700, 2)
+    assert not driver.shard.rebalances.running
 
 
 def test_a_shard_that_gives_its_partition_up_tells_of_what_it_breaks_off() -> None:

@@ -18,7 +18,7 @@ from tests.support.group_in_time import GroupInTime
 
 POLICY = Autoscale(min_size=1, max_size=12, target_lag=1000, stabilization_s=60, interval_s=5)
 IN_SECONDS = Autoscale(min_size=1, max_size=12, target_lag_seconds=30)
-# Requests in each hour of a week-day, in thousands: the shape of Wikipedia's published page views for English readers.
+# Requests in each hour of a day that is quiet in the night and busy in the afternoon, in thousands. Made up.
 A_DAY = (98, 92, 88, 85, 83, 82, 84, 88, 92, 95, 98, 103, 112, 122, 130, 134, 136, 135, 133, 132, 133, 131, 122, 109)
 
 

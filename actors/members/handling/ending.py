@@ -1,0 +1,36 @@
+"""How a member's process ends well: SIGTERM has the member finish what is in hand, commit and leave.
+
+Ray has no public word for an actor whose node is drained (`ray._private.state.get_draining_nodes` is not public): when
+the node's time is up, its processes are killed, and the pool starts a successor.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+from types import FrameType
+
+
+def run_until_terminated(run: Callable[[], None], stop: Callable[[], None]) -> bool:
+    """Run in a thread; the first SIGTERM calls `stop`, a second one does what it did before.
+
+    For the main thread, which waits for that thread alone. Returns whether a SIGTERM has come.
+    """
+    before = signal.getsignal(signal.SIGTERM)
+    terminated = False
+
+    def terminate(_number: int, _frame: FrameType | None) -> None:
+        nonlocal terminated
+        terminated = True
+        signal.signal(signal.SIGTERM, before)
+        stop()
+
+    thread = threading.Thread(target=run, name="coterie-member", daemon=True)
+    signal.signal(signal.SIGTERM, terminate)
+    try:
+        thread.start()
+        thread.join()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    return terminated

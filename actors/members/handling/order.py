@@ -1,0 +1,57 @@
+"""What the loop of a member asks of an order of work, whichever it is; and what it counts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from actors.client import TopicPartition
+from actors.members.handling.delivery import Outcome
+from actors.members.handling.work import Work
+
+POLL_MS = 200
+Parts = Sequence[tuple[TopicPartition, Any]]
+"""What a poll gave: partitions, and their records."""
+
+
+class Order(Protocol):
+    """Takes what was polled and has it handled. All methods but `wind_down` are for the member's thread."""
+
+    def poll_ms(self) -> int:
+        """How long the next poll may wait for records."""
+        ...
+
+    def take(self, parts: Parts) -> None:
+        """Handle these records, or see to it that they are. Raises what stops the member."""
+        ...
+
+    def give_up(self, partitions: Sequence[TopicPartition]) -> None:
+        """These partitions get other owners: end, or leave, what is in hand of them."""
+        ...
+
+    def lose(self, partitions: Sequence[TopicPartition]) -> None:
+        """These partitions have other owners already."""
+        ...
+
+    def wind_down(self) -> None:
+        """The member is to stop, says some thread."""
+        ...
+
+    def end(self) -> None:
+        """End, or leave, all that is in hand."""
+        ...
+
+
+@dataclass(slots=True)
+class Counts:
+    """How many records were handled, and how many were set aside."""
+
+    handled: int = 0
+    dead_letters: int = 0
+
+    def add(self, work: Work, outcome: Outcome) -> None:
+        if outcome is Outcome.HANDLED:
+            self.handled += len(work)
+        elif outcome is Outcome.SET_ASIDE:
+            self.dead_letters += 1

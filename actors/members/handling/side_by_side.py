@@ -1,0 +1,181 @@
+"""Several pieces of work at a time, while polls go on: in threads, or as tasks of the handler's event loop.
+
+What was polled waits in lanes; a partition of which too much waits is paused. A rebalance waits until what is in hand
+of the partitions that go has ended, but not longer than `revoke_wait_ms`; then tasks are cancelled, and threads are
+left to end by themselves. A partition that comes back begins only when they have.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from actors.client import TopicPartition
+from actors.members.handling.delivery import Outcome
+from actors.members.handling.hands import Hands
+from actors.members.handling.lanes import Lanes
+from actors.members.handling.order import POLL_MS, Counts, Parts
+from actors.members.handling.progress import Progress
+from actors.members.handling.spec import MemberSpec
+from actors.members.handling.work import Work
+
+log = logging.getLogger(__name__)
+
+_ROOM_SECONDS = 0.05
+
+
+class Tenure:
+    """A partition, from its assignment until it is given up or lost."""
+
+    def __init__(self) -> None:
+        self.stop = threading.Event()
+        self.in_hand: set[Work] = set()
+
+
+class SideBySide:
+    """The order of a member with concurrency above 1, or with batches that wait for more."""
+
+    def __init__(
+        self,
+        spec: MemberSpec,
+        consumer: Any,
+        lanes: Lanes,
+        hands: Hands,
+        progress: Progress,
+        counts: Counts,
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._spec = spec
+        self._consumer = consumer
+        self._lanes = lanes
+        self._hands = hands
+        self._progress = progress
+        self._counts = counts
+        self._monotonic = monotonic
+        self._changed = threading.Condition()
+        self._tenures: dict[TopicPartition, Tenure] = {}
+        self._former: dict[TopicPartition, list[Tenure]] = {}
+        self._paused: set[TopicPartition] = set()
+        self._busy = 0
+        self._winding_down = False
+        self._failure: BaseException | None = None
+
+    # --- in the member's thread ---
+
+    def poll_ms(self) -> int:
+        self._resume()
+        with self._changed:
+            self._begin_what_may()
+            if self._paused:  # the others are polled often enough meanwhile
+                self._changed.wait_for(lambda: self._failure or self._roomy(), _ROOM_SECONDS)
+                return 0
+            due = self._lanes.due_in(self._monotonic())
+        return POLL_MS if due is None else min(POLL_MS, int(due * 1000) + 1)
+
+    def take(self, parts: Parts) -> None:
+        with self._changed:
+            if self._failure is not None:
+                raise self._failure
+            for partition, records in parts:
+                self._tenures.setdefault(partition, Tenure())
+                self._lanes.admit(partition, records, self._monotonic())
+            self._begin_what_may()
+            full = sorted(p for p in self._tenures if p not in self._paused and self._lanes.is_full(p))
+        if full:
+            self._consumer.pause(*full)
+            self._paused.update(full)
+
+    def _resume(self) -> None:
+        with self._changed:
+            roomy = sorted(self._roomy())
+        if roomy:
+            self._consumer.resume(*roomy)
+            self._paused.difference_update(roomy)
+
+    def _roomy(self) -> list[TopicPartition]:
+        return [p for p in self._paused if self._lanes.has_room(p)]
+
+    def give_up(self, partitions: Sequence[TopicPartition]) -> None:
+        with self._changed:
+            going = self._close(partitions)
+            ended = self._changed.wait_for(
+                lambda: not any(tenure.in_hand for tenure in going), self._spec.revoke_wait_ms / 1000
+            )
+        if not ended:
+            log.warning("group %s: handlers still run on partitions that are given up", self._spec.group_id)
+            self._hands.cancel(_in_hand(going))
+
+    def lose(self, partitions: Sequence[TopicPartition]) -> None:
+        with self._changed:
+            gone = self._close(partitions)
+        self._hands.cancel(_in_hand(gone))
+
+    def _close(self, partitions: Sequence[TopicPartition]) -> list[Tenure]:
+        self._paused.difference_update(partitions)
+        closed = []
+        for partition in partitions:
+            self._lanes.drop(partition)
+            if (tenure := self._tenures.pop(partition, None)) is not None:
+                tenure.stop.set()
+                self._former.setdefault(partition, []).append(tenure)
+                closed.append(tenure)
+        return closed
+
+    def end(self) -> None:
+        self.wind_down()
+        self.give_up(list(self._tenures))
+
+    # --- in any thread ---
+
+    def wind_down(self) -> None:
+        with self._changed:
+            self._winding_down = True
+            for tenure in self._tenures.values():
+                tenure.stop.set()
+
+    def _begin_what_may(self) -> None:
+        """Hand over what may begin. The lock is held."""
+        while self._busy < self._spec.concurrency and not self._winding_down and not self._consumer.session_lapsed():
+            self._former = {p: still for p, all_ in self._former.items() if (still := [t for t in all_ if t.in_hand])}
+            work = self._lanes.take(self._monotonic(), self._former)
+            if work is None:
+                return
+            tenure = self._tenures[work.partition]
+            tenure.in_hand.add(work)
+            self._busy += 1
+            self._hands.start(work, tenure.stop, self._ended)
+
+    def _ended(self, work: Work, outcome: Outcome, error: BaseException | None) -> None:
+        """A piece has ended, says the thread it was in."""
+        with self._changed:
+            self._busy -= 1
+            if error is not None:
+                self._failure = self._failure or error
+                self._winding_down = True
+            self._counts.add(work, outcome)
+            tenure = self._tenures.get(work.partition)
+            if tenure is not None and work in tenure.in_hand:
+                tenure.in_hand.remove(work)
+                self._lanes.release(work, self._again(work, outcome))
+            else:
+                for former in self._former.get(work.partition, ()):
+                    former.in_hand.discard(work)
+            self._begin_what_may()
+            self._changed.notify_all()
+
+    def _again(self, work: Work, outcome: Outcome) -> Sequence[Work]:
+        if outcome is Outcome.LEFT:
+            return [work]
+        if outcome is not Outcome.TAKE_APART:
+            return ()
+        self._progress.drop(work)
+        again = work.taken_apart()
+        for each in again:
+            self._progress.begin(each)
+        return again
+
+
+def _in_hand(tenures: Iterable[Tenure]) -> list[Work]:
+    return [work for tenure in tenures for work in list(tenure.in_hand)]

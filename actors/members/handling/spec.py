@@ -1,0 +1,77 @@
+"""How a member consumes, as it travels to its actor; and the errors that stop a member."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from actors import CoterieError
+from actors.client.config import PRODUCER_SETTINGS, SECURITY_NAMES, producer_config
+from actors.runtime.process import error_text
+
+BatchFormat = Literal["record", "records", "pyarrow"]
+MAX_BATCH_RECORDS = 10_000  # a rebalance waits for the batch in hand
+REVOKE_WAIT_MS = 20_000  # less than a pool's stop waits
+DESERIALIZERS = ("key_deserializer", "value_deserializer")
+_OURS = ("bootstrap_servers", "acks", "enable_idempotence", "key_serializer", "value_serializer", *SECURITY_NAMES)
+
+
+@dataclass(frozen=True, slots=True)
+class MemberSpec:
+    """How a member consumes. `options` are those of actors.client.Consumer."""
+
+    topics: tuple[str, ...]
+    group_id: str
+    bootstrap_servers: str
+    batch_format: BatchFormat = "record"
+    max_batch_records: int = MAX_BATCH_RECORDS
+    batch_max_ms: int = 0
+    """How long a batch waits for more records; 0: not at all."""
+    concurrency: int = 1
+    """How many records, or batches, are handled at a time."""
+    revoke_wait_ms: int = REVOKE_WAIT_MS
+    """How long a rebalance, or a stop, waits for what is handled side by side."""
+    max_retries: int = 3
+    retry_backoff_ms: int = 100
+    dead_letter_topic: str | None = None
+    handler_args: tuple[Any, ...] = ()
+    producer_options: dict[str, Any] = field(default_factory=dict)
+    """Settings of the producer of outputs and dead letters, such as compression_type."""
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def problem(self) -> str | None:
+        """What makes no sense in these settings, or None. Raises ConfigurationError for `producer_options`."""
+        for name, least in _LEAST.items():
+            if getattr(self, name) < least:
+                return f"{name} must be at least {least}, got {getattr(self, name)}"
+        if self.batch_max_ms and self.batch_format == "record":
+            return "batch_max_ms is for batches: set batch_format to 'records' or 'pyarrow'"
+        for name in self.producer_options:
+            if name in _OURS or name not in PRODUCER_SETTINGS:
+                return f"producer_options: {name!r} is not to be set here"
+        producer_config(self.producer_options)
+        return None
+
+    @property
+    def side_by_side(self) -> bool:
+        """Whether polls go on while records are handled, or wait for more of their batch."""
+        return self.concurrency > 1 or self.batch_max_ms > 0
+
+
+_LEAST = {"max_batch_records": 1, "batch_max_ms": 0, "concurrency": 1, "revoke_wait_ms": 0, "max_retries": 0}
+
+
+class HandlerFailedError(CoterieError):
+    """The handler has raised for one record each time it was tried."""
+
+    def __init__(self, topic: str, partition: int, offset: int, cause: BaseException) -> None:
+        what = f"{type(cause).__name__}: {error_text(cause)}"
+        super().__init__(f"the handler failed at {topic}-{partition} offset {offset}: {what}")
+        self.topic, self.partition, self.offset = topic, partition, offset
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (self.topic, self.partition, self.offset, self.__cause__ or Exception(str(self))))
+
+
+class OutputError(CoterieError):
+    """A record that a handler produced was not acknowledged, so what it was made from is not committed."""
