@@ -36,9 +36,11 @@ if TYPE_CHECKING:
     from actors.client.consumer.ranges import OffsetRange, RangeReader
     from actors.client.errors import KafkaError
     from actors.cluster import Cluster, ClusterError
+    from actors.members.autoscale import Autoscale
     from actors.members.handling.context import Context
-    from actors.members.pool import ConsumerPool, MemberStatus, PoolError
+    from actors.members.pool import ConsumerPool, PoolError, SizeChange
     from actors.members.ray_data import GroupRead, read_group
+    from actors.members.slots import MemberStatus
     from actors.security.acl import Acl, AclFilter, AclOperation, PatternType, PermissionType, ResourceType
     from actors.wire.config_resources import ConfigResourceType
     from spark_bridge import (
@@ -60,6 +62,7 @@ __all__ = [
     "AclFilter",
     "AclOperation",
     "Admin",
+    "Autoscale",
     "Batch",
     "BatchMetadata",
     "BatchRange",
@@ -93,6 +96,7 @@ __all__ = [
     "RangeReader",
     "RecordMetadata",
     "ResourceType",
+    "SizeChange",
     "TopicPartition",
     "__version__",
     "errors",
@@ -124,9 +128,11 @@ _HOMES = {
     "actors.client.consumer.ranges": ["OffsetRange", "RangeReader"],
     "actors.client.errors": ["KafkaError"],
     "actors.cluster": ["Cluster", "ClusterError"],
+    "actors.members.autoscale": ["Autoscale"],
+    "actors.members.pool": ["ConsumerPool", "PoolError", "SizeChange"],
     "actors.members.handling.context": ["Context"],
-    "actors.members.pool": ["ConsumerPool", "MemberStatus", "PoolError"],
     "actors.members.ray_data": ["GroupRead", "read_group"],
+    "actors.members.slots": ["MemberStatus"],
     "actors.security.acl": [
         "Acl",
         "AclFilter",

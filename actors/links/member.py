@@ -52,6 +52,8 @@ class MemberReport:
     dead_letters: int = 0
     handling_ms: int = 0
     """How long the handler has been running; 0 while it does not."""
+    busy_ms: int = 0
+    """For how long in all the member has had records in hand, of the time since it began."""
 
 
 @dataclass(frozen=True, slots=True)

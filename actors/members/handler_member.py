@@ -195,4 +195,5 @@ class MemberLoop:
             handled=self._counts.handled,
             dead_letters=self._counts.dead_letters,
             handling_ms=self._running.longest_ms(),
+            busy_ms=self._running.busy_ms(),
         )

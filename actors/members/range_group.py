@@ -80,11 +80,18 @@ def topics_begun(admin: Admin, group_id: str, partitions: Collection[TopicPartit
     A partition of such a topic without one is new, and begins at its oldest record, so that none is lost. `starts` are
     only for the other topics.
     """
+    return {tp.topic for tp in committed_offsets(admin, group_id, partitions)}
+
+
+def committed_offsets(
+    admin: Admin, group_id: str, partitions: Collection[TopicPartition], timeout_ms: int | None = None
+) -> dict[TopicPartition, int]:
+    """The committed offsets of a group that need not exist yet. Partitions without one are left out."""
     try:
-        committed = admin.list_consumer_group_offsets(group_id, partitions)
+        committed = admin.list_consumer_group_offsets(group_id, partitions, timeout_ms)
     except GroupIdNotFoundError:  # some brokers answer so for a group that has yet to begin
-        return set()
-    return {tp.topic for tp, at in committed.items() if at is not None}
+        return {}
+    return {tp: at.offset for tp, at in committed.items() if at is not None}
 
 
 def await_settled(

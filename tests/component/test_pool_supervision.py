@@ -5,31 +5,86 @@ from __future__ import annotations
 import socket
 import threading
 import time
+from collections.abc import Callable
 
 import pytest
 import ray
 
 from actors.client import ConsumerRecord
-from actors.links.member import MemberConnection, MemberReport
+from actors.links.member import MemberAddress, MemberConnection, MemberReport
+from actors.members import supervision
+from actors.members.consumer_actor import ActorStarter
 from actors.members.handler_member import MemberSpec
 from actors.members.member_link import MemberClient, MemberServer
-from actors.members.pool import ConsumerPool, _Slot
+from actors.members.pool import ConsumerPool
+from actors.members.slots import Together
+from actors.members.supervision import Supervision
 
 SECRET = b"s" * 16
 
 
-class Pool(ConsumerPool):
-    """A pool whose one actor is a socket that says what the test wants."""
+HERE = MemberAddress("127.0.0.1", 0, 1, "node", SECRET)
 
-    def __init__(self, *reports: MemberReport) -> None:
-        self._spec = MemberSpec(("t",), "g", "host:1")
-        self._max_poll_interval_ms = 300_000
-        self._lock = threading.RLock()
-        self._changed = threading.Condition(self._lock)
+
+class Actor:
+    """An actor that listens as soon as `listens` is set, and has a node once `placed` is."""
+
+    def __init__(self) -> None:
+        self.listens = threading.Event()
+        self.placed = threading.Event()
+        self.killed = False
+        self.served: list[float] = []
+
+    def address(self, timeout_s: float) -> MemberAddress | None:
+        return HERE if self.listens.wait(min(timeout_s, 0.01)) else None
+
+    def is_placed(self) -> bool:
+        return self.placed.is_set()
+
+    def serve(self) -> None:
+        self.served.append(time.monotonic())
+
+    def kill(self) -> None:
+        self.killed = True
+
+
+class Actors:
+    """Starts actors; all at once unless `wait` is set."""
+
+    wants = "num_gpus=1"
+
+    def __init__(self, *, wait: bool = False) -> None:
+        self.made: list[Actor] = []
+        self.specs: list[MemberSpec] = []
+        self._wait = wait
+
+    def start(self, spec: MemberSpec) -> Actor:
+        actor = Actor()
+        if not self._wait:
+            actor.placed.set()
+            actor.listens.set()
+        self.made.append(actor)
+        self.specs.append(spec)
+        return actor
+
+
+class Ends:
+    """Slots whose members are sockets that say what the test wants."""
+
+    def __init__(self, actors: Actors, *reports: MemberReport) -> None:
         self.removed: list[str] = []
         self._reports = reports
+        self.slots = Supervision(
+            MemberSpec(("t",), "g", "host:1"),
+            actors,
+            self.removed.extend,
+            instance_prefix="g-1",
+            max_poll_interval_ms=300_000,
+            monotonic=time.monotonic,
+            connect=self._connect,
+        )
 
-    def _start(self, slot: _Slot) -> MemberClient:
+    def _connect(self, _: MemberAddress) -> MemberClient:
         ours, theirs = socket.socketpair()
         member = MemberConnection(theirs)
         for report in self._reports:
@@ -38,36 +93,130 @@ class Pool(ConsumerPool):
         theirs.close()
         return MemberClient(MemberConnection(ours))
 
-    def _remove_members(self, instance_ids: list[str]) -> None:
-        self.removed += instance_ids
-
 
 def test_a_member_that_failed_for_good_leaves_the_group() -> None:
     """As a static member it would keep its partitions, and every rebalance waiting, until its session ends."""
-    pool = Pool(MemberReport("Running"), MemberReport("Failed", "bad record"))
-    slot = _Slot(0, "g-1-0")
-    pool._supervise(slot)
-    assert pool.removed == ["g-1-0"]
+    ends = Ends(Actors(), MemberReport("Running"), MemberReport("Failed", "bad record"))
+    (slot,) = ends.slots.add(1)
+    ends.slots.supervise(slot)
+    assert ends.removed == ["g-1-0"]
     assert slot.report.state == "Failed"
 
 
 def test_a_call_after_a_members_death_waits_for_its_successor() -> None:
     """Until the successor was started it went to the dead member's link, and said that the member had ended."""
 
-    class Dying(Pool):
-        _monotonic = time.monotonic
-
-        def _start(self, slot: _Slot) -> MemberClient:
+    class Dying(Actors):
+        def start(self, spec: MemberSpec) -> Actor:
             links.append(slot.link)
             if len(links) == 2:
                 slot.retiring.set()
                 raise ConnectionError("enough has been seen")
-            slot.link = super()._start(slot)
-            return slot.link
+            return super().start(spec)
 
     links: list[MemberClient | None] = []
-    Dying(MemberReport("Running"))._supervise(_Slot(0, "g-1-0"))
+    slots = Ends(Dying(), MemberReport("Running")).slots
+    (slot,) = slots.add(1)
+    slots.supervise(slot)
     assert links == [None, None]
+
+
+def until(slots: Supervision, condition: Callable[[], bool]) -> None:
+    with slots.changed:
+        assert slots.changed.wait_for(condition, 60)
+
+
+@pytest.fixture
+def no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An actor that has no node yet waits for one."""
+    monkeypatch.setattr(supervision, "_ROOM_SECONDS", 0.0)
+
+
+@pytest.mark.usefixtures("no_patience")
+def test_a_member_that_ray_has_no_room_for_waits_says_so_and_has_not_failed() -> None:
+    """Four starts of two minutes each ended its slot, while Ray's autoscaler was still looking for a node."""
+    actors = Actors(wait=True)
+    slots = Ends(actors, MemberReport("Running"), MemberReport("Failed", "seen")).slots
+    (slot,) = slots.add(1)
+    slots.begin([slot])
+    until(slots, lambda: slot.waits)
+    status = slot.status()
+    assert status.state == "Starting"
+    assert status.error is not None
+    assert "num_gpus=1" in status.error
+    actors.made[0].placed.set()
+    actors.made[0].listens.set()
+    until(slots, lambda: slot.report.state == "Failed")
+    assert len(actors.made) == 1
+    assert not slot.waits
+
+
+@pytest.mark.usefixtures("no_patience")
+def test_members_of_one_change_join_together_and_wait_for_none_that_ray_has_no_room_for() -> None:
+    """Each for itself they made the group rebalance as often."""
+    actors = Actors(wait=True)
+    slots = Ends(actors, MemberReport("Running"), MemberReport("Failed", "seen")).slots
+    first, second, third = slots.add(3)
+    slots.begin([first, second, third])
+    until(slots, lambda: first.waits and second.waits and third.waits)
+    together = Together(2)
+    first.together = second.together = together  # as if those had not been waited for yet
+    for actor in actors.made[:2]:
+        actor.placed.set()
+    quick, slow = actors.made[:2]
+    quick.listens.set()
+    until(slots, lambda: any(slot.link is not None for slot in (first, second)))
+    assert not quick.served, "the other one is starting"
+    slow.listens.set()
+    until(slots, lambda: first.failed and second.failed)
+    assert quick.served
+    assert slow.served
+    assert third.waits
+    slots.retire([third], 60.0)
+    assert actors.made[2].killed
+
+
+def test_a_member_that_is_not_wanted_any_more_waits_for_no_other_and_does_not_join(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It would have waited half a minute for one that is slow to start."""
+    monkeypatch.setattr(supervision, "_TOGETHER_SECONDS", 3600.0)
+    actors = Actors(wait=True)
+    slots = Ends(actors).slots
+    slow, quick = slots.add(2)
+    slots.begin([slow, quick])
+    until(slots, lambda: slow.actor is not None and quick.actor is not None)
+    assert isinstance(quick.actor, Actor)
+    for actor in actors.made:
+        actor.placed.set()
+    quick.actor.listens.set()
+    until(slots, lambda: quick.link is not None)
+    slots.retire([quick], 30.0)
+    assert quick.thread is not None
+    assert not quick.thread.is_alive()
+    assert not quick.actor.served
+    assert quick.actor.killed
+    assert slow.link is None, "and that is still starting"
+    slots.retire([slow], 60.0)
+
+
+def test_a_place_without_a_member_goes_first() -> None:
+    slots = Ends(Actors()).slots
+    places = slots.add(3)
+    places[1].waits = True
+    assert slots.surplus(2) == [places[1]]
+    assert slots.surplus(1) == [places[2], places[1]]
+
+
+def test_what_members_have_handled_is_counted_when_they_have_gone() -> None:
+    """A pool that shrank had handled less than before."""
+    ends = Ends(Actors(), MemberReport("Running"), MemberReport("Failed", "seen", handled=7, busy_ms=1500))
+    (slot,) = ends.slots.add(1)
+    ends.slots.supervise(slot)
+    assert ends.slots.totals() == (7, 1.5)
+    ends.slots.retire([slot], 60.0)
+    assert len(ends.slots) == 0
+    assert ends.slots.totals() == (7, 1.5)
 
 
 class Counter:
@@ -93,19 +242,17 @@ class Counter:
         return MemberReport("Stopped" if self.stopped.is_set() else "Running")
 
 
-class LinkedPool(ConsumerPool):
-    """A pool whose members listen in this process."""
+class Member(Actor):
+    """A member that listens in this process."""
 
-    def _start(self, slot: _Slot) -> MemberClient:
+    def __init__(self, _spec: MemberSpec) -> None:
+        super().__init__()
         counter = Counter()
         server = MemberServer("127.0.0.1", SECRET, counter, counter.report, counter.stopped.set)
-        link = MemberClient.connect("127.0.0.1", server.port, SECRET)
-        with self._changed:
-            slot.link = link
-            self._changed.notify_all()
-        return link
+        self._where = MemberAddress("127.0.0.1", server.port, 1, "node", SECRET)
 
-    def _remove_members(self, instance_ids: list[str]) -> None: ...
+    def address(self, timeout_s: float) -> MemberAddress | None:
+        return self._where
 
 
 def ignore(_: ConsumerRecord) -> None: ...
@@ -114,7 +261,9 @@ def ignore(_: ConsumerRecord) -> None: ...
 def test_what_a_pool_waits_for_may_be_what_its_members_say(monkeypatch: pytest.MonkeyPatch) -> None:
     """`wait` kept the pool's lock while it asked, and the answers came behind a report that needed the lock."""
     monkeypatch.setattr(ray, "is_initialized", lambda: True)
-    pool = LinkedPool("t", "g", ignore, 2, bootstrap_servers="localhost:1")
+    monkeypatch.setattr(ActorStarter, "start", lambda _, spec: Member(spec))
+    monkeypatch.setattr(ConsumerPool, "_remove_members", lambda *_: None)
+    pool = ConsumerPool("t", "g", ignore, 2, bootstrap_servers="localhost:1")
     over: list[bool] = []
 
     def wait() -> None:

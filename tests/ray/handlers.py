@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +33,29 @@ class Recorder:
 
     def count(self) -> int:
         return self.seen
+
+
+class Gated(Recorder):
+    """Handles a record only while its gate is open, as it is at first."""
+
+    def __init__(self, folder: str) -> None:
+        super().__init__(folder)
+        self.gate = threading.Event()
+        self.gate.set()
+
+    def __call__(self, record: Any) -> None:
+        self.gate.wait()
+        super().__call__(record)
+
+    def shut(self) -> None:
+        self.gate.clear()
+
+    def open(self) -> None:
+        self.gate.set()
+
+    def given_up(self) -> int:
+        """How many partitions it has had to give up."""
+        return self.revoked
 
 
 class Poisoned(Recorder):

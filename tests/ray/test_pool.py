@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import signal
 import threading
@@ -15,9 +16,12 @@ import psutil
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from actors.client import Admin
 from actors.cluster import Cluster
+from actors.members import supervision
+from actors.members.autoscale import Autoscale
 from actors.members.pool import ConsumerPool, PoolError
-from tests.ray.handlers import Click, Copier, Poisoned, Recorder, Stuck, handled
+from tests.ray.handlers import Click, Copier, Gated, Poisoned, Recorder, Stuck, handled
 from tests.ray.support import assert_gone, committed, consumer, patient, produce, read_all, topic
 
 PARTITIONS = 6
@@ -140,6 +144,62 @@ def test_members_come_and_go_when_a_pool_is_resized(
         assert [member.slot for member in pool.status()] == [0, 1], "places that are free are taken again"
     with pytest.raises(PoolError, match="stopped"):
         pool.resize(2)
+
+
+def test_a_pool_follows_its_load_up_and_back_with_one_rebalance_for_each_change(
+    shared: Cluster, name: str, tmp_path: Path
+) -> None:
+    """The handler's gate makes the load: while it is shut, its member is busy, and cannot join again either."""
+    servers = shared.bootstrap_servers
+    topic(servers, name, 4)
+    policy = Autoscale(max_size=3, target_lag=40, stabilization_s=2, interval_s=0.5)
+    settings = {"bootstrap_servers": servers, "handler_args": (str(tmp_path),), "heartbeat_interval_ms": 500}
+    values = [b"v%04d" % number for number in range(420)]
+    with ConsumerPool(name, name, Gated, autoscale=policy, **settings) as pool:
+        produce(servers, name, values[:20])
+        assert pool.wait(lambda: pool.handled() == 20, 60), pool.status()
+        assert len(pool.status()) == 1
+        pool.call("shut")
+        produce(servers, name, values[20:])
+        assert pool.wait(lambda: 1 < len(pool.status()) == members_of(servers, name), 60), pool.size_changes()
+        pool.call("open")
+        assert pool.wait(lambda: pool.handled() == len(values) and len(pool.status()) == 1, 90), pool.size_changes()
+        assert pool.wait(lambda: len(owned(pool)) == 4, 60), pool.status()
+        largest = max(change.after for change in pool.size_changes())
+        assert pool.call("given_up") == [4 - math.ceil(4 / largest)], "only what others got, and nothing when they went"
+        assert [member.restarts for member in pool.status()] == [0]
+        reasons = rebalances(shared, name)
+    assert sorted(handled(tmp_path)) == values, "each once: nobody was expelled"
+    changes = pool.size_changes()
+    assert (changes[0].before, changes[0].after) == (0, 1)
+    assert changes[-1].after == 1
+    assert "a lag of" in changes[1].reason
+    assert len(reasons) == len(changes), (reasons, changes)
+
+
+def rebalances(cluster: Cluster, group: str) -> list[str]:
+    """Why a group's rebalances began; in a cooperative one, what was given up is taken in another generation."""
+    with Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
+        (described,) = admin.describe_consumer_groups([group])
+    status = cluster.group_status(group, described.coordinator.id)
+    assert status is not None
+    return [each.reason for each in status.rebalances if not each.reason.startswith("gave up partitions")]
+
+
+def test_a_member_that_ray_has_no_room_for_waits_and_goes_first(
+    servers: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervision, "_ROOM_SECONDS", 1.0)
+    topic(servers, name, 2)
+    settings: dict[str, Any] = {"handler_args": (str(tmp_path),), "ray_actor_options": {"num_cpus": 3}}
+    with ConsumerPool(name, name, Recorder, 2, bootstrap_servers=servers, **settings) as pool:
+        assert pool.wait(lambda: len(owned(pool)) == 2 and any(member.error for member in pool.status()), 60)
+        here, waiting = sorted(pool.status(), key=lambda member: member.state)
+        assert (here.state, waiting.state) == ("Running", "Starting")
+        assert waiting.error == "waits for Ray, which has no room for it yet: it needs num_cpus=3"
+        pool.resize(1)
+        (left,) = pool.status()
+        assert (left.pid, left.generation_id) == (here.pid, here.generation_id), "and the group notices nothing"
 
 
 def test_a_pool_made_again_under_its_prefix_takes_its_partitions_over_at_once(

@@ -103,7 +103,9 @@ class FakeAdmin:
     def list_topics(self) -> list[str]:
         return sorted(self.topics)
 
-    def describe_topics(self, topics: Iterable[str] | None = None) -> list[TopicDescription]:
+    def describe_topics(
+        self, topics: Iterable[str] | None = None, timeout_ms: int | None = None
+    ) -> list[TopicDescription]:
         return [self.topics[name] for name in (sorted(self.topics) if topics is None else topics)]
 
     def create_topics(self, topics: Iterable[NewTopic]) -> None:
@@ -183,7 +185,9 @@ class FakeAdmin:
         found = [group for group in self.groups.values() if not wanted or group.state.lower() in wanted]
         return [GroupListing(group.group_id, group.protocol_type, group.state, "Classic") for group in found]
 
-    def describe_consumer_groups(self, group_ids: Iterable[str]) -> list[GroupDescription]:
+    def describe_consumer_groups(
+        self, group_ids: Iterable[str], timeout_ms: int | None = None
+    ) -> list[GroupDescription]:
         return [self.groups.get(name, GroupDescription(name, "Dead", "", "", (), HOST)) for name in group_ids]
 
     def delete_consumer_groups(self, group_ids: Iterable[str]) -> None:
@@ -192,7 +196,9 @@ class FakeAdmin:
                 raise NonEmptyGroupError
             del self.groups[group]
 
-    def list_consumer_group_offsets(self, group_id: str) -> dict[TopicPartition, OffsetAndMetadata]:
+    def list_consumer_group_offsets(
+        self, group_id: str, partitions: Iterable[TopicPartition] | None = None, timeout_ms: int | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
         return self.offsets.get(group_id, {})
 
     def alter_consumer_group_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
@@ -206,7 +212,7 @@ class FakeAdmin:
         return {tp: GroupSubscribedToTopicError() if tp in held else None for tp in partitions}
 
     def list_offsets(
-        self, wanted: Mapping[TopicPartition, int | str]
+        self, wanted: Mapping[TopicPartition, int | str], isolation_level: int = 0, timeout_ms: int | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         found: dict[TopicPartition, OffsetAndTimestamp | None] = {}
         for tp, at in wanted.items():

@@ -10,7 +10,8 @@ import ray
 
 from actors.client import ConsumerRecord
 from actors.client.errors import ConfigurationError
-from actors.members import pool as consumer
+from actors.members import consumer_actor, supervision
+from actors.members.autoscale import Autoscale
 from actors.members.pool import ConsumerPool, PoolError
 
 
@@ -33,13 +34,13 @@ class NoActors:
 def _connected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray, "is_initialized", lambda: True)
     monkeypatch.setattr(ConsumerPool, "_remove_members", lambda *_: None)
-    monkeypatch.setattr(consumer, "_SLOW_RESTART_SECONDS", 0.0)
+    monkeypatch.setattr(supervision, "_SLOW_RESTART_SECONDS", 0.0)
 
 
 @pytest.fixture
 def actors(monkeypatch: pytest.MonkeyPatch) -> NoActors:
     actors = NoActors()
-    monkeypatch.setattr(consumer, "ConsumerActor", actors)
+    monkeypatch.setattr(consumer_actor, "ConsumerActor", actors)
     return actors
 
 
@@ -110,3 +111,40 @@ def test_a_secret_does_not_go_to_the_actors_and_the_error_says_what_does(actors:
     with pytest.raises(ConfigurationError, match=rf"{name} does not travel to a pool's actors: name .*file") as raised:
         pool(**{name: "swordfish"})
     assert "swordfish" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("size", "autoscale", "text"),
+    [
+        (None, None, "size or autoscale"),
+        (0, None, "size must be at least 1"),
+        (3, Autoscale(max_size=2, target_lag=1), "between min_size and max_size, 1 and 2, got 3"),
+    ],
+)
+def test_a_size_that_makes_no_sense_is_refused(
+    actors: NoActors, size: int | None, autoscale: Autoscale | None, text: str
+) -> None:
+    with pytest.raises(PoolError, match=text):
+        ConsumerPool("t", "g", ignore, size, bootstrap_servers="localhost:1", autoscale=autoscale)
+    assert actors.made == 0
+
+
+@pytest.mark.parametrize(("low", "size", "first"), [(0, None, 1), (2, None, 2), (0, 0, 0), (1, 3, 3)])
+def test_a_pool_that_follows_its_load_begins_with_its_least_size_and_is_not_resized_by_hand(
+    actors: NoActors, low: int, size: int | None, first: int
+) -> None:
+    policy = Autoscale(min_size=low, max_size=4, target_lag=1, interval_s=3600)
+    with ConsumerPool("t", "g", ignore, size, bootstrap_servers="localhost:1", autoscale=policy) as made:
+        assert len(made.status()) == first
+        with pytest.raises(PoolError, match="follows its load"):
+            made.resize(2)
+
+
+def test_each_change_of_size_is_told_with_its_reason(actors: NoActors) -> None:
+    with pool() as made:
+        made.resize(3)
+        made.resize(3)
+        made.resize(2)
+        changes = made.size_changes()
+    assert [(each.before, each.after) for each in changes] == [(0, 1), (1, 3), (3, 2)]
+    assert [each.reason for each in changes] == ["the pool begins", "resize was called", "resize was called"]

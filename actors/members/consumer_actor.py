@@ -1,0 +1,117 @@
+"""ConsumerActor: the Ray shell of a pool's member, and the handle by which the pool starts and ends it.
+
+Only what a member has committed survives its death. Every call of Ray's that concerns one member is here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import ray
+
+from actors.links.member import MemberAddress
+from actors.links.member_process import kind_on_node
+from actors.links.member_tls import can_encrypt
+from actors.members.handler_member import MemberLoop, MemberSpec
+from actors.members.handling.ending import run_until_terminated
+from actors.members.member_link import MemberServer
+from actors.runtime.logs import TEXT, formatter
+from actors.runtime.process import check_code_version, code_version, last_line
+from actors.security.acl import is_loopback
+
+log = logging.getLogger(__name__)
+
+
+@ray.remote(num_cpus=0, max_restarts=0)
+class ConsumerActor:
+    """The actor of one member. Its pool stops it, calls it and hears that it lives over a connection (`member_link`).
+
+    Only what it has committed survives its death.
+    """
+
+    def __init__(self, spec: MemberSpec, handler: Any, version: str) -> None:
+        check_code_version(version)
+        told = logging.StreamHandler()
+        told.setFormatter(formatter(TEXT, {"role": "member", "group": spec.group_id}))
+        logging.basicConfig(level=logging.WARNING, handlers=[told])
+        where = kind_on_node("pool", ray.get_runtime_context().get_node_id())
+        options = {"group_member_process": where, **spec.options}
+        self._member = MemberLoop(replace(spec, options=options), handler)
+
+    def listen(self, encrypt: bool) -> MemberAddress:
+        """Listen for the pool, which can encrypt or cannot; where."""
+        host, secret, member = ray.util.get_node_ip_address(), os.urandom(16), self._member
+        encrypted = encrypt and can_encrypt() and not is_loopback(host)
+        made = MemberServer(host, secret, member.handler.instance, member.report, member.stop, encrypted=encrypted)
+        self._link = made
+        node_id = ray.get_runtime_context().get_node_id()
+        return MemberAddress(host, made.port, os.getpid(), node_id, secret, encrypted)
+
+    def serve(self) -> None:
+        """Consume until the pool has the member stop, or a record cannot be handled.
+
+        The main thread waits for the member's own, and not for Ray (`run_in_main_thread` says why).
+        """
+        terminated = run_until_terminated(self._member.run, self._member.stop)
+        self._link.ended()
+        if terminated:  # the pool sees the connection end, and starts a successor under the same name
+            sys.exit(0)
+
+
+class StartedActor:
+    """An actor that has been asked for: it may wait for resources, start, run or have ended."""
+
+    def __init__(self, actor: Any) -> None:
+        self._actor = actor
+        self._listening = actor.listen.remote(can_encrypt())
+
+    def address(self, timeout_s: float) -> MemberAddress | None:
+        """Where it listens; None if it does not within `timeout_s`. Raises RayError if it cannot be made."""
+        ready, _ = ray.wait([self._listening], timeout=timeout_s)
+        return ray.get(ready[0]) if ready else None
+
+    def is_placed(self) -> bool:
+        """Whether Ray has found a node for it. Where Ray does not tell, it counts as placed."""
+        with contextlib.suppress(Exception):  # no public call of Ray's tells this without a dashboard
+            from ray._private.state import actors
+
+            found = actors(self._actor._actor_id.hex())
+            return not found or bool(found["Address"]["IPAddress"])  # a node alone may only have been asked
+        return True
+
+    def serve(self) -> None:
+        """Have it join the group and consume."""
+        self._actor.serve.remote()
+
+    def kill(self) -> None:
+        """End it. If that fails, starting its successor fails, too, and says why."""
+        with contextlib.suppress(Exception):
+            ray.kill(self._actor)
+
+
+class ActorStarter:
+    """Starts the actors of a pool. Raises what Ray does if it does not know one of the options."""
+
+    def __init__(self, handler: Any, options: Mapping[str, Any] | None) -> None:
+        self._handler = handler
+        self._class = ConsumerActor.options(  # type: ignore[attr-defined]
+            **{"scheduling_strategy": "SPREAD", **(options or {})}
+        )
+        asked = ("num_cpus", "num_gpus", "memory", "resources", "label_selector", "accelerator_type")
+        named = {name: options[name] for name in asked if name in options} if options else {}
+        self.wants = ", ".join(f"{name}={value}" for name, value in named.items()) or "a process"
+
+    def start(self, spec: MemberSpec) -> StartedActor:
+        """Ask Ray for an actor. While nothing has room for it, Ray's autoscaler sees that it is wanted."""
+        return StartedActor(self._class.remote(spec, self._handler, code_version()))
+
+
+def why_not_started(error: Exception) -> str:
+    """The reason in one line."""
+    return last_line(error) if isinstance(error, ray.exceptions.RayError) else f"{type(error).__name__}: {error}"

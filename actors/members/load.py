@@ -1,0 +1,155 @@
+"""The figures by which a pool's size is decided: its group's lag, asked of any Kafka, and the work of its members."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from actors.client import Admin, TopicPartition
+from actors.client.config import security_settings
+from actors.client.errors import KafkaError
+from actors.members.autoscale import Load
+from actors.members.handler_member import MemberSpec
+from actors.members.range_group import committed_offsets
+from actors.members.slots import Slot
+from actors.runtime.logs import about
+
+log = logging.getLogger(__name__)
+
+_ASK_MS: Final = 10_000
+_SPEED_OF: Final = 60.0  # seconds of work by which the handlers' speed is told
+_BROKERS_SAY: Final = (KafkaError, OSError)
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """How many records wait in each partition; None where it has no leader. `divided`: every one has a member."""
+
+    lags: Mapping[TopicPartition, int | None]
+    divided: bool
+
+
+class GroupLoad:
+    """Asks for the lag of a group. Connects when it is asked first."""
+
+    def __init__(self, spec: MemberSpec, admin: Callable[..., Admin] = Admin) -> None:
+        self._spec = spec
+        self._make = admin
+        self._admin: Admin | None = None
+        self._from_earliest = spec.options.get("auto_offset_reset", "earliest") == "earliest"
+        self._isolation_level = int(spec.options.get("isolation_level") == "read_committed")
+
+    def look(self, members: Collection[str]) -> Waiting | None:
+        """The lag now; None if somebody who has to be asked does not say. `members` are the ids of the pool's own."""
+        try:
+            if self._admin is None:
+                settings = security_settings(self._spec.options)
+                self._admin = self._make(bootstrap_servers=self._spec.bootstrap_servers, **settings)
+            leaders = self._leaders(self._admin)
+            lags = dict.fromkeys(leaders) | self._lags(
+                self._admin, [tp for tp, leader in leaders.items() if leader >= 0]
+            )
+            return Waiting(lags, self._divided(self._admin, leaders, members))
+        except _BROKERS_SAY as error:
+            of_group = about(group=self._spec.group_id)
+            log.info("group %s: its lag is unknown: %s", self._spec.group_id, error, extra=of_group)
+            return None
+
+    def close(self) -> None:
+        """Close the connections."""
+        if self._admin is not None:
+            self._admin.close()
+
+    def _leaders(self, admin: Admin) -> dict[TopicPartition, int]:
+        topics = admin.describe_topics(self._spec.topics, timeout_ms=_ASK_MS)
+        return {TopicPartition(topic.name, p.partition): p.leader for topic in topics for p in topic.partitions}
+
+    def _lags(self, admin: Admin, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        # The committed offsets first: otherwise what is handled meanwhile would be more than there is.
+        committed = committed_offsets(admin, self._spec.group_id, partitions, timeout_ms=_ASK_MS)
+        ends = self._offsets(admin, partitions, "latest")
+        without = [tp for tp in partitions if tp not in committed]
+        begins = self._offsets(admin, without, "earliest") if self._from_earliest and without else {}
+        # Where a group that begins at the end has no offset yet, a member has to come and commit where it begins.
+        starts = {tp: begins.get(tp, ends[tp] - 1) for tp in without}
+        return {tp: max(0, ends[tp] - starts.get(tp, committed.get(tp, 0))) for tp in partitions}
+
+    def _offsets(self, admin: Admin, partitions: Sequence[TopicPartition], where: str) -> dict[TopicPartition, int]:
+        asked: dict[TopicPartition, int | str] = dict.fromkeys(partitions, where)
+        found = admin.list_offsets(asked, isolation_level=self._isolation_level, timeout_ms=_ASK_MS)
+        return {tp: at.offset for tp, at in found.items() if at is not None}
+
+    def _divided(self, admin: Admin, partitions: Collection[TopicPartition], members: Collection[str]) -> bool:
+        (group,) = admin.describe_consumer_groups([self._spec.group_id], timeout_ms=_ASK_MS)
+        if not members:
+            return group.state in ("Empty", "Dead", "Stable")
+        present = {member.member_id for member in group.members}
+        owned = {tp for member in group.members for tp in member.assignment}
+        return group.state == "Stable" and present.issuperset(members) and owned.issuperset(partitions)
+
+
+class Members(Protocol):
+    """A pool's members; `Supervision`."""
+
+    def __len__(self) -> int: ...
+    def all(self) -> list[Slot]: ...
+    def totals(self) -> tuple[int, float]: ...
+
+
+class PoolLoad:
+    """Puts together what the brokers and the pool's members say."""
+
+    def __init__(self, members: Members, group: GroupLoad, monotonic: Callable[[], float]) -> None:
+        self._members = members
+        self._group = group
+        self._monotonic = monotonic
+        self._work = Work(monotonic(), *members.totals())
+
+    def close(self) -> None:
+        """Close the connections to the brokers."""
+        self._group.close()
+
+    def look(self) -> Load:
+        """The figures now."""
+        slots = [slot for slot in self._members.all() if not slot.failed]
+        waiting = [slot for slot in slots if slot.waits]
+        found = self._group.look([slot.report.member_id for slot in slots if not slot.waits])
+        at_s = self._monotonic()
+        busy = self._work.busy(at_s, *self._members.totals())
+        owner = {tp: slot.number for slot in slots for tp in slot.report.assignment}
+        return Load(
+            at_s=at_s,
+            size=len(self._members),
+            lags=None if found is None else tuple(found.lags.values()),
+            owners=() if found is None else tuple(owner.get(tp) for tp in found.lags),
+            busy=busy,
+            per_second=self._work.per_second,
+            waiting=len(waiting),
+            settled=found is not None and found.divided and all(slot.settled for slot in slots),
+        )
+
+
+class Work:
+    """How busy the members have been, and how many records one handles in a second of work."""
+
+    def __init__(self, at_s: float, handled: int, busy_s: float) -> None:
+        self._last = (at_s, busy_s)
+        self._from = (handled, busy_s)
+        self.per_second: float | None = None
+        """Of about the last minute of work; None until a record was handled."""
+
+    def busy(self, at_s: float, handled: int, busy_s: float) -> float | None:
+        """How many members' time the handlers have needed since the last look. None if no time has passed."""
+        before_s, busy_before_s = self._last
+        self._last = (at_s, busy_s)
+        self._note(handled, busy_s)
+        return max(0.0, busy_s - busy_before_s) / (at_s - before_s) if at_s > before_s else None
+
+    def _note(self, handled: int, busy_s: float) -> None:
+        records, seconds = handled - self._from[0], busy_s - self._from[1]
+        if records > 0 and seconds > 0:
+            self.per_second = records / seconds
+        if seconds > _SPEED_OF and records > 0:  # of what is older, half is forgotten
+            self._from = (handled - records // 2, busy_s - seconds / 2)

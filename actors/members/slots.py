@@ -1,0 +1,146 @@
+"""A slot of a pool: the place of one member, and the actor that has it now. supervision.py fills it."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from actors.links.member import MemberAddress, MemberReport
+from actors.members.handler_member import MemberSpec
+from actors.members.member_link import MemberClient
+
+_FAILED: Final = ("Failing", "Failed")
+
+
+class Started(Protocol):
+    """An actor that has been asked for; `StartedActor`."""
+
+    def address(self, timeout_s: float) -> MemberAddress | None: ...
+    def is_placed(self) -> bool: ...
+    def serve(self) -> None: ...
+    def kill(self) -> None: ...
+
+
+class Starter(Protocol):
+    """Asks for actors; `ActorStarter`. `wants` says in words what an actor needs."""
+
+    wants: str
+
+    def start(self, spec: MemberSpec) -> Started: ...
+
+
+@dataclass(frozen=True, slots=True)
+class MemberStatus:
+    """The state of one slot of a pool. `handled` counts the records of all actors that the slot has had."""
+
+    slot: int
+    pid: int
+    node_id: str
+    state: str
+    error: str | None
+    member_id: str
+    generation_id: int
+    assignment: tuple[tuple[str, int], ...]
+    handled: int
+    dead_letters: int
+    restarts: int
+
+
+@dataclass(eq=False, slots=True)
+class Slot:
+    """A place in the pool, and the actor that has it now."""
+
+    number: int
+    instance_id: str
+    together: Together
+    """The members that are started with its first one."""
+    actor: Started | None = None
+    link: MemberClient | None = None
+    pid: int = 0
+    node_id: str = ""
+    report: MemberReport = field(default_factory=MemberReport)
+    waits: bool = False
+    """Whether its actor waits for resources of Ray's."""
+    handled_before: int = 0
+    dead_letters_before: int = 0
+    busy_ms_before: int = 0
+    restarts: int = -1
+    started_at: float = 0.0
+    retiring: threading.Event = field(default_factory=threading.Event)
+    thread: threading.Thread | None = None
+
+    @property
+    def failed(self) -> bool:
+        """Whether it has no member any more, or is about to have none."""
+        return self.report.state in _FAILED
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing is about to become of it that the group would notice."""
+        return self.waits or self.report.state in ("Running", "Failed")
+
+    @property
+    def linked_or_over(self) -> bool:
+        """Whether a call of its member need not wait."""
+        return self.link is not None or self.waits or self.retiring.is_set() or self.failed
+
+    @property
+    def handled(self) -> int:
+        """The records that all its actors have handled."""
+        return self.handled_before + self.report.handled
+
+    @property
+    def busy_ms(self) -> int:
+        """For how long the handler of all its actors has run."""
+        return self.busy_ms_before + self.report.busy_ms
+
+    def status(self) -> MemberStatus:
+        """As users see it."""
+        report = self.report
+        return MemberStatus(
+            slot=self.number,
+            pid=self.pid,
+            node_id=self.node_id,
+            state=report.state,
+            error=report.error,
+            member_id=report.member_id,
+            generation_id=report.generation_id,
+            assignment=report.assignment,
+            handled=self.handled,
+            dead_letters=self.dead_letters_before + report.dead_letters,
+            restarts=max(self.restarts, 0),
+        )
+
+    def begin(self, actor: Started, now_s: float) -> None:
+        """The next actor has been asked for; what the one before it has counted is kept."""
+        self.handled_before, self.busy_ms_before = self.handled, self.busy_ms
+        self.dead_letters_before += self.report.dead_letters
+        self.report = MemberReport()
+        self.link = None
+        self.actor = actor
+        self.restarts += 1
+        self.started_at = now_s
+
+
+class Together:
+    """The members that one change of size adds. Each joins the group when all have started, in one rebalance.
+
+    Who fails, waits for resources or is not wanted any more is not waited for.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._starting = count
+        self._changed = threading.Condition()
+        self._gone: set[int] = set()
+
+    def ready(self, number: int) -> None:
+        """The slot with this number is not waited for, now or later."""
+        with self._changed:
+            self._gone.add(number)
+            self._changed.notify_all()
+
+    def wait(self, unwanted: threading.Event, timeout_s: float) -> None:
+        """Wait for the others, unless the member that waits is not wanted any more."""
+        with self._changed:
+            self._changed.wait_for(lambda: unwanted.is_set() or len(self._gone) >= self._starting, timeout_s)

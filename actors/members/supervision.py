@@ -1,0 +1,292 @@
+"""Supervision of a pool's slots: a thread for each starts its actor, reads its reports, and starts the next.
+
+A slot keeps its `group.instance.id` through the deaths of its actors, so that nothing is rebalanced for the others.
+What the pool's users call is pool.py; what Ray is asked for is consumer_actor.py.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from actors.links.member import MemberAddress, MemberReport
+from actors.members.consumer_actor import why_not_started
+from actors.members.handler_member import MemberSpec
+from actors.members.member_link import MemberClient
+from actors.members.slots import Slot, Started, Starter, Together
+from actors.runtime.logs import about
+
+log = logging.getLogger(__name__)
+
+_START_SECONDS = 120.0
+_ROOM_SECONDS = 10.0  # a worker process that Ray starts first takes that long at most, most likely
+_LOOK_SECONDS = 1.0
+_TOGETHER_SECONDS = 30.0
+_SLOW_RESTART_SECONDS = 30.0
+_ENDED: Final = ("Stopped", "Failed")
+_STARTS_MAX = 4  # in a row that fail, until the slot is given up
+
+
+class Supervision:
+    """The slots of one pool, and a thread for each. `changed` is notified after each report, and guards them.
+
+    `remove` takes static members out of the group, by their instance ids.
+    """
+
+    def __init__(
+        self,
+        spec: MemberSpec,
+        starter: Starter,
+        remove: Callable[[list[str]], None],
+        *,
+        instance_prefix: str,
+        max_poll_interval_ms: int,
+        monotonic: Callable[[], float],
+        connect: Callable[[MemberAddress], MemberClient] | None = None,
+    ) -> None:
+        self.changed = threading.Condition(threading.RLock())
+        self._spec = spec
+        self._starter = starter
+        self._remove = remove
+        self._instance_prefix = instance_prefix
+        self._max_poll_interval_ms = max_poll_interval_ms
+        self._monotonic = monotonic
+        self._connect = connect or _connect
+        self._slots: dict[int, Slot] = {}
+        self._handled_by_retired = 0
+        self._busy_ms_of_retired = 0
+
+    # --- what they do ---
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    def all(self) -> list[Slot]:
+        """All slots, in their order."""
+        with self.changed:
+            return [self._slots[number] for number in sorted(self._slots)]
+
+    def totals(self) -> tuple[int, float]:
+        """The records that all members have handled since the pool began, and the seconds their handlers took."""
+        with self.changed:
+            slots = self._slots.values()
+            busy_ms = self._busy_ms_of_retired + sum(slot.busy_ms for slot in slots)
+            return self._handled_by_retired + sum(slot.handled for slot in slots), busy_ms / 1000
+
+    # --- more and fewer ---
+
+    def add(self, count: int) -> list[Slot]:
+        """Make places for more members, which `begin` starts. Places that are free are taken again."""
+        together = Together(count)
+        new = []
+        for _ in range(count):
+            number = next(n for n in itertools.count() if n not in self._slots)
+            slot = self._slots[number] = Slot(number, f"{self._instance_prefix}-{number}", together)
+            new.append(slot)
+        return new
+
+    def begin(self, slots: Sequence[Slot]) -> None:
+        """Start the members of these new places."""
+        for slot in slots:
+            slot.thread = threading.Thread(target=self.supervise, args=(slot,), daemon=True)
+            slot.thread.start()
+
+    def surplus(self, size: int) -> list[Slot]:
+        """The places that go if `size` stay: first those without a member, then the last ones."""
+        order = sorted(self.all(), key=lambda slot: (slot.waits or slot.failed, slot.number))
+        return order[size:]
+
+    def retire(self, slots: list[Slot], timeout_s: float) -> None:
+        """Have members finish their record, commit and end, at the latest after `timeout_s`; then all leave at once.
+
+        They are static members, so that the others notice nothing until they leave, and rebalance once.
+        """
+        with self.changed:  # so that no actor is started that nobody would end
+            for slot in slots:
+                slot.retiring.set()
+                slot.together.ready(slot.number)
+            links = [slot.link for slot in slots if slot.link is not None]
+        for link in links:
+            link.stop()
+        deadline = self._monotonic() + timeout_s
+        for slot in slots:
+            if slot.thread is not None:
+                slot.thread.join(max(0.0, deadline - self._monotonic()))
+        for slot in slots:
+            if slot.actor is not None:
+                slot.actor.kill()
+        if joined := [slot.instance_id for slot in slots if slot.actor is not None and not slot.waits]:
+            self._remove(joined)
+        with self.changed:
+            for slot in slots:
+                self._drop(slot)
+            self.changed.notify_all()
+
+    def _drop(self, slot: Slot) -> None:
+        if self._slots.get(slot.number) is slot:
+            del self._slots[slot.number]
+            self._handled_by_retired += slot.handled
+            self._busy_ms_of_retired += slot.busy_ms
+
+    # --- supervision ---
+
+    def supervise(self, slot: Slot) -> None:
+        """Run in a thread for each slot: start an actor, read its reports until the socket ends, start the next."""
+        pause = 0.0
+        failed_starts = 0
+        while not slot.retiring.is_set():
+            slot.retiring.wait(pause)
+            try:
+                link = self._start(slot)
+            except Exception as error:  # whatever it is, the slot must say so: nobody looks at this thread
+                failed_starts += 1
+                pause = min(max(2 * pause, 0.5), _SLOW_RESTART_SECONDS)
+                self._start_failed(slot, error, given_up=failed_starts >= _STARTS_MAX)
+                if failed_starts >= _STARTS_MAX:  # a handler that cannot even be made, most likely: `wait` says so
+                    return
+                continue
+            finally:
+                slot.together.ready(slot.number)
+            if link is None:
+                return
+            failed_starts = 0
+            try:
+                with contextlib.closing(link):
+                    self._read(slot, link)
+            finally:
+                with self.changed:
+                    slot.link = None  # `call` waits for the successor
+            if slot.report.state == "Failed" or slot.retiring.is_set():
+                return
+            self._died(slot)
+            _kill(slot)
+            lived = self._monotonic() - slot.started_at
+            pause = 0.0 if lived > 5 else min(max(2 * pause, 0.1), _SLOW_RESTART_SECONDS)
+
+    def _died(self, slot: Slot) -> None:
+        log.warning(
+            "slot %d of group %s: actor with pid %d has died",
+            slot.number,
+            self._spec.group_id,
+            slot.pid,
+            extra=about(group=self._spec.group_id, pid=slot.pid),
+        )
+
+    def _start_failed(self, slot: Slot, error: Exception, *, given_up: bool) -> None:
+        _kill(slot)  # it may well live, and would be the same static member as the next one
+        log.warning(
+            "slot %d of group %s could not be started: %s",
+            slot.number,
+            self._spec.group_id,
+            error,
+            extra=about(group=self._spec.group_id),
+        )
+        with self.changed:
+            slot.waits = False
+            slot.report = MemberReport("Failed" if given_up else "Starting", why_not_started(error))
+            self.changed.notify_all()
+
+    def _start(self, slot: Slot) -> MemberClient | None:
+        """Start an actor, and have it join when those that are started with it can. None if it is not wanted any more.
+
+        Raises whatever keeps it from starting.
+        """
+        with self.changed:
+            if slot.retiring.is_set():
+                return None
+            actor = self._starter.start(self._member_spec(slot))
+            slot.begin(actor, self._monotonic())
+        where = self._await_address(slot, actor)
+        if where is None:
+            return None
+        link = self._connect(where)
+        with self.changed:
+            slot.pid, slot.node_id, slot.link = where.pid, where.node_id, link
+            self.changed.notify_all()
+        slot.together.ready(slot.number)
+        slot.together.wait(slot.retiring, _TOGETHER_SECONDS)
+        if slot.retiring.is_set():  # it need not join first
+            link.close()
+            return None
+        actor.serve()
+        return link
+
+    def _member_spec(self, slot: Slot) -> MemberSpec:
+        options = {
+            # The group's place is the slot's: a replacement is the same static member, so nothing is rebalanced.
+            "group_instance_id": slot.instance_id,
+            "client_id": f"coterie-{slot.number}",
+            "group_expected_members": sum(not each.waits for each in self._slots.values()),
+            **self._spec.options,
+        }
+        return replace(self._spec, options=options)
+
+    def _await_address(self, slot: Slot, actor: Started) -> MemberAddress | None:
+        """Where the actor listens; None if it is not wanted any more. To wait for resources is no failure.
+
+        Raises TimeoutError if it is on a node and does not listen within two minutes, and what Ray raises.
+        """
+        asked_at = self._monotonic()
+        placed_at: float | None = None
+        while not slot.retiring.is_set():
+            where = actor.address(_LOOK_SECONDS)
+            if where is not None:
+                self._waits(slot, False)
+                return where
+            now = self._monotonic()
+            if placed_at is None and actor.is_placed():
+                placed_at = now
+            self._waits(slot, placed_at is None and now >= asked_at + _ROOM_SECONDS)
+            if placed_at is not None and now > placed_at + _START_SECONDS:
+                raise TimeoutError(f"the actor does not listen after {_START_SECONDS:.0f} s")
+        return None
+
+    def _waits(self, slot: Slot, waits: bool) -> None:
+        if slot.waits == waits:
+            return
+        with self.changed:
+            slot.waits = waits
+            reason = f"waits for Ray, which has no room for it yet: it needs {self._starter.wants}" if waits else None
+            slot.report = MemberReport("Starting", reason)
+            self.changed.notify_all()
+        if waits:
+            of_group = about(group=self._spec.group_id)
+            log.info("slot %d of group %s %s", slot.number, self._spec.group_id, reason, extra=of_group)
+            slot.together.ready(slot.number)
+
+    def _read(self, slot: Slot, link: MemberClient) -> None:
+        removed = False
+        for report in link.reports():
+            with self.changed:
+                slot.report = report
+                self.changed.notify_all()
+            if report.state == "Failed" and not removed:
+                # Nobody comes back under this name: the others would wait for it as long as its session lasts.
+                self._remove([slot.instance_id])
+                removed = True
+            if report.state in _ENDED and slot.retiring.is_set():
+                return
+            if report.handling_ms > self._max_poll_interval_ms:
+                log.warning(
+                    "slot %d of group %s: the handler has run for %d ms, longer than max_poll_interval_ms=%d: replaced",
+                    slot.number,
+                    self._spec.group_id,
+                    report.handling_ms,
+                    self._max_poll_interval_ms,
+                    extra=about(group=self._spec.group_id, pid=slot.pid),
+                )
+                return
+
+
+def _connect(where: MemberAddress) -> MemberClient:
+    return MemberClient.connect(where.host, where.port, where.secret, encrypted=where.encrypted)
+
+
+def _kill(slot: Slot) -> None:
+    if slot.actor is not None:
+        slot.actor.kill()
