@@ -174,5 +174,5 @@ PROGRAMS = (
     Program("kafka_exporter", ("kafka_exporter",), _kafka_exporter, _look_at_kafka_exporter),
     Program("kminion, which asks brokers", ("kminion",), _kminion("adminApi"), _look_at_kminion),
     Program("kminion, which reads the offsets topic", ("kminion",), _kminion("offsetsTopic"), _look_at_kminion),
-    Program("burrow", ("burrow", "Burrow"), _burrow, _look_at_burrow),
+    Program("burrow", ("Burrow",), _burrow, _look_at_burrow),
 )
