@@ -21,7 +21,7 @@ from tests.compat.peers import free_ports
 from tests.compat.processes import end_process, spawn
 from tests.compat.support import wait_until
 
-_SERVES = re.compile(r"metrics are at (http://\S+)")
+_SERVES = re.compile(r"metrics are at (http://[^\s\"]+)")
 
 
 @dataclass(frozen=True, slots=True)

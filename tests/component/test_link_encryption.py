@@ -167,7 +167,7 @@ async def test_a_leader_that_cannot_read_the_files_of_links_tries_again(monkeypa
 
     monkeypatch.setattr("actors.broker.replication.links.dial", fails)
     owner: Any = None
-    link = FollowerLink(0, ("127.0.0.1", 1), SECRET, REAL.chance, 1, owner, tls=OWN)
+    link = FollowerLink(0, ("127.0.0.1", 1), lambda: SECRET, REAL.chance, 1, owner, tls=OWN)
     await until(lambda: len(tries) > 1)
     link.close()
     assert tries == [OWN] * 2

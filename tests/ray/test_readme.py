@@ -209,6 +209,8 @@ def a_pool_handles_the_orders_and_replaces_a_member(reader: Reader, shipping: st
     before = wait_until(three, SLOW, "three owners")
     os.kill(int(printed[0][1]), signal.SIGKILL)
     wait_until(lambda: three() not in (set(), before), SLOW, "a successor")
+    history = "coterie groups history shipping"
+    wait_until(lambda: "static member replaced" in reader.sees(history), SLOW, "why, and who")
     assert pool.process.stdin is not None
     pool.process.stdin.write(b"\n")
     pool.process.stdin.flush()
