@@ -87,7 +87,7 @@ def commit_all(servers: str, names: list[str]) -> None:
 
 
 def _commit(name: str) -> OffsetCommitRequest:
-    at = OffsetCommitRequest.OffsetCommitRequestTopic.OffsetCommitRequestPartition
+    at = OffsetCommitRequest.OffsetCommitRequestPartition
     partitions = [at(partition_index=each, committed_offset=0) for each in range(PARTITIONS)]
     topic = OffsetCommitRequest.OffsetCommitRequestTopic(name=name, partitions=partitions)
     return OffsetCommitRequest(group_id=name, generation_id_or_member_epoch=-1, member_id="", topics=[topic])
