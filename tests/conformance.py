@@ -35,7 +35,7 @@ RANGES = (
         ("XE", 50, 54),
     ),
     *(("XF", 1, 10),),
-    *(("XG", 1, 16),),
+    *(("XG", 1, 17),),
 )
 IDS = tuple(f"{letter}-{n:02}" for letter, first, last in RANGES for n in range(first, last + 1))
 

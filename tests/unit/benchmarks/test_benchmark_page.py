@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from types import ModuleType
 from xml.etree import ElementTree
 
 import pytest
 
-from benchmarks import page
+from benchmarks import abuse, authorizer, page, tls
 from benchmarks.model import Better, Budget, Failure, Part, Report, Row, Samples
 from benchmarks.plot import MET, MISSED, ratios, svg
 
@@ -91,3 +92,12 @@ def test_the_page_in_the_docs_is_that_of_the_results(tmp_path: Path) -> None:
     page.write(Report.decode(page.RESULTS.read_text()), tmp_path / "benchmarks.md")
     made = {each.relative_to(tmp_path): each.read_text() for each in tmp_path.rglob("*") if each.is_file()}
     assert {path: (page.PAGE.parent / path).read_text() for path in made} == made, "run: python -m benchmarks.page"
+
+
+@pytest.mark.conformance("XG-17")
+@pytest.mark.parametrize("part", [tls, authorizer, abuse], ids=lambda part: part.__name__)
+def test_what_security_costs_is_published_with_the_rest(part: ModuleType) -> None:
+    name = part.__name__.rpartition(".")[2]
+    published = page.PAGE.read_text().partition(f"\n## {name}\n")[2].partition("\n## ")[0]
+    assert published
+    assert [spec.what for spec in part.SPECS if f"| {spec.what} |" not in published] == []
