@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from actors.monitor.exposition import Row
+from actors.monitor.metric_table import Row
 from actors.monitor.memory import GroupLag, Memory
 from actors.monitor.offsets_log import FollowedGroup
 from actors.monitor.partitions import Partition, Topic

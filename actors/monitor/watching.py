@@ -16,7 +16,7 @@ from actors.links.reading import ForBroker
 from actors.links.views import Seen
 from actors.monitor.answers import Picture
 from actors.monitor.broker_metrics import broker_families
-from actors.monitor.exposition import Row
+from actors.monitor.metric_table import Row
 from actors.monitor.group_views import state_of
 from actors.monitor.historian import Historian
 from actors.monitor.looks import Looker
