@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import logging
 import os
 import re
 import secrets
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +27,16 @@ from actors.runtime.fork_server import executable
 from actors.runtime.private import write_private
 from actors.runtime.ray_connection import ClusterError, connect, forget_token, openness_here, use_token
 
-__all__ = ["ClusterError", "connect", "end", "openness_here", "process_environment", "protect", "start_embedded"]
+__all__ = [
+    "ClusterError",
+    "connect",
+    "end",
+    "openness_here",
+    "process_environment",
+    "protect",
+    "start_embedded",
+    "without_arrow",
+]
 
 _END_SECONDS = 1.5
 _GCS_PORT = "RAY_GCS_SERVER_PORT"
@@ -41,6 +52,10 @@ _CALM = {
     "RAY_raylet_report_resources_period_milliseconds": "500",  # (100) to the GCS, which knows of no other node
     "RAY_task_events_report_interval_ms": "5000",  # (1000) for `ray list tasks`
 }
+
+# ray.init asks whether its node has registered, and sleeps for a second if it has not: 0 has it ask again at once, for
+# half a minute at most. The node takes half a second.
+_QUICK = {"RAY_raylet_start_wait_time_s": "0"}
 
 _fork_server: Path | None = None  # the folder of that of the Ray this process has started
 
@@ -64,8 +79,8 @@ def start_embedded(
     # Ray runs workers at niceness 15, and brokers would get CPU after every other process.
     os.environ.setdefault("RAY_worker_niceness", "0")
     try:
-        calm = {name: value for name, value in _CALM.items() if name not in os.environ}
-        with process_environment({**calm, **_some_java(), **(environment or {})}), _forking(warm, log):
+        ours = {name: value for name, value in (_CALM | _QUICK).items() if name not in os.environ}
+        with process_environment({**ours, **_some_java(), **(environment or {})}), _forking(warm, log):
             quiet = {"include_dashboard": False, "logging_level": "ERROR", "log_to_driver": False}
             with ray_words.kept(words):
                 ray.init(address="local", **{**quiet, **options})
@@ -150,12 +165,41 @@ def process_environment(variables: Mapping[str, str]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def without_arrow() -> Iterator[None]:
+    """Within the block, have Ray do without Arrow in this process: it would import it, with NumPy, to be ready for it.
+
+    That takes 35 MiB and a third of a second. For a process that gets and sends no Arrow data by Ray.
+    """
+    if "pyarrow" in sys.modules:
+        yield
+        return
+    sys.modules["pyarrow"] = None  # type: ignore[assignment]  # whoever imports it now is told that there is none
+    try:
+        yield
+    finally:
+        del sys.modules["pyarrow"]
+
+
+@contextlib.contextmanager
 def _forking(warm: Sequence[str] | None, log: Path | None) -> Iterator[None]:
     """Within the block, a Ray that is started forks its workers, if `warm` is given and forking is possible."""
     global _fork_server
     _fork_server = executable.prepare(warm, log) if warm is not None else None
-    with executable.lent_executable(_fork_server) if _fork_server is not None else contextlib.nullcontext():
+    if _fork_server is None:
         yield
+        return
+    said = logging.getLogger("ray._private.services")
+    said.addFilter(_is_not_of_the_dashboard)
+    try:
+        with executable.lent_executable(_fork_server):
+            yield
+    finally:
+        said.removeFilter(_is_not_of_the_dashboard)
+
+
+def _is_not_of_the_dashboard(record: logging.LogRecord) -> bool:
+    """Whether Ray says something else than that its dashboard, which is left out, has not started."""
+    return record.funcName != "start_api_server"
 
 
 def _some_java() -> dict[str, str]:
