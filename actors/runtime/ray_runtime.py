@@ -53,10 +53,6 @@ _CALM = {
     "RAY_task_events_report_interval_ms": "5000",  # (1000) for `ray list tasks`
 }
 
-# ray.init asks whether its node has registered, and sleeps for a second if it has not: 0 has it ask again at once, for
-# half a minute at most. The node takes half a second.
-_QUICK = {"RAY_raylet_start_wait_time_s": "0"}
-
 _fork_server: Path | None = None  # the folder of that of the Ray this process has started
 
 
@@ -79,8 +75,8 @@ def start_embedded(
     # Ray runs workers at niceness 15, and brokers would get CPU after every other process.
     os.environ.setdefault("RAY_worker_niceness", "0")
     try:
-        ours = {name: value for name, value in (_CALM | _QUICK).items() if name not in os.environ}
-        with process_environment({**ours, **_some_java(), **(environment or {})}), _forking(warm, log):
+        calm = {name: value for name, value in _CALM.items() if name not in os.environ}
+        with process_environment({**calm, **_some_java(), **(environment or {})}), _forking(warm, log):
             quiet = {"include_dashboard": False, "logging_level": "ERROR", "log_to_driver": False}
             with ray_words.kept(words):
                 ray.init(address="local", **{**quiet, **options})
