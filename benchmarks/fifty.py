@@ -24,7 +24,7 @@ from benchmarks.figures import SIDES, Figures, Pace, Spec
 from benchmarks.groups import Formed, Seat
 from benchmarks.joining import Member
 from benchmarks.model import Better, Budget
-from benchmarks.servers import Cluster, Plan, idle_cpu, kill_everything, memory_mib
+from benchmarks.servers import ONE_REPLICA, Cluster, Plan, idle_cpu, kill_everything, memory_mib
 from tests.compat.raw import RETRIABLE_JOIN, Raw, find_coordinator
 
 GROUPS, SIZE = 50, 10
@@ -61,7 +61,7 @@ SPECS = [
 
 def run(figures: Figures, pace: Pace) -> None:
     """Each life is lived alone, in turns."""
-    plan = Plan(config=joining.CONFIG, our_config={SLEEP_SETTING: str(SLEEP_MS)} if SLEEPS else None)
+    plan = Plan(config=joining.CONFIG | ONE_REPLICA, our_config={SLEEP_SETTING: str(SLEEP_MS)} if SLEEPS else None)
     for turn in range(pace.fewer(2, 1)):
         for side in SIDES:
             with figures.attempt(side, f"life {turn + 1}"), plan.side(side) as cluster:

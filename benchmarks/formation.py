@@ -10,7 +10,7 @@ import asyncio
 from benchmarks import joining
 from benchmarks.figures import Figures, Pace, Spec
 from benchmarks.model import Better, Budget
-from benchmarks.servers import Plan
+from benchmarks.servers import ONE_REPLICA, Plan
 from tests.compat.raw import serving_coordinator
 
 BUDGETS = {100: 0.8, 1_000: 1.0}
@@ -20,7 +20,7 @@ SPECS = [Spec(WHAT[size], "s", Better.LESS, Budget(ratio)) for size, ratio in BU
 
 def run(figures: Figures, pace: Pace) -> None:
     """Each turn has groups of its own; their members leave before the next one."""
-    with Plan(config=joining.CONFIG).both() as sides:
+    with Plan(config=joining.CONFIG | ONE_REPLICA).both() as sides:
         for turn in range(pace.turns + 1):  # the first warms up
             for size, what in WHAT.items():
                 for side, cluster in sides.items():

@@ -69,8 +69,8 @@ class ControllerLink:
         self._called: set[asyncio.Task[None]] = set()  # what the controller has asked and was not told yet
         self.epoch = -1
         self.last_confirmed = 0.0
-        self.unanswered = 0
-        """Heartbeats sent since anything was heard. A number, not a time: a process that was stopped asked nobody."""
+        self.silent_ticks = 0
+        """Ticks since anything was heard. A number, not a time: a process that was stopped asked nobody."""
 
     @property
     def connected(self) -> bool:
@@ -116,7 +116,6 @@ class ControllerLink:
 
     def heartbeat(self, load: Load, leaving: bool) -> None:
         """Send a heartbeat, which asks for the lease."""
-        self.unanswered += 1
         self.send(Heartbeat(self._loop.time(), load, leaving))
 
     def call(self, operation: Operation[R], done: Callable[[R | None, str | None], None], by: str = "") -> None:
@@ -130,7 +129,7 @@ class ControllerLink:
         if protocol is not self._protocol:
             self._on_late_message(message)
             return
-        self.unanswered = 0
+        self.silent_ticks = 0
         match message:
             case Image(metadata) if self._broker is not None:
                 self.send(Applied(self._broker.on_image(metadata)))

@@ -13,7 +13,6 @@ from actors.broker.context import BrokerContext
 from actors.broker.led import LedPartitions, LogAccessError
 from actors.links.reading import (
     LogRead,
-    PartitionRow,
     PartitionsRead,
     ReadLog,
     ReadPartitions,
@@ -57,20 +56,22 @@ class MonitorReads:
             yield each, partition + 1 if each == name else 0
 
     def _led_of(self, topic: str, first: int) -> Iterator[int]:
-        partitions = self._context.metadata.topics[topic].partitions
+        me, partitions = self._context.broker_id, self._context.metadata.topics[topic].partitions
         for index in range(first, len(partitions)):
-            if self._led.leads(topic, index, partitions[index]):
+            if partitions[index].leader == me and self._led.leads(topic, index, partitions[index]):
                 yield index
 
-    def _row(self, topic: str, index: int) -> PartitionRow | None:
-        if self._context.held_log(topic, index) is None:
-            return PartitionRow(index, 0, 0, -1, 0)  # no log was needed yet, and none is made for being looked at
-        try:
-            log = self._context.log(topic, index)
-        except (LogError, OSError):
-            return None
-        newest = log.segments.newest_ms
-        return PartitionRow(index, log.log_start_offset, log.high_watermark, newest, log.size_bytes)
+    def _row(self, topic: str, index: int) -> tuple[int, int, int, int, int] | None:
+        """The values of a PartitionRow, for which there are thousands of partitions."""
+        log = self._context.held_log(topic, index)
+        if log is None:
+            return index, 0, 0, -1, 0  # no log was needed yet, and none is made for being looked at
+        if log.high_watermark < log.log_end_offset:
+            try:
+                self._context.log(topic, index)  # which moves a watermark that nobody else has a say in
+            except (LogError, OSError):
+                return None
+        return index, log.log_start_offset, log.high_watermark, log.segments.newest_ms, log.size_bytes
 
     async def log(self, asked: ReadLog) -> LogRead:
         """Batches of a log, or the error."""

@@ -17,6 +17,7 @@ from actors.broker.front_door import FrontDoor
 from actors.broker.images import Images
 from actors.broker.observing import Observing
 from actors.broker.replication import ReplicaManager
+from actors.broker.rhythm import Rhythm, heartbeat_seconds
 from actors.broker.shards.hub import ShardHub
 from actors.broker.spec import BrokerSpec, StartError
 from actors.links.connection import ControlProtocol
@@ -157,6 +158,7 @@ class Registration:
         self._observing = observing
         self._tick_seconds = tick_seconds
         self._lease_seconds = context.config.integer("broker.session.timeout.ms") / 1000
+        self._rhythm = Rhythm(heartbeat_seconds(context.config), tick_seconds)
         self._replica_port = 0  # nobody can push to us before we listen
         self._registered = False
         self._stopping = False
@@ -274,14 +276,21 @@ class Registration:
         """Ask for the lease. A controller that has not answered for the length of a lease is given up."""
         if self.rejoining:
             return
-        if self.link.unanswered * self._tick_seconds > self._lease_seconds:
+        self.link.silent_ticks += 1
+        if self.link.silent_ticks * self._tick_seconds > self._lease_seconds:
             log.warning("the controller has not answered for a lease: it is looked for")
             self._silent = self.link.give_up()  # from now on other brokers can confirm this one as leader
         else:
+            self.show_life()
+
+    def show_life(self) -> None:
+        """Send a heartbeat if it is time for one. To be called at each tick."""
+        if self._rhythm.beats():
             self.heartbeat()
 
     def heartbeat(self) -> None:
-        """Send a heartbeat."""
+        """Send a heartbeat now."""
+        self._rhythm.begin()
         self.link.heartbeat(self._front_door.load(), self._replicas.leaving)
 
     # --- leaving ---

@@ -61,6 +61,7 @@ class BrokerServer:
             lambda: contact.secrets,
             lambda: contact.link.epoch,
             lambda: contact.link.last_confirmed,
+            _TICK_SECONDS,
         )
         led = LedPartitions(context, self.replicas)
         self.shards = ShardHub(context, led, lambda *wanted: contact.link.send(WantSpares(*wanted)))
@@ -165,7 +166,7 @@ class BrokerServer:
         self.front_door.tick()
         if self._stopping:
             if self.registration.link.connected:  # while the logs are closed, a silent broker would be killed
-                self.registration.heartbeat()
+                self.registration.show_life()
                 self._loop.call_later(_TICK_SECONDS, self._tick)
             return
         self.registration.tick()

@@ -21,6 +21,7 @@ from actors.runtime.logs import JSON, TEXT
 
 DEFAULT_DATA_DIR = "coterie-data"
 DEFAULT_PORT = 9092
+_CHECK_SECONDS = 3.0  # between two looks whether the cluster is still there
 
 name_option = click.option("--name", default="default", show_default=True, help="Name of the cluster.")
 ray_address_option = click.option(
@@ -116,6 +117,7 @@ def up(
     """
     from actors.cli.users import ask_passwords
     from actors.cluster import Cluster
+    from actors.runtime.ray_runtime import without_arrow
 
     if secure and insecure:
         raise click.UsageError("--secure and --insecure contradict each other: leave one out")
@@ -130,7 +132,8 @@ def up(
     signal.signal(signal.SIGTERM, _interrupt)  # as Ctrl-C does, it ends what has been started by then
     with warnings_as_notes():
         with ExitStack() as stack:
-            with working(f"starting {plural(brokers, 'broker')} on {ray_address or 'an embedded Ray'}"):
+            starting = f"starting {plural(brokers, 'broker')} on {ray_address or 'an embedded Ray'}"
+            with working(starting), without_arrow():
                 cluster = stack.enter_context(
                     Cluster.start(
                         brokers,
@@ -157,7 +160,7 @@ def up(
             if ray_address is not None:
                 cluster.disconnect()
                 return
-            while not stop.wait(1.0):
+            while not stop.wait(_CHECK_SECONDS):
                 cluster.check()
 
 

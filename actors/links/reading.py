@@ -89,9 +89,10 @@ class ForBroker(Operation[Result]):
     operation: Operation[Result]
 
 
-def pack_rows(rows: Iterable[PartitionRow]) -> bytes:
-    """The rows of a `TopicSlice`."""
-    return b"".join(_ROW.pack(*row) for row in rows)
+def pack_rows(rows: Iterable[tuple[int, int, int, int, int]]) -> bytes:
+    """The rows of a `TopicSlice`, each a PartitionRow or its values."""
+    pack = _ROW.pack
+    return b"".join([pack(*row) for row in rows])
 
 
 def unpack_rows(rows: bytes) -> Iterator[PartitionRow]:

@@ -55,12 +55,12 @@ class Segments:
 
     @property
     def size_bytes(self) -> int:
-        return sum(segment.size_bytes for segment in self._segments)
+        return sum([segment.size_bytes for segment in self._segments])  # a list, because most logs have one segment
 
     @property
     def newest_ms(self) -> int:
         """The largest timestamp of all records, committed or not; -1 if there is none. No file is read for it."""
-        return max(segment.max_timestamp for segment in self._segments)
+        return max([segment.max_timestamp for segment in self._segments])
 
     def add(self, segment: Segment) -> None:
         self._segments.append(segment)

@@ -11,7 +11,7 @@ from itertools import accumulate
 from typing import Final
 
 from actors.links.observations import LATENCY_BOUNDS_MS, ApiFigures, BrokerObserved
-from actors.monitor.exposition import BUCKET, Row
+from actors.monitor.metric_table import BUCKET, Row
 from actors.monitor.observed import Observed
 from actors.wire.messages import api_name
 

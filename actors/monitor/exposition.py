@@ -20,15 +20,9 @@ from prometheus_client.samples import Sample
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIEnvironment
 
-from actors.monitor.metric_table import BY_NAME, METRICS, MetricSpec
-
-Row = tuple[tuple[str, ...], float] | tuple[tuple[str, ...], float, str]
-"""The values of a metric's labels, in their order, its value, and for a histogram what comes after its name."""
-Families = Callable[[], Iterable[tuple[str, Iterable[Row]]]]
-"""The metrics by name, each once, with their rows."""
+from actors.monitor.metric_table import BUCKET, BY_NAME, METRICS, Families, MetricSpec, Row
 
 _IDLE_SECONDS: Final = 30
-BUCKET: Final = "_bucket"
 LEFT_OUT: Final = "coterie_metrics_series_left_out"
 _ORDER: Final = {each.name: (each.rank, number) for number, each in enumerate(METRICS)}
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from actors.monitor.exposition import Row
 from actors.monitor.memory import GroupLag, Memory
+from actors.monitor.metric_table import Row
 from actors.monitor.offsets_log import FollowedGroup
 from actors.monitor.partitions import Partition, Topic
 from placement.metadata import NO_LEADER, ClusterMetadata, PartitionInfo

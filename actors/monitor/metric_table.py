@@ -7,10 +7,16 @@ has begins with `coterie_`.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, Literal
 
 Kind = Literal["gauge", "counter", "histogram"]
+Row = tuple[tuple[str, ...], float] | tuple[tuple[str, ...], float, str]
+"""The values of a metric's labels, in their order, its value, and for a histogram what comes after its name."""
+Families = Callable[[], Iterable[tuple[str, Iterable[Row]]]]
+"""The metrics by name, each once, with their rows."""
+BUCKET: Final = "_bucket"
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,6 +63,7 @@ class Observed:
         self._number = self._events[-1].number if self._events else 0
         self._known = set(map(_identity, self._events))  # of an earlier Monitor's: they are told of again
         self._rebalances: dict[str, deque[RebalanceView]] = {}
+        self._spread: tuple[ClusterMetadata, Counter[int], Counter[int]] | None = None
 
     @property
     def positions(self) -> tuple[Position, ...]:
@@ -153,10 +154,17 @@ class Observed:
                 del self._rebalances[group]  # the history has them
 
     def _broker_views(self, brokers: Iterable[BrokerStatus], metadata: ClusterMetadata) -> tuple[BrokerView, ...]:
-        partitions = [each for topic in metadata.topics.values() for each in topic.partitions]
-        leads = Counter(each.leader for each in partitions)
-        replicas = Counter(broker for each in partitions for broker in each.replicas)
+        leads, replicas = self._spread_of(metadata)
         return tuple(self._broker_view(each, leads[each.id], replicas[each.id]) for each in brokers)
+
+    def _spread_of(self, metadata: ClusterMetadata) -> tuple[Counter[int], Counter[int]]:
+        """How many partitions each broker leads, and of how many it has a replica."""
+        if self._spread is None or self._spread[0] is not metadata:
+            partitions = [each for topic in metadata.topics.values() for each in topic.partitions]
+            leads = Counter(each.leader for each in partitions)
+            replicas = Counter(broker for each in partitions for broker in each.replicas)
+            self._spread = metadata, leads, replicas
+        return self._spread[1:]
 
     def _broker_view(self, status: BrokerStatus, leads: int, replicas: int) -> BrokerView:
         now, before = self.brokers.get(status.id), self._before.get(status.id)

@@ -80,4 +80,5 @@ class Partitions:
         """`needed` are the least offsets that a group has committed, by partition: older records matter to nobody."""
         for name, topic in self._topics.items():
             for number, partition in topic.partitions.items():
-                partition.timeline.forget_before(needed.get((name, number), partition.log_end))
+                if len(partition.timeline) > 2:  # of a shorter one nothing can be forgotten, and nearly all are
+                    partition.timeline.forget_before(needed.get((name, number), partition.log_end))

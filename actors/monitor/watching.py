@@ -16,12 +16,12 @@ from actors.links.reading import ForBroker
 from actors.links.views import Seen
 from actors.monitor.answers import Picture
 from actors.monitor.broker_metrics import broker_families
-from actors.monitor.exposition import Row
 from actors.monitor.group_views import state_of
 from actors.monitor.historian import Historian
 from actors.monitor.looks import Looker
 from actors.monitor.memory import Memory
 from actors.monitor.metric_rows import cluster_families, group_families, one, topic_families
+from actors.monitor.metric_table import Row
 from actors.monitor.observed import News, Observed
 from actors.monitor.trends import Trends
 from actors.runtime.environment import Clock

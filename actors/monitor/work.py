@@ -12,19 +12,22 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Final, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
 
 import psutil
 
 from actors.links.operations import Operation, Result
 from actors.monitor.answers import Answers, Picture
-from actors.monitor.exposition import MetricsServer, Row, Series
 from actors.monitor.historian import Historian
 from actors.monitor.metric_rows import one
+from actors.monitor.metric_table import Row
 from actors.monitor.observed import Observed
 from actors.monitor.watching import NO_CONTROLLER, Controller, Watcher
 from actors.runtime.environment import Environment
 from actors.settings import BrokerConfig
+
+if TYPE_CHECKING:
+    from actors.monitor.exposition import MetricsServer, Series
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +78,7 @@ class Work:
         self._answers = Answers(watcher.picture, history)
         self._console = asyncio.ensure_future(console(Views(self._answers)))
         self._process = psutil.Process(os.getpid())
-        self._series = Series(self._families, lambda: config.integer("coterie.metrics.series.max"))
+        self._series: Series | None = None
         self.metrics = self._serve_metrics(config)
         """None where no port is set, or the port cannot be had."""
 
@@ -122,7 +125,8 @@ class Work:
         """Take one look."""
         await self._watcher.look()
         picture = self._watcher.picture
-        picture.seen = replace(picture.seen, series_left_out=self._series.left_out)
+        if self._series is not None:
+            picture.seen = replace(picture.seen, series_left_out=self._series.left_out)
         for bridge in self._bridges:
             await asyncio.to_thread(bridge.tell, picture)
 
@@ -146,6 +150,9 @@ class Work:
         port, host = config["coterie.metrics.port"], config.text("coterie.metrics.host") or "127.0.0.1"
         if port is None:
             return None
+        from actors.monitor.exposition import MetricsServer, Series  # prometheus-client, for those who want it
+
+        self._series = Series(self._families, lambda: config.integer("coterie.metrics.series.max"))
         try:
             server = MetricsServer(self._series, host, port)
         except OSError as error:

@@ -149,6 +149,7 @@ class Pings(Generic[K]):
         self._late_s = max(limit_s / 2, 2 * _TICK_SECONDS)
         self._last_tick: float | None = None
         self._lived_s = 0.0
+        self._ticks = 0
         self._asked: dict[K, _Asked] = {}
         self._pause_s = limit_s
         self._next_kill_s = -PATIENCE * limit_s
@@ -157,13 +158,19 @@ class Pings(Generic[K]):
         """The shard has answered, or it is gone."""
         self._asked.pop(who, None)
 
-    def tick(self, now: float, processes: Iterable[tuple[K, int, bool]]) -> tuple[list[K], K | None]:
-        """The shards to ping now, and one to kill, or None. `processes`: shard, pid, and whether it serves already."""
+    def tick(self, now: float, processes: Iterable[tuple[K, int, bool, int]]) -> tuple[list[K], K | None]:
+        """The shards to ping now, and one to kill, or None.
+
+        `processes`: shard, pid, whether it serves already, and at each how many ticks it is pinged.
+        """
         in_time = self._advance(now)
+        number, self._ticks = self._ticks, self._ticks + 1
         asked, victim = [], None
-        for who, pid, serves in processes:
+        for who, pid, serves, every in processes:
             ping = self._asked.get(who)
             if ping is None:
+                if number % every:
+                    continue
                 self._asked[who] = _Asked(self._lived_s, Silence())
                 asked.append(who)
             elif victim is None and self._is_dead(ping, pid, serves=serves, sure=in_time):

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import logging
 import os
 import re
 import secrets
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +27,16 @@ from actors.runtime.fork_server import executable
 from actors.runtime.private import write_private
 from actors.runtime.ray_connection import ClusterError, connect, forget_token, openness_here, use_token
 
-__all__ = ["ClusterError", "connect", "end", "openness_here", "process_environment", "protect", "start_embedded"]
+__all__ = [
+    "ClusterError",
+    "connect",
+    "end",
+    "openness_here",
+    "process_environment",
+    "protect",
+    "start_embedded",
+    "without_arrow",
+]
 
 _END_SECONDS = 1.5
 _GCS_PORT = "RAY_GCS_SERVER_PORT"
@@ -150,12 +161,41 @@ def process_environment(variables: Mapping[str, str]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def without_arrow() -> Iterator[None]:
+    """Within the block, have Ray do without Arrow in this process: it would import it, with NumPy, to be ready for it.
+
+    That takes 35 MiB and a third of a second. For a process that gets and sends no Arrow data by Ray.
+    """
+    if "pyarrow" in sys.modules:
+        yield
+        return
+    sys.modules["pyarrow"] = None  # type: ignore[assignment]  # whoever imports it now is told that there is none
+    try:
+        yield
+    finally:
+        del sys.modules["pyarrow"]
+
+
+@contextlib.contextmanager
 def _forking(warm: Sequence[str] | None, log: Path | None) -> Iterator[None]:
     """Within the block, a Ray that is started forks its workers, if `warm` is given and forking is possible."""
     global _fork_server
     _fork_server = executable.prepare(warm, log) if warm is not None else None
-    with executable.lent_executable(_fork_server) if _fork_server is not None else contextlib.nullcontext():
+    if _fork_server is None:
         yield
+        return
+    said = logging.getLogger("ray._private.services")
+    said.addFilter(_is_not_of_the_dashboard)
+    try:
+        with executable.lent_executable(_fork_server):
+            yield
+    finally:
+        said.removeFilter(_is_not_of_the_dashboard)
+
+
+def _is_not_of_the_dashboard(record: logging.LogRecord) -> bool:
+    """Whether Ray says something else than that its dashboard, which is left out, has not started."""
+    return record.funcName != "start_api_server"
 
 
 def _some_java() -> dict[str, str]:

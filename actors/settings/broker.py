@@ -314,9 +314,10 @@ _CLUSTER: Final = (
     _int("broker.session.timeout.ms", 6000, 1000, "The controller's lease: a broker silent for this long is dead."),
     _int(
         "broker.heartbeat.interval.ms",
-        2000,
+        1000,
         1,
-        "Without effect: a broker shows the controller four times a second that it is alive.",
+        "Time between two signs of life of a broker, in steps of 250 ms, and at most a quarter of "
+        "broker.session.timeout.ms. Kafka: 2000, for a session of 9 s.",
     ),
 )
 
@@ -340,7 +341,8 @@ _OWN: Final = (
         "coterie.spare.shards",
         2,
         0,
-        "Started but idle coordinator processes a broker keeps, so that a new shard serves at once.",
+        "Started but idle coordinator processes a broker keeps, so that a new shard serves at once. One that hosts no "
+        "shard keeps one at most.",
         high=64,
     ),
     _int("coterie.group.request.max.bytes", 8_388_608, 1, "Longest request the group APIs take."),

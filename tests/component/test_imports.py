@@ -94,6 +94,30 @@ sys.exit(str(sorted({name.partition(".")[0] for name in sys.modules} & set(sys.a
     assert done.stderr.strip().endswith("[]"), done.stderr
 
 
+def test_a_monitor_that_nobody_scrapes_does_not_import_what_serves_metrics() -> None:
+    probe = "import sys, actors.monitor.server; sys.exit('prometheus_client' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_program_that_only_starts_a_cluster_is_spared_arrow_and_others_have_it() -> None:
+    code = """
+import sys
+from actors.runtime.ray_runtime import without_arrow
+with without_arrow():
+    try:
+        import pyarrow
+    except ModuleNotFoundError:
+        print("without")
+import pyarrow
+with without_arrow():
+    import pyarrow
+    print("with", pyarrow.__name__)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout.splitlines() == ["without", "with pyarrow"], done.stderr
+
+
 def test_nobody_reads_the_long_table_who_needs_no_key_of_it() -> None:
     probe = (
         "import sys; import actors.offsets_partition.process; assert 'actors.settings' not in sys.modules\n"

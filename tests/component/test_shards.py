@@ -54,6 +54,41 @@ async def test_as_many_processes_are_asked_for_as_partitions_and_spares_want(tmp
         assert len(w.asked) == asked, "enough"
 
 
+async def test_a_broker_that_hosts_nothing_keeps_one_spare(tmp_path: Path) -> None:
+    async with world(tmp_path, coterie_spare_shards="3") as w:
+        w.hub.tick()
+        assert w.asked[-1] == 1
+        shard = await w.shard()
+        await until(lambda: w.asked[-1] == 0)
+        w.ensure(0)
+        await shard.serve()
+        assert w.asked[-1] == 3
+
+
+async def test_no_spare_is_kept_where_none_is_wanted(tmp_path: Path) -> None:
+    async with world(tmp_path, coterie_spare_shards="0") as w:
+        w.hub.tick()
+        assert not any(w.asked)
+
+
+async def test_who_is_needed_less_is_asked_less_often_for_a_sign_of_life(tmp_path: Path) -> None:
+    async with world(tmp_path) as w:
+        serving, spare = await w.serving(1), await w.spare()
+        asked = w.hub.processes._pings._asked
+
+        async def tick() -> None:
+            w.hub.tick()
+            await until(lambda: not asked, what="answers")
+
+        for _ in range(16):
+            await tick()
+        assert (serving.pings, spare.pings) == (8, 2)
+        Client(w.hub).send(heartbeat(), 3)
+        for _ in range(16):
+            await tick()
+        assert (serving.pings, spare.pings) == (8 + 16, 4), "a client waits"
+
+
 async def test_the_launcher_is_told_which_processes_have_come(tmp_path: Path) -> None:
     async with world(tmp_path) as w:
         first = await w.shard()

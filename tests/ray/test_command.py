@@ -51,6 +51,9 @@ def test_a_signal_stops_everything_in_order(number: int, tmp_path: Path) -> None
     with up(tmp_path / "data", brokers=2) as running:
         with contextlib.closing(consumer(running.servers, "g")) as client:
             commit(client, topic(running.servers, "t", 1), 3)
+        loaded = [each.path for each in psutil.Process(running.process.pid).memory_maps()]
+        assert any("_raylet" in path for path in loaded)
+        assert not any("libarrow" in path for path in loaded), "who only starts a cluster is spared it"
         code, seconds = running.end(number)
     print(f"{signal.Signals(number).name}: {seconds:.2f} s")  # noqa: T201
     assert code == 0

@@ -158,6 +158,17 @@ def test_a_helper_that_an_embedded_ray_has_no_use_for_does_not_run(node: Callabl
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
+def test_a_dashboard_runs_if_it_shows_something(node: Callable[..., Node]) -> None:
+    python = executable.executable_in(node().fork_server)
+    script = Path(ray.__file__).parent / "dashboard" / "dashboard.py"
+    minimal, full = (
+        subprocess.run([python, script, *more, "--help"], capture_output=True, text=True, check=True).stdout
+        for more in (["--host=127.0.0.1", "--minimal"], ["--host=127.0.0.1"])
+    )
+    assert minimal == ""
+    assert "usage: dashboard.py" in full
+
+
 def test_where_nothing_may_be_executed_no_server_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: False)  # as on a file system that is mounted noexec
     log = tmp_path / "starts.log"

@@ -86,11 +86,11 @@ def no_epoch_check() -> Changes:
             info = self._context.metadata.partition(topic, index)
             return info and replace(info, leader_epoch=-1)
 
-    def taken(self: Followers, key: Any, topic_id: bytes, push: Any, leading_at: int) -> Ack:
+    def taken(self: Followers, key: Any, topic_id: bytes, push: Any, leading_at: int, sender: int) -> Ack:
         self._epochs.pop(key, None)
         context, self._context = self._context, Forgetful(self._context)  # type: ignore[assignment]
         try:
-            return take(self, key, topic_id, push, -1)
+            return take(self, key, topic_id, push, -1, sender)
         finally:
             self._context = context
 

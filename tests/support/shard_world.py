@@ -60,6 +60,7 @@ class FakeShard:
         self.heard: list[tuple[int, int, int, bytes]] = []
         self.lost = asyncio.Event()
         self.pongs = True
+        self.pings = 0
         self.protocol: RelayProtocol
 
     async def connect(self, *, hello: bool = True) -> FakeShard:
@@ -78,6 +79,7 @@ class FakeShard:
 
     def _on_message(self, protocol: RelayProtocol, kind: int, a: int, b: int, payload: bytes) -> None:
         if kind == Kind.PING:
+            self.pings += 1
             if self.pongs:
                 protocol.send(Kind.PONG, payload=PAYLOADS.encode(Figures(counters={"offset_commits": 3})))
             return

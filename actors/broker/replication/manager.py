@@ -22,6 +22,7 @@ from actors.broker.replication.losses import Losses
 from actors.broker.replication.proposals import Proposals
 from actors.broker.replication.pushes import Pushes
 from actors.broker.replication.waiting import Key, Waiter
+from actors.broker.rhythm import Rhythm, heartbeat_seconds
 from actors.links.replication import PartitionAck, PartitionPush, Pong
 from actors.links.secret import Secrets
 from actors.log.replication import Ack, LeaderReplica, Push
@@ -41,6 +42,7 @@ class ReplicaManager:
         secrets: Callable[[], Secrets],
         broker_epoch: Callable[[], int],
         controller_confirmed_at: Callable[[], float],
+        tick_seconds: float,
     ) -> None:
         self._context = context
         self._secrets = secrets
@@ -53,6 +55,8 @@ class ReplicaManager:
         self._leaders = Leaders(context, led, self._followers, self._links, self._pushes, self.failed)
         self._losses = Losses(context, self._leaders, self._followers, broker_epoch)
         self._proposals = Proposals(context, led, broker_epoch, self._leaders.committed)
+        lag_seconds = context.config.integer("replica.lag.time.max.ms") / 1000  # pings keep idle followers in sync
+        self._pings = Rhythm(min(heartbeat_seconds(context.config), lag_seconds / 3), tick_seconds)
         self._chance = context.environment.chance
         self._listener = FollowerListener(
             context.broker_id,
@@ -286,8 +290,10 @@ class ReplicaManager:
 
     def tick(self) -> None:
         """To be called a few times a second: pings, pushes that are left over, and proposals of in-sync sets."""
-        for link in self._links.values():
-            link.ping()
+        # Each time while followers have to confirm this broker.
+        if self._pings.beats() or not self._context.controller.connected:
+            for link in self._links.values():
+                link.ping()
         self._leaders.starts_moved()
         self._pushes.tick(int(self._context.loop.time() * 1000))
         self._proposals.send(lambda broker: int(self._links[broker].heard_at * 1000) if broker in self._links else 0)

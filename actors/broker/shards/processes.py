@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TypeAlias
 
-from actors.broker.shards.link import ShardLink
+from actors.broker.shards.link import LinkState, ShardLink
 from actors.links.relay import Kind, RelayProtocol
 from actors.runtime.environment import Kernel
 from actors.runtime.liveness import Pings
@@ -20,6 +20,8 @@ from actors.settings import BrokerConfig
 log = logging.getLogger(__name__)
 
 _SURPLUS_SECONDS = 30.0
+_EVERY_QUIET_TICK = 2
+_EVERY_SPARE_TICK = 8
 
 WantProcesses: TypeAlias = Callable[[int, int, tuple[str, ...]], None]
 
@@ -44,7 +46,7 @@ class Processes:
         self._want_spares = want_spares
         self._assign = assign
         self._is_loading = is_loading
-        self._spare_target = config.integer("coterie.spare.shards")
+        self._spares_kept = config.integer("coterie.spare.shards")
         self._pings: Pings[ShardLink] = Pings(config.integer("coterie.shard.silence.ms") / 1000, kernel.look)
         self.links: dict[RelayProtocol, ShardLink] = {}
         self.spares: list[ShardLink] = []
@@ -114,6 +116,12 @@ class Processes:
     def _missing(self) -> int:
         return len(self._asked_for) + bool(self._others) + self._spare_target - len(self.spares)
 
+    @property
+    def _spare_target(self) -> int:
+        """How many spares are kept: one is enough for a broker that hosts nothing, and the first group gets it."""
+        in_use = self._asked_for or self._others or any(link.partition >= 0 for link in self.links.values())
+        return self._spares_kept if in_use else min(self._spares_kept, 1)
+
     def _assign_spares(self) -> None:
         while self.spares and (waiting := self._next_waiting()):
             link = self.spares.pop(0)
@@ -127,8 +135,10 @@ class Processes:
     # --- once in a while ---
 
     def ping(self, now: float) -> None:
-        """Ping all processes, and end one that has been silent for too long."""
-        asked, dead = self._pings.tick(now, [(link, link.pid, link.active) for link in self.links.values()])
+        """Ping the processes whose turn it is, and end one that has been silent for too long."""
+        asked, dead = self._pings.tick(
+            now, [(link, link.pid, link.active, _pinged_every(link)) for link in self.links.values()]
+        )
         for link in asked:
             link.protocol.send(Kind.PING)
         if dead is not None:
@@ -153,3 +163,14 @@ class Processes:
             del self.spares[-surplus:]
             for link in ended:
                 link.protocol.send(Kind.END)
+
+
+def _pinged_every(link: ShardLink) -> int:
+    """At each how many ticks a process is pinged: rarely if nobody waits for it.
+
+    One that serves hears from us twice a second, because its clock goes by that (`SharedClock`). A spare may be silent
+    for ten times as long as a shard that serves, so that it need not be asked so often.
+    """
+    if link.pending or link.state is LinkState.LOADING:
+        return 1
+    return _EVERY_QUIET_TICK if link.active else _EVERY_SPARE_TICK

@@ -4,10 +4,11 @@ A worker that starts plainly imports ray and our modules: half a second of CPU, 
 One that is forked from a process that has imported them needs a quarter of the CPU and half of the memory.
 
 Ray starts its workers with the `sys.executable` it finds when it is initialized. `lent_executable` has it find a script
-of ours (`executable`), which runs a worker by `client` and nearly everything else by the real Python. Left out are two
-helpers that an embedded Ray has no use for: the log monitor copies workers' output to drivers, which `start_embedded`
-switches off, and the autoscaler's monitor adds nodes to a cluster of one. They would take 90 MiB, a second of CPU at
-the start, and a fifth of what an idle cluster uses. The client
+of ours (`executable`), which runs a worker by `client` and nearly everything else by the real Python. Left out are
+three helpers that an embedded Ray has no use for: the log monitor copies workers' output to drivers, which
+`start_embedded` switches off; the autoscaler's monitor adds nodes to a cluster of one; and a dashboard that Ray itself
+calls minimal, which serves nothing but only counts usage. They would take 140 MiB, 1.6 s of CPU at the start, and a
+fifth of what an idle cluster uses. For the dashboard ray.init would wait half a second. The client
 
 1. connects to the fork server's Unix socket. The first one to come makes the socket, forks itself, and becomes the
    server (`server`): a child of the raylet as every worker is, with a worker's environment, which Ray reads when it is

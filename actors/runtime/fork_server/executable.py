@@ -1,6 +1,6 @@
 """The executable that Ray takes for Python.
 
-It has workers forked, leaves out two helpers that an embedded Ray has no use for (see the package), and runs everything
+It has workers forked, leaves out the helpers that an embedded Ray has no use for (see the package), and runs everything
 else by the real Python.
 """
 
@@ -22,6 +22,7 @@ _SCRIPT = """\
 #!/bin/sh
 case "$1" in
 */default_worker.py) exec {0} -IS {1} {2} {3} {4} "$@" ;;
+*/ray/dashboard/dashboard.py) case " $* " in *" --minimal "*) exit ;; esac ;;
 esac
 case "$2" in
 */ray/_private/log_monitor.py | */ray/autoscaler/*/monitor.py) exit ;;

@@ -31,6 +31,7 @@ from placement.metadata import (
 from tests.support.replica_log import MemoryLog, leading
 from tests.support.runtime_helpers import run
 
+_TICK_SECONDS = 0.25
 _ALONE = PartitionInfo(1, 0, (1, 0, 2), (1,), 1)
 
 
@@ -43,7 +44,7 @@ def _never_confirmed(leader: LeaderReplica) -> ReplicaManager:
         data_dir=SimpleNamespace(logs={}),
         environment=REAL,
     )
-    manager = ReplicaManager(context, lambda: b"", lambda: 0, lambda: -1e9)
+    manager = ReplicaManager(context, lambda: b"", lambda: 0, lambda: -1e9, _TICK_SECONDS)
     manager.apply(ClusterMetadata())
     manager._leaders.replicas[("t", 0)] = leader
     return manager
@@ -89,7 +90,7 @@ def test_the_sole_replica_takes_nothing_from_the_leader_before_it() -> None:
         now_ms=lambda: 0,
         environment=REAL,
     )
-    manager = ReplicaManager(context, lambda: b"", lambda: 7, lambda: -1e9)
+    manager = ReplicaManager(context, lambda: b"", lambda: 7, lambda: -1e9, _TICK_SECONDS)
 
     def push() -> Outcome:
         sent = former.take_push(1, 1000, 0)
@@ -172,6 +173,8 @@ class _Leading:
         self.topic_id, self.metadata = bytes(range(16)), ClusterMetadata()
         self.rows: list[Any] = []
         self.calls: list[Any] = []
+        self.pings = 0
+        self.controller = SimpleNamespace(connected=True, call=lambda asked, done: self.calls.append(asked))
         self._soon: list[tuple[Callable[..., None], Any]] = []
         key = ("t", 0)
         context: Any = SimpleNamespace(
@@ -181,13 +184,13 @@ class _Leading:
             data_dir=SimpleNamespace(logs={key: log}, not_opened=set()),
             log=lambda *key: log,
             loop=SimpleNamespace(time=lambda: 100.0, call_soon=lambda call, *args: self._soon.append((call, args))),
-            controller=SimpleNamespace(connected=True, call=lambda asked, done: self.calls.append(asked)),
+            controller=self.controller,
             min_insync_replicas=lambda topic: 1,
             fetches=SimpleNamespace(wake=lambda *key: None),
             commits=Commits(),
             environment=REAL,
         )
-        self.manager = ReplicaManager(context, lambda: b"", lambda: 3, lambda: 100.0)
+        self.manager = ReplicaManager(context, lambda: b"", lambda: 3, lambda: 100.0, _TICK_SECONDS)
         self.link: Any = SimpleNamespace(
             broker_id=1,
             broker_epoch=7,
@@ -195,7 +198,7 @@ class _Leading:
             room=1 << 20,
             heard_at=100.0,
             push=self.rows.extend,
-            ping=lambda: None,
+            ping=self._ping,
             address=("h", 2),
         )
         self.manager._links[1] = self.link
@@ -207,6 +210,9 @@ class _Leading:
         self.partition = PartitionInfo(0, 0, replicas, replicas)
         self.metadata.apply(topic_record(TopicInfo("t", self.topic_id, (self.partition,), {})))
         self.first = self.hear()
+
+    def _ping(self) -> None:
+        self.pings += 1
 
     def hear(self, **changes: Any) -> list[Push]:
         """Have the partition changed; what is pushed then."""
@@ -278,6 +284,17 @@ def test_a_watermark_for_which_there_was_no_room_is_told_with_the_next_tick() ->
     assert leading.hear() == []
     leading.manager.tick()
     assert [push.high_watermark for push in leading.hear()] == [1]
+
+
+def test_followers_are_pinged_once_a_second_and_at_each_tick_while_they_have_to_confirm_their_leader() -> None:
+    leading = _Leading(MemoryLog(), (0, 1))
+    for _ in range(8):
+        leading.manager.tick()
+    assert leading.pings == 2
+    leading.controller.connected = False
+    for _ in range(8):
+        leading.manager.tick()
+    assert leading.pings == 2 + 8
 
 
 def test_a_broker_that_cannot_lead_gives_way_to_an_eligible_one_too() -> None:

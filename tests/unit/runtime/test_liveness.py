@@ -18,6 +18,8 @@ class Broker:
         self.pids = list(pids)
         self.silent: set[int] = set()
         self.loading: set[int] = set()
+        self.every: dict[int, int] = {}
+        self.pinged: list[tuple[float, int]] = []
         self.seen: dict[int, Sight] = {}
         self.killed: list[tuple[float, int]] = []
         self.looks = 0
@@ -30,7 +32,10 @@ class Broker:
 
     def tick(self, after_s: float = TICK) -> None:
         self.now += after_s
-        asked, dead = self.pings.tick(self.now, [(pid, pid, pid not in self.loading) for pid in self.pids])
+        asked, dead = self.pings.tick(
+            self.now, [(pid, pid, pid not in self.loading, self.every.get(pid, 1)) for pid in self.pids]
+        )
+        self.pinged += [(self.now, pid) for pid in asked]
         if dead is not None:
             self.killed.append((self.now, dead))
             self.pids.remove(dead)
@@ -157,3 +162,25 @@ def test_an_answer_ends_a_silence() -> None:
     silence = Silence()
     assert not silence.is_death(0.2, 1.0, lambda: ASLEEP)
     assert silence.is_death(1.2, 1.0, lambda: ASLEEP)
+
+
+def test_one_that_nobody_waits_for_is_pinged_rarely_and_found_all_the_same() -> None:
+    broker = Broker(1, 2)
+    broker.every[2] = 8
+    broker.pinged.clear()
+    broker.pass_time(4.0)
+    assert [pid for _, pid in broker.pinged].count(1) == 16
+    assert [pid for _, pid in broker.pinged].count(2) == 2
+    broker.silent.add(2)
+    broker.pass_time(2.0 + 1.5)
+    assert broker.dead == [2]
+
+
+def test_one_that_somebody_waits_for_again_is_pinged_at_the_next_tick() -> None:
+    broker = Broker(1)
+    broker.every[1] = 8
+    broker.tick()
+    broker.pinged.clear()
+    broker.every[1] = 1
+    broker.tick()
+    assert broker.pinged == [(broker.now, 1)]
