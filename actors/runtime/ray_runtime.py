@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import logging
 import os
 import re
 import secrets
@@ -22,10 +23,12 @@ import ray
 
 from actors.runtime import ray_words
 from actors.runtime.fork_server import executable
-from actors.runtime.private import write_private
+from actors.runtime.private import taken_variables, write_private
 from actors.runtime.ray_connection import ClusterError, connect, forget_token, openness_here, use_token
 
 __all__ = ["ClusterError", "connect", "end", "openness_here", "process_environment", "protect", "start_embedded"]
+
+log = logging.getLogger(__name__)
 
 _END_SECONDS = 1.5
 _GCS_PORT = "RAY_GCS_SERVER_PORT"
@@ -61,6 +64,12 @@ def start_embedded(
     said if they are not. `options` are ray.init's. Raises ClusterError if Ray does not start.
     """
     protect(token)
+    if missing := taken_variables():
+        log.warning(
+            "%s: a client has read this and taken it out of the environment, so that the Ray that starts now has not "
+            "got it: start Ray before, or give its processes a file (sasl_password_file)",
+            ", ".join(missing),
+        )
     # Ray runs workers at niceness 15, and brokers would get CPU after every other process.
     os.environ.setdefault("RAY_worker_niceness", "0")
     try:
