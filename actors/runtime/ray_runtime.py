@@ -28,7 +28,7 @@ from actors.runtime.ray_connection import ClusterError, connect, forget_token, o
 
 __all__ = ["ClusterError", "connect", "end", "openness_here", "process_environment", "protect", "start_embedded"]
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 _END_SECONDS = 1.5
 _GCS_PORT = "RAY_GCS_SERVER_PORT"
@@ -64,12 +64,7 @@ def start_embedded(
     said if they are not. `options` are ray.init's. Raises ClusterError if Ray does not start.
     """
     protect(token)
-    if missing := taken_variables():
-        log.warning(
-            "%s: a client has read this and taken it out of the environment, so that the Ray that starts now has not "
-            "got it: start Ray before, or give its processes a file (sasl_password_file)",
-            ", ".join(missing),
-        )
+    _warn_of_taken()
     # Ray runs workers at niceness 15, and brokers would get CPU after every other process.
     os.environ.setdefault("RAY_worker_niceness", "0")
     try:
@@ -83,6 +78,15 @@ def start_embedded(
         if isinstance(error, Exception):  # Ray raises many kinds; one that is too slow for its half minute, the barest
             raise ClusterError(_why_not_started(str(error))) from error
         raise
+
+
+def _warn_of_taken() -> None:
+    if missing := taken_variables():
+        _log.warning(
+            "%s: a client has read this and taken it out of the environment, so that the Ray that starts now has not "
+            "got it: start Ray before, or give its processes a file (sasl_password_file)",
+            ", ".join(missing),
+        )
 
 
 def _why_not_started(said: str) -> str:
