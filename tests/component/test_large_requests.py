@@ -18,7 +18,7 @@ from actors.log.batch import read_records
 from actors.wire import messages as m
 from actors.wire.errors import ErrorCode
 from actors.wire.framing import encode_request
-from placement.metadata import partition_record
+from placement.metadata import OFFSETS_TOPIC, partition_record
 from tests.support.acl_world import World as DoorWorld
 from tests.support.handler_helpers import NOW_MS, Broker, Loop, Pending, led_by
 from tests.support.log_helpers import values
@@ -237,6 +237,31 @@ def test_offsets_of_very_many_partitions_are_listed_in_pieces(tmp_path: Path) ->
     assert transport.reading
 
 
+@pytest.mark.parametrize("starting", [False, True])
+def test_very_many_groups_are_looked_up_in_pieces(tmp_path: Path, starting: bool) -> None:
+    """And then the answer may have to wait for a shard, during which the client is read again."""
+    broker = Broker(tmp_path)
+    broker.topic(OFFSETS_TOPIC, *[led_by(0)] * 3)
+    shards: Any = broker.shards
+    if starting:
+        shards.starting = {0, 1, 2}
+    keys = [f"g{number}" for number in range(1200)]
+    pending = broker.send(m.FindCoordinatorRequest(key_type=0, coordinator_keys=keys), 4)
+    assert not pending.answered
+    transport: Any = broker.connection.transport
+    assert not transport.reading
+    if starting:
+        for _ in range(4):
+            broker.loop.turn()
+        assert not pending.answered
+        assert transport.reading
+        for partition in range(3):
+            shards.settle(partition)
+    settle(broker, pending)
+    assert [(c.key, c.node_id, c.error_code) for c in pending.response.coordinators] == [(key, 0, 0) for key in keys]
+    assert transport.reading
+
+
 def test_settings_of_many_topics_are_described_in_pieces(tmp_path: Path) -> None:
     broker = Broker(tmp_path)
     names = [f"t{number}" for number in range(50)]
@@ -369,7 +394,7 @@ def test_a_client_that_goes_before_its_long_request_is_read_leaves_nothing_behin
 
 async def test_other_clients_are_answered_before_a_large_fetch(tmp_path: Path) -> None:
     """Of 60,000 partitions, as a client of a very large cluster sends it."""
-    async with world(tmp_path) as w:
+    async with world(tmp_path, coterie_request_entries_max="100000") as w:
         large, other = await w.client(), await w.client()
         large.send(create("t"))
         await large.answer()

@@ -14,8 +14,8 @@ from actors.wire.messages import ApiMessage
 
 log = logging.getLogger(__name__)
 
-Work: TypeAlias = Generator[None, None, ApiMessage]
-"""Yields after each piece, and returns the answer."""
+Work: TypeAlias = Generator[None, None, ApiMessage | None]
+"""Yields after each piece, and returns the answer; None if that comes later still, in another way."""
 
 
 def in_turns(
@@ -29,7 +29,7 @@ def in_turns(
     try:
         next(work)
     except StopIteration as done:
-        answer: ApiMessage = done.value
+        answer: ApiMessage | None = done.value
         return answer
     request.connection.hold()
     broker = context.broker
@@ -42,17 +42,18 @@ def _rest(
 ) -> Iterator[None]:
     connection = request.connection
     answer: ApiMessage | None = None
-    while answer is None:
-        if connection.transport is None:
-            return
+    while connection.transport is not None:
         try:
             next(work)
             yield
         except StopIteration as done:
             answer = done.value
+            break
         except Exception:
             key = request.header.api_key
             log.exception("API %d from %s failed", key, connection.peer, extra=about(peer=connection.peer))
             answer = failed(request.message, request.version, ErrorCode.UNKNOWN_SERVER_ERROR)
-    request.reply(answer)
+            break
+    if answer is not None:
+        request.reply(answer)
     loop.call_soon(connection.release)  # which has more handled: that is not for this request's time
