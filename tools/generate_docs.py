@@ -11,7 +11,7 @@ from itertools import groupby
 from pathlib import Path
 from textwrap import fill
 
-from actors.broker.handlers.registry import APIS, SOCKET_LIMIT, Api, Runs
+from actors.broker.handlers.registry import APIS, ENTRIES_LIMIT, SOCKET_LIMIT, Api, Runs
 from actors.monitor import metric_table
 from actors.settings import (
     SECTION_OF,
@@ -103,6 +103,7 @@ _PROTOCOL_NOTES = """\
 - **acks=0**: a failed Produce closes the connection, because such a producer gets no answer.
 - Responses leave a connection in the order of its requests, as in Apache Kafka. At most 512 requests of one
   connection are open; the broker reads on when one is answered.
+- What a request to describe or list names twice is answered once, at its first place: topics, groups, settings.
 - A record batch is kept as it was produced, whatever its compression (none, gzip, snappy, lz4 or zstd), unless the
   topic's `compression.type` names a codec.
 """
@@ -212,7 +213,8 @@ def _limits() -> str:
     text = f"- **Size.** A request may be as long as {_code(SOCKET_LIMIT)} says"
     for limit, names in special.items():
         text += f", one of {', '.join(names[:-1])} or {names[-1]} as {_code(limit)} says"
-    return fill(f"{text}. A longer one closes its connection.", 120, subsequent_indent="  ") + "\n"
+    text += f". Others may have as many entries in all their lists together as {_code(ENTRIES_LIMIT)} says"
+    return fill(f"{text}. What is larger closes its connection.", 120, subsequent_indent="  ") + "\n"
 
 
 def settings_page() -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from actors.broker.audit import Audit, audit
 from actors.broker.connection import Connection
@@ -20,6 +20,11 @@ from placement.metadata import ClusterMetadata
 
 log = logging.getLogger(__name__)
 
+_CLEARED_MAX: Final = 64
+"""Notes of one connection. A member has one group, and a tool that looks at all of them needs each only once."""
+_LONG_NAME: Final = 256
+"""Of a group, in bytes. Longer ones are not noted: a client makes them up."""
+
 AclRows = Mapping[bytes, tuple[Any, ...]]
 
 
@@ -27,6 +32,8 @@ class Authorization:
     """Decides for a broker's clients. `update` takes over the ACLs of an image."""
 
     def __init__(self, authorizer: Authorizer, now: Callable[[], float]) -> None:
+        self.edition = object()
+        """The ACLs that are in force: another object with each change of them."""
         self._authorizer = authorizer
         self._audit = Audit(now)
         self._rows: AclRows = {}
@@ -57,6 +64,9 @@ class Authorization:
         self._acls |= added
         self._rows = acls
         if added or removed:
+            self.edition = (
+                object()
+            )  # before the change, so that what was noted by the former ones ends even if it fails
             self._authorizer.change(added.values(), removed)
             log.info("%d ACLs: %d came and %d went", len(acls), len(added), len(removed))
 
@@ -77,6 +87,24 @@ class Authorization:
     def would_allow(self, by: Connection, operation: AclOperation, resource_type: ResourceType, name: str) -> bool:
         """As `allows`, to leave something out of a list: that is no denial, and is not logged."""
         return self._authorizer.allows(by.principal, by.peer, operation, resource_type, name)
+
+    def clear(self, by: Connection, operation: AclOperation, api: int, group: bytes) -> None:
+        """A client may make requests of this API about a group: it need not be asked for again by this `edition`.
+
+        If it may do the same with every group, this goes for the whole API. Nothing is noted while the log has what is
+        allowed. The note is the connection's, and ends when the ACLs change or the client is somebody else.
+        """
+        if audit.isEnabledFor(logging.DEBUG):
+            return
+        cleared = by.cleared
+        if self._authorizer.allows_all(by.principal, by.peer, operation, ResourceType.GROUP):
+            cleared[api] = self.edition
+            return
+        if len(group) > _LONG_NAME:
+            return
+        if len(cleared) >= _CLEARED_MAX:
+            cleared.clear()
+        cleared[api, group] = self.edition
 
     def allows_all_topics(self, by: Connection, operation: AclOperation) -> bool:
         """Whether it is certain that a client may do this with every topic, so that names need not be looked at."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Iterator
 from typing import Final
@@ -10,11 +9,9 @@ from typing import Final
 from actors.broker.address_limits import AddressLimits
 from actors.broker.connection import Connection
 from actors.broker.context import BrokerContext
-from actors.runtime.logs import about
+from actors.broker.strangers import FailureLog
 from actors.security.acl import is_loopback
 from placement.metadata import Endpoint
-
-log = logging.getLogger(__name__)
 
 ADMINISTRATORS_PLACES: Final = 16
 """Places above max.connections for clients of this machine: somebody can still look into it."""
@@ -30,6 +27,7 @@ class Clients:
         self._connections: dict[Connection, None] = {}  # in the order in which they came
         self._per_address: Counter[str] = Counter()
         self._per_listener: Counter[str] = Counter()
+        self._refused = FailureLog(context.loop.time)
         self._unread = 0
         self._unread_until = 0.0
         self.address_limits = AddressLimits(context)
@@ -47,9 +45,7 @@ class Clients:
         """A client has connected. Whether the limits on connections allow it."""
         reached = self._limit_reached(connection)
         if reached is not None:
-            log.warning(
-                "refusing a connection from %s: %s", connection.peer, reached, extra=about(peer=connection.peer)
-            )
+            self._refused.note(connection.peer, connection.listener, f"refusing a connection: {reached}")
             return False
         self._connections[connection] = None
         self._per_address[connection.peer] += 1

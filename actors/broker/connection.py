@@ -28,10 +28,20 @@ SMALLEST_REQUEST = 10  # api key, version, correlation id, length of the client 
 _TURN_PIECES = 8  # of large answers; then it is the turn of other clients
 
 
+class Failures(Protocol):
+    """Where it is said why connections are closed: not more often than somebody can read."""
+
+    def note(self, peer: str, listener: str, text: str) -> None:
+        """A connection of this address has failed."""
+
+
 class Server(Protocol):
     """What a connection needs of the broker it belongs to."""
 
     socket_request_max_bytes: int
+
+    @property
+    def failures(self) -> Failures: ...
 
     def on_connect(self, connection: Connection) -> bool:
         """A client has connected; False refuses it."""
@@ -63,8 +73,9 @@ class Connection(asyncio.Protocol):
         self.server = server
         self.id = connection_id
         self.listener = listener
+        self.cleared: dict[int | tuple[int, bytes], object] = {}
+        """What the client may do as long as certain ACLs are in force; see `Authorization.clear`."""
         self.principal = ANONYMOUS
-        """Who the client is, as `User:name`."""
         self.software = ""
         """What the client says that it is (KIP-511): for people to read, and for no decision."""
         self.slots = SlotQueue(self)
@@ -79,6 +90,16 @@ class Connection(asyncio.Protocol):
         self._write_paused = False
         self._read_paused = False
         self._holds = 0
+
+    @property
+    def principal(self) -> str:
+        """Who the client is, as `User:name`."""
+        return self._principal
+
+    @principal.setter
+    def principal(self, principal: str) -> None:
+        self._principal = principal
+        self.cleared.clear()
 
     # --- asyncio.Protocol ---
 
@@ -256,8 +277,6 @@ class Connection(asyncio.Protocol):
     def close(self, reason: str = "") -> None:
         """Close at once. A reason is logged, with the peer."""
         if reason:
-            log.warning(
-                "closing connection %d from %s: %s", self.id, self.peer or "?", reason, extra=about(peer=self.peer)
-            )
+            self.server.failures.note(self.peer, self.listener, f"closing connection {self.id}: {reason}")
         if self.transport is not None:
             self.transport.abort()

@@ -15,6 +15,7 @@ from actors.broker.commits import Commits
 from actors.broker.counts import Counts
 from actors.broker.fetches import ParkedFetches
 from actors.broker.quotas import Quotas
+from actors.broker.turns import Turns
 from actors.coordinator.messages import ListedGroup
 from actors.links.chronicle import Chronicle
 from actors.links.operations import Operation, Result
@@ -127,9 +128,12 @@ class BrokerContext:
     counts: Counts = field(default_factory=Counts)
     chronicle: Chronicle = field(init=False)
     """What has happened here, for the Monitor."""
+    turns: Turns = field(init=False)
+    """Work too long for one turn of the loop."""
 
     def __post_init__(self) -> None:
         self.chronicle = Chronicle(self.now_ms)
+        self.turns = Turns(self.loop, lambda: self.quotas, self.environment.clock.monotonic)
 
     def log(self, topic: str, index: int) -> PartitionLog:
         """The log of a partition this broker leads; made at first use. Raises LogError, OSError."""

@@ -69,7 +69,7 @@ class ParkedFetches:
     def forget(self, connection: Connection) -> None:
         """A client has gone: forget its fetches."""
         for parked in list(self._by_connection.get(connection, ())):
-            self._unpark(parked)
+            self.end(parked)
 
     def _first(self, connection: Connection) -> ParkedFetch | None:
         return next(iter(self._by_connection.get(connection, ())), None)
@@ -91,15 +91,15 @@ class ParkedFetches:
             del self._woken[parked]
             left -= len(parked.partitions)
             if parked.timer is not None and parked.retry(False):
-                self._unpark(parked)
+                self.end(parked)
         self._retry_soon()
 
     def _expire(self, parked: ParkedFetch) -> None:
-        self._unpark(parked)
+        self.end(parked)
         parked.retry(True)
 
-    def _unpark(self, parked: ParkedFetch) -> None:
-        """Forget a parked fetch. May be called twice."""
+    def end(self, parked: ParkedFetch) -> None:
+        """Forget a parked fetch, because it has been answered. May be called twice."""
         if parked.timer is None:
             return
         parked.timer.cancel()

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import socket
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -15,18 +15,19 @@ from actors.broker.connection import Connection
 from actors.broker.connection_rates import ConnectionRates
 from actors.broker.handlers import api_versions, group_guard
 from actors.broker.handlers.context import HandlerContext, Request
-from actors.broker.handlers.registry import APIS, Api
+from actors.broker.handlers.registry import APIS, ENTRIES_LIMIT, Api
 from actors.broker.listening import PortTakenError, listen
 from actors.broker.reception import Reception
 from actors.broker.request_time import RequestTime
 from actors.broker.shards.hub import ShardHub
 from actors.broker.slots import Slot
 from actors.broker.spec import BrokerSpec, Door, StartError
+from actors.broker.strangers import FailureLog
 from actors.broker.tls_doors import TlsDoors
 from actors.links.status import Connections, Load
 from actors.runtime.logs import about
 from actors.wire.api_keys import ApiKey
-from actors.wire.errors import ErrorCode, WireError
+from actors.wire.errors import ErrorCode, TooManyEntriesError, WireError
 from actors.wire.framing import decode_request_header, encode_large_response, encode_response
 from actors.wire.messages import api_name
 from actors.wire.varints import read_uvarint, skip_tags
@@ -36,6 +37,7 @@ log = logging.getLogger(__name__)
 
 _HEAD = struct.Struct(">hhih")
 _LATE_SECONDS = 1.0
+_LARGE_BYTES = 64 << 10
 _PRODUCE = ApiKey.PRODUCE
 _OFFSET_FETCH = ApiKey.OFFSET_FETCH
 
@@ -55,6 +57,9 @@ class FrontDoor:
         broker = context.broker
         config = broker.config
         self.socket_request_max_bytes = config.integer("socket.request.max.bytes")
+        self.failures = FailureLog(broker.loop.time)
+        """Of connections, whoever has them."""
+        self._entries_max = config.integer(ENTRIES_LIMIT)
         # By API key, so that a request needs one lookup: row, first and last version, first flexible version, limit in
         # bytes, and the setting of that limit.
         self._routes = {
@@ -234,8 +239,11 @@ class FrontDoor:
         if api.relayed:
             group = self._group_of(data, start, end, api_key, version, length, version >= flexible_from)
             if group is not None:
-                if self._broker.authorizer is not None and group_guard.answers(
-                    self._context, self._broker.authorizer, connection, api_key, data[start:end], group.decode()
+                authorizer = self._broker.authorizer
+                if (
+                    authorizer is not None
+                    and connection.cleared.get(api_key) is not authorizer.edition
+                    and group_guard.answers(self._context, authorizer, connection, api_key, data[start:end], group)
                 ):
                     return
                 partition = self._shards.partition_of(group)
@@ -243,6 +251,9 @@ class FrontDoor:
                 if not count & self._masks[api_key]:
                     self._sample(connection, api_key, correlation_id)
                 return
+        if end - start > _LARGE_BYTES and api_key != _PRODUCE:
+            self._handle_in_turn(connection, data[start:end], api)
+            return
         begun = self._exact_time() if not count & self._masks[api_key] else None
         self._handle(connection, data[start:end], api)
         if begun is not None:
@@ -292,11 +303,33 @@ class FrontDoor:
         slot = connection.slots.open(0, header.api_key, 0, header.correlation_id)
         slot.finish(encode_response(api_versions.unsupported(), 0, header.correlation_id))
 
+    def _handle_in_turn(self, connection: Connection, frame: bytes, api: Api) -> None:
+        """Long lists take long to be read, so that one of them is read in a turn of the loop, whoever sends more."""
+        connection.hold()
+
+        def handle() -> Iterator[None]:
+            if connection.transport is not None:
+                try:
+                    self._handle(connection, frame, api)
+                except WireError as error:
+                    connection.close(str(error))
+                except Exception:
+                    log.exception("%s from %s", api.key.label, connection.peer, extra=about(peer=connection.peer))
+                    connection.close("its request could not be handled")
+                connection.flush()
+                self._loop.call_soon(connection.release)
+            yield
+
+        self._broker.turns.begin(handle(), connection, decode_request_header(frame).client_id)
+
     def _handle(self, connection: Connection, frame: bytes, api: Api) -> None:
         assert api.handle is not None, "a request that is relayed names its group"
         header = decode_request_header(frame)
         version = header.api_version
-        message: Any = api.request.decode(frame, version, header.body_offset)
+        try:
+            message: Any = api.request.decode(frame, version, header.body_offset, self._entries_max)
+        except TooManyEntriesError:
+            raise WireError(f"{api.key.label} has more entries than {ENTRIES_LIMIT}={self._entries_max}") from None
         silent = header.api_key == _PRODUCE and message.acks == 0
         slot = None if silent else connection.slots.open(0, header.api_key, version, header.correlation_id)
         request = Request(header, message, connection, slot, self._counts.answered)

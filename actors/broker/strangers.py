@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from actors.quotas.entities import network_of
 from actors.runtime.logs import about
 
 log = logging.getLogger(__name__)
@@ -23,10 +24,14 @@ class Stranger(Protocol):
 
 
 class FailureLog:
-    """At most one line a second for each address and listener, with the number of those that were left out."""
+    """At most one line a second for each address and listener, with the number of those that were left out.
+
+    Of more than a thousand addresses in a second the rest goes unsaid.
+    """
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
+        self._swept = -_LINE_SECONDS
         self._logged: dict[tuple[str, str], tuple[float, int]] = {}  # when last, and how many were left out since
 
     def note(self, peer: str, listener: str, text: str) -> None:
@@ -36,7 +41,8 @@ class FailureLog:
         if now - last < _LINE_SECONDS:
             self._logged[key] = (last, left_out + 1)
             return
-        if len(self._logged) >= _ADDRESSES_MAX:
+        if len(self._logged) >= _ADDRESSES_MAX and now - self._swept >= _LINE_SECONDS:
+            self._swept = now
             self._logged = {each: at for each, at in self._logged.items() if now - at[0] < _LINE_SECONDS}
         if len(self._logged) < _ADDRESSES_MAX:
             self._logged[key] = (now, 0)
@@ -47,8 +53,8 @@ class FailureLog:
 class Strangers:
     """The connections of one listener whose peers have not proved who they are.
 
-    When there are too many, the oldest of the address that holds most of them is closed: one address cannot keep others
-    out. One that takes too long is closed, whatever it sends.
+    When there are too many, the oldest of the address (of IPv6, of the /64 network) that holds most of them is closed:
+    one address cannot keep others out. One that takes too long is closed, whatever it sends.
     """
 
     def __init__(
@@ -67,7 +73,7 @@ class Strangers:
 
     def add(self, connection: Stranger) -> None:
         """A connection was accepted. It may have been added before."""
-        held = self._by_address.setdefault(connection.peer, {})
+        held = self._by_address.setdefault(network_of(connection.peer), {})
         if connection in held:
             return
         held[connection] = self._clock()
@@ -78,11 +84,12 @@ class Strangers:
 
     def remove(self, connection: Stranger) -> None:
         """A peer has proved who it is, or has gone."""
-        held = self._by_address.get(connection.peer, {})
+        network = network_of(connection.peer)
+        held = self._by_address.get(network, {})
         if held.pop(connection, None) is not None:
             self._count -= 1
             if not held:
-                del self._by_address[connection.peer]
+                del self._by_address[network]
 
     def close_overdue(self) -> None:
         """Close those that were accepted too long ago."""

@@ -17,6 +17,7 @@ log = logging.getLogger(__name__)
 FILE_MODE = 0o600
 FOLDER_MODE = 0o700
 _OTHERS = 0o077
+_taken: set[str] = set()
 _CREDENTIALS = struct.Struct("iII")  # the kernel's `struct ucred`: pid, uid, gid
 
 
@@ -66,7 +67,13 @@ def take_variable(name: str) -> str | None:
     if place := getenv(os.fsencode(name)):
         ctypes.memset(place, 0, len(ctypes.string_at(place)))  # to take it out of the environment leaves it in memory
     os.environ.pop(name, None)
+    _taken.add(name)
     return text
+
+
+def taken_variables() -> list[str]:
+    """The names of the variables that were taken, and not set again since."""
+    return sorted(name for name in _taken if name not in os.environ)
 
 
 def private(path: str, flags: int) -> int:

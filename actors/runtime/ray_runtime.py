@@ -24,7 +24,7 @@ import ray
 
 from actors.runtime import ray_words
 from actors.runtime.fork_server import executable
-from actors.runtime.private import write_private
+from actors.runtime.private import taken_variables, write_private
 from actors.runtime.ray_connection import ClusterError, connect, forget_token, openness_here, use_token
 
 __all__ = [
@@ -37,6 +37,8 @@ __all__ = [
     "start_embedded",
     "without_arrow",
 ]
+
+_log = logging.getLogger(__name__)
 
 _END_SECONDS = 1.5
 _GCS_PORT = "RAY_GCS_SERVER_PORT"
@@ -72,6 +74,7 @@ def start_embedded(
     said if they are not. `options` are ray.init's. Raises ClusterError if Ray does not start.
     """
     protect(token)
+    _warn_of_taken()
     # Ray runs workers at niceness 15, and brokers would get CPU after every other process.
     os.environ.setdefault("RAY_worker_niceness", "0")
     try:
@@ -85,6 +88,15 @@ def start_embedded(
         if isinstance(error, Exception):  # Ray raises many kinds; one that is too slow for its half minute, the barest
             raise ClusterError(_why_not_started(str(error))) from error
         raise
+
+
+def _warn_of_taken() -> None:
+    if missing := taken_variables():
+        _log.warning(
+            "%s: a client has read this and taken it out of the environment, so that the Ray that starts now has not "
+            "got it: start Ray before, or give its processes a file (sasl_password_file)",
+            ", ".join(missing),
+        )
 
 
 def _why_not_started(said: str) -> str:

@@ -347,6 +347,13 @@ _OWN: Final = (
     ),
     _int("coterie.group.request.max.bytes", 8_388_608, 1, "Longest request the group APIs take."),
     _int(
+        "coterie.request.entries.max",
+        50_000,
+        1000,
+        "Most entries that all lists of a request may have together, such as topics and their partitions. A request "
+        "with more closes its connection. Those that go to coordinator processes are limited in bytes.",
+    ),
+    _int(
         "coterie.relay.queue.max.bytes",
         8_388_608,
         65_536,

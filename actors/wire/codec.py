@@ -6,11 +6,12 @@ Elsewhere: their source code (codegen.py), framing and headers (framing.py), cla
 from __future__ import annotations
 
 import struct
+import sys
 from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 from actors.wire.codegen import Layout, Row, Structs, default, make_decoder, make_encoder
-from actors.wire.errors import WireError
+from actors.wire.errors import TooManyEntriesError, WireError
 
 
 class Message:
@@ -39,7 +40,7 @@ class ApiMessage(Message):
     flexible_from: ClassVar[int]
     layout: ClassVar[Layout]
     _encoders: ClassVar[dict[int, Callable[[Any], list[bytes]]]]
-    _decoders: ClassVar[dict[int, Callable[[bytes, int], Any]]]
+    _decoders: ClassVar[dict[int, Callable[[bytes, int, int], Any]]]
 
     def encode(self, version: int) -> bytes:
         """The body's bytes in `version`. Raises WireError if the version is unknown or a value does not fit."""
@@ -59,13 +60,18 @@ class ApiMessage(Message):
             raise WireError(f"{type(self).__name__} v{version} cannot be encoded: {error}") from error
 
     @classmethod
-    def decode(cls, data: bytes, version: int, offset: int = 0) -> Self:
-        """The message at `data[offset:]`. Raises WireError on anything malformed; bytes after it are ignored."""
+    def decode(cls, data: bytes, version: int, offset: int = 0, entries_max: int = sys.maxsize) -> Self:
+        """The message at `data[offset:]`. Raises WireError on anything malformed; bytes after it are ignored.
+
+        `entries_max` bounds the work: all its lists together may have so many entries, else TooManyEntriesError.
+        """
         decoder = cls._decoders.get(version)
         if decoder is None:
             decoder = cls._decoders[version] = make_decoder(cls.layout, version)
         try:
-            return decoder(data, offset)  # type: ignore[no-any-return]
+            return decoder(data, offset, entries_max)  # type: ignore[no-any-return]
+        except TooManyEntriesError:
+            raise
         except (struct.error, IndexError, UnicodeDecodeError, ValueError) as error:
             raise WireError(f"{cls.__name__} v{version} is malformed: {error}") from error
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from actors.wire.errors import WireError
-from actors.wire.varints import SMALL, compact_length, read_uvarint, short, skip_tags, uvarint
+from actors.wire.varints import SMALL, compact_length, read_uvarint, short, skip_counted, too_many, uvarint
 
 # [name, type, [first, last version], [first, last nullable version] | None, default, tag | None]
 Row: TypeAlias = list[Any]
@@ -66,8 +66,9 @@ class _Writer:
             "_length": compact_length,
             "uvarint": uvarint,
             "read_uvarint": read_uvarint,
-            "skip_tags": skip_tags,
+            "_skip": skip_counted,
             "_short": short,
+            "_too_many": too_many,
             "_SMALL": SMALL,
         }
         self._count = 0
@@ -207,14 +208,17 @@ def _encode_array(w: _Writer, kind: str, value: str, nullable: bool) -> None:
         w.indent -= 1
 
 
-def make_decoder(layout: Layout, version: int) -> Callable[[bytes, int], Any]:
-    """A function from bytes and a position to a message. Raises WireError for an unknown version."""
+def make_decoder(layout: Layout, version: int) -> Callable[[bytes, int, int], Any]:
+    """A function from bytes, a position, and how many entries lists may have in all, to a message.
+
+    Raises WireError for an unknown version.
+    """
     w = _Writer(layout, version)
     w.add("end = len(data)")
     _decode_struct(w, layout.name, "m")
     w.add("if pos > end: _short('the message')")
     w.add("return m")
-    decoder: Callable[[bytes, int], Any] = w.compile("def made(data, pos):")
+    decoder: Callable[[bytes, int, int], Any] = w.compile("def made(data, pos, left):")
     return decoder
 
 
@@ -247,7 +251,7 @@ def _decode_struct(w: _Writer, name: str, var: str) -> None:
     flush()
     if w.flexible and not tagged:
         w.add("if data[pos] == 0: pos += 1")
-        w.add("else: pos = skip_tags(data, pos)")
+        w.add("else: pos, left = _skip(data, pos, left)")
     elif w.flexible:
         _decode_tags(w, tagged, var)
 
@@ -255,6 +259,7 @@ def _decode_struct(w: _Writer, name: str, var: str) -> None:
 def _decode_tags(w: _Writer, rows: list[Row], var: str) -> None:
     count, tag, size, stop = (w.fresh(s) for s in ("count", "tag", "size", "stop"))
     w.add(f"{count}, pos = read_uvarint(data, pos)")
+    _count_entries(w, count)
     w.add(f"for _ in range({count}):")
     w.indent += 1
     w.add(f"{tag}, pos = read_uvarint(data, pos)")
@@ -316,11 +321,17 @@ def _decode_value(w: _Writer, kind: str, target: str, nullable: bool) -> None:
             w.indent -= 1
 
 
+def _count_entries(w: _Writer, count: str) -> None:
+    w.add(f"left -= {count}")
+    w.add("if left < 0: _too_many()")
+
+
 def _decode_array(w: _Writer, kind: str, target: str, nullable: bool) -> None:
     n = _decode_length(w, "array", "None" if nullable else None, target)
     w.indent += 1
     # An element takes at least a byte: a count beyond the frame is refused before a list of that size is made.
     w.add(f"if {n} > end - pos: _short({target!r})")
+    _count_entries(w, n)
     items = w.fresh("items")
     if kind in _FIXED:
         size = struct.calcsize(">" + _FIXED[kind])

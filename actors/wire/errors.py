@@ -11,6 +11,10 @@ class WireError(CoterieError, ValueError):
     """Bytes that are malformed, or a version that the message does not have."""
 
 
+class TooManyEntriesError(WireError):
+    """The lists of a message, and its tagged fields, have more entries in all than it may have."""
+
+
 class ErrorCode(IntEnum):
     """What a response says went wrong; the names and numbers are Kafka's."""
 

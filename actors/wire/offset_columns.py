@@ -9,6 +9,7 @@ holds the two against each other.
 from __future__ import annotations
 
 import struct
+import sys
 from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Final, NamedTuple, Self, TypeAlias
@@ -17,7 +18,7 @@ from actors.wire.codec import ApiMessage
 from actors.wire.errors import WireError
 from actors.wire.messages import OffsetCommitRequest, OffsetCommitResponse
 from actors.wire.repeated import Repeated
-from actors.wire.varints import read_uvarint, short, skip_tags
+from actors.wire.varints import read_uvarint, short, skip_tags, too_many
 
 NO_LEADER_EPOCH: Final = b"\xff\xff\xff\xff"
 _NO_TOPIC_ID: Final = bytes(16)
@@ -167,17 +168,22 @@ class OffsetCommitColumns(ApiMessage):
         return self.by == other.by and [topic[:5] for topic in self.topics] == [topic[:5] for topic in other.topics]
 
     @classmethod
-    def decode(cls, data: bytes, version: int, offset: int = 0) -> Self:
-        """The message at `data[offset:]`. Raises WireError on anything malformed; bytes after it are ignored."""
+    def decode(cls, data: bytes, version: int, offset: int = 0, entries_max: int = sys.maxsize) -> Self:
+        """The message at `data[offset:]`. Raises WireError on anything malformed; bytes after it are ignored.
+
+        `entries_max`: see ApiMessage.decode. Tagged fields do not count.
+        """
         form = _FORMS.get(version)
         if form is None:
             raise WireError(f"OffsetCommitRequest has no version {version}")
         try:
             m = cls.__new__(cls)
             m._read(data, version, offset, form)
-            return m
         except (struct.error, IndexError, ValueError) as error:
             raise WireError(f"OffsetCommitRequest v{version} is malformed: {error}") from error
+        if len(m.topics) + m.partition_count > entries_max:
+            too_many()
+        return m
 
     def _read(self, data: bytes, version: int, at: int, form: _Form) -> None:
         self.by, at = _read_committer(data, version, at, form)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from actors.wire.errors import TooManyEntriesError
+
 
 def uvarint(value: int) -> bytes:
     """An unsigned varint, as flexible versions use for lengths and tags."""
@@ -37,16 +39,32 @@ def read_uvarint(data: bytes, pos: int) -> tuple[int, int]:
             raise ValueError("varint longer than 32 bits")
 
 
+_TAGS_MAX = 1000
+
+
 def skip_tags(data: bytes, pos: int) -> int:
-    """The position after a section of tagged fields, all of which are unknown here."""
+    """The position after a section of tagged fields, all of which are unknown here. Raises ValueError for too many."""
+    return skip_counted(data, pos, _TAGS_MAX)[0]
+
+
+def skip_counted(data: bytes, pos: int, left: int) -> tuple[int, int]:
+    """The same, and how many of the entries that are `left` to a message are left after it."""
     count, pos = read_uvarint(data, pos)
+    left -= count
+    if left < 0:
+        too_many()
     for _ in range(count):
         _, pos = read_uvarint(data, pos)
         size, pos = read_uvarint(data, pos)
         pos += size
         if pos > len(data):
             raise ValueError("tagged field reaches beyond the frame")
-    return pos
+    return pos, left
+
+
+def too_many() -> None:
+    """Raise TooManyEntriesError: a list is longer than what is left to its message."""
+    raise TooManyEntriesError("the message has too many entries")
 
 
 def short(what: str) -> None:

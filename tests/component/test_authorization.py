@@ -59,8 +59,10 @@ def test_hosts_and_principals_are_those_of_the_connection(tmp_path: Path) -> Non
     heartbeat = m.HeartbeatRequest(group_id="g")
     world.connection.principal, world.connection.peer = "User:a", "::1"
     assert world.ask(heartbeat, 4) == RELAYED
-    world.connection.peer = "::2"
+    world.connection = world.broker.connect()
+    world.connection.principal, world.connection.peer = "User:a", "::2"
     assert world.ask(heartbeat, 4).error_code == DENIED_GROUP
+    world.connection = world.broker.connect()
     world.connection.principal, world.connection.peer = ANONYMOUS, "::1"
     assert world.ask(heartbeat, 4).error_code == DENIED_GROUP
 

@@ -23,6 +23,7 @@ from actors.broker.handlers.producer_ids import ProducerIds
 from actors.broker.handlers.registry import ADVERTISED, APIS
 from actors.broker.led import LedPartitions
 from actors.broker.slots import Slot
+from actors.broker.strangers import FailureLog
 from actors.controller.decisions import topics
 from actors.links.operations import Operation
 from actors.log.data_dir import DataDir
@@ -136,6 +137,9 @@ class Transport:
 class Server:
     socket_request_max_bytes = 1 << 20
 
+    def __init__(self) -> None:
+        self.failures = FailureLog(lambda: 0.0)
+
     def on_connect(self, connection: Connection) -> bool:
         return True
 
@@ -244,7 +248,7 @@ class Pending:
     def response(self) -> Any:
         assert self.slot is not None
         assert self.slot.answer is not None, "the request is still parked"
-        return decode_response(response_class(self._api_key), self._version, self.slot.answer[4:])[1]
+        return decode_response(response_class(self._api_key), self._version, _read_now(self.slot.answer)[4:])[1]
 
 
 class Broker:

@@ -76,6 +76,7 @@ class Server:
     socket_request_max_bytes = REQUEST_BYTES
 
     def __init__(self) -> None:
+        self.failures = FailureLog(lambda: 0.0)
         self.frames: list[bytes] = []
         self.principals: list[str] = []
 

@@ -20,6 +20,7 @@ from actors.broker.fetches import ParkedFetches
 from actors.broker.handlers import find_coordinator
 from actors.broker.led import LedPartitions
 from actors.broker.shards.hub import ShardHub
+from actors.broker.strangers import FailureLog
 from actors.links.relay import PAYLOADS, DeletedTopics, Figures, Greeting, Kind, RelayProtocol
 from actors.log.batch import build_batch, iter_key_values
 from actors.log.data_dir import DataDir
@@ -116,6 +117,7 @@ class Client:
 
     def __init__(self, hub: ShardHub, number: int = 1) -> None:
         self.hub = hub
+        self.failures = FailureLog(lambda: 0.0)
         self.written = b""
         self.aborted = False
         self.reading = True

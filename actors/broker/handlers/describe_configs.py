@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from actors.broker.context import BrokerContext
 from actors.broker.handlers.authorization import DENIED, may
 from actors.broker.handlers.context import HandlerContext, Request
+from actors.broker.handlers.in_turns import Work, in_turns
 from actors.broker.handlers.rights import DESCRIBE_CONFIGS_CLUSTER, DESCRIBE_CONFIGS_GROUP, DESCRIBE_CONFIGS_TOPIC
 from actors.security.acl import CLUSTER_NAME
 from actors.settings import (
@@ -29,18 +30,31 @@ from placement.metadata import PLAINTEXT, Endpoint, topic_name_error
 API = DescribeConfigsRequest
 VERSIONS = (1, 4)
 
+_RESOURCES_A_TURN = 20  # each has dozens of settings
 
 Result = DescribeConfigsResponse.DescribeConfigsResult
 Entry = DescribeConfigsResponse.DescribeConfigsResourceResult
 Resource = DescribeConfigsRequest.DescribeConfigsResource
 
 
-def handle(context: HandlerContext, request: Request) -> DescribeConfigsResponse:
-    """Answered at once. A broker knows the settings of all topics, but of no other broker."""
+def handle(context: HandlerContext, request: Request) -> ApiMessage | None:
+    """Answered at once, unless it is about very many.
+
+    A broker knows the settings of all topics, but of no other broker. What is named twice is answered once: else a
+    small request had a huge answer.
+    """
+    return in_turns(context, request, _work(context, request), failed)
+
+
+def _work(context: HandlerContext, request: Request) -> Work:
     m: DescribeConfigsRequest = request.message
-    return DescribeConfigsResponse(
-        results=[_denied(context, request, resource) or _described(context, m, resource) for resource in m.resources]
-    )
+    once = {(each.resource_type, each.resource_name): each for each in reversed(m.resources)}
+    results: list[Result] = []
+    for number, resource in enumerate(reversed(once.values()), 1):
+        results.append(_denied(context, request, resource) or _described(context, m, resource))
+        if number % _RESOURCES_A_TURN == 0 and number < len(once):
+            yield
+    return DescribeConfigsResponse(results=results)
 
 
 def _denied(context: HandlerContext, request: Request, resource: Resource) -> Result | None:

@@ -21,18 +21,24 @@ Producer = DescribeProducersResponse.ProducerState
 
 
 def handle(context: HandlerContext, request: Request) -> DescribeProducersResponse:
-    """Answered at once, by any broker that has a replica, from its own log."""
+    """Answered at once, by any broker that has a replica, from its own log; once for what is named twice."""
     m: DescribeProducersRequest = request.message
-    legal = (t.name for t in m.topics if not topic_name_error(t.name))
-    forbidden = denied(context, request, READ_TOPIC, legal)
+    named: dict[str, dict[int, None]] = {}
+    for topic in m.topics:
+        named.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
+    forbidden = denied(context, request, READ_TOPIC, (name for name in named if not topic_name_error(name)))
     return DescribeProducersResponse(
         topics=[
-            _all_refused(t, ErrorCode.TOPIC_AUTHORIZATION_FAILED, None)
-            if t.name in forbidden
-            else Topic(
-                name=t.name, partitions=[_partition(context.broker, t.name, index) for index in t.partition_indexes]
+            Topic(
+                name=name,
+                partitions=[
+                    _refused(index, ErrorCode.TOPIC_AUTHORIZATION_FAILED, None)
+                    if name in forbidden
+                    else _partition(context.broker, name, index)
+                    for index in indexes
+                ],
             )
-            for t in m.topics
+            for name, indexes in named.items()
         ]
     )
 

@@ -1,6 +1,7 @@
 """Requests about groups of several shards: they are cut, sent to each shard, and the answers are merged.
 
-DescribeGroups and DeleteGroups name groups, and so does OffsetFetch from version 8 on; ListGroups means all.
+DescribeGroups and DeleteGroups name groups, and so does OffsetFetch from version 8 on; ListGroups means all. A group
+that is named twice is answered once: else a small request could have a huge answer.
 """
 
 from __future__ import annotations
@@ -70,8 +71,9 @@ def describe_groups(context: HandlerContext, request: Request) -> None:
     """DescribeGroups: sent to the shards of its groups."""
     m: DescribeGroupsRequest = request.message
     also = m.include_authorized_operations
-    forbidden = denied(context, request, DESCRIBE_GROUP, m.groups)
-    asked = [group for group in m.groups if group not in forbidden]
+    named = dict.fromkeys(m.groups)
+    forbidden = denied(context, request, DESCRIBE_GROUP, named)
+    asked = [group for group in named if group not in forbidden]
     parts: list[tuple[int, ApiMessage]] = [
         (partition, DescribeGroupsRequest(groups=groups, include_authorized_operations=also))
         for partition, groups in _by_partition(context.broker, asked).items()
@@ -83,12 +85,12 @@ def describe_groups(context: HandlerContext, request: Request) -> None:
             if each.authorized_operations != NOT_ASKED:
                 each.authorized_operations = operations(context, request, ResourceType.GROUP, each.group_id)
         unknown = DescribeGroupsResponse.DescribedGroup
-        for group in m.groups:
+        for group in named:
             if group in forbidden:
                 found[group] = unknown(group_id=group, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
         lost = ErrorCode.COORDINATOR_NOT_AVAILABLE  # if an answer leaves a group out
         return DescribeGroupsResponse(
-            groups=[found.get(group) or unknown(group_id=group, error_code=lost) for group in m.groups]
+            groups=[found.get(group) or unknown(group_id=group, error_code=lost) for group in named]
         )
 
     _gather(context, request.version, parts, merge, request.reply)
@@ -136,12 +138,15 @@ def list_groups(context: HandlerContext, request: Request) -> None:
 
 def offset_fetch_groups(context: HandlerContext, request: Request) -> None:
     """OffsetFetch of several groups (KIP-709): one request for each group."""
+    m: OffsetFetchRequest = request.message
+    first = {group.group_id: group for group in reversed(m.groups)}
+    m.groups = list(reversed(first.values()))
     if context.broker.authorizer is not None:
         _judged_groups(context, request)
         return
     count = context.broker.offsets_partition_count()
     parts: list[tuple[int, ApiMessage]] = [
-        (partition_for_group(part.groups[0].group_id, count), part) for part in offset_fetch.split(request.message)
+        (partition_for_group(part.groups[0].group_id, count), part) for part in offset_fetch.split(m)
     ]
 
     def merge(answers: list[OffsetFetchResponse]) -> OffsetFetchResponse:

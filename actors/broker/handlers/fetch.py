@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Generator, Iterator
+from typing import TypeAlias
 
 from actors.broker.fetches import ParkedFetch
 from actors.broker.handlers.authorization import denied, may
 from actors.broker.handlers.context import HandlerContext, Request
+from actors.broker.handlers.large_fetch import LargeFetch
 from actors.broker.handlers.leaders import WRONG_LEADER, current_leader, endpoints
 from actors.broker.handlers.rights import CLUSTER_ACTION, READ_TOPIC
 from actors.broker.led import LogAccessError
-from actors.broker.quotas import Quotas
+from actors.broker.turns import PLACES_A_TURN
 from actors.log.errors import LogError
 from actors.log.partition_log import PartitionLog
 from actors.log.reading import Extent
@@ -46,7 +48,10 @@ COPIED_BYTES_MAX = 2 << 20
 
 
 def handle(context: HandlerContext, request: Request) -> FetchResponse | None:
-    """Answered at once if there are `min_bytes` or an error to report, else parked for at most `max_wait_ms`."""
+    """Answered at once if there are `min_bytes` or an error to report, else parked for at most `max_wait_ms`.
+
+    One of very many partitions is answered later in any case (large_fetch.py).
+    """
     m: FetchRequest = request.message
     refusal = _session_refusal(m)
     if refusal is not None:
@@ -54,6 +59,9 @@ def handle(context: HandlerContext, request: Request) -> FetchResponse | None:
     if context.broker.authorizer is not None and _replica(m) >= 0 and not may(context, request, CLUSTER_ACTION):
         return _all_refused(m, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     fetch = _Fetch(context, request)
+    if fetch.places > PLACES_A_TURN:
+        LargeFetch(context, request, fetch, failed).begin(m.max_wait_ms)
+        return None
     response = fetch.attempt(last=m.max_wait_ms <= 0)
     if response is None:
         context.broker.fetches.park(ParkedFetch(fetch.retry, fetch.partitions(), request.connection), m.max_wait_ms)
@@ -75,6 +83,10 @@ def _replica(m: FetchRequest) -> int:
     return m.replica_id if m.replica_state is None else max(m.replica_id, m.replica_state.replica_id)
 
 
+_Wanted: TypeAlias = tuple[FetchRequest.FetchTopic, str | None, list[FetchRequest.FetchPartition]]
+"""A topic as it is asked for, its name if it exists, and the partitions that are wanted of it."""
+
+
 class _Fetch:
     """One request, which is tried until there is enough to answer. What the client may read is decided once."""
 
@@ -84,31 +96,34 @@ class _Fetch:
         "_enough",
         "_forbidden",
         "_message",
-        "_min_bytes",
         "_read",
         "_request",
         "_wanted",
+        "places",
     )
 
     def __init__(self, context: HandlerContext, request: Request) -> None:
         self._context = context
         self._request = request
         self._message: FetchRequest = request.message
-        self._wanted: list[tuple[FetchRequest.FetchTopic, str | None]] = []
+        self._wanted: list[_Wanted] = []
+        self.places = 0
+        """How many partitions are named."""
         names = context.broker.metadata.names
         for topic in self._message.topics:
             by_id = request.version >= _TOPIC_IDS_FROM
-            self._wanted.append((topic, names.get(topic.topic_id) if by_id else topic.topic))
+            self._wanted.append((topic, names.get(topic.topic_id) if by_id else topic.topic, topic.partitions))
+            self.places += len(topic.partitions)
         self._forbidden: Collection[str] = ()
         if context.broker.authorizer is not None:
-            self._forbidden = denied(context, request, READ_TOPIC, (name for _, name in self._wanted))
+            self._forbidden = denied(context, request, READ_TOPIC, (name for _, name, _ in self._wanted))
         self._read = 0
         self._copied = 0
         self._enough = False
 
     def partitions(self) -> list[tuple[str, int]]:
         """The partitions that the fetch waits for."""
-        return [(name, p.partition) for topic, name in self._wanted if name is not None for p in topic.partitions]
+        return [(name, p.partition) for _, name, asked in self._wanted if name is not None for p in asked]
 
     def retry(self, last: bool) -> bool:
         """Try again, for the last time if `last`. Whether the request has been answered."""
@@ -126,62 +141,120 @@ class _Fetch:
 
     def attempt(self, last: bool) -> FetchResponse | None:
         """The response; None if there is too little and this is not the last try."""
-        quotas = self._context.broker.quotas
-        return self._attempt(last, self._limit()) if quotas is None else self._attempt_within(quotas, last)
-
-    def _attempt_within(self, quotas: Quotas, last: bool) -> FetchResponse | None:
-        """As much as the client's quota has room for. Without room nothing is read."""
-        who = self._request.connection, self._request.header.client_id
-        room = quotas.fetch_room(*who)
-        if room is None:
-            return self._attempt(last, self._limit())
-        if room <= 0:
-            return FetchResponse(responses=[], throttle_time_ms=quotas.fetch_refused(*who))
-        response = self._attempt(last, min(self._limit(), room))
-        if response is not None and self._read:
-            response.throttle_time_ms = quotas.fetched(*who, self._read)
-        return response
-
-    def _attempt(self, last: bool, limit: int) -> FetchResponse | None:
-        m = self._message
-        min_bytes = min(m.min_bytes, max(limit, 1))
-        if min_bytes > 1 and not last and not self._available(limit, min_bytes):
+        limit = self._limit()
+        if limit is None:
+            return self._throttled()
+        min_bytes = min(self._message.min_bytes, max(limit, 1))
+        if min_bytes > 1 and not last and self._available(self._wanted, limit, min_bytes) < min_bytes:
             return None
+        self._begin()
+        return self._enough_of(self._topics(self._wanted, limit), last, min_bytes)
+
+    def attempt_in_pieces(self, last: bool) -> Generator[None, None, FetchResponse | None]:
+        """The same, a piece of the partitions at a time."""
+        limit = self._limit()
+        if limit is None:
+            return self._throttled()
+        min_bytes = min(self._message.min_bytes, max(limit, 1))
+        if min_bytes > 1 and not last:
+            found = 0
+            for piece in self._pieces():
+                found = self._available(piece, limit, min_bytes, found)
+                if found >= min_bytes:
+                    break
+                yield
+            else:
+                return None
+        self._begin()
+        topics: list[Topic] = []
+        begun: FetchRequest.FetchTopic | None = None
+        for piece in self._pieces():
+            for (asked, _, _), topic in zip(piece, self._topics(piece, limit), strict=True):
+                if asked is begun:  # it was cut
+                    topics[-1].partitions += topic.partitions
+                else:
+                    topics.append(topic)
+                begun = asked
+            yield
+        return self._enough_of(topics, last, min_bytes)
+
+    def _pieces(self) -> Iterator[list[_Wanted]]:
+        """What is wanted, cut where a piece is full."""
+        piece: list[_Wanted] = []
+        left = PLACES_A_TURN
+        for topic, name, partitions in self._wanted:
+            begin = 0
+            while True:
+                part = partitions[begin : begin + left]
+                piece.append((topic, name, part))
+                begin += left
+                left -= len(part) + 1
+                if left <= 0:
+                    yield piece
+                    piece, left = [], PLACES_A_TURN
+                if begin >= len(partitions):
+                    break
+        if piece:
+            yield piece
+
+    def _begin(self) -> None:
         self._read, self._copied, self._enough = 0, 0, not self._wanted
-        topics = [
+
+    def _topics(self, wanted: list[_Wanted], limit: int) -> list[Topic]:
+        return [
             Topic(
                 topic_id=topic.topic_id,
                 topic=topic.topic,
-                partitions=[self._partition(name, asked, limit) for asked in topic.partitions],
+                partitions=[self._partition(name, asked, limit) for asked in partitions],
             )
-            for topic, name in self._wanted
+            for topic, name, partitions in wanted
         ]
-        if last or self._enough or self._read >= min_bytes:
-            return self._response(topics)
-        return None
 
-    def _limit(self) -> int:
+    def _enough_of(self, topics: list[Topic], last: bool, min_bytes: int) -> FetchResponse | None:
+        """The response with what was read, unless it is too little."""
+        if not last and not self._enough and self._read < min_bytes:
+            return None
+        response = self._response(topics)
+        quotas = self._context.broker.quotas
+        if quotas is not None and self._read:
+            who = self._request.connection, self._request.header.client_id
+            response.throttle_time_ms = quotas.fetched(*who, self._read)
+        return response
+
+    def _limit(self) -> int | None:
+        """The most bytes of an answer; None if the client's quota has no room, so that nothing is to be read."""
         context = self._context
         limit = min(self._message.max_bytes, context.broker.config.integer("fetch.max.bytes"))
         room = WAITING_BYTES_MAX - context.clients.response_bytes_waiting()
-        return limit if room >= limit else min(limit, max(room, SMALL_ANSWER_BYTES))
+        if room < limit:
+            limit = min(limit, max(room, SMALL_ANSWER_BYTES))
+        quotas = context.broker.quotas
+        if quotas is None:
+            return limit
+        own = quotas.fetch_room(self._request.connection, self._request.header.client_id)
+        return limit if own is None else min(limit, own) if own > 0 else None
 
-    def _available(self, limit: int, min_bytes: int) -> bool:
-        """Whether `attempt` would find enough, or an error. Reads nothing."""
-        found = 0
-        for topic, name in self._wanted:
-            for asked in topic.partitions:
+    def _throttled(self) -> FetchResponse:
+        quotas = self._context.broker.quotas
+        assert quotas is not None, "without quotas nobody is throttled"
+        throttle_ms = quotas.fetch_refused(self._request.connection, self._request.header.client_id)
+        return FetchResponse(responses=[], throttle_time_ms=throttle_ms)
+
+    def _available(self, wanted: list[_Wanted], limit: int, min_bytes: int, found: int = 0) -> int:
+        """How many bytes an attempt would find beside those `found`; `min_bytes` for an error. Reads nothing."""
+        for _, name, partitions in wanted:
+            for asked in partitions:
                 try:
                     partition_log = self._log(name, asked)
                     if _diverging(partition_log, asked) is not None:
-                        return True
+                        return min_bytes
                     room = min(asked.partition_max_bytes, limit - found)
                     found += partition_log.readable_bytes(asked.fetch_offset, room)
                 except (LogAccessError, LogError, OSError):
-                    return True
+                    return min_bytes
                 if found >= min_bytes:
-                    return True
-        return False
+                    return found
+        return found
 
     def _log(self, topic: str | None, asked: FetchRequest.FetchPartition) -> PartitionLog:
         if topic is None:
@@ -246,7 +319,7 @@ class _Fetch:
 
     def _count(self, topics: list[Topic]) -> None:
         counts = self._context.broker.counts.topics
-        for (_, name), topic in zip(self._wanted, topics, strict=True):
+        for (_, name, _), topic in zip(self._wanted, topics, strict=True):
             size_bytes = sum(len(p.records or b"") for p in topic.partitions)
             if size_bytes and name is not None:
                 counts.went(name, size_bytes)

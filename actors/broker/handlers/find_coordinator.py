@@ -10,6 +10,7 @@ from functools import partial
 from actors.broker.context import BrokerContext
 from actors.broker.handlers.authorization import DENIED, may
 from actors.broker.handlers.context import HandlerContext, Request
+from actors.broker.handlers.in_turns import Work, in_turns
 from actors.broker.handlers.rights import CLUSTER_ACTION, DESCRIBE_GROUP, DESCRIBE_TRANSACTIONAL_ID
 from actors.security.acl import CLUSTER_NAME
 from actors.wire.errors import ErrorCode
@@ -27,24 +28,33 @@ _RIGHTS = {GROUP: DESCRIBE_GROUP, TRANSACTION: DESCRIBE_TRANSACTIONAL_ID, SHARE:
 NO_TRANSACTIONS = (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not supported yet")
 
 Coordinator = FindCoordinatorResponse.Coordinator
+_KEYS_A_TURN = 500
 
 
-def handle(context: HandlerContext, request: Request) -> FindCoordinatorResponse | None:
+def handle(context: HandlerContext, request: Request) -> ApiMessage | None:
     """From version 4 on there is an answer for each key (KIP-699), before there is one in all."""
+    return in_turns(context, request, _work(context, request), failed)
+
+
+def _work(context: HandlerContext, request: Request) -> Work:
     m: FindCoordinatorRequest = request.message
     keys = m.coordinator_keys if request.version >= 4 else [m.key]
-    lookup = _Lookup(context, request, m.key_type, keys)
-    return lookup.begin()
+    found: list[Coordinator] = []
+    for key in keys:
+        if len(found) % _KEYS_A_TURN == _KEYS_A_TURN - 1:
+            yield
+        found.append(_find(context, request, m.key_type, key))
+    return _Lookup(context, request, found).begin()
 
 
 class _Lookup:
     """One request. It waits until it is known whether the shards of its groups serve, as far as they are here."""
 
-    def __init__(self, context: HandlerContext, request: Request, key_type: int, keys: list[str]) -> None:
+    def __init__(self, context: HandlerContext, request: Request, found: list[Coordinator]) -> None:
         self._context = context
         self._request = request
         self._listener = request.connection.listener
-        self._found = [_find(context, request, key_type, key) for key in keys]
+        self._found = found
         self._codes: dict[int, ErrorCode] = {}  # by offsets partition led here
         self._parked = False
 

@@ -7,8 +7,10 @@ from enum import IntEnum
 
 from actors.broker.handlers.authorization import denied
 from actors.broker.handlers.context import HandlerContext, Request
+from actors.broker.handlers.in_turns import Work, in_turns
 from actors.broker.handlers.rights import DESCRIBE_TOPIC
 from actors.broker.led import LogAccessError
+from actors.broker.turns import PLACES_A_TURN
 from actors.log.errors import LogError
 from actors.runtime.logs import at
 from actors.wire.errors import ErrorCode
@@ -41,25 +43,37 @@ _SINCE: dict[int, int] = {
     Time.LATEST_TIERED: 9,
 }
 
+_KNOWN = frozenset((Time.LATEST, Time.EARLIEST, Time.EARLIEST_LOCAL, Time.LATEST_TIERED))
+"""What is known without a look into files."""
+_LOOKED_UP = 20  # as many times as long takes what is not
+
 Partition = ListOffsetsResponse.ListOffsetsPartitionResponse
 Topic = ListOffsetsResponse.ListOffsetsTopicResponse
 
 
-def handle(context: HandlerContext, request: Request) -> ListOffsetsResponse:
-    """Answered at once."""
+def handle(context: HandlerContext, request: Request) -> ApiMessage | None:
+    """Answered at once, unless it is about very many partitions."""
+    return in_turns(context, request, _work(context, request), failed)
+
+
+def _work(context: HandlerContext, request: Request) -> Work:
     m: ListOffsetsRequest = request.message
     forbidden = denied(context, request, DESCRIBE_TOPIC, (topic.name for topic in m.topics))
-    return ListOffsetsResponse(
-        topics=[
-            _refused(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-            if topic.name in forbidden
-            else Topic(
-                name=topic.name,
-                partitions=[_partition(context, topic.name, asked, request.version) for asked in topic.partitions],
-            )
-            for topic in m.topics
-        ]
-    )
+    topics: list[Topic] = []
+    left = PLACES_A_TURN
+    for topic in m.topics:
+        if topic.name in forbidden:
+            topics.append(_refused(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+            continue
+        answered = Topic(name=topic.name, partitions=[])
+        topics.append(answered)
+        for asked in topic.partitions:
+            answered.partitions.append(_partition(context, topic.name, asked, request.version))
+            left -= 1 if asked.timestamp in _KNOWN else _LOOKED_UP
+            if left <= 0:
+                yield
+                left = PLACES_A_TURN
+    return ListOffsetsResponse(topics=topics)
 
 
 def _partition(

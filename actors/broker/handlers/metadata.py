@@ -125,6 +125,8 @@ def _found(shown: _Shown, m: MetadataRequest, codes: dict[str, int], forbidden: 
         else:
             name = key = asked.name
             missing = Topic(error_code=_why_missing(name, codes), name=name)
+        if key in answers:  # else a large topic that is named ten thousand times is described ten thousand times
+            continue
         topic = metadata.topics.get(name) if name is not None else None
         if name in forbidden:
             answers[key] = _forbidden(asked)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from actors.broker.connection import MAX_OPEN_SLOTS, Connection
 from actors.broker.slots import Slot
+from actors.broker.strangers import FailureLog
 from actors.log.errors import StorageError
 from actors.wire.errors import WireError
 
@@ -65,6 +66,7 @@ class Server:
     socket_request_max_bytes = 10_000
 
     def __init__(self) -> None:
+        self.failures = FailureLog(lambda: 0.0)
         self.frames: list[bytes] = []
         self.slots: list[Slot] = []
         self.gone: list[list[Slot]] = []

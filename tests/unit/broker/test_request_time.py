@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +13,7 @@ from actors.broker.connection import Connection
 from actors.broker.quotas import Quotas
 from actors.broker.request_time import RequestTime
 from actors.broker.slots import Slot
+from actors.broker.turns import Turns
 from actors.quotas.entities import REQUEST_PERCENTAGE
 from actors.runtime.environment import REAL, Clock
 from actors.settings import BrokerConfig
@@ -196,3 +198,26 @@ def test_a_large_answer_in_parts_tells_it() -> None:
     (slot,) = world.served
     assert isinstance(slot.answer, list)
     assert told(slot) == 1000
+
+
+@pytest.mark.conformance("XD-06", "XD-07")
+def test_work_that_is_done_in_later_turns_counts_too() -> None:
+    """Who asks about very many partitions has them looked at in pieces, and not for nothing."""
+    world = World(**{REQUEST_PERCENTAGE: PERCENT})
+    loop: Any = world.loop
+    turns = Turns(loop, lambda: world.context.quotas, world.hand)
+
+    def work() -> Iterator[None]:
+        for seconds in (WINDOW_MS / 1000 * PERCENT / 100, 0.01, 0.0):
+            world.hand.now += seconds
+            yield
+
+    turns.begin(work(), world.connection, "busy")
+    turns.begin(work(), world.connection, "another")
+    world.loop.turn()
+    assert world.reading, "the window has room for so much"
+    for _ in range(10):
+        world.loop.turn()
+    assert not world.reading
+    world.loop.advance(1.0)
+    assert world.reading

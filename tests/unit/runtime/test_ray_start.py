@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import ray
 
-from actors.runtime import ray_runtime
+from actors.runtime import private, ray_runtime
 
 TAKEN = """Failed to start GCS.  Last 1 lines of error files:
 [2026-11-23 06:08:13,856 C 28685 28685] (gcs_server) grpc_server.cc:134:  An unexpected system state has occurred. \
@@ -86,3 +86,25 @@ def test_ray_is_told_to_be_calm_but_for_what_the_user_has_set(tmp_path: Path, mo
     ray_runtime.start_embedded(tmp_path / "ray-token")
     assert (seen["RAY_event_stats"], seen["RAY_memory_monitor_refresh_ms"]) == ("false", "250")
     assert "RAY_event_stats" not in os.environ
+
+
+@pytest.mark.conformance("XE-25")
+def test_who_has_taken_a_variable_before_ray_starts_is_told_that_ray_will_not_have_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its actors would look for it in vain, where they would have it if Ray had been started first."""
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    monkeypatch.setattr(private, "_taken", set())
+    monkeypatch.setattr(ray, "init", lambda **options: None)
+    monkeypatch.setenv("THE_PASSWORD", "swordfish")
+    ray_runtime.start_embedded(tmp_path / "ray-token")
+    assert "THE_PASSWORD" not in caplog.text
+    assert private.take_variable("THE_PASSWORD") == "swordfish"
+    ray_runtime.start_embedded(tmp_path / "ray-token")
+    (said,) = [record.getMessage() for record in caplog.records if "THE_PASSWORD" in record.getMessage()]
+    assert "sasl_password_file" in said
+    assert "swordfish" not in said
+    caplog.clear()
+    monkeypatch.setenv("THE_PASSWORD", "set again")
+    ray_runtime.start_embedded(tmp_path / "ray-token")
+    assert "THE_PASSWORD" not in caplog.text

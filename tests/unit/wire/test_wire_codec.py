@@ -11,7 +11,7 @@ from kio.schema.index import schema_name_map
 from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
 
-from actors.wire.errors import WireError
+from actors.wire.errors import TooManyEntriesError, WireError
 from actors.wire.framing import (
     decode_request_header,
     decode_response,
@@ -21,14 +21,17 @@ from actors.wire.framing import (
 )
 from actors.wire.messages import (
     ApiVersionsResponse,
+    FetchRequest,
     FetchResponse,
     HeartbeatRequest,
     HeartbeatResponse,
     JoinGroupRequest,
     MetadataRequest,
+    OffsetFetchRequest,
     _schema,
     message_class,
 )
+from actors.wire.varints import uvarint
 from tools.generate_messages import APIS, WIRE, build, stub
 
 OUR_TAGS = (10_000, 10_001)
@@ -181,3 +184,47 @@ def test_a_large_response_comes_in_parts_and_its_records_are_not_copied(version:
     assert whole == encode_response(response, version, 5)
     if isinstance(frame, list):
         assert any(part is records for part in frame)
+
+
+# --- how much there may be ---
+
+
+def with_tags(count: int) -> bytes:
+    """A heartbeat with so many tagged fields that nobody knows."""
+    body = HeartbeatRequest(group_id="g", generation_id=1, member_id="m").encode(4)
+    return body[:-1] + uvarint(count) + b"\x63\x00" * count
+
+
+@pytest.mark.parametrize("version", [4, 12, 18])
+def test_the_lists_of_a_message_count_together(version: int) -> None:
+    topics = [FetchRequest.FetchTopic(partitions=[FetchRequest.FetchPartition()] * count) for count in (3, 0, 4)]
+    body = FetchRequest(topics=topics).encode(version)
+    assert len(FetchRequest.decode(body, version, 0, 10).topics) == 3
+    with pytest.raises(TooManyEntriesError):
+        FetchRequest.decode(body, version, 0, 9)
+
+
+def test_lists_of_numbers_and_of_names_count_too() -> None:
+    group = OffsetFetchRequest.OffsetFetchRequestGroup
+    topics = [OffsetFetchRequest.OffsetFetchRequestTopics(name="t", partition_indexes=[1, 2, 3])]
+    body = OffsetFetchRequest(groups=[group(group_id="g", topics=topics)]).encode(9)
+    assert OffsetFetchRequest.decode(body, 9, 0, 5).groups[0].topics == topics
+    with pytest.raises(TooManyEntriesError):
+        OffsetFetchRequest.decode(body, 9, 0, 4)
+    described = message_class("DescribeGroupsRequest")(groups=["a", "b"])
+    with pytest.raises(TooManyEntriesError):
+        type(described).decode(described.encode(5), 5, 0, 1)
+
+
+def test_tagged_fields_count_too() -> None:
+    assert HeartbeatRequest.decode(with_tags(20), 4, 0, 20).group_id == "g"
+    with pytest.raises(TooManyEntriesError):
+        HeartbeatRequest.decode(with_tags(21), 4, 0, 20)
+
+
+def test_a_header_has_no_thousands_of_tagged_fields() -> None:
+    """Nobody needs them, and each costs time before anybody has looked at the request."""
+    head = encode_request(HeartbeatRequest(), 4, 7, "me")[4:14] + b"me"
+    assert decode_request_header(head + uvarint(1000) + b"\x63\x00" * 1000).client_id == "me"
+    with pytest.raises(WireError):
+        decode_request_header(head + uvarint(1001) + b"\x63\x00" * 1001)

@@ -1,0 +1,59 @@
+"""Requests that may be about so much that handling one would hold up the broker's loop: they are handled in pieces."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Generator, Iterator
+from typing import TypeAlias
+
+from actors.broker.handlers.context import HandlerContext, Request
+from actors.runtime.logs import about
+from actors.wire.errors import ErrorCode
+from actors.wire.messages import ApiMessage
+
+log = logging.getLogger(__name__)
+
+Work: TypeAlias = Generator[None, None, ApiMessage | None]
+"""Yields after each piece, and returns the answer; None if that comes later still, in another way."""
+
+
+def in_turns(
+    context: HandlerContext, request: Request, work: Work, failed: Callable[..., ApiMessage]
+) -> ApiMessage | None:
+    """The answer, if the first piece is all; else None, and the answer comes later.
+
+    Until then nothing more is read from the client, so that its requests are handled one after the other as ever.
+    `failed` makes the answer if a later piece raises.
+    """
+    try:
+        next(work)
+    except StopIteration as done:
+        answer: ApiMessage | None = done.value
+        return answer
+    request.connection.hold()
+    broker = context.broker
+    broker.turns.begin(_rest(broker.loop, request, work, failed), request.connection, request.header.client_id)
+    return None
+
+
+def _rest(
+    loop: asyncio.AbstractEventLoop, request: Request, work: Work, failed: Callable[..., ApiMessage]
+) -> Iterator[None]:
+    connection = request.connection
+    answer: ApiMessage | None = None
+    while connection.transport is not None:
+        try:
+            next(work)
+            yield
+        except StopIteration as done:
+            answer = done.value
+            break
+        except Exception:
+            key = request.header.api_key
+            log.exception("API %d from %s failed", key, connection.peer, extra=about(peer=connection.peer))
+            answer = failed(request.message, request.version, ErrorCode.UNKNOWN_SERVER_ERROR)
+            break
+    if answer is not None:
+        request.reply(answer)
+    loop.call_soon(connection.release)  # which has more handled: that is not for this request's time

@@ -1,0 +1,62 @@
+"""Long work for clients: a piece of it in each turn of the broker's loop, so that others are served meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from actors.broker.connection import Connection
+from actors.broker.quotas import Quotas
+
+log = logging.getLogger(__name__)
+
+PLACES_A_TURN: Final = 1000
+"""How many partitions, or what takes as long, a piece of work is about: some milliseconds."""
+
+
+class Turns:
+    """What is under way. In each turn of the loop one piece is done, and all that want one take turns.
+
+    The time of a piece is its client's, if that has a `request_percentage`. `clock` goes on while the loop's stands.
+    """
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, quotas: Callable[[], Quotas | None], clock: Callable[[], float]
+    ) -> None:
+        self._loop = loop
+        self._quotas = quotas
+        self._clock = clock
+        self._waiting: deque[tuple[Iterator[None], Connection, str | None]] = deque()
+        self._going = False
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def begin(self, work: Iterator[None], connection: Connection, client_id: str | None) -> None:
+        """Do this work of a client, which yields after each piece, from the next turn on."""
+        self._waiting.append((work, connection, client_id))
+        self._go_on()
+
+    def _go_on(self) -> None:
+        if self._waiting and not self._going:
+            self._going = True
+            self._loop.call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._going = False
+        work, connection, client_id = self._waiting.popleft()
+        quotas = self._quotas()
+        charged = quotas is not None and quotas.have_time and quotas.time_begins(connection, client_id, self._clock)
+        try:
+            next(work)
+            self._waiting.append((work, connection, client_id))
+        except StopIteration:
+            pass
+        except Exception:  # the others go on
+            log.exception("a piece of work")
+        if charged and quotas is not None:
+            quotas.time_ends(connection)
+        self._go_on()

@@ -1,0 +1,83 @@
+"""What is logged of connections that fail, and which of those that have proved nothing give way to others."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actors.broker.clients import ADMINISTRATORS_PLACES
+from actors.broker.connection import Connection
+from actors.broker.strangers import FailureLog, Strangers
+from tests.support.handler_helpers import Broker, Server, Transport
+
+
+class Peer:
+    """A connection that notes that it was closed."""
+
+    def __init__(self, peer: str) -> None:
+        self.peer = peer
+        self.closed = False
+
+    def close(self, reason: str = "") -> None:
+        self.closed = True
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def connection(server: Any, peer: str = "10.0.0.7") -> Connection:
+    transport: Any = Transport()
+    made = Connection(server, 1, 0.0)
+    made.connection_made(transport)
+    made.peer = peer
+    return made
+
+
+@pytest.mark.conformance("XA-34")
+def test_who_sends_nonsense_again_and_again_fills_no_disk(caplog: pytest.LogCaptureFixture) -> None:
+    """Whoever reaches a listener that asks for no login could do it. The log of a broker is kept for ever."""
+    clock, server = Clock(), Server()
+    server.failures = FailureLog(clock)
+    for _ in range(500):
+        connection(server).data_received(bytes(8))
+    connection(server, "10.0.0.8").data_received(bytes(8))
+    clock.now += 1
+    connection(server).data_received(bytes(8))
+    lines = [record.getMessage() for record in caplog.records]
+    assert [line.partition(" ")[0] for line in lines] == ["10.0.0.7", "10.0.0.8", "10.0.0.7"]
+    assert "closing connection 1: a request of 0 bytes" in lines[0]
+    assert lines[2].endswith("(and 499 more that were not logged)")
+
+
+@pytest.mark.conformance("XA-34")
+def test_who_is_refused_again_and_again_fills_no_disk(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    broker = Broker(tmp_path, max_connections="1")
+    caplog.set_level(logging.INFO)
+    admitted = [broker.clients.admit(connection(Server(), "10.0.0.7")) for _ in range(50)]
+    assert sum(admitted) == 1
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert line == "10.0.0.7 at PLAINTEXT: refusing a connection: max.connections=1"
+    assert sum(broker.clients.admit(connection(Server(), "127.0.0.1")) for _ in range(50)) == ADMINISTRATORS_PLACES
+
+
+@pytest.mark.conformance("XA-33")
+def test_the_addresses_of_one_network_of_ipv6_count_as_one() -> None:
+    """Somebody who has a network has more addresses than there are places."""
+    clock = Clock()
+    strangers = Strangers("SECURE", 4, 30.0, clock, FailureLog(clock))
+    honest = [Peer("10.0.0.7"), Peer("2001:db8:0:2::1")]
+    many = [Peer(f"2001:db8:0:1::{number}") for number in range(1, 9)]
+    for peer in [*honest, *many]:
+        strangers.add(peer)
+    assert [peer.closed for peer in many] == [True] * 6 + [False] * 2
+    assert not any(peer.closed for peer in honest)
+    for peer in [*honest, *many]:
+        strangers.remove(peer)
+    assert len(strangers) == 0
