@@ -1,7 +1,8 @@
 """The Monitor of a cluster with a thousand topics of ten partitions, and a thousand groups that have read some of each.
 
-A scrape and a view are from the question to the last byte. Heartbeats of a hundred members, each in turn with nobody
-asking and with a scrape each second, in the same run: the Monitor and those who ask it take CPU of the same machine.
+A scrape, a page of the console and a view are from the question to the last byte. Heartbeats of a hundred members, each
+in turn with nobody asking and with a scrape each second, in the same run: the Monitor and those who ask it take CPU of
+the same machine.
 Memory (PSS) and idle CPU are those of the Monitor's process alone, while nobody asks.
 """
 
@@ -22,24 +23,28 @@ from actors.links.operations import Operation, Result
 from actors.links.views import GetGroup, ListGroupRows, ListTopicRows
 from actors.wire.messages import OffsetCommitRequest
 from benchmarks import groups
-from benchmarks.common import run_load
+from benchmarks.common import note, run_load
 from benchmarks.figures import OURS, Figures, Pace, Spec
 from benchmarks.groups import Formed
 from benchmarks.model import Better, Budget
 from benchmarks.partitions import fill
 from benchmarks.servers import ONE_REPLICA, Cluster, Plan, processes
 from tests.compat.processes import command_of
-from tests.compat.prometheus import metrics_url
+from tests.compat.prometheus import console_url, metrics_url
 from tests.compat.raw import Raw, find_coordinator
-from tests.compat.support import wait_until
 
 TOPICS, PARTITIONS = 1000, 10
 IDLE_S = 30.0
+KNOWN_LIMIT_S, AGAIN_S = 180.0, 5.0
+SERVED = {"coterie.metrics.port": "0", "coterie.console.port": "0"}
 HEARTBEAT_INTERVAL_MS = 100
 SCRAPE = "scrape"
 GROUPS_VIEW = "view of all groups"
 TOPICS_VIEW = "view of all topics"
 GROUP_VIEW = "view of one group"
+GROUPS_PAGE = "page of all groups"
+TOPICS_PAGE = "page of all topics"
+GROUP_PAGE = "page of one group"
 MEMORY = "memory of the Monitor"
 CPU = "CPU of the Monitor, nobody asks"
 CALM = "heartbeats, nobody scrapes, p99"
@@ -49,6 +54,9 @@ SPECS = [
     Spec(GROUPS_VIEW, "s", Better.LESS, Budget(limit=1.0)),
     Spec(TOPICS_VIEW, "s", Better.LESS, Budget(limit=1.0)),
     Spec(GROUP_VIEW, "s", Better.LESS, Budget(limit=1.0)),
+    Spec(GROUPS_PAGE, "s", Better.LESS, Budget(limit=1.0)),
+    Spec(TOPICS_PAGE, "s", Better.LESS, Budget(limit=1.0)),
+    Spec(GROUP_PAGE, "s", Better.LESS, Budget(limit=1.0)),
     Spec(MEMORY, "MiB", Better.LESS, Budget(limit=150.0)),
     Spec(CPU, "% of a core", Better.LESS, Budget(limit=5.0)),
     Spec(CALM, "ms", Better.LESS),
@@ -59,15 +67,16 @@ SPECS = [
 def run(figures: Figures, pace: Pace) -> None:
     """One cluster of ours: nobody else has the same."""
     count = pace.fewer(TOPICS, 20)
-    with Plan(config=ONE_REPLICA, our_config={"coterie.metrics.port": "0"}).side(OURS) as cluster:
+    with Plan(config=ONE_REPLICA, our_config=SERVED).side(OURS) as cluster:
         names = [f"seen-{number}" for number in range(count)]
         fill(cluster.bootstrap_servers, names, PARTITIONS)
         commit_all(cluster.bootstrap_servers, names)
         url = metrics_url(cluster.data_dir)
-        wait_until(lambda: len(lags(url)) >= count * PARTITIONS, 120, "the Monitor has seen all groups")
+        await_lags(url, count * PARTITIONS)
         weigh(figures, cluster, pace)
         for _ in range(pace.turns):
             figures.only_ours(SCRAPE, timed(lambda: scrape(url)))
+        pages(figures, console_url(cluster.data_dir), pace)
         views(figures, cluster.data_dir, pace)
         formed = groups.form(cluster.bootstrap_servers, 8)
         run_load(formed.heartbeats(), 1, pace.seconds, interval_ms=HEARTBEAT_INTERVAL_MS)
@@ -93,8 +102,17 @@ def _commit(name: str) -> OffsetCommitRequest:
     return OffsetCommitRequest(group_id=name, generation_id_or_member_epoch=-1, member_id="", topics=[topic])
 
 
+def await_lags(url: str, count: int) -> None:
+    """Until the Monitor tells how old the oldest unread record of each partition is."""
+    deadline = time.monotonic() + KNOWN_LIMIT_S
+    while (known := len(lags(url))) < count:
+        note(f"the Monitor knows {known} of {count} lags in seconds")
+        assert time.monotonic() < deadline, "the Monitor has not seen all groups"
+        time.sleep(AGAIN_S)  # a scrape takes CPU from the looks that it waits for
+
+
 def scrape(url: str) -> str:
-    """All metrics."""
+    """All metrics, or a page."""
     with urllib.request.urlopen(url, timeout=60) as answer:
         text: str = answer.read().decode()
     return text
@@ -127,6 +145,14 @@ def weigh(figures: Figures, cluster: Cluster, pace: Pace) -> None:
     used = after.user + after.system - before.user - before.system
     figures.only_ours(CPU, used / (time.monotonic() - began) * 100)
     figures.only_ours(MEMORY, process.memory_full_info().pss / 2**20)
+
+
+def pages(figures: Figures, console: str, pace: Pace) -> None:
+    """What a browser waits for, its scripts and styles aside."""
+    asked = {GROUPS_PAGE: "groups", TOPICS_PAGE: "topics", GROUP_PAGE: "group?id=seen-7"}
+    for _ in range(pace.turns):
+        for what, path in asked.items():
+            figures.only_ours(what, timed(partial(scrape, console + path)))
 
 
 def views(figures: Figures, data_dir: Path, pace: Pace) -> None:

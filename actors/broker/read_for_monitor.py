@@ -12,15 +12,20 @@ from collections.abc import Iterator
 from actors.broker.context import BrokerContext
 from actors.broker.led import LedPartitions, LogAccessError
 from actors.links.reading import (
+    HEADS,
+    HeadsRead,
     LogRead,
     PartitionsRead,
+    ReadHeads,
     ReadLog,
     ReadPartitions,
     TopicSlice,
     pack_rows,
 )
+from actors.log.batch import HEADER_BYTES
 from actors.log.errors import FetchOffsetOutOfRange, LogError
 from actors.log.partition_log import PartitionLog
+from actors.log.reading import Extent
 from actors.wire.errors import ErrorCode
 
 
@@ -92,6 +97,29 @@ class MonitorReads:
         except OSError:
             return LogRead(ErrorCode.KAFKA_STORAGE_ERROR)
 
+    async def heads(self, asked: ReadHeads) -> HeadsRead:
+        """The headers of batches. One that cannot be had is empty."""
+        extents = [self._batch_at(*place) for place in asked.places[:HEADS]]
+        return HeadsRead(await asyncio.get_running_loop().run_in_executor(None, _heads, extents))
+
+    def _batch_at(self, topic: str, partition: int, offset: int) -> Extent | None:
+        try:
+            self._led.leader_of(topic, partition)
+            return self._context.log(topic, partition).locate(offset, HEADER_BYTES)
+        except (LogAccessError, LogError, OSError):
+            return None
+
     def _read(self, log: PartitionLog, asked: ReadLog, code: ErrorCode, data: bytes = b"") -> LogRead:
         epoch = log.epoch_at(asked.offset - 1) if asked.offset > 0 else -1
         return LogRead(code, log.log_start_offset, log.high_watermark, epoch, data)
+
+
+def _heads(extents: list[Extent | None]) -> tuple[bytes, ...]:
+    return tuple(b"" if each is None else _head(each) for each in extents)
+
+
+def _head(extent: Extent) -> bytes:
+    try:
+        return extent.read(HEADER_BYTES)
+    except (LogError, OSError):
+        return b""

@@ -35,7 +35,7 @@ from actors.links.operations import (
     Result,
     Shards,
 )
-from actors.links.reading import ReadLog, ReadPartitions
+from actors.links.reading import ReadHeads, ReadLog, ReadPartitions
 from actors.links.secret import Marks, Secrets
 from actors.links.status import Load
 from actors.runtime.environment import Chance
@@ -242,6 +242,8 @@ class Registration:
                 return self._observing.reads.partitions(operation)
             case ReadLog():
                 return await self._observing.reads.log(operation)
+            case ReadHeads():
+                return await self._observing.reads.heads(operation)
             case _:
                 raise TypeError(f"{type(operation).__name__} is nothing that a broker does")
 

@@ -23,7 +23,8 @@ from actors.security.acl import AclFilter
 from actors.settings.secret import Secret
 from actors.wire.errors import ErrorCode
 
-PASSWORD_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+_SCRAM: Final = ("SCRAM-SHA-512", "SCRAM-SHA-256")
+PASSWORD_MECHANISMS: Final = ("PLAIN", *_SCRAM)
 _CREDENTIALS: Final = (
     "sasl_plain_username",
     "sasl_plain_password",
@@ -72,12 +73,17 @@ class Open:
 
 
 class ByLogin:
-    """A visitor logs in at a broker with SCRAM or PLAIN, and is shown what he may see there."""
+    """A visitor logs in at a broker with SCRAM or PLAIN, and is shown what he may see there.
+
+    A user's password may be kept for one kind of SCRAM alone, so both are tried, that of `sasl_mechanism` first.
+    """
 
     def __init__(self, settings: Mapping[str, Any], source_of: SourceOf, clock: Clock) -> None:
         self._settings = {key: value for key, value in settings.items() if key not in _CREDENTIALS}
         self._source_of = source_of
         self._clock = clock
+        first = str(settings["sasl_mechanism"])
+        self._mechanisms = (first, *(each for each in _SCRAM if first in _SCRAM and each != first))
 
     @property
     def anybody(self) -> None:
@@ -86,19 +92,27 @@ class ByLogin:
     async def log_in(self, user: str, password: Secret) -> Visitor:
         """The visitor of this name. Raises EntranceError."""
         login = {"sasl_plain_username": user, "sasl_plain_password": password.reveal()}
+        for mechanism in self._mechanisms:
+            desk = await self._known_as({**self._settings, **login, "sasl_mechanism": mechanism})
+            if desk is not None:
+                return Visitor(user, Entitled(self._source_of(desk), desk, self._clock), desk)
+        raise EntranceError("The name or the password is wrong.")
+
+    async def _known_as(self, settings: Mapping[str, Any]) -> BrokerDesk | None:
+        """The desk of who logs in so; None if no broker knows him, or the broker has no such mechanism."""
         try:
-            desk = await asyncio.to_thread(BrokerDesk, {**self._settings, **login}, self._clock)
+            desk = await asyncio.to_thread(BrokerDesk, settings, self._clock)
         except (ConfigurationError, ValueError):
-            raise EntranceError("The name or the password is wrong.") from None
+            return None
         try:
             await asyncio.to_thread(desk.admin.describe_cluster)
         except AuthenticationError:
             await desk.close()
-            raise EntranceError("The name or the password is wrong.") from None
+            return None
         except KafkaError as error:
             await desk.close()
             raise EntranceError(f"The brokers cannot be asked now: {error}") from error
-        return Visitor(user, Entitled(self._source_of(desk), desk, self._clock), desk)
+        return desk
 
 
 async def entrance(settings: Mapping[str, Any], source_of: SourceOf, clock: Clock) -> Entrance:

@@ -35,6 +35,7 @@ from actors.links.acceptance import check_stores
 from actors.links.control import Stop
 from actors.links.group_status import GroupStatus
 from actors.links.operations import HandOver, LookAtGroup, Operation, Result
+from actors.links.pools import PoolFigures
 from actors.links.secret import Marks, Secrets, read_secrets
 from actors.links.status import ClusterStatus, ShardStatus
 from actors.log.files import REAL_WRITER
@@ -428,6 +429,10 @@ class Controller:
     def group_status(self, broker_id: int, group_id: str) -> GroupStatus | None:
         """What a broker knows of a group that it coordinates; None if it does not coordinate it."""
         return self._thread.call(_look_at_group(self._server, broker_id, group_id))
+
+    def tell_of_pool(self, figures: PoolFigures) -> None:
+        """A pool on this Ray says what its members do. The Monitor is told of it when it asks next."""
+        self._on_loop(self._server.monitoring.tell_of_pool, figures)
 
     def view(self, operation: Operation[R]) -> R:
         """What the cluster's Monitor answers. Raises ConnectionError if there is none now, TimeoutError."""

@@ -24,7 +24,7 @@ from actors.links.operations import (
     ReplicaTorn,
 )
 from actors.links.quota_operations import AlterQuotas
-from actors.links.reading import ForBroker, ReadLog, ReadPartitions
+from actors.links.reading import ForBroker, ReadHeads, ReadLog, ReadPartitions
 
 _OF_ITSELF: Final = (AlterPartitions, ReplicaTorn, BrokerLeaving)
 _OF_CLIENTS: Final = (
@@ -35,7 +35,7 @@ _OF_CLIENTS: Final = (
 """What clients want, for the most part. The broker has judged whether they may have it."""
 
 _OF_MONITORS: Final[tuple[type, ...]] = (LookAround, Watch)
-_OF_BROKERS_FOR_MONITORS: Final[tuple[type, ...]] = (ReadPartitions, ReadLog)
+_OF_BROKERS_FOR_MONITORS: Final[tuple[type, ...]] = (ReadPartitions, ReadLog, ReadHeads)
 """What a Monitor may have a broker asked. It changes nothing."""
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol, TypeVar
 
 from actors.controller.allowed import check_allowed_to_monitor
+from actors.controller.pools import Pools
 from actors.controller.sessions import Launcher, Session
 from actors.links.calls import Calls
 from actors.links.chronicle import Chronicle
@@ -29,6 +30,7 @@ from actors.links.observations import (
     Watching,
 )
 from actors.links.operations import Operation, Result
+from actors.links.pools import PoolFigures
 from actors.links.reading import ForBroker
 from actors.links.status import ClusterStatus, MonitorStatus
 
@@ -85,6 +87,7 @@ class Monitoring:
         self._due: float | None = None  # when it is started (again); None before the brokers serve
         self._began = loop.time()
         self._pause_s = 1.0
+        self._pools = Pools()
 
     # --- its process ---
 
@@ -193,6 +196,10 @@ class Monitoring:
 
     # --- what it asks ---
 
+    def tell_of_pool(self, figures: PoolFigures) -> None:
+        """A pool has said what its members do."""
+        self._pools.told(figures, self._loop.time())
+
     async def _look_around(self, asked: LookAround) -> ClusterObserved:
         positions = {each.source: each for each in asked.positions}
         none = Position(CONTROLLER, 0, 0)
@@ -206,6 +213,7 @@ class Monitoring:
             tuple(each for each in answers if each is not None),
             tuple(each.broker_id for each, said in zip(sessions, answers, strict=True) if said is None),
             None if asked.metadata_version == metadata.version else metadata.without_security(),
+            self._pools.present(self._loop.time()),
         )
 
     # --- what it is asked ---

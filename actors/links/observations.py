@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from actors.links.operations import Operation, Result
+from actors.links.pools import PoolFigures
 from actors.links.rebalances import RebalanceView, Rebalancing
 from actors.links.status import ClusterStatus, Load, ShardStatus
 from actors.links.views import Event
@@ -159,6 +160,8 @@ class ClusterObserved(Result):
     """Registered brokers that have not answered in time."""
     metadata: ClusterMetadata | None = None
     """Without credentials, ACLs and quotas; None if it is still of the version that was named."""
+    pools: tuple[PoolFigures, ...] = ()
+    """Those that have told the controller lately, whichever Kafka their groups are in."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,8 @@ from actors.links.operations import Operation, Result
 
 SLICE: Final = 500
 """How many partitions a broker describes in one turn of its loop."""
+HEADS: Final = 50
+"""Of how many batches it reads the headers in one turn."""
 _ROW: Final = Struct(">iqqqq")
 
 
@@ -82,6 +84,23 @@ class ReadLog(Operation[LogRead]):
 
 
 @dataclass(frozen=True, slots=True)
+class HeadsRead(Result):
+    """The headers of the batches that were asked for, in that order; b"" for one that cannot be had."""
+
+    heads: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadHeads(Operation[HeadsRead]):
+    """Ask the leader of some partitions for the headers of batches: of those that hold these offsets, at most HEADS.
+
+    A place is a topic, a partition and an offset. A batch that is not committed is not there.
+    """
+
+    places: tuple[tuple[str, int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ForBroker(Operation[Result]):
     """Have the controller ask a broker. The result is the broker's."""
 
@@ -104,7 +123,9 @@ CLASSES: dict[int, type[Operation[Result]] | type[Result]] = {
     160: ReadPartitions,
     161: ReadLog,
     162: ForBroker,
+    163: ReadHeads,
     260: PartitionsRead,
     261: LogRead,
+    263: HeadsRead,
 }
 """Tags on the control link, beside those of `operations`."""

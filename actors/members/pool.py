@@ -38,6 +38,7 @@ from actors.members.member_link import MemberEndedError
 from actors.members.scaling import Scaling
 from actors.members.slots import MemberStatus, Slot
 from actors.members.supervision import Supervision
+from actors.members.telling import Clusters, Telling
 from actors.runtime.environment import REAL, Environment, new_uuid
 from actors.runtime.logs import about
 
@@ -148,11 +149,12 @@ class ConsumerPool:
         except (TypeError, ValueError) as error:
             raise PoolError(f"ray_actor_options: {error}") from error
         self._monotonic = environment.clock.monotonic
+        prefix = instance_prefix or f"{group_id[:_PREFIX_MAX]}-{new_uuid(environment.chance).hex[:8]}"
         self._slots = Supervision(
             self._spec,
             starter,
             self._remove_members,
-            instance_prefix=instance_prefix or f"{group_id[:_PREFIX_MAX]}-{new_uuid(environment.chance).hex[:8]}",
+            instance_prefix=prefix,
             max_poll_interval_ms=int(options.get("max_poll_interval_ms", 300_000)),
             monotonic=self._monotonic,
         )
@@ -162,6 +164,8 @@ class ConsumerPool:
         self._resizing = threading.Lock()
         self._stopping = False
         self._change_size(first_size, "the pool begins")
+        self._telling = Telling(prefix, group_id, self._slots.figures, Clusters(self._monotonic).tell)
+        self._telling.begin()
         self._scaling = self._begin_scaling(autoscale) if autoscale is not None else None
 
     def _begin_scaling(self, policy: Autoscale) -> Scaling:
@@ -262,6 +266,7 @@ class ConsumerPool:
         """Have every member finish its record, commit and leave. Stopping twice is harmless."""
         if self._scaling is not None:
             self._scaling.end()
+        self._telling.end()
         with self._changed:
             self._stopping = True
             slots = self._slots.all()

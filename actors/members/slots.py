@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from actors.links.member import MemberAddress, MemberReport
+from actors.links.pools import MemberFigures
 from actors.members.handler_member import MemberSpec
 from actors.members.member_link import MemberClient
 
@@ -110,6 +111,17 @@ class Slot:
             handled=self.handled,
             dead_letters=self.dead_letters_before + report.dead_letters,
             restarts=max(self.restarts, 0),
+        )
+
+    def figures(self) -> MemberFigures:
+        """As operators see it."""
+        return MemberFigures(
+            instance_id=self.instance_id,
+            handled=self.handled,
+            dead_letters=self.dead_letters_before + self.report.dead_letters,
+            restarts=max(self.restarts, 0),
+            busy_ms=self.busy_ms,
+            handling_ms=self.report.handling_ms,
         )
 
     def begin(self, actor: Started, now_s: float) -> None:

@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Final
 
 from actors.links.member import MemberAddress, MemberReport
+from actors.links.pools import MemberFigures
 from actors.members.consumer_actor import why_not_started
 from actors.members.handler_member import MemberSpec
 from actors.members.member_link import MemberClient
@@ -77,6 +78,11 @@ class Supervision:
             slots = self._slots.values()
             busy_ms = self._busy_ms_of_retired + sum(slot.busy_ms for slot in slots)
             return self._handled_by_retired + sum(slot.handled for slot in slots), busy_ms / 1000
+
+    def figures(self) -> tuple[MemberFigures, ...]:
+        """What each has done since the pool began."""
+        with self.changed:
+            return tuple(slot.figures() for slot in self.all())
 
     # --- more and fewer ---
 

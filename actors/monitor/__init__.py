@@ -28,9 +28,10 @@ has missed. A number means something only with the run of its process: of anothe
 **A look.** First what has been counted and what has happened (`observed`). Then where partitions begin and end, asked
 of their leaders in slices (`looks`, `partitions`), and what was committed since the look before (`follower`,
 `offsets_log`). From both follows lag, in records and in seconds (`timeline`, `lag`): where the age of a group's next
-record cannot be told from how the log grew, the record itself is looked at, a few in each look. What a look has found
-goes to the history on disk (`history`, in a thread: `historian`), and is what views (`answers`, `group_views`,
-`topic_views`) and metrics (`metric_table`, `metric_rows`, `broker_metrics`, `exposition`) are made of.
+record cannot be told from how the log grew, the header of its batch is looked at, and where that is too wide, the
+record itself: of headers 2,000 in each look, of records 32. What a look has found goes to the history on disk
+(`history`, in a thread: `historian`), and is what views (`answers`, `group_views`, `topic_views`) and metrics
+(`metric_table`, `metric_rows`, `broker_metrics`, `pool_metrics`, `exposition`) are made of.
 
 Files besides: `actor` is the Ray shell, `server` finds the controller and has `work` look, `cluster_link` is the link.
 Without clock or I/O are `timeline`, `lag`, `partitions`, `offsets_log`, `memory`, `observed` and all that makes views.

@@ -1,20 +1,26 @@
 """How far groups are behind: in records, and as the age of the oldest record that they have not read. No clock, no I/O.
 
-None stands for what is not known. Where a timeline is too coarse, the record itself has to be looked at: `wanted` says
-which ones, the most needed first, and `found` takes what was there.
+None stands for what is not known. Where a timeline is too coarse, the header of the record's batch has to be looked
+at: `wanted` says which ones, those of which least is known first, and `estimated` takes what they say. A batch whose
+records are of very different ages tells too little: then the record is among `wanted_records`, and `found` takes its
+time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from heapq import nsmallest
 from typing import Final, NamedTuple
 
 from actors.monitor.partitions import Partition, Partitions
+from actors.monitor.timeline import Estimate
 
 Place = tuple[str, int, int]
 """Topic, partition, offset."""
-LOOKUPS_MAX: Final = 32
-"""How many records are looked at in one look, at most."""
+BATCHES_MAX: Final = 2_000
+"""How many headers of batches are looked at in one look, at most. A Monitor that has just begun needs them all."""
+RECORDS_MAX: Final = 32
+"""And how many records."""
 _PATIENCE: Final = 12  # looks for which a place is left alone where nothing was found
 
 
@@ -38,6 +44,7 @@ class LagTable:
         self._exact: dict[Place, int | None] = {}  # timestamps of records that were looked at
         self._used: set[Place] = set()
         self._wanted: dict[Place, int] = {}  # by how much the timeline may be wrong
+        self._wide: set[Place] = set()  # the header of the batch does not tell either
         self._alone: dict[Place, int] = {}  # for how many looks more
 
     def begin(self) -> None:
@@ -45,6 +52,7 @@ class LagTable:
         self._exact = {place: at for place, at in self._exact.items() if place in self._used}
         self._alone = {place: left - 1 for place, left in self._alone.items() if left > 1}
         self._used.clear()
+        self._wide &= self._wanted.keys()
         self._wanted.clear()
 
     def of(self, topic: str, partition: int, committed: int, now_ms: int) -> Lag:
@@ -72,9 +80,22 @@ class LagTable:
             self._wanted[place] = 1 << 62 if estimate is None else estimate.error_ms
         return None
 
-    def wanted(self, most: int = LOOKUPS_MAX) -> list[Place]:
-        """Which records to look at, those of which least is known first."""
-        return sorted(self._wanted, key=lambda place: -self._wanted[place])[:most]
+    def wanted(self, most: int = BATCHES_MAX) -> list[Place]:
+        """Of which records to look at the header of the batch."""
+        places = self._wanted.keys() - self._wide
+        return nsmallest(most, places, key=lambda place: (-self._wanted[place], place))
+
+    def wanted_records(self, most: int = RECORDS_MAX) -> list[Place]:
+        """Which records to look at."""
+        return nsmallest(most, self._wide & self._wanted.keys())
+
+    def estimated(self, told: Iterable[tuple[Place, Estimate | None]]) -> None:
+        """What headers say of records, None where there is none, or where it did not work."""
+        for place, estimate in told:
+            if estimate is not None and estimate.error_ms > self._interval_ms:
+                self._wide.add(place)
+            else:
+                self.found([(place, None if estimate is None else estimate.at_ms)])
 
     def found(self, found: Iterable[tuple[Place, int | None]]) -> None:
         """The timestamps of records that were looked at, in ms; None where there is none, or where it did not work."""

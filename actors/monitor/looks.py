@@ -1,4 +1,4 @@
-"""One look at partitions and groups: ends first, then what was committed up to them, then lag, then single records.
+"""One look at partitions and groups: ends first, then what was committed up to them, then lag, then single batches.
 
 In this order no lag is shown that never was: an end is never newer than what was read of commits.
 """
@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import defaultdict
 from collections.abc import Mapping
+from itertools import chain
 from typing import Final, Protocol, TypeVar
 
 from actors.links.operations import Operation, Result
-from actors.links.reading import LogRead, PartitionsRead, ReadLog, ReadPartitions, unpack_rows
-from actors.log.batch import BatchHeader, batch_records, iter_batches, read_header
+from actors.links.reading import HEADS, LogRead, PartitionsRead, ReadHeads, ReadLog, ReadPartitions, unpack_rows
+from actors.log.batch import HEADER_BYTES, BatchHeader, batch_records, iter_batches, read_header
 from actors.log.errors import CorruptBatchError
 from actors.monitor.follower import Follower
 from actors.monitor.lag import Place
 from actors.monitor.memory import Memory
+from actors.monitor.timeline import Estimate
 from placement.metadata import OFFSETS_TOPIC
 
 log = logging.getLogger(__name__)
@@ -24,8 +27,8 @@ R = TypeVar("R", bound=Result)
 
 _RECORD_BYTES: Final = 64 << 10
 """How much of a batch is fetched to learn the time of one of its records. Of a longer one, the header has to do."""
-_HEAD_BYTES: Final = 61
 _AT_ONCE: Final = 8  # lookups of single records
+_ANY_MS: Final = 1 << 62
 
 
 class Brokers(Protocol):
@@ -81,8 +84,7 @@ class Looker:
         await self.follower.follow(self._ends_of_offsets())
         memory.rates(offsets, now_ms)
         memory.measure(offsets, now_ms)
-        if wanted := memory.table.wanted():
-            await self._look_up(wanted)
+        if await self._look_up():
             memory.measure(offsets, now_ms)
         memory.trim(offsets, self._brokers.topic_ids)
 
@@ -111,7 +113,34 @@ class Looker:
         topic = self._memory.partitions.topic(OFFSETS_TOPIC)
         return {} if topic is None else {number: each.log_end for number, each in topic.partitions.items()}
 
-    async def _look_up(self, places: list[Place]) -> None:
+    async def _look_up(self) -> bool:
+        """Learn when unread records came, where the growth of logs does not tell. Whether that was needed."""
+        table = self._memory.table
+        if batches := table.wanted():
+            await self._look_at_batches(batches)
+        if records := table.wanted_records():
+            await self._look_at_records(records)
+        return bool(batches or records)
+
+    async def _look_at_batches(self, places: list[Place]) -> None:
+        by_leader: dict[int | None, list[Place]] = defaultdict(list)
+        for place in places:
+            by_leader[self._brokers.leader_of(place[0], place[1])].append(place)
+        told = await asyncio.gather(*(self._heads_of(leader, led) for leader, led in by_leader.items()))
+        heads = zip(chain(*by_leader.values()), chain(*told), strict=True)
+        self._memory.table.estimated((place, estimate_of(head, place[2])) for place, head in heads)
+
+    async def _heads_of(self, leader: int | None, places: list[Place]) -> list[bytes]:
+        """Of each, the header of its batch, or b"". A leader that does not answer is not asked again."""
+        heads: list[bytes] = []
+        while leader is not None and len(heads) < len(places):
+            found = await self._brokers.ask(leader, ReadHeads(tuple(places[len(heads) :][:HEADS])))
+            if found is None or not found.heads:
+                break
+            heads += found.heads
+        return heads + [b""] * (len(places) - len(heads))
+
+    async def _look_at_records(self, places: list[Place]) -> None:
         for at in range(0, len(places), _AT_ONCE):
             some = places[at : at + _AT_ONCE]
             times = await asyncio.gather(*(self._time_of(place) for place in some))
@@ -129,17 +158,26 @@ def time_of(data: bytes, offset: int) -> int | None:
             for record in batch_records(data[start:end], header):
                 if record.offset >= offset and not header.is_control:
                     return record.timestamp
-        return _between(read_header(data), offset) if len(data) >= _HEAD_BYTES else None
+        estimate = estimate_of(data, offset)
+        return None if estimate is None else estimate.at_ms
     except CorruptBatchError as error:
         log.warning("the record at offset %d cannot be read: %s", offset, error)
         return None
 
 
-def _between(header: BatchHeader, offset: int) -> int | None:
+def estimate_of(head: bytes, offset: int) -> Estimate | None:
+    """What the header of the batch that holds `offset` says of that record. None if it says nothing."""
+    return _between(read_header(head), offset) if len(head) >= HEADER_BYTES else None
+
+
+def _between(header: BatchHeader, offset: int) -> Estimate | None:
     """Where the record lies between the first and the largest timestamp of its batch, which came as one."""
-    if header.max_timestamp < 0 or offset > header.last_offset:
+    first_ms, newest_ms = header.first_timestamp, header.max_timestamp
+    if newest_ms < 0 or offset > header.last_offset:
         return None
-    if header.first_timestamp < 0 or header.is_log_append_time or not header.last_offset_delta:
-        return header.max_timestamp
+    if header.is_control:
+        return Estimate(newest_ms, _ANY_MS)  # it is no record: that comes after it
+    if first_ms < 0 or header.is_log_append_time or not header.last_offset_delta:
+        return Estimate(newest_ms, 0)
     share = max(0, offset - header.base_offset) / header.last_offset_delta
-    return header.first_timestamp + round(share * (header.max_timestamp - header.first_timestamp))
+    return Estimate(first_ms + round(share * (newest_ms - first_ms)), newest_ms - first_ms)

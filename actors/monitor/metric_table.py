@@ -40,7 +40,7 @@ _GROUP_PARTITION: Final = ("consumergroup", "topic", "partition")
 _PARTITION: Final = ("topic", "partition")
 _BROKER: Final = ("broker",)
 
-SECTIONS: Final = ("Cluster", "Brokers", "Requests", "Topics", "Groups", "Lag", "Shards", "Monitor")
+SECTIONS: Final = ("Cluster", "Brokers", "Requests", "Topics", "Groups", "Lag", "Pools", "Shards", "Monitor")
 
 
 def _gauge(section: str, name: str, labels: tuple[str, ...], doc: str, rank: int = 0) -> MetricSpec:
@@ -202,6 +202,35 @@ _LAG: Final = (
     ),
 )
 
+_MEMBER: Final = ("consumergroup", "member")
+
+_POOLS: Final = (
+    _gauge("Pools", "coterie_pool_members", _GROUP, "Members that the group's pools have, or start just now.", 1),
+    _counter(
+        "Pools",
+        "coterie_pool_member_handled_total",
+        _MEMBER,
+        "Records that it has handled, those that came again included. The label `member` is the `group.instance.id`.",
+        2,
+    ),
+    _counter("Pools", "coterie_pool_member_dead_letters_total", _MEMBER, "Records that it has set aside.", 2),
+    _counter("Pools", "coterie_pool_member_restarts_total", _MEMBER, "Actors that have taken another's place.", 2),
+    _counter(
+        "Pools",
+        "coterie_pool_member_busy_seconds_total",
+        _MEMBER,
+        "For how long it has had records in hand. Divided by those it handled: the time that a record takes.",
+        2,
+    ),
+    _gauge(
+        "Pools",
+        "coterie_pool_member_handling_seconds",
+        _MEMBER,
+        "For how long the handler has been running that began first; 0 if none runs.",
+        2,
+    ),
+)
+
 _SHARDS: Final = (
     _gauge("Shards", "coterie_shards", ("broker", "state"), "Offsets partitions and spare processes, by state."),
     *(
@@ -277,6 +306,7 @@ METRICS: Final[tuple[MetricSpec, ...]] = (
     *_TOPICS,
     *_GROUPS,
     *_LAG,
+    *_POOLS,
     *_SHARDS,
     *_MONITOR,
 )

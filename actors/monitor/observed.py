@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from actors.links.observations import CONTROLLER, BrokerObserved, ClusterObserved, Happenings, Position
+from actors.links.pools import PoolFigures
 from actors.links.rebalances import Rebalancing
 from actors.links.status import BrokerStatus, ShardStatus
 from actors.links.views import BrokerView, Event, RebalanceView, ShardView
@@ -54,6 +55,8 @@ class Observed:
         """And with a larger one."""
         self.missed = 0
         """How many happenings were not told of, because this Monitor asked too late."""
+        self.pools: tuple[PoolFigures, ...] = ()
+        """The pools on this Ray, whichever Kafka their groups are in."""
         self.silent: tuple[int, ...] = ()
         self.is_behind = False
         """Whether more has happened than an answer holds."""
@@ -79,7 +82,7 @@ class Observed:
         news = self._news(
             [(CONTROLLER, seen.controller), *((each.broker_id, each.happenings) for each in seen.brokers)]
         )
-        self.silent = seen.silent
+        self.silent, self.pools = seen.silent, seen.pools
         metadata = self.told.metadata if seen.metadata is None else seen.metadata
         self._compare(self.told.metadata, metadata)
         self.told = self._tell(seen, metadata)

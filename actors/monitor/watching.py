@@ -23,6 +23,7 @@ from actors.monitor.memory import Memory
 from actors.monitor.metric_rows import cluster_families, group_families, one, topic_families
 from actors.monitor.metric_table import Row
 from actors.monitor.observed import News, Observed
+from actors.monitor.pool_metrics import pool_families
 from actors.monitor.trends import Trends
 from actors.runtime.environment import Clock
 from placement.metadata import NO_LEADER
@@ -156,6 +157,7 @@ class Watcher:
         yield from broker_families(self.observed)
         yield from topic_families(told.metadata, self._memory)
         yield from group_families(groups, self._memory)
+        yield from pool_families(self.observed.pools, {group.group_id: group.metadata for group, _, _ in groups})
         yield from self._own()
 
     def _own(self) -> Iterator[tuple[str, Iterable[Row]]]:

@@ -21,8 +21,6 @@ from tests.compat.peers import free_ports
 from tests.compat.processes import end_process, spawn
 from tests.compat.support import wait_until
 
-_SERVES = re.compile(r"metrics are at (http://[^\s\"]+)")
-
 
 @dataclass(frozen=True, slots=True)
 class Prometheus:
@@ -49,13 +47,21 @@ class Prometheus:
 
 def metrics_url(data_dir: Path) -> str:
     """Where the cluster's Monitor serves metrics, as its log says; the last one that has begun."""
+    return _served(data_dir, "metrics are")
 
+
+def console_url(data_dir: Path) -> str:
+    """Where it serves the console; ends with a slash."""
+    return _served(data_dir, "the console is")
+
+
+def _served(data_dir: Path, what: str) -> str:
     def said() -> str | None:
         log = data_dir / "logs" / "monitor.log"
-        found = _SERVES.findall(log.read_text()) if log.exists() else []
+        found = re.findall(rf"{what} at (http://[^\s\"]+)", log.read_text()) if log.exists() else []
         return found[-1] if found else None
 
-    return str(wait_until(said, what="a Monitor that serves metrics"))
+    return str(wait_until(said, what=f"a Monitor whose log says where {what}"))
 
 
 @contextlib.contextmanager

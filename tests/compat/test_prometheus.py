@@ -25,8 +25,11 @@ from tools.generate_docs import DOCS
 
 FOLDER = DOCS / "monitoring"
 DASHBOARD = json.loads((FOLDER / "grafana.json").read_text())
-# What has no rows in a healthy cluster without security.
-_MAY_BE_EMPTY = ("coterie_tls_", "coterie_broker_silent", "coterie_group_rebalances_total", "coterie_logins_")
+# What has no rows in a healthy cluster without security and pools.
+_MAY_BE_EMPTY = (
+    *("coterie_tls_", "coterie_broker_silent", "coterie_group_rebalances_total", "coterie_logins_"),
+    "coterie_pool_",
+)
 
 
 def expressions() -> Iterator[tuple[str, str]]:

@@ -6,7 +6,9 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+from actors.links.observations import LookAround
 from actors.links.operations import Operation, Result
+from actors.links.pools import MemberFigures, PoolFigures
 from actors.links.views import GetSeen, Seen
 from actors.monitor.cluster_link import ClusterLink
 from actors.runtime.environment import REAL
@@ -112,3 +114,13 @@ async def test_without_coterie_monitor_none_is_started(tmp_path: Path) -> None:
         tick(c)
         assert c.launcher.monitors == 0
         assert c.server.status().monitor is None
+
+
+async def test_what_pools_have_told_is_in_the_next_look(tmp_path: Path) -> None:
+    pool = PoolFigures("billing-1", "billing", (MemberFigures("billing-1-0", 7, 1, 2, 3_000, 40),))
+    async with controller(tmp_path) as c:
+        link = await come(c, 77)
+        assert (await link.ask(LookAround())).pools == ()
+        c.server.monitoring.tell_of_pool(pool)
+        assert (await link.ask(LookAround())).pools == (pool,)
+        link.close()

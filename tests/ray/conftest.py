@@ -42,8 +42,9 @@ def start(embedded_ray: None, tmp_path_factory: pytest.TempPathFactory) -> Calla
 
 @pytest.fixture(scope="package")
 def shared(start: Callable[..., Cluster]) -> Iterator[Cluster]:
-    """Three brokers that the tests which kill nobody's broker share. Their Monitor serves a console."""
-    with start(brokers=3, coterie_console_port="0") as cluster:
+    """Three brokers that the tests which kill nobody's broker share. Their Monitor does all that a Monitor can do."""
+    seen = {"coterie_console_port": "0", "coterie_metrics_port": "0", "coterie_metrics_ray": "true"}
+    with start(brokers=3, **seen) as cluster:
         yield cluster
 
 

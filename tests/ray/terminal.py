@@ -18,9 +18,9 @@ _STYLE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 class OnATerminal:
-    """A Python program, and what its terminal has got so far."""
+    """A Python program, and what its terminal has got so far. With `keys` it hears what is typed there, too."""
 
-    def __init__(self, *arguments: str, **environment: str) -> None:
+    def __init__(self, *arguments: str, keys: bool = False, **environment: str) -> None:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
         size = {"COLUMNS": "160", "LINES": "60", "TERM": "xterm"}
         self._ours, programs = os.openpty()
@@ -28,7 +28,7 @@ class OnATerminal:
             [sys.executable, *arguments],
             cwd=ROOT,
             env=inherited | size | {"PYTHONWARNINGS": "default"} | environment,
-            stdin=subprocess.DEVNULL,
+            stdin=programs if keys else subprocess.DEVNULL,
             stdout=programs,
             stderr=programs,
         )
@@ -55,6 +55,10 @@ class OnATerminal:
         """Without its styles."""
         return _STYLE.sub("", self._got.decode(errors="replace"))
 
+    def type(self, text: str) -> None:
+        """Press keys."""
+        os.write(self._ours, text.encode())
+
     def ended(self) -> int:
         """The exit code, once it has ended and closed its terminal; it must leave no process behind."""
         self._reader.join()
@@ -77,9 +81,9 @@ class OnATerminal:
 
 
 @contextmanager
-def on_a_terminal(*arguments: str, **environment: str) -> Iterator[OnATerminal]:
+def on_a_terminal(*arguments: str, keys: bool = False, **environment: str) -> Iterator[OnATerminal]:
     """Run Python with these arguments; it is ended with the block."""
-    program = OnATerminal(*arguments, **environment)
+    program = OnATerminal(*arguments, keys=keys, **environment)
     try:
         yield program
     finally:

@@ -25,6 +25,7 @@ from actors.console.source import Shared
 from actors.links.views import GetGroup
 from actors.members.pool import ConsumerPool
 from actors.runtime.environment import REAL
+from tests.compat.prometheus import console_url
 from tests.ray.handlers import Recorder
 from tests.ray.support import produce, topic, wait_until
 from tests.support.served_console import served_console
@@ -72,14 +73,6 @@ def member(servers: str, topic_name: str, group: str) -> Iterator[subprocess.Pop
         process.wait()
 
 
-def served_by_monitor(cluster: Cluster) -> str:
-    """Where the cluster's own Monitor serves a console."""
-    log = Path(cluster.status()["data_dir"]) / "logs" / "monitor.log"
-    found = re.search(r"the console is at (http://\S+)", log.read_text())
-    assert found is not None, log.read_text()
-    return found[1]
-
-
 def test_the_page_of_a_group_says_who_was_lost_and_how_long_it_took(shared: Cluster, name: str, tmp_path: Path) -> None:
     servers, pooled = shared.bootstrap_servers, f"{name}-pool"
     topic(servers, name, 6)
@@ -102,7 +95,7 @@ def test_the_page_of_a_group_says_who_was_lost_and_how_long_it_took(shared: Clus
         assert "Each is an actor of a ConsumerPool." in says(f"{address}group?id={quote(pooled)}", "Members 2 ")
         assert len(re.findall(r"Broker \d [\d.]+:\d+ · pid \d+", read(address))) == 3
         assert re.search(r"\bv\d+\b", read(f"{address}records?name={quote(name)}&partition=0"))
-        assert name in says(f"{served_by_monitor(shared)}groups", f"{pooled}.*pool")
+        assert name in says(f"{console_url(Path(shared.status()['data_dir']))}groups", f"{pooled}.*pool")
         found = asyncio.run(KafkaSource(desk.admin, REAL.clock).view(GetGroup(name)))  # what Kafka's own requests tell
         assert found.row is not None
         assert (found.row.members, found.row.state, len(found.partitions)) == (1, "Stable", 6)

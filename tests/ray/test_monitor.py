@@ -5,17 +5,21 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import urllib.request
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from actors.cluster import Cluster, ClusterError
 from actors.links.member_process import kind_and_process
 from actors.links.views import GetGroupHistory, GetOverview, GetSeen, Overview, RebalanceView
 from actors.members.pool import ConsumerPool
+from tests.compat.prometheus import metrics_url
 from tests.ray.handlers import Recorder
-from tests.ray.support import topic, wait_until
+from tests.ray.support import produce, topic, wait_until
 
 
 def shown(cluster: Cluster) -> Overview | None:
@@ -49,6 +53,9 @@ def test_a_monitor_that_is_killed_is_replaced_and_no_group_notices(shared: Clust
         (process,) = told.processes.values()
         assert kind_and_process(process) == ("pool", f"pid {member.pid} on node {member.node_id[:12]}")
         before = [shared.group_status(name, broker.id) for broker in seen.brokers]
+        os.kill(first, signal.SIGSTOP)
+        produce(servers, name, [b"v%d" % number for number in range(20)])
+        wait_until(lambda: pool.handled() == 20, what="records that are handled while the Monitor stands still")
         os.kill(first, signal.SIGKILL)
         second = wait_until(lambda: (pid := monitor_pid(shared)) != first and pid, what="another Monitor")
         again = wait_until(lambda: shown(shared), what="its first look")
@@ -57,6 +64,37 @@ def test_a_monitor_that_is_killed_is_replaced_and_no_group_notices(shared: Clust
         assert shared.view(GetSeen()).problems == ()
         assert [shared.group_status(name, broker.id) for broker in again.brokers] == before
         assert rebalances(shared, name) == (told,), "the brokers remember it, too"
+
+
+def by_member(cluster: Cluster, group: str) -> dict[str, Counter[str]]:
+    """What the metrics say of pools in a group: by metric, and there by member."""
+    with urllib.request.urlopen(metrics_url(Path(cluster.status()["data_dir"])), timeout=30) as answer:
+        families = list(text_string_to_metric_families(answer.read().decode()))
+    found: dict[str, Counter[str]] = {}
+    for sample in (each for family in families for each in family.samples if each.name.startswith("coterie_pool")):
+        if sample.labels["consumergroup"] == group:
+            found.setdefault(sample.name, Counter())[sample.labels.get("member", "")] = sample.value
+    return found
+
+
+def test_what_a_pools_members_do_is_among_the_metrics(shared: Cluster, name: str, tmp_path: Path) -> None:
+    servers = shared.bootstrap_servers
+    produce(servers, topic(servers, name, 6), [b"v%d" % number for number in range(60)])
+    with ConsumerPool(
+        name, name, Recorder, 2, bootstrap_servers=servers, handler_args=(str(tmp_path), 0.01), instance_prefix=name
+    ) as pool:
+        wait_until(lambda: pool.handled() == 60, what="records that were handled")
+
+        def told() -> dict[str, Counter[str]] | None:
+            found = by_member(shared, name)
+            return found if found and found["coterie_pool_member_handled_total"].total() == 60 else None
+
+        found = wait_until(told, what="its metrics") or {}
+        assert found["coterie_pool_members"] == {"": 2}
+        assert found["coterie_pool_member_handled_total"].keys() == {f"{name}-0", f"{name}-1"}
+        assert found["coterie_pool_member_busy_seconds_total"].total() >= 0.6
+        assert found["coterie_pool_member_restarts_total"].total() == 0
+    wait_until(lambda: not by_member(shared, name), what="an end of them")
 
 
 def test_a_cluster_runs_without_a_monitor(start: Callable[..., Cluster]) -> None:

@@ -9,12 +9,15 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from actors.links.reading import PartitionRow
-from actors.monitor.lag import LagTable
+from actors.log.batch import HEADER, BatchHeader
+from actors.monitor.lag import BATCHES_MAX, RECORDS_MAX, LagTable
+from actors.monitor.looks import estimate_of
 from actors.monitor.partitions import Partitions
-from actors.monitor.timeline import SAMPLES_MAX, Timeline
+from actors.monitor.timeline import SAMPLES_MAX, Estimate, Timeline
 
 INTERVAL_MS = 5_000
 BEGIN_MS = 1_700_000_000_000
+BATCH_RECORDS = 40
 
 
 @dataclass
@@ -36,6 +39,13 @@ class Trace:
         committed = self.committed_at(now_ms)
         return 0.0 if committed >= self.end_at(now_ms) else (now_ms - self.appended[committed]) / 1000
 
+    def head_of(self, offset: int, now_ms: int) -> bytes:
+        """The header of its batch."""
+        base = offset // BATCH_RECORDS * BATCH_RECORDS
+        last = min(base + BATCH_RECORDS, self.end_at(now_ms)) - 1
+        first_ms, newest_ms = self.appended[base], self.appended[last]
+        return HEADER.pack(*BatchHeader(base, 100, 0, 2, 0, 0, last - base, first_ms, newest_ms, -1, -1, -1, 1))
+
 
 @st.composite
 def traces(draw: st.DrawFn) -> Trace:
@@ -54,16 +64,16 @@ def traces(draw: st.DrawFn) -> Trace:
 
 
 def look(trace: Trace, now_ms: int, partitions: Partitions, table: LagTable) -> float | None:
-    """One look, as a Monitor does it. The record is looked at where the table wants that."""
+    """One look, as a Monitor does it. Batches and records are looked at where the table wants that."""
     end = trace.end_at(now_ms)
     newest = trace.appended[end - 1] if end else -1
     partitions.seen("orders", b"1", [PartitionRow(0, 0, end, newest, 0)], now_ms)
     table.begin()
     committed = trace.committed_at(now_ms)
     lag = table.of("orders", 0, committed, now_ms)
-    if wanted := table.wanted():
-        table.found([(place, trace.appended[place[2]]) for place in wanted])
-        lag = table.of("orders", 0, committed, now_ms)
+    table.estimated([(place, estimate_of(trace.head_of(place[2], now_ms), place[2])) for place in table.wanted()])
+    table.found([(place, trace.appended[place[2]]) for place in table.wanted_records()])
+    lag = table.of("orders", 0, committed, now_ms)
     partitions.forget_records({("orders", 0): committed})
     assert lag.records == end - committed
     return lag.seconds
@@ -102,7 +112,7 @@ def test_records_are_looked_at_only_where_the_growth_of_the_log_does_not_tell() 
         table.begin()
         table.of("orders", 0, number * 10, now)
         assert table.wanted() == ([("orders", 0, 0)] if number == 0 else []), "only what came before the first look"
-        table.found([(place, BEGIN_MS - 1) for place in table.wanted()])
+        table.estimated([(place, Estimate(BEGIN_MS - 1, 0)) for place in table.wanted()])
 
 
 def test_a_record_that_cannot_be_had_is_not_asked_for_again_and_again() -> None:
@@ -114,8 +124,43 @@ def test_a_record_that_cannot_be_had_is_not_asked_for_again_and_again() -> None:
         table.begin()
         assert table.of("orders", 0, 5, BEGIN_MS + number * INTERVAL_MS).seconds is None
         asked += len(table.wanted())
-        table.found([(place, None) for place in table.wanted()])
+        table.estimated([(place, None) for place in table.wanted()])
     assert asked == 2
+
+
+def of_many(table: LagTable, partitions: Partitions, count: int) -> int:
+    """Of how many partitions the lag in seconds is known. Of each the group has read nothing."""
+    rows = [PartitionRow(number, 0, 10, BEGIN_MS, 0) for number in range(count)]
+    partitions.seen("orders", b"1", rows, BEGIN_MS)
+    return sum(table.of("orders", number, 0, BEGIN_MS).seconds is not None for number in range(count))
+
+
+def test_a_monitor_that_has_just_begun_knows_ten_thousand_partitions_after_five_looks() -> None:
+    table = LagTable(partitions := Partitions(), INTERVAL_MS)
+    known = []
+    for _ in range(5):
+        table.begin()
+        of_many(table, partitions, 10_000)
+        table.estimated([(place, Estimate(BEGIN_MS, INTERVAL_MS)) for place in table.wanted()])
+        known.append(of_many(table, partitions, 10_000))
+    assert known == [BATCHES_MAX * look for look in range(1, 6)]
+
+
+def test_a_batch_of_records_of_very_different_ages_is_looked_into_and_keeps_nobody_waiting() -> None:
+    table = LagTable(partitions := Partitions(), INTERVAL_MS)
+    count = BATCHES_MAX + 100
+    table.begin()
+    of_many(table, partitions, count)
+    assert len(table.wanted()) == BATCHES_MAX
+    table.estimated([(place, Estimate(BEGIN_MS, INTERVAL_MS + 1)) for place in table.wanted()])
+    assert of_many(table, partitions, count) == 0
+    assert len(table.wanted()) == 100, "those whose batches were not looked at yet"
+    assert len(table.wanted_records()) == RECORDS_MAX
+    table.found([(place, BEGIN_MS - 9) for place in table.wanted_records()])
+    assert of_many(table, partitions, count) == RECORDS_MAX
+    table.begin()
+    assert of_many(table, partitions, count) == RECORDS_MAX
+    assert (len(table.wanted()), len(table.wanted_records())) == (100, RECORDS_MAX), "and the next ones"
 
 
 def test_what_is_not_known_is_none_and_never_zero() -> None:

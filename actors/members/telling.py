@@ -1,0 +1,82 @@
+"""A pool tells the clusters on its Ray what its members do, every few seconds. Nobody waits for it.
+
+Where the pool's group is another Kafka's, no cluster knows it, and none shows anything of it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any, Final
+
+import ray
+
+from actors.links.pools import MemberFigures, PoolFigures
+from actors.runtime.logs import about
+
+log = logging.getLogger(__name__)
+
+INTERVAL_SECONDS: Final = 5.0
+_FIND_SECONDS: Final = 60.0
+_NAME, _NAMESPACE = "controller", "coterie-"
+
+
+class Clusters:
+    """The clusters on this Ray, by their controllers' actors. They are looked for once a minute."""
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._found: list[Any] = []
+        self._due = monotonic()
+
+    def tell(self, figures: PoolFigures) -> None:
+        """Have their controllers told. Raises what Ray does."""
+        if not ray.is_initialized():  # what follows would start one
+            return
+        if self._monotonic() >= self._due:
+            self._found = [ray.get_actor(_NAME, namespace=each) for each in _namespaces()]
+            self._due = self._monotonic() + _FIND_SECONDS
+        for controller in self._found:
+            controller.tell_of_pool.remote(figures)
+
+
+def _namespaces() -> list[str]:
+    named = ray.util.list_named_actors(all_namespaces=True)
+    return [each["namespace"] for each in named if each["name"] == _NAME and each["namespace"].startswith(_NAMESPACE)]
+
+
+class Telling:
+    """A thread that tells until `end`. `members` gives the figures of the pool's members."""
+
+    def __init__(
+        self,
+        pool: str,
+        group_id: str,
+        members: Callable[[], tuple[MemberFigures, ...]],
+        tell: Callable[[PoolFigures], None],
+        interval_s: float = INTERVAL_SECONDS,
+    ) -> None:
+        self._pool = pool
+        self._group_id = group_id
+        self._members = members
+        self._tell = tell
+        self._interval_s = interval_s
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="pool-figures", daemon=True)
+
+    def begin(self) -> None:
+        """Tell from now on."""
+        self._thread.start()
+
+    def end(self) -> None:
+        """Tell no more. It does not wait for what is being told."""
+        self._over.set()
+
+    def _run(self) -> None:
+        while not self._over.wait(self._interval_s):
+            try:
+                self._tell(PoolFigures(self._pool, self._group_id, self._members()))
+            except Exception as error:  # Ray raises many kinds; the next figures have all that these had
+                of_group = about(group=self._group_id)
+                log.info("group %s: its members' figures could not be told: %s", self._group_id, error, extra=of_group)
