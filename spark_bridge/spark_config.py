@@ -97,7 +97,7 @@ def application(
             raise SessionError(f"{name} must be a whole number of at least 1, got {value!r}")
     memory = memory_bytes(executor_memory)
     texts = _texts(configs or {})
-    return Application(app_name, num_executors, executor_cores, memory, _cpus(texts, executor_cores), texts)
+    return Application(app_name, num_executors, executor_cores, memory, executor_cpus(texts, executor_cores), texts)
 
 
 def memory_bytes(memory: str | int) -> int:
@@ -148,7 +148,8 @@ def _texts(configs: Mapping[str, Any]) -> dict[str, str]:
     return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in configs.items()}
 
 
-def _cpus(configs: Mapping[str, str], executor_cores: int) -> float:
+def executor_cpus(configs: Mapping[str, str], executor_cores: int) -> float:
+    """The CPUs that an executor takes in Ray by Spark's settings. Raises SessionError."""
     for key in _CPU_SHARE:
         if key in configs:
             try:
