@@ -32,6 +32,7 @@ REFRESH_S: Final = 600.0
 _FIRST_PAUSE_S: Final = 0.5
 _LAST_PAUSE_S: Final = 30.0
 _ASK_MS: Final = 5_000
+_MEMBERS: Final = "members"
 _HAS_MEMBERS: Final = (UnknownMemberIdError, IllegalGenerationError, RebalanceInProgressError)
 
 
@@ -47,7 +48,7 @@ class GroupCommits:
         self._live = False
         # Offsets that were committed or refused: they are not sent again before they change, or REFRESH_S is over.
         self._settled: dict[TopicPartition, int] = {}
-        self._refused: set[TopicPartition] = set()
+        self._refused: dict[TopicPartition, str] = {}  # with the name of the problem
         self._not_before_s = 0.0
         self._pause_s = _FIRST_PAUSE_S
         self._fresh_until_s: float | None = None
@@ -79,18 +80,28 @@ class GroupCommits:
     def answered(self, sent: Offsets, outcomes: Outcomes, now_s: float) -> None:
         """The group's coordinator has answered. What it refuses for good waits for another offset."""
         refused = {tp: error for tp in sent if (error := outcomes.get(tp)) is not None}
-        self.committed |= {tp: offset for tp, offset in sent.items() if tp not in refused}
-        self._refused = (self._refused - sent.keys() | refused.keys()) & self._wanted.keys()
+        problems = {tp: _problem(tp, error) for tp, error in refused.items()}
+        counted = {tp: offset for tp, offset in sent.items() if tp not in refused}
+        self.committed |= counted
         again = {tp for tp, error in refused.items() if _may_succeed(error)}
         self._settled |= {tp: offset for tp, offset in sent.items() if tp not in again}
         if again:
             self._put_off(now_s)
         else:
             self._not_before_s, self._pause_s = 0.0, _FIRST_PAUSE_S
-        for key, text in dict(_problem(tp, error) for tp, error in refused.items()).items():
+        if counted:
+            self._unsettle(_MEMBERS)
+        kept = {tp: key for tp, key in self._refused.items() if tp in self._wanted and tp not in counted}
+        self._refused = kept | {tp: key for tp, (key, _) in problems.items()}
+        for key, text in dict(problems.values()).items():
             self._tell(key, text)
         if not self._refused:
             self._is_well()
+
+    def _unsettle(self, problem: str) -> None:
+        """What was refused for this problem is sent again: it is over."""
+        for tp in [tp for tp, key in self._refused.items() if key == problem]:
+            self._settled.pop(tp, None)
 
     def failed(self, error: Exception, now_s: float) -> None:
         """Nobody has answered, or the group's coordinator refuses all. The newest offsets are tried again later."""
@@ -123,7 +134,7 @@ def _may_succeed(error: KafkaError) -> bool:
 def _problem(tp: TopicPartition, error: KafkaError) -> tuple[str, str]:
     """The name of a problem, by which it is told once, and the text."""
     if isinstance(error, _HAS_MEMBERS):
-        return "members", "it has members, so only they may commit: give the Spark queries a group of their own"
+        return _MEMBERS, "it has members, so only they may commit: give the Spark queries a group of their own"
     if isinstance(error, UnknownTopicOrPartitionError):
         return f"topic {tp.topic}", f"these brokers have no partition {tp.topic}-{tp.partition}"
     return type(error).__name__, str(error)

@@ -96,6 +96,18 @@ def test_of_a_group_with_members_it_is_said_once_and_each_change_is_tried(
     assert [record.levelname for record in caplog.records] == ["ERROR", "INFO"]
 
 
+def test_when_the_members_have_left_what_they_kept_out_is_committed_with_the_next_change(group: GroupCommits) -> None:
+    group.want({A: 6, B: 8}, live=True)
+    group.answered(group.due(1.0), {A: UnknownMemberIdError(), B: UnknownMemberIdError()}, 1.0)
+    group.want({A: 7, B: 8}, live=True)
+    assert group.due(2.0) == {A: 7}
+    group.answered({A: 7}, {}, 2.0)
+    assert group.due(2.0) == {B: 8}
+    assert group.problem is not None
+    group.answered({B: 8}, {}, 2.0)
+    assert (group.due(2.0), group.problem) == ({}, None)
+
+
 def test_a_deleted_topic_is_named_and_spoils_no_other(group: GroupCommits, caplog: pytest.LogCaptureFixture) -> None:
     for offset in (8, 9):
         group.want({A: offset, B: offset}, live=True)
