@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _STOP_SECONDS: Final = 15.0
-_LOOK_SECONDS: Final = 0.05
 
 
 def commit_progress(
@@ -78,7 +77,7 @@ class ProgressCommits:
     ) -> None:
         self._spark, self._publisher, self._positions = spark, publisher, positions
         self._queries, self._topics = queries, topics
-        self._lock = threading.Lock()
+        self._heard = threading.Condition()
         self._runs: dict[str, str] = {}  # the query of each run that was heard of and has not ended
         self._listener = _Listener(self._read, self._ended)
         self._stopped = False
@@ -129,11 +128,8 @@ class ProgressCommits:
     def _hear_the_end(self, deadline: float) -> None:
         """Spark tells of what has happened a little later: wait for what it has to say of runs that have ended."""
         running = {str(query.runId) for query in self._spark.streams.active}
-        while time.monotonic() < deadline:
-            with self._lock:
-                if self._runs.keys() <= running:
-                    return
-            time.sleep(_LOOK_SECONDS)
+        with self._heard:
+            self._heard.wait_for(lambda: self._runs.keys() <= running, max(0.0, deadline - time.monotonic()))
 
     def _read(
         self, run_id: str, name: str | None, query_id: str, sources: Iterable[tuple[str, Any]], *, first: bool = False
@@ -143,15 +139,16 @@ class ProgressCommits:
             return
         if offsets := offsets_of(sources, self._topics):
             query = name or query_id
-            with self._lock:
+            with self._heard:
                 if first and run_id in self._runs:
                     return
                 self._runs[run_id] = query
                 self._publisher.publish(self._positions.read(query, offsets))
 
     def _ended(self, run_id: str) -> None:
-        with self._lock:
+        with self._heard:
             query = self._runs.pop(run_id, None)
+            self._heard.notify_all()
             if query is None or query in self._runs.values():  # another run of it has begun
                 return
             if (left := self._positions.ended(query)) is not None:
