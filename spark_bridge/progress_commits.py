@@ -79,7 +79,7 @@ class ProgressCommits:
         self._queries, self._topics = queries, topics
         self._heard = threading.Condition()
         self._runs: dict[str, str] = {}  # the query of each run that was heard of and has not ended
-        self._listener = _Listener(self._read, self._ended)
+        self._listener = _Listener(self._begun, self._read, self._ended)
         self._stopped = False
 
     def __enter__(self) -> Self:
@@ -131,13 +131,20 @@ class ProgressCommits:
         with self._heard:
             self._heard.wait_for(lambda: self._runs.keys() <= running, max(0.0, deadline - time.monotonic()))
 
+    def _counts(self, name: str | None, query_id: str) -> bool:
+        return self._queries is None or bool(self._queries & {name, query_id})
+
+    def _begun(self, run_id: str, name: str | None, query_id: str) -> None:
+        """A run begins. It is waited for, though its batches and its end may be heard of much later."""
+        if self._counts(name, query_id):
+            with self._heard:
+                self._runs[run_id] = name or query_id
+
     def _read(
         self, run_id: str, name: str | None, query_id: str, sources: Iterable[tuple[str, Any]], *, first: bool = False
     ) -> None:
         """A run has read so far. With `first`, whatever was heard of the run already is newer."""
-        if self._queries is not None and not self._queries & {name, query_id}:
-            return
-        if offsets := offsets_of(sources, self._topics):
+        if self._counts(name, query_id) and (offsets := offsets_of(sources, self._topics)):
             query = name or query_id
             with self._heard:
                 if first and run_id in self._runs:
@@ -159,12 +166,19 @@ class _Listener(StreamingQueryListener):
     """Hears of each batch, in a thread of Spark's. What goes wrong here is logged, because it is nobody else's."""
 
     def __init__(
-        self, read: Callable[[str, str | None, str, list[tuple[str, Any]]], None], ended: Callable[[str], None]
+        self,
+        begun: Callable[[str, str | None, str], None],
+        read: Callable[[str, str | None, str, list[tuple[str, Any]]], None],
+        ended: Callable[[str], None],
     ) -> None:
-        self._read, self._ended = read, ended
+        self._begun, self._read, self._ended = begun, read, ended
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Spark's names
-        """A query waits for this; there is nothing to commit yet."""
+        """A run begins, and waits for this."""
+        try:
+            self._begun(str(event.runId), event.name, str(event.id))
+        except Exception:
+            log.exception("the start of a query could not be noted")
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
         """A batch is done, and Spark's checkpoint has it."""

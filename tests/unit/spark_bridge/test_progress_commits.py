@@ -89,6 +89,10 @@ def running(run: str, offset: int | None, name: str | None = "totals") -> Any:
     return SimpleNamespace(runId=run, lastProgress=last)
 
 
+def started(run: str) -> Any:
+    return SimpleNamespace(runId=run, id=f"id of {run}", name="totals")
+
+
 def progress(run: str, offset: int, name: str | None = "totals") -> Any:
     found = [SimpleNamespace(**{**each, "endOffset": f'{{"orders":{{"0":{offset}}}}}'}) for each in sources(offset)]
     return SimpleNamespace(progress=SimpleNamespace(runId=run, id=f"id of {run}", name=name, sources=found))
@@ -102,7 +106,7 @@ def test_each_batch_and_the_end_are_published(
     streams: Streams, published: Published, begin: Callable[..., ProgressCommits]
 ) -> None:
     begin()
-    streams.listener.onQueryStarted(SimpleNamespace(runId="r"))
+    streams.listener.onQueryStarted(started("r"))
     streams.listener.onQueryProgress(progress("r", 5))
     streams.listener.onQueryProgress(progress("r", 9))
     streams.listener.onQueryTerminated(SimpleNamespace(runId="r"))
@@ -149,9 +153,10 @@ def test_what_cannot_be_understood_spoils_nothing(
     streams: Streams, published: Published, begin: Callable[..., ProgressCommits], caplog: pytest.LogCaptureFixture
 ) -> None:
     begin()
+    streams.listener.onQueryStarted(SimpleNamespace())
     streams.listener.onQueryProgress(SimpleNamespace())
     streams.listener.onQueryTerminated(SimpleNamespace())
-    assert len(caplog.records) == 2
+    assert len(caplog.records) == 3
     streams.listener.onQueryProgress(progress("r", 5))
     assert offsets(published) == [("g", 5, True)]
 
@@ -161,7 +166,7 @@ def test_a_stop_waits_for_what_spark_has_to_say_of_runs_that_have_ended(
 ) -> None:
     commits = begin()
     listener = streams.listener
-    listener.onQueryProgress(progress("ended", 5))
+    listener.onQueryStarted(started("ended"))
     streams.active = [running("other", 1, "other")]
     listener.onQueryProgress(progress("other", 1, "other"))
     stopper = threading.Thread(target=commits.stop, args=(60,))
