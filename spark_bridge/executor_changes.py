@@ -87,7 +87,7 @@ class SessionExecutors:
         return bool(self._context._jsc.sc().requestTotalExecutors(total, 0, nowhere))
 
     def _room(self, more: int) -> int:
-        """How many of these can be had. RayDP would have those that Ray has no room for wait, and count none of them."""
+        """How many of these can be had. RayDP would have the others wait in Ray, and ask for them again each time."""
         if not self._on_ray:
             return more
         from spark_bridge.ray_nodes import room_for

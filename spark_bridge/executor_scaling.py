@@ -30,7 +30,7 @@ Resize = Callable[[int, str], Any]
 _COME_S: Final = 120.0
 """How long executors may take to come or go until those that are there are counted anew."""
 _NO_GAP_S: Final = 1e9
-"""A batch may last longer than the time between two looks. That is no gap: what it needed is known when it has ended."""
+"""A batch may last longer than the time between two looks. It is no gap: what it needed is known when it ends."""
 
 
 class Executors(Protocol):

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -98,7 +99,7 @@ def test_a_query_goes_on_at_its_checkpoint_and_the_loss_of_one_is_shown(
             await_all(servers, topic_name)
         assert commits.problems == []
     for offsets in history(servers, group):
-        (back,) = (n for n, (before, after) in enumerate(zip(offsets, offsets[1:], strict=False)) if after < before)
+        (back,) = (n for n, (before, after) in enumerate(pairwise(offsets)) if after < before)
         assert offsets[back] == 100
 
 

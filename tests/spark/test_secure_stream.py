@@ -94,7 +94,7 @@ def test_the_progress_of_spark_s_own_queries_is_committed_by_reference(
     options: dict[str, Any],
     tmp_path: Path,
 ) -> None:
-    """The query reads where nobody asks for a login, and its group is at the Kafka that does, which has the topic, too."""
+    """The query reads where nobody asks for a login. Its group is at the Kafka that does, which has the topic, too."""
     if "sql-kafka" not in spark.conf.get("spark.jars", ""):
         pytest.skip("Spark's own connector to Kafka cannot be had here")
     make_topic(servers, topic_name)

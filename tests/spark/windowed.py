@@ -27,7 +27,9 @@ def start(
 
 
 @contextlib.contextmanager
-def windowed(spark: SparkSession, servers: str, topic: str, checkpoint: Path, **options: Any) -> Iterator[StreamingQuery]:
+def windowed(
+    spark: SparkSession, servers: str, topic: str, checkpoint: Path, **options: Any
+) -> Iterator[StreamingQuery]:
     """A query that is stopped whatever happens. A failure shows what it did last."""
     query = start(spark, servers, topic, checkpoint, **options)
     try:

@@ -1,4 +1,4 @@
-"""What is read of a session's executors and asked of Spark, with a JVM that is made up; Spark's own is in tests/spark."""
+"""What is read of a session's executors and asked of Spark, with a JVM that is made up."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ class Java:
         self.grants = True
         self.PythonUtils = SimpleNamespace(toSeq=tuple, toScalaMap=dict)  # Spark's name
 
-    def statusStore(self) -> Any:  # noqa: N802 - Spark's names
+    def statusStore(self) -> Any:
         found = SimpleNamespace(size=lambda: len(self.executors), apply=lambda index: self.executors[index])
         return SimpleNamespace(executorList=lambda active_only: None if active_only else found)
 
-    def killExecutors(self, ids: tuple[str, ...]) -> bool:  # noqa: N802
+    def killExecutors(self, ids: tuple[str, ...]) -> bool:
         self.asked.append(("kill", ids))
         return self.grants
 
-    def requestTotalExecutors(self, total: int, locality: int, hosts: dict[str, int]) -> bool:  # noqa: N802
+    def requestTotalExecutors(self, total: int, locality: int, hosts: dict[str, int]) -> bool:
         self.asked.append(("total", total))
         return self.grants
 

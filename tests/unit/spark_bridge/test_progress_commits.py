@@ -27,12 +27,12 @@ class Streams:
         self.meanwhile: list[Any] = []
         self.gone: Exception | None = None
 
-    def addListener(self, listener: Any) -> None:  # noqa: N802 - Spark's names
+    def addListener(self, listener: Any) -> None:
         self.listener = listener
         for event in self.meanwhile:
             listener.onQueryProgress(event)
 
-    def removeListener(self, listener: Any) -> None:  # noqa: N802
+    def removeListener(self, listener: Any) -> None:
         if self.gone is not None:
             raise self.gone
         assert self.listener is listener
