@@ -89,19 +89,14 @@ class GroupCommits:
             self._put_off(now_s)
         else:
             self._not_before_s, self._pause_s = 0.0, _FIRST_PAUSE_S
-        if counted:
-            self._unsettle(_MEMBERS)
         kept = {tp: key for tp, key in self._refused.items() if tp in self._wanted and tp not in counted}
+        if counted:  # a group that takes one commit has no members any more
+            self._settled = {tp: at for tp, at in self._settled.items() if kept.get(tp) != _MEMBERS}
         self._refused = kept | {tp: key for tp, (key, _) in problems.items()}
         for key, text in dict(problems.values()).items():
             self._tell(key, text)
         if not self._refused:
             self._is_well()
-
-    def _unsettle(self, problem: str) -> None:
-        """What was refused for this problem is sent again: it is over."""
-        for tp in [tp for tp, key in self._refused.items() if key == problem]:
-            self._settled.pop(tp, None)
 
     def failed(self, error: Exception, now_s: float) -> None:
         """Nobody has answered, or the group's coordinator refuses all. The newest offsets are tried again later."""
@@ -187,20 +182,20 @@ class Publisher:
             if self._admin is not None:
                 self._admin.close()
 
-    def _next(self) -> tuple[GroupCommits, dict[TopicPartition, int]] | None:
-        """Wait for offsets that are due; None if there is nothing left to do."""
+    def _next(self) -> tuple[GroupCommits, dict[TopicPartition, int], bool] | None:
+        """Wait for offsets that are due; None if there is nothing left to do. The last says whether all is to end."""
         with self._changed:
             while True:
                 now_s = self._monotonic()
                 for group in self._groups.values():
                     if due := group.due(now_s):
-                        return group, due
+                        return group, due, self._closing
                 if self._closing:
                     return None
                 waits = [wait for group in self._groups.values() if (wait := group.due_in_s(now_s)) is not None]
                 self._changed.wait(min(waits, default=None))
 
-    def _commit(self, group: GroupCommits, due: dict[TopicPartition, int]) -> None:
+    def _commit(self, group: GroupCommits, due: dict[TopicPartition, int], closing: bool) -> None:
         try:
             if self._admin is None:
                 self._admin = self._connect()
@@ -212,6 +207,8 @@ class Publisher:
                 log.exception("the offsets of group %r could not be committed", group.group_id)
             with self._changed:
                 group.failed(error, self._monotonic())
+                if self._closing and not closing:  # the end came meanwhile, and gives what is newest an attempt
+                    group.hurry()
             return
         with self._changed:
             group.answered(due, outcomes, self._monotonic())
