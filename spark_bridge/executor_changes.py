@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_bridge.executors import context_of
-from spark_bridge.spark_config import executor_cpus, memory_bytes
+from spark_bridge.spark_config import MASTER_OPTIONS, TAKES_MORE, executor_cpus, memory_bytes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,8 +31,8 @@ class ExecutorFigures:
     """Oldest first."""
     slots: int
     """How many tasks one of them runs at once."""
-    task_s: float
-    """Seconds that tasks have taken since the session began, summed over all tasks that have ended."""
+    task_s: float | None
+    """Seconds that tasks have taken since the session began, summed over all tasks that have ended; None: unknown."""
 
 
 class SessionExecutors:
@@ -59,13 +59,15 @@ class SessionExecutors:
     def look(self) -> ExecutorFigures:
         """The figures now."""
         found = self._context._jsc.sc().statusStore().executorList(False)
-        all_of_them = [found.apply(index) for index in range(found.size())]
-        there = [each for each in all_of_them if each.isActive() and (self._local or each.id() != _DRIVER)]
+        listed = [found.apply(index) for index in range(found.size())]
+        # Of the driver Spark says how long it has been there instead of what tasks took.
+        all_of_them = [each for each in listed if self._local or each.id() != _DRIVER]
+        there = [each for each in all_of_them if each.isActive()]
         cores = there[0].totalCores() if there else int(self._conf.get("spark.executor.cores", "1"))
         return ExecutorFigures(
             ids=tuple(sorted((str(each.id()) for each in there), key=_age)),
             slots=max(1, int(cores) // int(self._conf.get("spark.task.cpus", "1"))),
-            task_s=sum(each.totalDuration() for each in all_of_them) / 1000,
+            task_s=None if self._local else sum(each.totalDuration() for each in all_of_them) / 1000,
         )
 
     def resize(self, ids: Sequence[str], wanted: int) -> int:
@@ -74,7 +76,7 @@ class SessionExecutors:
         Returns how many there will be: fewer than wanted where Ray has no room, as many as before if Spark refuses.
         """
         if wanted > len(ids):
-            total = len(ids) + self._room(wanted - len(ids))
+            total = len(ids) + self._room(len(ids), wanted)
             return total if total > len(ids) and self._request(total) else len(ids)
         context, utils = self._context._jsc.sc(), self._context._jvm.PythonUtils
         if wanted == len(ids) or not context.killExecutors(utils.toSeq(list(ids[wanted:]))):
@@ -86,15 +88,19 @@ class SessionExecutors:
         nowhere = self._context._jvm.PythonUtils.toScalaMap({})
         return bool(self._context._jsc.sc().requestTotalExecutors(total, 0, nowhere))
 
-    def _room(self, more: int) -> int:
-        """How many of these can be had. RayDP would have the others wait in Ray, and ask for them again each time."""
+    def _room(self, there: int, wanted: int) -> int:
+        """How many more can be had. RayDP would have the others wait in Ray, and ask for them again each time."""
         if not self._on_ray:
-            return more
+            return wanted - there
         from spark_bridge.ray_nodes import room_for
 
+        if TAKES_MORE not in self._conf.get(MASTER_OPTIONS, ""):  # a session that was not made by `session`
+            wanted = min(wanted, int(self._conf.get("spark.executor.instances", "0")))
+        if wanted <= there:
+            return 0
         cores = int(self._conf.get("spark.executor.cores", "1"))
         memory = memory_bytes(self._conf.get("spark.executor.memory", _MEMORY))
-        return room_for(more, executor_cpus(self._conf, cores), memory)
+        return room_for(wanted - there, executor_cpus(self._conf, cores), memory)
 
 
 def _age(executor_id: str) -> tuple[int, Any]:

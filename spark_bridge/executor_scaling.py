@@ -59,7 +59,7 @@ class ExecutorScaling:
         self._interval_s = policy.interval_s
         self._slots = found.slots
         self._scaler = Scaler(_by_slots(policy, found.slots), "task slot")
-        self._work = Work(monotonic(), 0, found.task_s)
+        self._work = Work(monotonic(), 0, found.task_s or 0.0)
         self._next_s = -math.inf
         self._asked, self._asked_until_s = len(found.ids), -math.inf
         self._present = len(found.ids)
@@ -97,7 +97,7 @@ class ExecutorScaling:
             at_s=now_s,
             size=self._asked * self._slots,
             lags=task_lags(lags, self._least_tasks),
-            busy=self._work.busy(now_s, records, found.task_s),
+            busy=None if found.task_s is None else self._work.busy(now_s, records, found.task_s),
             per_second=self._work.per_second,
             settled=self._asked == self._present,
         )

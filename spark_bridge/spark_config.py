@@ -36,6 +36,11 @@ MODULE_FLAGS: Final = " ".join(
     ]
 )
 MASTER_OPTIONS: Final = "spark.ray.raydp_app_master.extraJavaOptions"
+TAKES_MORE: Final = "-Dspark.dynamicAllocation.enabled=true -Dspark.dynamicAllocation.maxExecutors=1000000"
+"""Options of RayDP's master alone: without them it starts no more executors than the session began with.
+
+It is all that it makes of these settings. The driver does not have them, so that Spark decides nothing by itself.
+"""
 JVM_OPTIONS: Final = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions", MASTER_OPTIONS)
 DRIVER_LOG: Final = "spark.coterie.driver.log"
 """The setting of a session that says which file its JVM writes to."""
@@ -132,7 +137,7 @@ def spark_configs(
         configs[key] = f"{MODULE_FLAGS} {jvm_option} {configs.get(key, '')}".strip()
     # The JVM that makes RayDP's actors is a Ray driver of its own, with its own runtime environment.
     variables = (f"-Dray.job.runtime-env.env-vars.{name}={value}" for name, value in java_env.items())
-    configs[MASTER_OPTIONS] = " ".join([configs[MASTER_OPTIONS], *variables])
+    configs[MASTER_OPTIONS] = " ".join([configs[MASTER_OPTIONS], TAKES_MORE, *variables])
     return configs
 
 

@@ -54,9 +54,19 @@ def session(java: Java, master: str = "spark://host:7077", **conf: str) -> Sessi
 
 
 def test_the_work_of_executors_that_are_gone_counts_and_they_do_not() -> None:
-    java = Java(Executor("driver", 0, 0), Executor("10", 4, 1500), Executor("9", 4, 500), Executor("2", 4, 8000, False))
+    java = Java(
+        Executor("driver", 0, 5000), Executor("10", 4, 1500), Executor("9", 4, 500), Executor("2", 4, 8000, False)
+    )
     assert session(java).look() == ExecutorFigures(("9", "10"), 4, 10.0)
     assert session(java, spark_task_cpus="2").look().slots == 2
+
+
+def test_a_session_of_raydp_s_own_gets_no_more_than_it_began_with() -> None:
+    """Its master would say yes, and start none."""
+    java = Java()
+    executors = session(java, "ray://10.0.0.1:1234", spark_executor_instances="2", spark_executor_memory="512m")
+    assert executors.resize(("2", "9"), 3) == 2
+    assert java.asked == []
 
 
 def test_without_any_executor_the_slots_are_those_that_one_will_have() -> None:
@@ -65,7 +75,7 @@ def test_without_any_executor_the_slots_are_those_that_one_will_have() -> None:
 
 
 def test_spark_in_one_jvm_runs_tasks_in_the_driver() -> None:
-    assert session(Java(Executor("driver", 2, 700)), "local[2]").look() == ExecutorFigures(("driver",), 2, 0.7)
+    assert session(Java(Executor("driver", 2, 700)), "local[2]").look() == ExecutorFigures(("driver",), 2, None)
 
 
 def test_the_youngest_go_and_spark_is_told_how_many_are_left() -> None:

@@ -21,7 +21,8 @@ class Session:
 
     def __init__(self, count: int, slots: int = 1) -> None:
         self.ids = tuple(map(str, range(count)))
-        self.slots, self.task_s, self.room = slots, 0.0, 10
+        self.slots, self.room = slots, 10
+        self.task_s: float | None = 0.0
         self.fixed: str | None = None
         self.slow = False
         self.asked: list[int] = []
@@ -43,12 +44,13 @@ class Query:
 
     def __init__(self, session: Session, policy: Autoscale = POLICY, **more: Any) -> None:
         self.session, self.now_s, self.records = session, 0.0, 0
+        self.unknown = False
         self.scaling = ExecutorScaling(policy, session, monotonic=lambda: self.now_s, **more)
 
     def look(self, lag: int, times: int = 1, work: float = 0.0, records: int = 0) -> int:
         for _ in range(times):
             self.now_s += 5
-            self.session.task_s += 5 * work
+            self.session.task_s = None if self.unknown else (self.session.task_s or 0.0) + 5 * work
             self.records += records
             self.scaling.look({("t", n): lag for n in range(PARTITIONS)}, self.records)
         return self.scaling.wanted
@@ -147,6 +149,14 @@ def test_a_function_of_yours_is_called_instead_of_spark() -> None:
     query.look(30, 3)
     assert calls == [(3, "a lag of 240 records in 8 of 8 partitions; 0.0 of 1 task slots are busy")]
     assert session.asked == []
+
+
+def test_where_the_work_is_unknown_none_is_taken_away() -> None:
+    session = Session(2)
+    query = Query(session)
+    query.unknown = True
+    assert query.look(0, 40) == 2
+    assert query.look(1000) == 4
 
 
 @pytest.mark.parametrize("broken", ["look", "resize"])
