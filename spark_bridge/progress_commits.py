@@ -162,7 +162,7 @@ class ProgressCommits:
                 self._publisher.publish(left)
 
 
-class _Listener(StreamingQueryListener):  # type: ignore[misc] - PySpark's classes have no types here
+class _Listener(StreamingQueryListener):  # type: ignore[misc]  # PySpark has no types here
     """Hears of each batch, in a thread of Spark's. What goes wrong here is logged, because it is nobody else's."""
 
     def __init__(
