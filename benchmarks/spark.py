@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.common import fill, note, temporary_folder
 from benchmarks.figures import OURS, PEER, Figures, Pace, Spec
 from benchmarks.model import Better, Budget
-from tests.compat.peers import UnavailableError, spark_connector_jars
+from tests.compat.peers import UnavailableError, spark_connector_settings
 from tests.compat.raw import create_topics
 
 if TYPE_CHECKING:
@@ -61,11 +61,10 @@ def running() -> Iterator[tuple[SparkSession, str]]:
 def _connector() -> dict[str, str]:
     """The settings that give a session Spark's own connector, if it can be had."""
     try:
-        jars = [str(jar) for jar in sorted(spark_connector_jars().glob("*.jar"))]
+        return spark_connector_settings()
     except UnavailableError as error:
         note(f"without Spark's own connector: {error}")
         return {}
-    return {"spark.jars": ",".join(jars)}
 
 
 def made(spark: SparkSession, tasks: int) -> DataFrame:

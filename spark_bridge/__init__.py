@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from spark_bridge.batch import Batch, BatchRange
     from spark_bridge.groups import lag, offsets_history, summarise_groups
     from spark_bridge.once import OnceFiles, OnceTable
+    from spark_bridge.progress_commits import ProgressCommits, commit_progress
     from spark_bridge.query import GroupQuery
     from spark_bridge.read import read_topic
     from spark_bridge.stream import GroupStream
@@ -24,7 +25,9 @@ __all__ = [
     "GroupStream",
     "OnceFiles",
     "OnceTable",
+    "ProgressCommits",
     "SessionError",
+    "commit_progress",
     "lag",
     "offsets_history",
     "read_topic",
@@ -40,6 +43,8 @@ _HOMES = {
     "GroupStream": "stream",
     "OnceFiles": "once",
     "OnceTable": "once",
+    "ProgressCommits": "progress_commits",
+    "commit_progress": "progress_commits",
     "lag": "groups",
     "offsets_history": "groups",
     "read_topic": "read",

@@ -1,4 +1,7 @@
-"""What the bridge asks any SparkSession: how many executors and task slots it has, and whether it can be used."""
+"""What the bridge asks any SparkSession: how many executors and task slots it has, and whether it can be used.
+
+`executor_changes` asks for more executors, or for fewer.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ _NEWEST_JAVA: Final = 17
 
 def executor_count(spark: SparkSession) -> int:
     """How many executors are registered now; 1 if Spark runs in one JVM (`local[n]`). Raises SessionError."""
-    context = _context(spark)
+    context = context_of(spark)
     if context.master.startswith("local") and not context.master.startswith("local-cluster"):
         return 1
     infos = context._jsc.sc().statusTracker().getExecutorInfos()
@@ -23,7 +26,7 @@ def executor_count(spark: SparkSession) -> int:
 
 def task_slots(spark: SparkSession) -> int:
     """How many tasks can run at once, as far as Spark knows now; at least 1. Raises SessionError."""
-    return max(1, int(_context(spark).defaultParallelism))
+    return max(1, int(context_of(spark).defaultParallelism))
 
 
 def prepare(spark: SparkSession) -> int:
@@ -32,7 +35,7 @@ def prepare(spark: SparkSession) -> int:
     A session made with `getOrCreate` can be used: `local[n]`, or a cluster whose executors can import this package.
     Raises SessionError saying what is wrong with the session.
     """
-    context = _context(spark)
+    context = context_of(spark)
     version = str(context._jvm.java.lang.System.getProperty("java.specification.version"))
     major = int(version.split(".")[-1])
     if major > _NEWEST_JAVA:
@@ -44,7 +47,8 @@ def prepare(spark: SparkSession) -> int:
     return max(executor_count(spark), int(wanted) if wanted and wanted.isdigit() else 1, 1)
 
 
-def _context(spark: SparkSession):  # type: ignore[no-untyped-def]
+def context_of(spark: SparkSession):  # type: ignore[no-untyped-def]
+    """The session's SparkContext, with its JVM. Raises SessionError."""
     context = getattr(spark, "_sc", None)
     if context is None:
         raise SessionError(

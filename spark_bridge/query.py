@@ -24,6 +24,7 @@ from actors.client.errors import DataLossError, KafkaTimeoutError
 from actors.members.range_group import positions_and_ends
 from actors.runtime.logs import about
 from spark_bridge.batch import Batch, limited
+from spark_bridge.executor_scaling import ExecutorScaling
 from spark_bridge.members import Members, Share
 from spark_bridge.source import Reading, ranges_dataframe, split_ranges
 
@@ -61,18 +62,27 @@ class Plan:
 class GroupQuery:
     """A query that `GroupStream.start` began; the names are those of Spark's StreamingQuery, in Python's spelling."""
 
-    def __init__(self, spark: SparkSession, plan: Plan, members: Members, client: Consumer, run_id: str) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        plan: Plan,
+        members: Members,
+        client: Consumer,
+        run_id: str,
+        scaling: ExecutorScaling | None = None,
+    ) -> None:
         from pyspark import InheritableThread
 
         self.name = plan.name
         self.id = str(uuid.uuid5(uuid.NAMESPACE_URL, f"coterie:{plan.group_id}"))
         self.run_id = run_id
         self._spark, self._plan, self._members, self._client = spark, plan, members, client
+        self._scaling = scaling
         self._stopping = threading.Event()
         self._ended = threading.Event()
         self._exception: BaseException | None = None
         self._progress: deque[dict[str, Any]] = deque(maxlen=_RECENT)
-        self._batches = 0
+        self._batches, self._records = 0, 0
         self._in_function = False
         self._last_batch = time.monotonic()
         self._reported_at: float | None = None
@@ -102,7 +112,8 @@ class GroupQuery:
         """The progress of the last batch, under Spark's names; None before the first. Times in ms, rates in records/s.
 
         `numInputRows` counts offsets: in compacted or transactional topics fewer records may stand behind them.
-        `sources[0]["notCommitted"]` names the partitions that were taken away in the middle of the batch.
+        `sources[0]["notCommitted"]` names the partitions that were taken away in the middle of the batch. With
+        `GroupStream.autoscale`, `executors` says how many there are, how many are wanted, and why.
         """
         return self._progress[-1] if self._progress else None
 
@@ -110,6 +121,11 @@ class GroupQuery:
     def recent_progress(self) -> list[dict[str, Any]]:
         """The progress of the last hundred batches."""
         return list(self._progress)
+
+    @property
+    def wanted_executors(self) -> int | None:
+        """How many executors the load asks for, by the rule of `GroupStream.autoscale`; None without it."""
+        return None if self._scaling is None else self._scaling.wanted
 
     def exception(self) -> BaseException | None:
         """The error that has ended the query, or None."""
@@ -221,6 +237,7 @@ class GroupQuery:
         if done:
             self._progress.append(self._report(ranges, ends, counted, watch))
             self._batches += 1
+            self._records += self._progress[-1]["numInputRows"]
             self._last_batch = time.monotonic()
         return done
 
@@ -262,8 +279,10 @@ class GroupQuery:
         else:
             targets = {key: goal.setdefault(key, end) for key, end in ends.items()}
         ranges = limited(positions, targets, self._plan.max_offsets_per_trigger)
-        waiting = sum(targets[key] - at for key, at in positions.items())
-        return ([] if goal is None and self._too_few(waiting) else ranges), ends
+        lags = {key: targets[key] - at for key, at in positions.items()}
+        if self._scaling is not None:
+            self._scaling.look(lags, self._records)
+        return ([] if goal is None and self._too_few(sum(lags.values())) else ranges), ends
 
     def _look(self, shares: Mapping[Key, Share]) -> tuple[dict[Key, int], dict[Key, int]]:
         """The positions and the ends of all partitions, without those whose topic was deleted."""
@@ -326,6 +345,7 @@ class GroupQuery:
                 }
             ],
             "sink": {"description": "ForeachBatch"},
+            **({} if self._scaling is None else {"executors": self._scaling.progress()}),
         }
 
 

@@ -192,6 +192,16 @@ def _choose_nodes(app: Application) -> list[str]:
         time.sleep(_POLL_SECONDS)
 
 
+def room_for(most: int, cpus: float, memory_bytes: int) -> int:
+    """How many executors more, up to `most`, find room on Ray's nodes now."""
+    rooms = _rooms({}, ray._private.state.available_resources_per_node())
+    for count in range(most, 0, -1):
+        with contextlib.suppress(NoRoomError):
+            place_executors(rooms, count, cpus, memory_bytes)
+            return count
+    return 0
+
+
 def _would_fit(app: Application, brokers: Mapping[str, int]) -> bool:
     try:
         _place(app, _rooms(brokers, {node["NodeID"]: node["Resources"] for node in ray.nodes()}))

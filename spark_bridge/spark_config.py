@@ -36,6 +36,11 @@ MODULE_FLAGS: Final = " ".join(
     ]
 )
 MASTER_OPTIONS: Final = "spark.ray.raydp_app_master.extraJavaOptions"
+TAKES_MORE: Final = "-Dspark.dynamicAllocation.enabled=true -Dspark.dynamicAllocation.maxExecutors=1000000"
+"""Options of RayDP's master alone: without them it starts no more executors than the session began with.
+
+It is all that it makes of these settings. The driver does not have them, so that Spark decides nothing by itself.
+"""
 JVM_OPTIONS: Final = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions", MASTER_OPTIONS)
 DRIVER_LOG: Final = "spark.coterie.driver.log"
 """The setting of a session that says which file its JVM writes to."""
@@ -97,7 +102,7 @@ def application(
             raise SessionError(f"{name} must be a whole number of at least 1, got {value!r}")
     memory = memory_bytes(executor_memory)
     texts = _texts(configs or {})
-    return Application(app_name, num_executors, executor_cores, memory, _cpus(texts, executor_cores), texts)
+    return Application(app_name, num_executors, executor_cores, memory, executor_cpus(texts, executor_cores), texts)
 
 
 def memory_bytes(memory: str | int) -> int:
@@ -132,7 +137,7 @@ def spark_configs(
         configs[key] = f"{MODULE_FLAGS} {jvm_option} {configs.get(key, '')}".strip()
     # The JVM that makes RayDP's actors is a Ray driver of its own, with its own runtime environment.
     variables = (f"-Dray.job.runtime-env.env-vars.{name}={value}" for name, value in java_env.items())
-    configs[MASTER_OPTIONS] = " ".join([configs[MASTER_OPTIONS], *variables])
+    configs[MASTER_OPTIONS] = " ".join([configs[MASTER_OPTIONS], TAKES_MORE, *variables])
     return configs
 
 
@@ -148,7 +153,8 @@ def _texts(configs: Mapping[str, Any]) -> dict[str, str]:
     return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in configs.items()}
 
 
-def _cpus(configs: Mapping[str, str], executor_cores: int) -> float:
+def executor_cpus(configs: Mapping[str, str], executor_cores: int) -> float:
+    """The CPUs that an executor takes in Ray by Spark's settings. Raises SessionError."""
     for key in _CPU_SHARE:
         if key in configs:
             try:

@@ -21,9 +21,12 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from actors.client import Admin, Consumer, TopicPartition
 from actors.client.config import consumer_config, security_settings
 from actors.client.errors import UnknownTopicOrPartitionError
+from actors.members.autoscale import Autoscale
 from actors.members.range_group import RangeMemberSpec, member_settings, topics_begun
 from actors.settings.durations import parse_duration
 from spark_bridge.bounds import resolve
+from spark_bridge.executor_changes import SessionExecutors
+from spark_bridge.executor_scaling import ExecutorScaling, Resize
 from spark_bridge.executors import prepare
 from spark_bridge.members import Members, executor_nodes
 from spark_bridge.options import OptionError, source_options
@@ -71,6 +74,8 @@ class GroupStream:
         self._function: BatchFunction | None = None
         self._interval_s: float | None = 0.0
         self._name: str | None = None
+        self._policy: Autoscale | None = None
+        self._resize: Resize | None = None
 
     def foreach_batch(self, function: BatchFunction) -> Self:
         """Have `function(df, batch)` called with each micro-batch. When it has returned, the offsets are committed.
@@ -94,6 +99,18 @@ class GroupStream:
         if available_now is not None and not available_now:
             raise OptionError("available_now=False: must be True, or left out")
         self._interval_s = None if processing_time is None else _seconds(processing_time)
+        return self
+
+    def autoscale(self, policy: Autoscale, resize: Resize | None = None) -> Self:
+        """Have the number of the session's executors follow the load, as the size of a ConsumerPool does.
+
+        Sizes of the policy are executors. Spark is asked for more or fewer of them between two batches, or
+        `resize(executors, reason)` is called instead. `query.wanted_executors` and the progress say how many are
+        wanted, also where Spark cannot be asked: docs/spark.md says where. `drain_timeout_s` has no meaning here.
+        """
+        if policy.min_size < 1:
+            raise OptionError("autoscale: min_size must be at least 1, because a query runs on executors")
+        self._policy, self._resize = policy, resize
         return self
 
     def query_name(self, name: str) -> Self:
@@ -124,12 +141,19 @@ class GroupStream:
                 options=read.client,
             )
             prefix = f"{self._group_id[:200]}-{run_id[:8]}"
+            scaling = self._scaling()
             members = Members(spec, count, executor_nodes(self._spark), prefix)
         except BaseException:
             client.close()
             raise
         plan = self._plan(self._function, partitions, consumer_config(member_settings(spec)))
-        return GroupQuery(self._spark, plan, members, client, run_id)
+        return GroupQuery(self._spark, plan, members, client, run_id, scaling)
+
+    def _scaling(self) -> ExecutorScaling | None:
+        if self._policy is None:
+            return None
+        executors = SessionExecutors(self._spark)
+        return ExecutorScaling(self._policy, executors, self._resize, self._options.min_partitions)
 
     def _plan(self, function: BatchFunction, partitions: Sequence[TopicPartition], settings: Mapping[str, Any]) -> Plan:
         read = self._options

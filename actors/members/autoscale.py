@@ -152,10 +152,11 @@ def _by_work(load: Load) -> int:
 
 
 class Scaler:
-    """Decides the size of one pool, look by look."""
+    """Decides the size of one pool, look by look. `of` is what its size counts, for the texts."""
 
-    def __init__(self, policy: Autoscale) -> None:
+    def __init__(self, policy: Autoscale, of: str = "member") -> None:
         self._policy = policy
+        self._of = of
         self._wanted: deque[tuple[float, int]] = deque()  # when, and what was wanted; no older than the window
         self._since_s = -math.inf  # when the window began; nothing is known of what was wanted before
         self._last_s = -math.inf
@@ -199,7 +200,7 @@ class Scaler:
         if len(known) < len(load.lags):
             text += f", unknown in {len(load.lags) - len(known)}"
         if load.per_second is not None:
-            text += f"; a member handles {load.per_second:.3g} records a second"
+            text += f"; a {self._of} handles {load.per_second:.3g} records a second"
         if load.busy is not None:
-            text += f"; {load.busy:.1f} of {load.size} members are busy"
+            text += f"; {load.busy:.1f} of {load.size} {self._of}s are busy"
         return text

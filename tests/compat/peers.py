@@ -181,6 +181,11 @@ def spark_connector_jars() -> Path:
     return _jars(connector, f"spark-sql-kafka-{spark}", f"-DincludeArtifactIds={needed}")
 
 
+def spark_connector_settings() -> dict[str, str]:
+    """The settings that give a Spark session that connector."""
+    return {"spark.jars": ",".join(str(jar) for jar in sorted(spark_connector_jars().glob("*.jar")))}
+
+
 def _jars(coordinates: str, name: str, *options: str) -> Path:
     """The folder of an artifact, "group:artifact:version", and what it needs, fetched once and kept as `name`."""
     if shutil.which("java") is None:

@@ -22,6 +22,8 @@ from actors.client import Admin
 from actors.cluster import WARM, Cluster
 from actors.runtime import ray_runtime
 from spark_bridge.spark_config import UI
+from tests.compat.peers import UnavailableError, spark_connector_settings
+from tests.compat.peers import start as start_peer
 from tests.spark.support import FAST, FAST_SPARK, JOB_SERVER, SMALL, assert_gone, jvms
 
 if TYPE_CHECKING:
@@ -81,6 +83,20 @@ def servers(cluster: Cluster) -> str:
     return str(cluster.bootstrap_servers)
 
 
+@pytest.fixture(params=["coterie", "kfake", "kafka"])
+def each_servers(request: pytest.FixtureRequest, cluster: Cluster, tmp_path: Path) -> Iterator[str]:
+    """Our own brokers, and others'."""
+    with contextlib.ExitStack() as stack:
+        if request.param == "coterie":
+            yield cluster.bootstrap_servers
+            return
+        try:
+            peer = stack.enter_context(start_peer(request.param, tmp_path))
+        except UnavailableError as reason:
+            pytest.skip(f"{request.param} cannot run here: {reason}")
+        yield peer.bootstrap_servers
+
+
 @pytest.fixture
 def admin(servers: str) -> Iterator[Admin]:
     with Admin(bootstrap_servers=servers) as admin:
@@ -91,10 +107,14 @@ def admin(servers: str) -> Iterator[Admin]:
 def spark(cluster: Cluster) -> Iterator[SparkSession]:
     """Two executors of one core on the Ray of the cluster; its processes are gone when it has stopped.
 
-    All that it can be asked for beyond the defaults is on: what else the tests start has the defaults.
+    All that it can be asked for beyond the defaults is on: what else the tests start has the defaults. Where it can be
+    had, there is Spark's own connector to Kafka.
     """
     before = jvms()
-    with spark_bridge.session("tests", 2, 1, SMALL, {**FAST_SPARK, UI: "true"}, encrypted=True) as spark:
+    configs = {**FAST_SPARK, UI: "true"}
+    with contextlib.suppress(UnavailableError):
+        configs |= spark_connector_settings()
+    with spark_bridge.session("tests", 2, 1, SMALL, configs, encrypted=True) as spark:
         yield spark
         family = [jvm for jvm in jvms() if jvm not in before]
     assert_gone(family)

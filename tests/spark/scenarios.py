@@ -11,6 +11,7 @@ from typing import Any
 
 import spark_bridge
 from spark_bridge.encryption import write_secret
+from spark_bridge.executor_changes import SessionExecutors
 from tests.spark.support import FAST, FAST_SPARK, SMALL, executor_nodes, full_status, jvms, wait_until
 
 
@@ -59,6 +60,7 @@ def _session(count: int, **more: Any) -> dict[str, Any]:
         found = {
             "nodes": sorted(executor_nodes(spark).values()),
             "rows": rows,
+            "fixed": SessionExecutors(spark).fixed,
             "encrypts": encrypts,
             "javas": sorted({os.readlink(f"/proc/{jvm.pid}/exe") for jvm in jvms()}),
             "log_bytes": Path(log).stat().st_size,
@@ -101,6 +103,7 @@ def local_spark() -> dict[str, Any]:
     try:
         again = SparkSession.builder.getOrCreate()
         found = {"executors": executor_count(again), "prepared": prepare(again), "slots": task_slots(again)}
+        found["fixed"] = SessionExecutors(again).fixed
         found["said"] = _refusal(executor_memory=SMALL)
     finally:
         spark.stop()
@@ -114,3 +117,17 @@ def local_spark() -> dict[str, Any]:
 
     found["ray_started"] = ray.is_initialized()
     return found
+
+
+def windowed_job(servers: str, topic: str, group: str, checkpoint: str, connector: dict[str, str]) -> None:
+    """A program with a streaming query whose progress is committed. It goes on until it is killed."""
+    from pyspark.sql import SparkSession
+
+    from tests.spark import windowed
+
+    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    for key, value in {"spark.sql.shuffle.partitions": "2", **connector}.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    with spark_bridge.commit_progress(spark, group, servers):
+        windowed.start(spark, servers, topic, checkpoint, maxOffsetsPerTrigger=20).awaitTermination()

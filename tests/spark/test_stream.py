@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +18,6 @@ from actors.members.pool import ConsumerPool
 from spark_bridge.batch import Batch
 from spark_bridge.once import OnceFiles, OnceTable
 from spark_bridge.stream import GroupStream
-from tests.compat.peers import UnavailableError
-from tests.compat.peers import start as start_peer
 from tests.spark.streams import PARTITIONS, Seen, committed, ends, make_topic, run, running, send, stream
 from tests.spark.support import await_topic, wait_until
 
@@ -32,23 +29,10 @@ KAFKA_SOURCE = (
 )
 
 
-@pytest.fixture(params=["coterie", "kfake", "kafka"])
-def servers(request: pytest.FixtureRequest, cluster: Cluster, tmp_path: Path) -> Iterator[str]:
-    """Our own brokers, and others'."""
-    with contextlib.ExitStack() as stack:
-        if request.param == "coterie":
-            yield cluster.bootstrap_servers
-            return
-        try:
-            peer = stack.enter_context(start_peer(request.param, tmp_path))
-        except UnavailableError as reason:
-            pytest.skip(f"{request.param} cannot run here: {reason}")
-        yield peer.bootstrap_servers
-
-
 def test_a_job_reads_what_is_there_and_the_next_one_what_is_new(
-    spark: SparkSession, servers: str, topic_name: str
+    spark: SparkSession, each_servers: str, topic_name: str
 ) -> None:
+    servers = each_servers
     make_topic(servers, topic_name)
     schemas = []
     seen = Seen(lambda df, batch: schemas.append(df.schema.simpleString()))

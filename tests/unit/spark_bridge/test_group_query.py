@@ -92,10 +92,15 @@ def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., GroupQuery]
     queries: list[GroupQuery] = []
 
     def start(
-        group: Any, function: Callable[..., Any], interval_s: float | None = None, fail: bool = True, **plan: Any
+        group: Any,
+        function: Callable[..., Any],
+        interval_s: float | None = None,
+        fail: bool = True,
+        scaling: Any = None,
+        **plan: Any,
     ) -> GroupQuery:
         made = Plan("g", function, Reading("127.0.0.1:1", fail_on_data_loss=fail), interval_s, **plan)
-        queries.append(GroupQuery(Spark(), made, group, group, "run"))  # type: ignore[arg-type]
+        queries.append(GroupQuery(Spark(), made, group, group, "run", scaling))  # type: ignore[arg-type]
         return queries[-1]
 
     yield start
@@ -157,6 +162,42 @@ def test_a_topic_that_was_deleted_is_named_or_left_out(start: Callable[..., Grou
     start(group, lambda ranges, batch: again.set() if ranges[0].topic == "gone" else None, 0.0, fail=False)
     group.deleted.clear()
     assert again.wait(20), "it was made anew"
+
+
+class Scaling:
+    """Hears of the lag before each batch."""
+
+    wanted = 3
+
+    def __init__(self) -> None:
+        self.looks: list[tuple[dict[Key, int], int]] = []
+
+    def look(self, lags: dict[Key, int], records: int) -> None:
+        self.looks.append((lags, records))
+
+    def progress(self) -> dict[str, Any]:
+        return {"wanted": self.wanted}
+
+
+def test_how_many_executors_are_wanted_is_decided_by_what_waits_before_each_batch(
+    start: Callable[..., GroupQuery],
+) -> None:
+    scaling = Scaling()
+    query = start(Group({0: 10, 1: 0}), lambda df, batch: None, scaling=scaling, max_offsets_per_trigger=8)
+    assert query.await_termination(20)
+    found = {key: [lags["t", key] for lags, _ in scaling.looks] for key in (0, 1)}
+    assert found[0][:3] == [10, 2, 0]
+    assert set(found[1]) == {0}
+    assert [records for _, records in scaling.looks][:3] == [0, 8, 10]
+    assert query.wanted_executors == 3
+    assert [progress["executors"] for progress in query.recent_progress] == [{"wanted": 3}] * 2
+
+
+def test_without_a_rule_nothing_is_said_of_executors(start: Callable[..., GroupQuery]) -> None:
+    query = start(Group({0: 10}), lambda df, batch: None)
+    assert query.await_termination(20)
+    assert query.wanted_executors is None
+    assert [progress.get("executors") for progress in query.recent_progress] == [None]
 
 
 def test_a_query_can_be_stopped_after_its_session(start: Callable[..., GroupQuery]) -> None:
