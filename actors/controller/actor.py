@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import ray
 
@@ -25,13 +25,9 @@ from actors.broker.spec import BrokerSpec
 from actors.controller import first_users, new_secret, settings_in_force
 from actors.controller.decisions.acls import locked_out
 from actors.controller.doors import DoorPlan, doors_of, plan_doors
-from actors.controller.launcher import START_SECONDS, RayLauncher
 from actors.controller.metadata_log import MetadataLog
 from actors.controller.securing import AUTHORITY, write_authority
-from actors.controller.server import ControllerServer
-from actors.controller.sessions import shards_of, stop_all
 from actors.controller.settings_in_force import Changed
-from actors.links.acceptance import check_stores
 from actors.links.control import Stop
 from actors.links.group_status import GroupStatus
 from actors.links.operations import HandOver, LookAtGroup, Operation, Result
@@ -46,6 +42,9 @@ from actors.runtime.process import LoopThread, check_code_version, last_line, lo
 from actors.runtime.ray_connection import ClusterError, asks_for_token
 from actors.settings import ANY_HOST, LISTENERS, BrokerConfig
 from placement.nodes import Node, alive_nodes, place_brokers
+
+if TYPE_CHECKING:  # what a controller works with is not imported in drivers, which would start later
+    from actors.controller.server import ControllerServer
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Result)
@@ -134,6 +133,8 @@ async def _close_broker(server: ControllerServer, broker_id: int) -> None:
 
 
 async def _look(server: ControllerServer) -> tuple[ClusterStatus, dict[int, tuple[ShardStatus, ...]]]:
+    from actors.controller.sessions import shards_of
+
     return server.status(), await shards_of(server.brokers.values(), _SHARDS_SECONDS)
 
 
@@ -164,6 +165,9 @@ class Controller:
             os._exit(1)
 
     def _begin(self, spec: ControllerSpec) -> None:
+        from actors.controller.launcher import RayLauncher
+        from actors.controller.server import ControllerServer
+
         keep_private()
         folder = Path(spec.data_dir)
         self._first_spec = spec
@@ -287,7 +291,7 @@ class Controller:
         except RuntimeError:
             self._server.stopping = True  # do not try again what has failed
             raise
-        self._launcher.start_timeout_s = START_SECONDS
+        self._launcher.expect_long_starts()
         return self.addresses()
 
     def restart_broker(self, broker_id: int, timeout_s: float) -> None:
@@ -339,6 +343,8 @@ class Controller:
         spec = self._first_spec.with_settings(changed)
         config = BrokerConfig.from_mapping(spec.effective)
         if config.link_security.encrypts:
+            from actors.links.acceptance import check_stores
+
             check_stores(self._server.secrets, config.link_stores)
         plans = plan_doors(config, spec.host, spec.port)
         wrong = self._ask(locked_out, self._server.metadata, config)
@@ -440,6 +446,8 @@ class Controller:
 
     def stop(self) -> None:
         """Have the brokers close their logs, then end all processes but this actor's, which the caller ends."""
+        from actors.controller.sessions import stop_all
+
         self._server.stopping = True
         self._launcher.start_no_more()
         with suppress(TimeoutError):

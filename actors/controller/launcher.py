@@ -270,6 +270,10 @@ class RayLauncher:
         placed = self._specs.get(broker_id)
         return "" if placed is None else placed[1].node_id
 
+    def expect_long_starts(self) -> None:
+        """The cluster has started: nobody waits for the next start of a process."""
+        self.start_timeout_s = START_SECONDS
+
     def start_no_more(self) -> None:
         """Start no process any more."""
         self.stopping = True

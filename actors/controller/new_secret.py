@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from actors import CoterieError
-from actors.controller.server import ControllerServer
-from actors.controller.sessions import Session
 from actors.links.operations import LearnSecrets
 from actors.links.secret import SECRET_BYTES, Secrets, next_of, previous_of, read_secrets
 from actors.log.files import REAL_WRITER
 from actors.runtime.environment import REAL, Chance
+
+if TYPE_CHECKING:  # drivers import this with the controller's actor, and would start later
+    from actors.controller.server import ControllerServer
+    from actors.controller.sessions import Session
 
 _LEARN_SECONDS = 15.0
 

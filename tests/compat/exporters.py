@@ -1,6 +1,6 @@
 """Other people's programs that watch consumer groups: how each is started, and what it shows, in one form.
 
-They are Go programs, and must be on PATH: kafka_exporter, kminion, burrow (Debian has it as `Burrow`). Each listens on
+They are Go programs, and must be on PATH: kafka_exporter, kminion, Burrow. Each listens on
 loopback. What they show is made into `Shown`, so that a test can compare it with what the cluster says itself.
 """
 
@@ -45,10 +45,13 @@ class Program:
     """Of its path, the bootstrap servers, its port, and a folder for its files."""
     look: Callable[[str], Shown]
     """At its address. Raises OSError while it does not answer."""
+    too_old: str = ""
+    """Where Debian puts one that is too old for this."""
 
     def path(self) -> str | None:
         """Where it is; None if this machine does not have it."""
-        return next((found for name in self.names if (found := shutil.which(name))), None)
+        found = filter(None, map(shutil.which, self.names))
+        return next((each for each in found if each != self.too_old), None)
 
 
 def _get(url: str) -> str:
@@ -174,5 +177,5 @@ PROGRAMS = (
     Program("kafka_exporter", ("kafka_exporter",), _kafka_exporter, _look_at_kafka_exporter),
     Program("kminion, which asks brokers", ("kminion",), _kminion("adminApi"), _look_at_kminion),
     Program("kminion, which reads the offsets topic", ("kminion",), _kminion("offsetsTopic"), _look_at_kminion),
-    Program("burrow", ("Burrow",), _burrow, _look_at_burrow),
+    Program("burrow", ("Burrow",), _burrow, _look_at_burrow, too_old="/usr/bin/Burrow"),  # 1.2.1 wants a ZooKeeper
 )

@@ -100,6 +100,13 @@ def test_a_monitor_that_nobody_scrapes_does_not_import_what_serves_metrics() -> 
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_a_driver_does_not_import_what_brokers_and_controllers_work_with() -> None:
+    """It took a sixth of a second of each start."""
+    probe = "import sys, actors.cluster; print({'actors.controller.server', 'aiokafka'} & sys.modules.keys())"
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout.strip(), done.stderr) == ("set()", "")
+
+
 def test_a_program_that_only_starts_a_cluster_is_spared_arrow_and_others_have_it() -> None:
     code = """
 import sys
