@@ -1,0 +1,34 @@
+"""The tables of a read task: the same cut each time, whatever the fetches were."""
+
+from __future__ import annotations
+
+import itertools
+
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.members.ray_datasource import evenly
+
+
+def tables(*lengths: int) -> list[pa.Table]:
+    ends = [0, *itertools.accumulate(lengths)]
+    return [pa.table({"offset": list(range(at, end))}) for at, end in itertools.pairwise(ends)]
+
+
+@given(st.lists(st.integers(0, 12), max_size=8), st.integers(1, 7))
+def test_rows_come_in_order_in_tables_of_the_same_size(lengths: list[int], rows: int) -> None:
+    cut = list(evenly(tables(*lengths), rows))
+    total = sum(lengths)
+    assert [at for table in cut for at in table["offset"].to_pylist()] == list(range(total))
+    assert [table.num_rows for table in cut] == [rows] * (total // rows) + [total % rows] * (total % rows > 0)
+
+
+def test_tables_are_given_on_as_soon_as_they_are_full() -> None:
+    taken = []
+
+    def fetched() -> itertools.chain[pa.Table]:
+        return itertools.chain.from_iterable(taken.append(t) or [t] for t in tables(3, 3, 3))  # type: ignore[func-returns-value]
+
+    first = next(evenly(fetched(), 4))
+    assert (first.num_rows, len(taken)) == (4, 2)
