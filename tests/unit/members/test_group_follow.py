@@ -173,7 +173,7 @@ def test_datasets_begin_so_long_after_one_another_at_the_earliest() -> None:
             time.now_s += 0.4
             if len(begun) == 3:
                 read.stop()
-    assert begun == [0.0, 1.0, 2.0]
+    assert begun == pytest.approx([0.0, 1.0, 2.0])
 
 
 def test_it_reads_within_its_block_only() -> None:
