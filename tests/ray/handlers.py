@@ -81,6 +81,15 @@ class Stuck(Recorder):
         super().__call__(record)
 
 
+class Placed:
+    """Says what Ray has given its process."""
+
+    def __call__(self, record: Any) -> None: ...
+
+    def gpus(self) -> str | None:
+        return os.environ.get("CUDA_VISIBLE_DEVICES")
+
+
 def handled(folder: Path) -> list[bytes]:
     """All values handled so far, repeats included."""
     return [line for file in sorted(folder.glob("*.log")) for line in file.read_bytes().splitlines()]
