@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import ray
@@ -20,7 +21,7 @@ from ray.data._internal.execution.execution_callback import ExecutionCallback
 from ray.data._internal.execution.operators.limit_operator import LimitOperator
 from ray.data.block import BlockMetadata
 
-from actors.client.consumer.ranges import BATCH_ROWS, OffsetRange, RangeReader
+from actors.client.consumer.ranges import BATCH_ROWS, FETCH_BYTES, OffsetRange, RangeReader
 from actors.members.reads import Reading
 from actors.runtime.process import check_code_version
 
@@ -121,26 +122,44 @@ def read_range(wanted: OffsetRange, reading: Reading, receipts: Any, batch: int)
     with RangeReader(
         reading.bootstrap_servers, headers=True, fail_on_data_loss=reading.fail_on_data_loss, **reading.options
     ) as reader:
-        yield from evenly(map(_as_read_kafka, reader.read([wanted])), BATCH_ROWS)
+        yield from evenly(map(_as_read_kafka, reader.read([wanted])), BATCH_ROWS, FETCH_BYTES)
     ray.get(receipts.note.remote(batch, wanted))
 
 
-def evenly(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
-    """The same rows in tables of exactly so many, and a smaller last one, whatever they come in."""
+def evenly(tables: Iterable[pa.Table], rows: int, size_bytes: int) -> Iterator[pa.Table]:
+    """The same rows in other tables, whose cut and size depend on nothing but the rows.
+
+    A table ends with the first row by which it has so many rows, or keys and values of so many bytes.
+    """
     parts: list[pa.Table] = []
-    waiting = 0
+    rows_left, bytes_left = rows, size_bytes
     for table in tables:
-        rest = table
-        while waiting + rest.num_rows >= rows:
-            parts.append(rest.slice(0, rows - waiting))
-            yield pa.concat_tables(parts).combine_chunks()
-            rest = rest.slice(rows - waiting)
-            parts, waiting = [], 0
-        if rest.num_rows:
-            parts.append(rest)
-            waiting += rest.num_rows
+        ends = np.cumsum(_sizes(table))
+        at = 0
+        while at < table.num_rows:
+            before = int(ends[at - 1]) if at else 0
+            by_size = int(np.searchsorted(ends, before + bytes_left)) + 1
+            end = min(at + rows_left, by_size, table.num_rows)
+            parts.append(table.slice(at, end - at))
+            rows_left -= end - at
+            bytes_left -= int(ends[end - 1]) - before
+            if rows_left <= 0 or bytes_left <= 0:
+                yield _joined(parts)
+                parts, rows_left, bytes_left = [], rows, size_bytes
+            at = end
     if parts:
-        yield pa.concat_tables(parts).combine_chunks()
+        yield _joined(parts)
+
+
+def _sizes(table: pa.Table) -> Any:
+    lengths = [pc.fill_null(pc.binary_length(table[name]), 0).to_numpy() for name in ("key", "value")]
+    return lengths[0].astype(np.int64) + lengths[1]
+
+
+def _joined(parts: list[pa.Table]) -> pa.Table:
+    """One table with memory of its own: a slice of another one counts other bytes, and Ray Data cuts by them."""
+    table = pa.concat_tables(parts)
+    return table.take(pa.array(np.arange(table.num_rows))).combine_chunks()
 
 
 def _as_read_kafka(batch: pa.RecordBatch) -> pa.Table:
