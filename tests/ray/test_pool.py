@@ -16,7 +16,7 @@ import psutil
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from actors.client import Admin
+from actors.client import Admin, Producer
 from actors.cluster import Cluster
 from actors.links.group_status import GroupStatus
 from actors.links.rebalances import RebalanceView
@@ -24,7 +24,7 @@ from actors.links.views import GetGroupHistory
 from actors.members import supervision
 from actors.members.autoscale import Autoscale
 from actors.members.pool import ConsumerPool, PoolError
-from tests.ray.handlers import Click, Copier, Gated, Poisoned, Recorder, Stuck, handled
+from tests.ray.handlers import Batched, Click, Copier, Gated, Ordered, Poisoned, Recorder, Stuck, handled
 from tests.ray.support import assert_gone, committed, consumer, patient, produce, read_all, topic, wait_until
 
 PARTITIONS = 6
@@ -319,6 +319,36 @@ def test_an_async_handler_copies_records_side_by_side_and_a_sigterm_ends_its_mem
     assert sorted(handled(tmp_path)) == sorted(numbers), "each once: the member finished what it had in hand"
     assert (tmp_path / f"{victim}.teardown").exists()
     assert read_all(servers, copies, 1) == set(numbers)
+
+
+def test_a_batch_is_handed_over_when_it_is_full_or_has_waited_and_again_when_it_has_failed(
+    servers: str, name: str
+) -> None:
+    topic(servers, name, 1)
+    produce(servers, name, [b"%d" % number for number in range(200)])
+    settings = {"batch_format": "records", "max_batch_records": 50, "batch_max_ms": 3000, "retry_backoff_ms": 10}
+    with ConsumerPool(name, name, Batched, 1, bootstrap_servers=servers, **settings) as pool:
+        assert pool.wait(lambda: pool.handled() == 200, 60), pool.status()
+        assert pool.call("seen") == [([50] * 4, [1, 2, 1, 1, 1])]
+        produce(servers, name, [b"%d" % number for number in range(10)])
+        assert pool.wait(lambda: pool.handled() == 210, 60), pool.status()
+        ((sizes, _),) = pool.call("seen")
+        assert sum(sizes[4:]) == 10
+
+
+def test_records_of_a_key_keep_their_order_beside_those_of_others(servers: str, name: str) -> None:
+    topic(servers, name, 2)
+    with Producer(bootstrap_servers=servers) as producer:
+        for number in range(600):
+            producer.send(name, key=b"k%d" % (number % 12), value=b"%d" % number)
+    with ConsumerPool(name, name, Ordered, 1, bootstrap_servers=servers, concurrency=8) as pool:
+        assert pool.wait(lambda: pool.handled() == 600, 60), pool.status()
+        ((done, most),) = pool.call("seen")
+    assert 1 < most <= 8
+    for key in {key for key, _ in done}:
+        numbers = [number for each, number in done if each == key]
+        assert numbers == sorted(numbers), key
+    assert sorted(number for _, number in done) == list(range(600)), "each once"
 
 
 def test_a_pool_that_makes_no_sense_is_refused(servers: str) -> None:
