@@ -5,17 +5,20 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
+import ray
 
 from actors.client import Admin
 from actors.cluster import Cluster
 from actors.members.ray_data import read_group
 from actors.members.ray_follow import BatchNotReadError, GroupFollow
-from tests.ray.support import committed, consumer, produce, topic, wait_until
+from tests.ray.support import ROOT, committed, consumer, produce, topic, wait_until
 
 PARTITIONS = 3
 
@@ -120,6 +123,52 @@ def test_nothing_is_lost_when_the_process_of_a_task_is_killed_that_reads(
     assert sorted(seen) == values, "each once: the second run cut its records as the first one"
     with contextlib.closing(consumer(shared.bootstrap_servers, f"g-{name}")) as client:
         assert committed(client, name, 1) == [len(values)]
+
+
+PROGRAM = """
+import sys
+
+import ray
+
+from actors.members.ray_data import read_group
+
+address, servers, name = sys.argv[1:]
+ray.init(address=address, logging_level="ERROR", log_to_driver=False)
+settings = {"bootstrap_servers": servers, "batch_interval_s": 0.0, "session_timeout_ms": 6000}
+with read_group(name, f"g-{name}", follow=True, max_batch_offsets=100, **settings) as read:
+    for batch in read.iter_batches(batch_size=20, batch_format="pyarrow"):
+        for value in batch["value"]:
+            print(value.as_py().decode(), flush=True)
+        sys.stdin.readline()
+"""
+"""Consumes a batch for each line that it is told, and one more."""
+
+
+def test_what_a_program_had_in_hand_that_was_killed_comes_again(shared: Cluster, name: str) -> None:
+    topic(shared.bootstrap_servers, name, PARTITIONS)
+    values = fill(shared, name, 0, 300)
+    address = ray.get_runtime_context().gcs_address
+    command = [sys.executable, "-c", PROGRAM, address, shared.bootstrap_servers, name]
+    path = os.environ | {"PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=path) as program:
+        try:
+            assert program.stdin is not None
+            assert program.stdout is not None
+            program.stdin.write("\n" * 7)  # five batches of the first dataset, two of the second, and one more
+            program.stdin.flush()
+            done = wait_until(lambda: committed_in_all(shared, name), what="the first dataset's commit")
+            seen = [program.stdout.readline().strip().encode() for _ in range(done + 60)]
+        finally:
+            program.kill()
+    assert committed_in_all(shared, name) == done
+    again: list[bytes] = []
+    with follow(shared, name) as read:  # which joins when the dead member's session has ended
+        for dataset in read:
+            again += [row["value"] for row in dataset.iter_rows()]
+            if len(again) >= 300 - done:
+                read.stop()
+    assert sorted(seen[:done] + again) == values
+    assert set(seen[done:]) <= set(again)
 
 
 def test_a_partition_goes_to_another_member_when_the_dataset_in_hand_is_committed(shared: Cluster, name: str) -> None:
