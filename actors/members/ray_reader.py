@@ -104,9 +104,7 @@ class GroupReader:
 
     def _make_client(self) -> Consumer:
         reading = self._plan.reading
-        return Consumer(
-            **reading.options, bootstrap_servers=reading.bootstrap_servers, allow_auto_create_topics=False
-        )
+        return Consumer(**reading.options, bootstrap_servers=reading.bootstrap_servers, allow_auto_create_topics=False)
 
     def _starts(self) -> tuple[dict[tuple[str, int], int], list[TopicPartition]]:
         """The starts of partitions without a committed offset, and all partitions."""

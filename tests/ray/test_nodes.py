@@ -96,7 +96,9 @@ def _placed(cluster: Any, options: dict[str, Any]) -> list[tuple[str, str | None
 
     zones = {node["NodeID"]: node["Labels"]["ray.io/availability-zone"] for node in ray.nodes() if node["Alive"]}
     servers = cluster.bootstrap_servers
-    with ConsumerPool("two-replicas", "placed", Placed, 2, bootstrap_servers=servers, ray_actor_options=options) as pool:
+    with ConsumerPool(
+        "two-replicas", "placed", Placed, 2, bootstrap_servers=servers, ray_actor_options=options
+    ) as pool:
         assert pool.wait(lambda: all(member.assignment for member in pool.status()), 90), pool.status()
         gpus = pool.call("gpus")
         return [(zones[member.node_id], gpu) for member, gpu in zip(pool.status(), gpus, strict=True)]

@@ -118,12 +118,13 @@ def test_a_loop_that_is_left_commits_only_what_was_consumed_and_the_next_one_beg
 def test_an_error_in_the_loop_commits_nothing_of_what_was_in_hand() -> None:
     log = Log({T0: 4})
 
-    def fail(rows: Any) -> None:
-        raise ZeroDivisionError
+    def work() -> None:
+        with following(log) as read:
+            for _ in read.iter_batches():
+                raise ZeroDivisionError
 
-    with pytest.raises(ZeroDivisionError), following(log) as read:
-        for rows in read.iter_batches():
-            fail(rows)
+    with pytest.raises(ZeroDivisionError):
+        work()
     assert (log.committed, log.left) == ({}, 1)
 
 
