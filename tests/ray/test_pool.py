@@ -185,12 +185,12 @@ def test_a_pool_follows_its_load_up_and_back_with_one_rebalance_for_each_change(
     assert len(reasons) == len(changes), (reasons, changes)
 
 
-def test_idle_members_take_several_newcomers_up_in_one_rebalance(shared: Cluster, name: str) -> None:
+def test_idle_members_take_several_newcomers_up_in_one_rebalance(shared: Cluster, name: str, tmp_path: Path) -> None:
     """Without a wait for those that were announced, an idle member took the first one up alone now and then."""
     servers = shared.bootstrap_servers
     topic(servers, name, PARTITIONS)
-    settings = {"bootstrap_servers": servers, "heartbeat_interval_ms": 50}
-    with ConsumerPool(name, name, print, 1, **settings) as pool:
+    settings = {"bootstrap_servers": servers, "handler_args": (str(tmp_path),), "heartbeat_interval_ms": 50}
+    with ConsumerPool(name, name, Recorder, 1, **settings) as pool:
         assert pool.wait(lambda: all_owned_once(pool, name, 1), 60), pool.status()
         for size in (3, 1, 4):
             pool.resize(size)
