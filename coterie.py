@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from actors.members.handling.context import Context
     from actors.members.pool import ConsumerPool, PoolError, SizeChange
     from actors.members.ray_data import GroupRead, read_group
+    from actors.members.ray_follow import BatchNotReadError, GroupFollow
     from actors.members.slots import MemberStatus
     from actors.security.acl import Acl, AclFilter, AclOperation, PatternType, PermissionType, ResourceType
     from actors.wire.config_resources import ConfigResourceType
@@ -65,6 +66,7 @@ __all__ = [
     "Autoscale",
     "Batch",
     "BatchMetadata",
+    "BatchNotReadError",
     "BatchRange",
     "Cluster",
     "ClusterError",
@@ -77,6 +79,7 @@ __all__ = [
     "ConsumerRecord",
     "Context",
     "CoterieError",
+    "GroupFollow",
     "GroupQuery",
     "GroupRead",
     "GroupStream",
@@ -132,6 +135,7 @@ _HOMES = {
     "actors.members.pool": ["ConsumerPool", "PoolError", "SizeChange"],
     "actors.members.handling.context": ["Context"],
     "actors.members.ray_data": ["GroupRead", "read_group"],
+    "actors.members.ray_follow": ["BatchNotReadError", "GroupFollow"],
     "actors.members.slots": ["MemberStatus"],
     "actors.security.acl": [
         "Acl",

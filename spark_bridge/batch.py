@@ -1,8 +1,8 @@
-"""A micro-batch: which ranges it holds, and how many offsets one may take. No Spark and no members here."""
+"""A micro-batch: which ranges it holds. No Spark and no members here."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self
 
@@ -56,19 +56,3 @@ class Batch(int):
             BatchRange(r.topic, r.partition, r.from_offset, r.until_offset, (r.topic, r.partition) in held)
             for r in self._fixed
         )
-
-
-def limited(
-    positions: Mapping[tuple[str, int], int], ends: Mapping[tuple[str, int], int], most: int | None
-) -> list[OffsetRange]:
-    """The ranges from `positions` to `ends`, cut to about `most` offsets in all. Empty ones are left out.
-
-    As with Spark's maxOffsetsPerTrigger, each partition gets a part in proportion to its waiting offsets, at least one.
-    """
-    waiting = {tp: ends[tp] - at for tp, at in positions.items() if ends.get(tp, at) > at}
-    total = sum(waiting.values())
-    share = 1.0 if most is None or total <= most else most / total
-    return [
-        OffsetRange(*tp, positions[tp], positions[tp] + max(1, int(count * share)))
-        for tp, count in sorted(waiting.items())
-    ]

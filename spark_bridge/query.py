@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any
 from actors.client import Consumer, TopicPartition
 from actors.client.consumer.ranges import OffsetRange
 from actors.client.errors import DataLossError, KafkaTimeoutError
-from actors.members.range_group import positions_and_ends
+from actors.members.range_group import limited, positions_and_ends
 from actors.runtime.logs import about
-from spark_bridge.batch import Batch, limited
+from spark_bridge.batch import Batch
 from spark_bridge.executor_scaling import ExecutorScaling
 from spark_bridge.members import Members, Share
 from spark_bridge.source import Reading, ranges_dataframe, split_ranges

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
 """How long a member may wait in its first join phase. Fixed in Kafka as well."""
 
+ANNOUNCED_WAIT_MS = 2_000
+"""How long a rebalance of a group that has members waits for more newcomers, if the first ones have announced them."""
+
 LATE_TURN_MS = 500
 """A turn that is later than this is our own stall: members get the time back."""
 

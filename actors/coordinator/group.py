@@ -152,6 +152,8 @@ class Group:
         """The topics that the members read, all together; None if that cannot be told."""
         self.initial_delay: InitialDelay | None = None
         """Set in PreparingRebalance if the group was Empty before."""
+        self.awaits_announced = False
+        """Set in PreparingRebalance when all have joined, and a moment is given to newcomers that were announced."""
         self.join_timer = Timer(nothing)
         self.sync_timer = Timer(nothing)
         self.assignment_in_flight = False
@@ -247,6 +249,7 @@ class Group:
         self.pending_sync.clear()
         self.join_timer.cancel()
         self.initial_delay = None
+        self.awaits_announced = False
         self.roster.expected = 0
 
     def begin_assignment(self) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from actors.coordinator.config import NEW_MEMBER_JOIN_TIMEOUT_MS
+from actors.coordinator.config import ANNOUNCED_WAIT_MS, NEW_MEMBER_JOIN_TIMEOUT_MS
 from actors.coordinator.errors import Error
 from actors.coordinator.group import Group, GroupState, InitialDelay
 from actors.coordinator.history import RebalancePhase
@@ -136,10 +136,10 @@ class Rebalancer:
         self._history.begin(group.group_id, group.generation_id, reason, member_id, member, now)
         if group.initial_delay is not None and not group.roster.is_whole:
             self._wait_for_others(group, group.initial_delay, now)
-        elif group.all_joined:
-            self._complete_join(group, now)
-        else:
+        elif not group.all_joined:
             self._wait_for_members(group, now)
+        elif not self._awaits_announced(group, now):
+            self._complete_join(group, now)
 
     def _answer_syncs(self, group: Group, error: int, now: Now) -> None:
         for member in group.members.values():
@@ -168,8 +168,33 @@ class Rebalancer:
         """
         if group.state is not GroupState.PREPARING_REBALANCE or not group.all_joined:
             return
-        if even_initially or group.initial_delay is None or group.roster.is_whole:
+        if group.initial_delay is not None:
+            complete = even_initially or group.roster.is_whole
+        else:
+            complete = not self._awaits_announced(group, now)
+        if complete:
             self._complete_join(group, now)
+
+    def _awaits_announced(self, group: Group, now: Now) -> bool:
+        """Whether a moment is given to members that newcomers of this rebalance have announced.
+
+        Several that a pool starts together join within moments. A group whose members are quick to join again would
+        else take up the first of them alone, and rebalance once more for each of the others.
+        """
+        if not group.roster.is_short:
+            return False
+        if not group.awaits_announced:
+            group.awaits_announced = True
+            over = partial(self._announced_wait_over, group)
+            self._timers.start(group.join_timer, now.monotonic_ms + ANNOUNCED_WAIT_MS, over)
+        return True
+
+    def _announced_wait_over(self, group: Group, now: Now) -> None:
+        group.roster.expected = 0
+        if group.all_joined:
+            self._complete_join(group, now)
+        else:  # somebody has come meanwhile, and is still to join
+            self._wait_for_members(group, now)
 
     def _complete_join(self, group: Group, now: Now) -> None:
         self._remove_absent(group, now)

@@ -21,7 +21,7 @@ class Roster:
         self.awaiting_join = 0
         """How many members have a parked join."""
         self.expected = 0
-        """How many members those that joined have announced, at most; 0 if they have announced nothing."""
+        """How many members those that are new have announced, at most; 0 if they have announced nothing."""
         self.supported_protocols: dict[str, int] = {}
         """How many members support each protocol."""
 
@@ -91,7 +91,8 @@ class Roster:
         older = member.parked_join
         self.awaiting_join += older is None
         member.parked_join = parked
-        self.expected = max(self.expected, parked.request.expected_members)
+        if member.is_new:  # what older ones once announced is no longer true
+            self.expected = max(self.expected, parked.request.expected_members)
         return older
 
     def take_join(self, member: Member) -> ParkedJoin | None:
@@ -105,6 +106,11 @@ class Roster:
     def is_whole(self) -> bool:
         """Whether all members that were announced have come."""
         return 0 < self.expected <= len(self.by_id)
+
+    @property
+    def is_short(self) -> bool:
+        """Whether members were announced that have not come."""
+        return self.expected > len(self.by_id)
 
     def absent(self) -> list[Member]:
         """The members that have not joined again."""

@@ -13,6 +13,7 @@ from typing import Any
 
 from actors.client import Admin, Consumer, TopicPartition
 from actors.client.config import security_settings
+from actors.client.consumer.ranges import OffsetRange
 from actors.client.errors import DataLossError, GroupIdNotFoundError, KafkaTimeoutError, RetriableError
 
 log = logging.getLogger(__name__)
@@ -148,6 +149,22 @@ def positions_and_ends(
         for tp, each in sorted(held.items())
     }
     return positions, {(tp.topic, tp.partition): end for tp, end in ends.items()}
+
+
+def limited(
+    positions: Mapping[tuple[str, int], int], ends: Mapping[tuple[str, int], int], most: int | None
+) -> list[OffsetRange]:
+    """The ranges from `positions` to `ends`, cut to about `most` offsets in all. Empty ones are left out.
+
+    As with Spark's maxOffsetsPerTrigger, each partition gets a part in proportion to its waiting offsets, at least one.
+    """
+    waiting = {tp: ends[tp] - at for tp, at in positions.items() if ends.get(tp, at) > at}
+    total = sum(waiting.values())
+    share = 1.0 if most is None or total <= most else most / total
+    return [
+        OffsetRange(*tp, positions[tp], positions[tp] + max(1, int(count * share)))
+        for tp, count in sorted(waiting.items())
+    ]
 
 
 def _present(held: Held, begin: int, end: int, *, fail: bool, setting: str) -> int:

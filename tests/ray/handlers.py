@@ -81,6 +81,53 @@ class Stuck(Recorder):
         super().__call__(record)
 
 
+class Batched:
+    """Async, with batches: notes how large they were and which try it was. The first try of all fails."""
+
+    def __init__(self) -> None:
+        self.sizes: list[int] = []
+        self.attempts: list[int] = []
+
+    async def __call__(self, records: list[Any], context: Context) -> None:
+        self.attempts.append(context.attempt)
+        if len(self.attempts) == 1:
+            raise ValueError("not yet")
+        self.sizes.append(len(records))
+
+    def seen(self) -> tuple[list[int], list[int]]:
+        return self.sizes, self.attempts
+
+
+class Ordered:
+    """Takes its time, in several threads, and notes in which order it was done with what."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.done: list[tuple[bytes, int]] = []
+        self.most = self.in_hand = 0
+
+    def __call__(self, record: Any, context: Context) -> None:
+        with self.lock:
+            self.in_hand += 1
+            self.most = max(self.most, self.in_hand)
+        context.stop.wait(0.001 * (context.offset % 5))
+        with self.lock:
+            self.in_hand -= 1
+            self.done.append((record.key, int(record.value)))
+
+    def seen(self) -> tuple[list[tuple[bytes, int]], int]:
+        return self.done, self.most
+
+
+class Placed:
+    """Says what Ray has given its process."""
+
+    def __call__(self, record: Any) -> None: ...
+
+    def gpus(self) -> str | None:
+        return os.environ.get("CUDA_VISIBLE_DEVICES")
+
+
 def handled(folder: Path) -> list[bytes]:
     """All values handled so far, repeats included."""
     return [line for file in sorted(folder.glob("*.log")) for line in file.read_bytes().splitlines()]

@@ -28,6 +28,13 @@ RACK_LABELS: list[dict[str, str]] = [
     {"ray.io/availability-zone": "c", "coterie.io/rack": "a"},
     {"ray.io/availability-zone": "b"},
 ]
+HARDWARE: list[dict[str, Any]] = [{}, {"num_gpus": 2}, {"resources": {"scanner": 2}}]
+PLACES: dict[str, dict[str, Any]] = {
+    "label": {"label_selector": {"ray.io/availability-zone": "c"}},
+    "gpu": {"num_gpus": 1},
+    "resource": {"resources": {"scanner": 1}},
+}
+"""What a pool's members may ask of a node."""
 
 
 @contextlib.contextmanager
@@ -39,8 +46,8 @@ def three_nodes() -> Iterator[Any]:
     quiet = {"include_dashboard": False, "object_store_memory": 80 << 20}
     head, *others = RACK_LABELS
     nodes = Nodes(initialize_head=True, head_node_args={"num_cpus": 1, "labels": head, **quiet})
-    for labels in others:
-        nodes.add_node(num_cpus=1, object_store_memory=80 << 20, labels=labels)
+    for labels, hardware in zip(others, HARDWARE[1:], strict=True):
+        nodes.add_node(num_cpus=1, object_store_memory=80 << 20, labels=labels, **hardware)
     try:
         ray.init(address=nodes.address, logging_level="ERROR", log_to_driver=False)
         yield nodes
@@ -76,7 +83,25 @@ def scenario(folder: str) -> dict[str, Any]:
             found["rack_of"] = {node.id: node.rack for node in admin.describe_cluster().result(20).nodes}
             partitions = admin.list_topics("two-replicas", timeout=20).topics["two-replicas"].partitions
             found["replicas"] = [partition.replicas for partition in partitions.values()]
+            found["places"] = {what: _placed(cluster, options) for what, options in PLACES.items()}
         return found
+
+
+def _placed(cluster: Any, options: dict[str, Any]) -> list[tuple[str, str | None]]:
+    """The zone of each member of a pool with these options, and the GPUs it was given."""
+    import ray
+
+    from actors.members.pool import ConsumerPool
+    from tests.ray.handlers import Placed
+
+    zones = {node["NodeID"]: node["Labels"]["ray.io/availability-zone"] for node in ray.nodes() if node["Alive"]}
+    servers = cluster.bootstrap_servers
+    with ConsumerPool(
+        "two-replicas", "placed", Placed, 2, bootstrap_servers=servers, ray_actor_options=options
+    ) as pool:
+        assert pool.wait(lambda: all(member.assignment for member in pool.status()), 90), pool.status()
+        gpus = pool.call("gpus")
+        return [(zones[member.node_id], gpu) for member, gpu in zip(pool.status(), gpus, strict=True)]
 
 
 def _racks_of_nodes() -> dict[str, str]:
@@ -152,6 +177,7 @@ def in_a_process(function: str, folder: Path) -> dict[str, Any]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
     environment["RAY_AUTH_MODE"] = "disabled"
     environment["TMPDIR"] = tempfile.gettempdir()
+    environment["PYTHONPATH"] = str(ROOT)  # Ray's workers import the handlers of the tests
     environment["RAY_raylet_start_wait_time_s"] = "60"  # Ray's ten are not enough for a busy machine
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", code],
@@ -197,3 +223,9 @@ def test_brokers_have_the_racks_of_their_nodes_and_two_replicas_stand_in_two_rac
     assert sorted(rack_of.values()) == ["a", "a", "b"]
     assert {int(broker): rack for broker, rack in found["rack_of"].items()} == rack_of, "as Metadata says"
     assert all(len({rack_of[broker] for broker in replicas}) == 2 for replicas in found["replicas"])
+
+
+def test_members_of_a_pool_are_where_their_label_gpu_or_resource_is(found: dict[str, Any]) -> None:
+    zones = {what: [zone for zone, _ in members] for what, members in found["places"].items()}
+    assert zones == {"label": ["c", "c"], "gpu": ["c", "c"], "resource": ["b", "b"]}
+    assert sorted(gpu for _, gpu in found["places"]["gpu"]) == ["0", "1"], "each has one of its own"

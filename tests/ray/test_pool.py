@@ -16,13 +16,16 @@ import psutil
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from actors.client import Admin
+from actors.client import Admin, Producer
 from actors.cluster import Cluster
+from actors.links.group_status import GroupStatus
+from actors.links.rebalances import RebalanceView
+from actors.links.views import GetGroupHistory
 from actors.members import supervision
 from actors.members.autoscale import Autoscale
 from actors.members.pool import ConsumerPool, PoolError
-from tests.ray.handlers import Click, Copier, Gated, Poisoned, Recorder, Stuck, handled
-from tests.ray.support import assert_gone, committed, consumer, patient, produce, read_all, topic
+from tests.ray.handlers import Batched, Click, Copier, Gated, Ordered, Poisoned, Recorder, Stuck, handled
+from tests.ray.support import assert_gone, committed, consumer, patient, produce, read_all, topic, wait_until
 
 PARTITIONS = 6
 
@@ -149,10 +152,11 @@ def test_members_come_and_go_when_a_pool_is_resized(
 def test_a_pool_follows_its_load_up_and_back_with_one_rebalance_for_each_change(
     shared: Cluster, name: str, tmp_path: Path
 ) -> None:
-    """The handler's gate makes the load: while it is shut, its member is busy, and cannot join again either."""
+    """The handler's gate makes the load: twenty times what the one member has had before."""
     servers = shared.bootstrap_servers
     topic(servers, name, 4)
-    policy = Autoscale(max_size=3, target_lag=40, stabilization_s=2, interval_s=0.5)
+    policy = Autoscale(max_size=3, target_lag=40, stabilization_s=5, interval_s=0.5)
+    two_windows_s = 2 * policy.stabilization_s
     settings = {"bootstrap_servers": servers, "handler_args": (str(tmp_path),), "heartbeat_interval_ms": 500}
     values = [b"v%04d" % number for number in range(420)]
     with ConsumerPool(name, name, Gated, autoscale=policy, **settings) as pool:
@@ -161,29 +165,62 @@ def test_a_pool_follows_its_load_up_and_back_with_one_rebalance_for_each_change(
         assert len(pool.status()) == 1
         pool.call("shut")
         produce(servers, name, values[20:])
-        assert pool.wait(lambda: 1 < len(pool.status()) == members_of(servers, name), 60), pool.size_changes()
+        assert pool.wait(lambda: pool.size_changes()[-1].after > 1, two_windows_s), pool.status()
+        assert pool.wait(lambda: len(pool.status()) == members_of(servers, name), 60), pool.size_changes()
         pool.call("open")
-        assert pool.wait(lambda: pool.handled() == len(values) and len(pool.status()) == 1, 90), pool.size_changes()
-        assert pool.wait(lambda: len(owned(pool)) == 4, 60), pool.status()
+        assert pool.wait(lambda: pool.handled() == len(values), 90), pool.status()
+        assert pool.wait(lambda: pool.size_changes()[-1].after == 1, two_windows_s), pool.size_changes()
+        assert pool.wait(lambda: len(pool.status()) == 1 and len(owned(pool)) == 4, 60), pool.status()
         largest = max(change.after for change in pool.size_changes())
         assert pool.call("given_up") == [4 - math.ceil(4 / largest)], "only what others got, and nothing when they went"
         assert [member.restarts for member in pool.status()] == [0]
         reasons = rebalances(shared, name)
-    assert sorted(handled(tmp_path)) == values, "each once: nobody was expelled"
+        assert expelled(shared, name) == []
+    assert sorted(handled(tmp_path)) == values, "each once"
+    with contextlib.closing(consumer(servers, name)) as reader:
+        assert sum(committed(reader, name, 4)) == len(values), "no lag is left"
     changes = pool.size_changes()
     assert (changes[0].before, changes[0].after) == (0, 1)
-    assert changes[-1].after == 1
     assert "a lag of" in changes[1].reason
     assert len(reasons) == len(changes), (reasons, changes)
 
 
-def rebalances(cluster: Cluster, group: str) -> list[str]:
-    """Why a group's rebalances began; in a cooperative one, what was given up is taken in another generation."""
+def test_idle_members_take_several_newcomers_up_in_one_rebalance(shared: Cluster, name: str, tmp_path: Path) -> None:
+    """Without a wait for those that were announced, an idle member took the first one up alone now and then."""
+    servers = shared.bootstrap_servers
+    topic(servers, name, PARTITIONS)
+    settings = {"bootstrap_servers": servers, "handler_args": (str(tmp_path),), "heartbeat_interval_ms": 50}
+    with ConsumerPool(name, name, Recorder, 1, **settings) as pool:
+        assert pool.wait(lambda: all_owned_once(pool, name, 1), 60), pool.status()
+        for size in (3, 1, 4):
+            pool.resize(size)
+            assert pool.wait(lambda size=size: all_owned_once(pool, name, size), 60), pool.status()
+        assert len(rebalances(shared, name)) == len(pool.size_changes()) == 4
+
+
+def status_of(cluster: Cluster, group: str) -> GroupStatus:
     with Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
         (described,) = admin.describe_consumer_groups([group])
     status = cluster.group_status(group, described.coordinator.id)
     assert status is not None
-    return [each.reason for each in status.rebalances if not each.reason.startswith("gave up partitions")]
+    return status
+
+
+def rebalances(cluster: Cluster, group: str) -> list[str]:
+    """Why a group's rebalances began; in a cooperative one, what was given up is taken in another generation."""
+    reasons = [each.reason for each in status_of(cluster, group).rebalances]
+    return [reason for reason in reasons if not reason.startswith("gave up partitions")]
+
+
+def expelled(cluster: Cluster, group: str) -> list[str]:
+    """Who was ever expelled from a group, once the Monitor knows all of its rebalances."""
+    last = status_of(cluster, group).generation_id - 1
+
+    def known() -> tuple[RebalanceView, ...] | None:
+        told = cluster.view(GetGroupHistory(group, 0, 1 << 60)).rebalances
+        return told if any(each.generation_id >= last for each in told) else None
+
+    return [member for each in wait_until(known, what="all rebalances") or () for member in each.expelled]
 
 
 def test_a_member_that_ray_has_no_room_for_waits_and_goes_first(
@@ -282,6 +319,36 @@ def test_an_async_handler_copies_records_side_by_side_and_a_sigterm_ends_its_mem
     assert sorted(handled(tmp_path)) == sorted(numbers), "each once: the member finished what it had in hand"
     assert (tmp_path / f"{victim}.teardown").exists()
     assert read_all(servers, copies, 1) == set(numbers)
+
+
+def test_a_batch_is_handed_over_when_it_is_full_or_has_waited_and_again_when_it_has_failed(
+    servers: str, name: str
+) -> None:
+    topic(servers, name, 1)
+    produce(servers, name, [b"%d" % number for number in range(200)])
+    settings = {"batch_format": "records", "max_batch_records": 50, "batch_max_ms": 3000, "retry_backoff_ms": 10}
+    with ConsumerPool(name, name, Batched, 1, bootstrap_servers=servers, **settings) as pool:
+        assert pool.wait(lambda: pool.handled() == 200, 60), pool.status()
+        assert pool.call("seen") == [([50] * 4, [1, 2, 1, 1, 1])]
+        produce(servers, name, [b"%d" % number for number in range(10)])
+        assert pool.wait(lambda: pool.handled() == 210, 60), pool.status()
+        ((sizes, _),) = pool.call("seen")
+        assert sum(sizes[4:]) == 10
+
+
+def test_records_of_a_key_keep_their_order_beside_those_of_others(servers: str, name: str) -> None:
+    topic(servers, name, 2)
+    with Producer(bootstrap_servers=servers) as producer:
+        for number in range(600):
+            producer.send(name, key=b"k%d" % (number % 12), value=b"%d" % number)
+    with ConsumerPool(name, name, Ordered, 1, bootstrap_servers=servers, concurrency=8) as pool:
+        assert pool.wait(lambda: pool.handled() == 600, 60), pool.status()
+        ((done, most),) = pool.call("seen")
+    assert 1 < most <= 8
+    for key in {key for key, _ in done}:
+        numbers = [number for each, number in done if each == key]
+        assert numbers == sorted(numbers), key
+    assert sorted(number for _, number in done) == list(range(600)), "each once"
 
 
 def test_a_pool_that_makes_no_sense_is_refused(servers: str) -> None:

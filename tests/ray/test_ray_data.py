@@ -16,8 +16,9 @@ from actors.client import Admin, Consumer, TopicPartition
 from actors.client.consumer.ranges import OffsetRange
 from actors.client.errors import ConfigurationError, UnknownTopicOrPartitionError
 from actors.cluster import Cluster
-from actors.members import ray_data
-from actors.members.ray_data import SCHEMA, GroupRead, read_group
+from actors.members import ray_datasource
+from actors.members.ray_data import GroupRead, read_group
+from actors.members.ray_datasource import SCHEMA, read_range
 from tests.ray.support import await_topic, consumer, produce, topic, wait_until
 
 PARTITIONS = 3
@@ -145,11 +146,11 @@ def test_settings_reach_the_tasks_that_read(monkeypatch: pytest.MonkeyPatch) -> 
 
         def __exit__(self, *exc: object) -> None: ...
 
-    monkeypatch.setattr(ray_data, "RangeReader", Reader)
-    monkeypatch.setattr(ray_data.ray, "get", lambda reference: None)
+    monkeypatch.setattr(ray_datasource, "RangeReader", Reader)
+    monkeypatch.setattr(ray_datasource.ray, "get", lambda reference: None)
     options = {"isolation_level": "read_committed", "group_instance_id": "mine", "session_timeout_ms": 6000}
     read = read_group("t", "g", bootstrap_servers="127.0.0.1:1", **options)
-    assert list(ray_data._read(OffsetRange("t", 0, 0, 1), read._reading, MagicMock())) == []
+    assert list(read_range(OffsetRange("t", 0, 0, 1), read._plan.reading, MagicMock(), 0)) == []
     assert given["isolation_level"] == "read_committed"
     assert "group_instance_id" not in given
 

@@ -91,10 +91,3 @@ def test_a_deserializer_may_be_a_dataclass_a_model_or_any_function() -> None:
 def test_json_that_does_not_fit_is_a_failure_of_the_deserializer() -> None:
     with pytest.raises(SerializationError, match="the deserializer failed"):
         Values({"value_deserializer": Item}).of([record(1)])
-
-
-def test_a_real_pydantic_model_is_one() -> None:
-    pydantic = pytest.importorskip("pydantic")
-    made = pydantic.create_model("Made", name=(str, ...))
-    (got,) = Values({"value_deserializer": made}).of([record(1)._replace(value=b'{"name": "tea"}')])
-    assert got.value.name == "tea"
