@@ -86,9 +86,21 @@ class StopMember:
     """Starter -> member: finish the record that is being handled, commit and close. The last report is the answer."""
 
 
-MemberMessage: TypeAlias = MemberReport | MethodCall | Returned | Raised | StopMember
+@dataclass(frozen=True, slots=True)
+class Leash:
+    """Starter -> member, again and again: end at once when this connection ends, or when nothing comes for so long.
 
-CODEC: Codec[MemberMessage] = Codec("member", {1: MemberReport, 2: MethodCall, 3: Returned, 4: Raised, 5: StopMember})
+    For starters that others take the place of when they die. Their members have to be gone by then.
+    """
+
+    silence_s: float
+
+
+MemberMessage: TypeAlias = MemberReport | MethodCall | Returned | Raised | StopMember | Leash
+
+CODEC: Codec[MemberMessage] = Codec(
+    "member", {1: MemberReport, 2: MethodCall, 3: Returned, 4: Raised, 5: StopMember, 6: Leash}
+)
 
 
 class MemberConnection:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import socket
 import threading
 import time
@@ -22,6 +23,7 @@ from actors import CoterieError
 from actors.links.codec import LinkError
 from actors.links.member import (
     LIMIT,
+    Leash,
     MemberConnection,
     MemberReport,
     MethodCall,
@@ -41,6 +43,8 @@ _CONNECT_SECONDS = 10.0
 _PROOF_SECONDS = 10.0
 _SILENCE_SECONDS = 30.0
 _HUNG_UP = (OSError, EOFError, LinkError)
+LEASH_SECONDS = 15.0
+"""Half of the silence after which a pool gives a connection up: a member on a leash has ended by then."""
 CONNECTIONS_MAX = 8
 """How many a member has at a time. Its pool has one."""
 
@@ -59,7 +63,8 @@ class MemberServer:
     """A member's end. It listens at `port`, reports, and calls the methods of `target`, each in a thread of its own.
 
     Who connects has `proof_s` seconds for each step of the proof. A result of a call may have about `limit` bytes. Of
-    too many connections the oldest goes that has not proved itself.
+    too many connections the oldest goes that has not proved itself. `lost` is called when the connection has ended of
+    somebody who keeps the member on a leash; it ends the process.
     """
 
     def __init__(
@@ -73,8 +78,10 @@ class MemberServer:
         proof_s: float = _PROOF_SECONDS,
         limit: int = LIMIT,
         encrypted: bool = False,
+        lost: Callable[[], None] | None = None,
     ) -> None:
         self._secret = secret
+        self._lost = lost or _end_process
         self._tls = _tls(secret).server if encrypted else None
         self._links: dict[MemberConnection, bool] = {}  # the oldest first, and whether they have proved themselves
         self._lock = threading.Lock()
@@ -126,12 +133,23 @@ class MemberServer:
                     return  # one too many, and hung up on
                 self._links[link] = True
             threading.Thread(target=self._report_to, args=(link,), daemon=True).start()
+            self._listen_to(connection, link)
+
+    def _listen_to(self, connection: socket.socket, link: MemberConnection) -> None:
+        leash = False
+        try:
             while True:
                 match link.read():
                     case StopMember():
                         self._stop()
                     case MethodCall() as call:
                         threading.Thread(target=self._answer, args=(link, call), daemon=True).start()
+                    case Leash(silence_s):
+                        leash = True
+                        connection.settimeout(silence_s)
+        except _HUNG_UP:
+            if leash:
+                self._lost()
 
     def _report_to(self, link: MemberConnection) -> None:
         with _ending(link):
@@ -156,6 +174,12 @@ class MemberServer:
                 raise
             except Exception as error:  # nothing has been sent: it is too long, most likely
                 link.send(Raised(call.number, _pickled(error)))
+
+
+def _end_process() -> None:
+    """End at once, in the middle of a record: a successor may begin with it any moment."""
+    log.warning("whoever keeps this member has gone, or has been silent for too long: it ends")
+    os._exit(1)
 
 
 @contextlib.contextmanager
@@ -250,6 +274,11 @@ class MemberClient:
         """Have the member finish the record that is being handled, commit and close."""
         with contextlib.suppress(OSError):  # the connection has ended then, and the member is as good as stopped
             self._link.send(StopMember())
+
+    def hold(self) -> None:
+        """Have the member end when this connection ends, or LEASH_SECONDS after the last call of this."""
+        with contextlib.suppress(OSError):
+            self._link.send(Leash(LEASH_SECONDS))
 
     def close(self) -> None:
         """End the connection; calls without an answer raise MemberEndedError."""

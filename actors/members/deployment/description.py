@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Final
 
 from actors.members.autoscale import Autoscale
-from actors.members.pool import SizeChange
+from actors.members.crew import SizeChange
 from actors.members.slots import MemberStatus
 
 

@@ -53,6 +53,11 @@ class MemberSpec:
         return None
 
     @property
+    def max_poll_interval_ms(self) -> int:
+        """How long a handler may run."""
+        return int(self.options.get("max_poll_interval_ms", 300_000))
+
+    @property
     def side_by_side(self) -> bool:
         """Whether polls go on while records are handled, or wait for more of their batch."""
         return self.concurrency > 1 or self.batch_max_ms > 0
