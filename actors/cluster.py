@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -31,10 +31,11 @@ from actors.controller.preparation import (
     warn_if_open,
 )
 from actors.controller.rolling import Roll
-from actors.controller.securing import Administrator, leave_users, secured
+from actors.controller.securing import PROPERTIES, Administrator, leave_users, secured
 from actors.links.group_status import GroupStatus
 from actors.links.operations import Operation, Result
 from actors.links.status import ClusterStatus
+from actors.members.deployment import names as pools
 from actors.runtime import ray_runtime
 from actors.runtime.environment import REAL
 from actors.runtime.private import write_private
@@ -42,6 +43,9 @@ from actors.runtime.process import code_version, last_line
 from actors.runtime.ray_runtime import ClusterError
 from actors.settings import BrokerConfig
 from placement.nodes import alive_nodes
+
+if TYPE_CHECKING:
+    from actors.members.deployment.at_home import Homecoming
 
 __all__ = ["Cluster", "ClusterError"]
 
@@ -87,6 +91,7 @@ class Cluster:
         self._addresses = addresses
         self._owns_ray = owns_ray
         self._owner = owner
+        self._homecoming: Homecoming | None = None
         self._asked: Any = None
         self._heard = time.monotonic()
 
@@ -158,6 +163,7 @@ class Cluster:
         if owns_ray and embedded:
             (folder / _ADDRESS_FILE).unlink(missing_ok=True)
             write_private(folder / _ADDRESS_FILE, cluster.ray_address)
+        cluster._homecoming = _bring_pools_back(controller, cluster.bootstrap_servers, folder)
         return cluster
 
     @classmethod
@@ -341,8 +347,11 @@ class Cluster:
 
     def stop(self) -> None:
         """Close the logs and end all processes of the cluster. Stopping twice is harmless."""
-        controller, self._controller = self._controller, None
         try:
+            self._await_pools()
+            if self._controller is not None:
+                self._close_pools()
+            controller, self._controller = self._controller, None
             if controller is not None:
                 _end_controller(controller)
         except ray.exceptions.GetTimeoutError:
@@ -356,10 +365,25 @@ class Cluster:
 
     def disconnect(self) -> None:
         """Disconnect from Ray and leave the cluster running."""
+        self._await_pools()
         self._controller = None
         if self._owns_ray:
             self._owns_ray = False
             ray_runtime.end()
+
+    def _close_pools(self) -> None:
+        """Have the members of the pools that were deployed here finish; their supervisors end with the cluster."""
+        with contextlib.suppress(ray.exceptions.RayError):  # what is left ends with its Ray, or waits for the brokers
+            found = ray.util.list_named_actors(all_namespaces=True)
+            if any(actor["namespace"] == pools.NAMESPACE for actor in found):
+                from actors.members.deployment.supervisor_actor import close_all  # most clusters have no pools
+
+                close_all(self._status().cluster_id)
+
+    def _await_pools(self) -> None:
+        homecoming, self._homecoming = self._homecoming, None
+        if homecoming is not None:
+            homecoming.join()
 
     def __enter__(self) -> Self:
         return self
@@ -371,6 +395,16 @@ class Cluster:
             self.stop()
         else:
             self.disconnect()
+
+
+def _bring_pools_back(controller: Any, bootstrap_servers: str, folder: Path) -> Homecoming | None:
+    """Have the pools that were deployed on this cluster's Ray begin again, while the caller goes on."""
+    with contextlib.suppress(ray.exceptions.RayError):
+        if ray.get(controller.has_topic.remote(pools.TOPIC), timeout=10):
+            from actors.members.deployment.at_home import Homecoming  # most clusters have no pools
+
+            return Homecoming(bootstrap_servers, folder / PROPERTIES)
+    return None
 
 
 def _namespace(name: str) -> str:

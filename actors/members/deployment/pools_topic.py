@@ -12,7 +12,8 @@ from typing import Any, Final, Self
 from actors.client import Admin, Consumer, Producer, TopicPartition
 from actors.client.admin.types import ConfigResource, NewTopic
 from actors.client.errors import KafkaTimeoutError, MessageTooLargeError, TopicAlreadyExistsError
-from actors.members.deployment.records import TOPIC, Book, Record, encode, key_of
+from actors.members.deployment.names import TOPIC
+from actors.members.deployment.records import Book, Record, encode, key_of
 from actors.members.plan import PoolError
 from actors.runtime.environment import REAL, Environment
 from actors.wire.config_resources import ConfigResourceType

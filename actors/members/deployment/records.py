@@ -18,9 +18,9 @@ from typing import Any, Final, TypeAlias
 
 from actors.links.codec import Codec, LinkError
 from actors.members.autoscale import Autoscale
+from actors.members.deployment.names import TOPIC
 from actors.members.plan import PREFIX_MAX, PoolError
 
-TOPIC: Final = "__coterie_pools"
 FORMAT: Final = 1
 _NAME: Final = re.compile(rf"[a-zA-Z0-9._-]{{1,{PREFIX_MAX}}}")
 _WHOLE: Final = {field.name for field in fields(Autoscale) if "int" in str(field.type)}

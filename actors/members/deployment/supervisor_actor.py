@@ -15,13 +15,13 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
 import ray
 
 from actors.members.deployment.description import PoolDescription
+from actors.members.deployment.names import NAMESPACE
 from actors.members.deployment.pools_topic import PoolsTopic
 from actors.members.deployment.steward import Here, Steward
 from actors.members.plan import PoolError
@@ -30,7 +30,6 @@ from actors.runtime.process import check_code_version, code_version, last_line
 
 log = logging.getLogger(__name__)
 
-NAMESPACE: Final = "coterie-pools"
 _ANSWER_SECONDS: Final = 5.0
 _CLOSE_SECONDS: Final = 5.0
 _CONTROLLER: Final = "controller"
@@ -145,22 +144,18 @@ def close_all(cluster_id: str, timeout_s: float = _CLOSE_SECONDS) -> int:
 
 def _names(cluster_id: str) -> list[str]:
     prefix = _actor_name(cluster_id, "")
-    return [name.removeprefix(prefix) for name in _named(NAMESPACE) if name.startswith(prefix)]
+    found = [actor["name"] for actor in _named_actors() if actor["namespace"] == NAMESPACE]
+    return [name.removeprefix(prefix) for name in found if name.startswith(prefix)]
 
 
-def any_here() -> bool:
-    """Whether any pool has a supervisor on this Ray."""
-    return bool(_named(NAMESPACE))
-
-
-def _named(namespace: str) -> Iterable[str]:
-    found = ray.util.list_named_actors(all_namespaces=True)
-    return [actor["name"] for actor in found if actor["namespace"] == namespace]
+def _named_actors() -> list[dict[str, str]]:
+    found: list[dict[str, str]] = ray.util.list_named_actors(all_namespaces=True)
+    return found
 
 
 def has_brokers(cluster_id: str) -> bool:
     """Whether this Ray is the one on which the brokers of this cluster run."""
-    for actor in ray.util.list_named_actors(all_namespaces=True):
+    for actor in _named_actors():
         if actor["name"] == _CONTROLLER:
             with contextlib.suppress(ValueError, ray.exceptions.RayError, AttributeError):
                 controller = ray.get_actor(_CONTROLLER, namespace=actor["namespace"])
