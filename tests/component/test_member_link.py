@@ -15,6 +15,7 @@ from ray import cloudpickle
 from actors.links import proof
 from actors.links.codec import LinkError
 from actors.links.member import CODEC, MemberConnection, MemberReport, Raised, Returned, StopMember
+from actors.members import member_link
 from actors.members.member_link import MemberClient, MemberEndedError, MemberServer
 
 SECRET = b"s" * 16
@@ -216,6 +217,30 @@ def test_a_member_that_cannot_report_hangs_up_and_says_why(caplog: pytest.LogCap
     assert list(client.reports()) == []
     assert "ValueError: no report" in caplog.text
     client.close()
+
+
+def test_a_member_on_a_leash_ends_with_its_pool(member: Member) -> None:
+    """Its pool's successor starts one in its place, which would handle the same records."""
+    lost = threading.Event()
+    server = member.listen(lost=lost.set)
+    with connected(server) as client, connected(server) as other:
+        client.hold()
+        assert client.call("add", pickled(1)).result(60) == 1  # so that has been heard
+        other.close()
+        assert client.call("add", pickled(1)).result(60) == 2
+        assert not lost.is_set(), "that was not who keeps it"
+    assert lost.wait(60)
+
+
+def test_a_member_on_a_leash_ends_when_its_pool_is_silent(
+    member: Member, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pool's machine has been cut off: no connection ends by that."""
+    monkeypatch.setattr(member_link, "LEASH_SECONDS", 0.1)
+    lost = threading.Event()
+    with connected(member.listen(lost=lost.set)) as client:
+        client.hold()
+        assert lost.wait(60)
 
 
 @pytest.mark.parametrize("say", [lambda client: client.call("zeros", bytes(1 << 24)), MemberClient.stop])
