@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from actors.client.errors import KafkaError
     from actors.cluster import Cluster, ClusterError
     from actors.members.autoscale import Autoscale
+    from actors.members.deployment.deployed import DeployedPool
+    from actors.members.deployment.description import PoolDescription, PoolState, RolloutStatus
     from actors.members.handling.context import Context
     from actors.members.pool import ConsumerPool, PoolError, SizeChange
     from actors.members.ray_data import GroupRead, read_group
@@ -77,6 +79,7 @@ __all__ = [
     "ConsumerRecord",
     "Context",
     "CoterieError",
+    "DeployedPool",
     "GroupQuery",
     "GroupRead",
     "GroupStream",
@@ -90,12 +93,15 @@ __all__ = [
     "OnceTable",
     "PatternType",
     "PermissionType",
+    "PoolDescription",
     "PoolError",
+    "PoolState",
     "Producer",
     "QuotaEntity",
     "RangeReader",
     "RecordMetadata",
     "ResourceType",
+    "RolloutStatus",
     "SizeChange",
     "TopicPartition",
     "__version__",
@@ -129,6 +135,8 @@ _HOMES = {
     "actors.client.errors": ["KafkaError"],
     "actors.cluster": ["Cluster", "ClusterError"],
     "actors.members.autoscale": ["Autoscale"],
+    "actors.members.deployment.deployed": ["DeployedPool"],
+    "actors.members.deployment.description": ["PoolDescription", "PoolState", "RolloutStatus"],
     "actors.members.pool": ["ConsumerPool", "PoolError", "SizeChange"],
     "actors.members.handling.context": ["Context"],
     "actors.members.ray_data": ["GroupRead", "read_group"],

@@ -309,6 +309,26 @@ def test_a_pool_outlives_its_program_and_everything_killed_it_begins_again_with_
     assert by_two(tmp_path) == []
 
 
+def example(data_dir: Path, *arguments: str) -> list[str]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    command = [sys.executable, "examples/deployed_pool.py", *arguments, "--data-dir", str(data_dir)]
+    environment["PYTHONPATH"] = str(ROOT)
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=150)
+    assert (done.returncode, done.stderr) == (0, ""), done
+    return done.stdout.splitlines()
+
+
+def test_the_example_deploys_looks_scales_and_stops(tmp_path_factory: pytest.TempPathFactory) -> None:
+    data_dir = tmp_path_factory.mktemp("e")
+    with up(data_dir) as running:
+        assert example(data_dir, "deploy")[0].startswith("counting: Running, version 1, ")
+        wait_until(lambda: example(data_dir, "look")[0] == "counting: Running, version 1, 1000 records handled")
+        _, *members = example(data_dir, "scale", "3")
+        assert [line.split(",")[0] for line in members] == ["  0: Running", "  1: Running", "  2: Running"]
+        assert example(data_dir, "stop") == []
+        assert DeployedPool.deployed(running.servers) == []
+
+
 def test_no_actor_of_a_pool_is_left(cluster: Cluster) -> None:
     """The last of this file: every test has stopped its pool."""
     wait_until(lambda: not [a for a in ray.util.list_named_actors(True) if a["namespace"] == NAMESPACE], 30)

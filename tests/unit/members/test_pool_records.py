@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 
 import pytest
 
 from actors.members.autoscale import Autoscale
+from actors.members.deployment import view
 from actors.members.deployment.records import (
     Book,
     Deployment,
@@ -25,6 +27,7 @@ from actors.members.deployment.records import (
     keys_of,
     security_texts,
 )
+from actors.members.deployment.steward import load
 from actors.members.plan import PoolError
 
 FIRST = Deployment(
@@ -129,6 +132,25 @@ def test_a_record_that_cannot_be_read_says_so_and_hides_no_other_pool(value: byt
 def test_names_that_keys_and_members_cannot_have_are_refused(name: str) -> None:
     with pytest.raises(PoolError, match="name must be"):
         check_name(name)
+
+
+class Trap:
+    """Says so when it is unpickled."""
+
+    sprung: list[str] = []
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (self.sprung.append, ("unpickled",))
+
+
+def test_who_lists_pools_runs_nothing_of_what_others_wrote() -> None:
+    trapped = replace(FIRST, body=pickle.dumps(Trap()))
+    found = pool(trapped, Good("one", trapped))
+    assert view.unsupervised("p", found).version == 1
+    assert Trap.sprung == []
+    with pytest.raises(PoolError, match="version 1 cannot be loaded"):
+        load(found.deployment, "h:1", "mark")
+    assert Trap.sprung == ["unpickled"], "a supervisor does"
 
 
 def test_the_end_of_a_pool_takes_its_version_first() -> None:
