@@ -141,8 +141,8 @@ class Supervision:
         """
         with self.changed:
             slot.renew(version, self._monotonic())
-            link, over = slot.link, slot.over
-            slot.over = False
+            link, over = slot.link, slot.over and not slot.retiring.is_set()
+            slot.over = slot.over and not over
         if link is not None:
             link.stop()
         if over:

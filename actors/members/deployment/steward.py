@@ -202,9 +202,9 @@ class Steward:
 
     def _begin(self, record: PoolRecord) -> None:
         """Start the members: with the version that was good, but for those places in which a newer one was."""
-        good = record.good or record.wanted
+        good = self._good_one(record)
         base = self._version(good, record.restart)
-        self._rolled_back, self._good = record.rolled_back, record.good.id if record.good is not None else ""
+        self._rolled_back, self._good = record.rolled_back, good.id if good is record.good else ""
         target = self._load_or_go_back(record, base)
         done = record.progress.done if record.progress and record.progress.deployment == record.deployment.id else ()
         crew = Crew(base, self.name, self._environment, leash=True)
@@ -216,6 +216,17 @@ class Steward:
         self._aim = (record.deployment.id, record.restart)
         self._from_version = good.version
         self._crew = crew
+
+    def _good_one(self, record: PoolRecord) -> Deployment:
+        """The version to begin with: the last good one, if it can still be loaded here."""
+        if record.good is None:
+            return record.wanted
+        try:
+            self._version(record.good, record.restart)
+        except PoolError as error:
+            log.warning("pool %s: there is no version to go back to: %s", self.name, error)
+            return record.wanted
+        return record.good
 
     def _turn_to(self, record: PoolRecord) -> None:
         """Begin to have another version, or a restart, go through the members."""

@@ -62,7 +62,8 @@ class PoolSupervisor:
         check_code_version(version)
         told = logging.StreamHandler()
         told.setFormatter(formatter(TEXT, {"role": "supervisor"}))
-        logging.basicConfig(level=logging.INFO, handlers=[told])
+        logging.basicConfig(level=logging.WARNING, handlers=[told])
+        logging.getLogger("actors.members").setLevel(logging.INFO)
         context = ray.get_runtime_context()
         here = Here(
             os.getpid(), context.get_node_id(), context.get_actor_id(), bool(context.was_current_actor_reconstructed)
