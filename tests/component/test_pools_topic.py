@@ -18,7 +18,7 @@ from actors.members.deployment.pools_topic import PoolsTopic
 from actors.members.deployment.records import Size, keys_of
 from actors.members.plan import PoolError
 from tests.support.one_broker import World, world
-from tests.unit.members.test_pool_records import FIRST
+from tests.support.pools_topic import FIRST
 
 T = TypeVar("T")
 

@@ -6,7 +6,25 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from actors.members.deployment.records import Book, PoolRecord, Record, decode, encode, key_of, keys_of
+from actors.members.deployment.records import Book, Deployment, PoolRecord, Record, decode, encode, key_of, keys_of
+
+
+FIRST = Deployment(
+    incarnation="one",
+    id="a",
+    version=1,
+    deployed_at_ms=1000,
+    group_id="g",
+    topics=("t",),
+    size=3,
+    autoscale=None,
+    bootstrap_servers="h:1",
+    settings={},
+    at_home=True,
+    python="3.11",
+    body=b"pickled",
+)
+"""A version, whose body nobody loads."""
 
 
 class MemoryTopic:

@@ -38,7 +38,7 @@ class Homecoming:
         try:
             found = revive(self._servers, (), at_home=True, **_settings(self._administrator))
         except (KafkaError, PoolError, OSError) as error:
-            log.warning("deployed pools do not begin again: %s; `coterie pools restart` starts them", error)
+            log.warning("deployed pools do not begin again: %s; DeployedPool.revive starts them", error)
         else:
             log.info("%d deployed pools begin again", len(found))
 

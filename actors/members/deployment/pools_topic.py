@@ -11,7 +11,12 @@ from typing import Any, Final, Self
 
 from actors.client import Admin, Consumer, Producer, TopicPartition
 from actors.client.admin.types import ConfigResource, NewTopic
-from actors.client.errors import KafkaTimeoutError, MessageTooLargeError, TopicAlreadyExistsError
+from actors.client.errors import (
+    KafkaTimeoutError,
+    MessageTooLargeError,
+    TopicAlreadyExistsError,
+    TopicAuthorizationError,
+)
 from actors.members.deployment.names import TOPIC
 from actors.members.deployment.records import Book, Record, encode, key_of
 from actors.members.plan import PoolError
@@ -55,13 +60,15 @@ class PoolsTopic:
     def create(self) -> None:
         """Make the topic if there is none. Raises PoolError if there is one that would forget pools."""
         with self._admin() as admin:
-            wanted = NewTopic(TOPIC, 1, topic_configs={"cleanup.policy": "compact"})
-            with contextlib.suppress(TopicAlreadyExistsError):
-                admin.create_topics([wanted])
+            if TOPIC not in admin.list_topics():
+                wanted = NewTopic(TOPIC, 1, topic_configs={"cleanup.policy": "compact"})
+                with contextlib.suppress(TopicAlreadyExistsError):  # two programs have wanted it
+                    admin.create_topics([wanted])
                 return
-            policy = _config(admin, "cleanup.policy")
-            if policy != "compact":
-                raise PoolError(f"topic {TOPIC} must have cleanup.policy=compact, and has {policy}: it forgets pools")
+            with contextlib.suppress(TopicAuthorizationError):  # who may write need not know its settings
+                policy = _config(admin, "cleanup.policy")
+                if policy != "compact":
+                    raise PoolError(f"topic {TOPIC} must have cleanup.policy=compact, and has {policy}: it forgets pools")
 
     def _admin(self) -> Admin:
         return Admin(environment=self._environment, **self._settings)

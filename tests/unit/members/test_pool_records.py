@@ -11,7 +11,6 @@ from actors.members.autoscale import Autoscale
 from actors.members.deployment import view
 from actors.members.deployment.records import (
     Book,
-    Deployment,
     Good,
     Pause,
     PoolRecord,
@@ -29,22 +28,8 @@ from actors.members.deployment.records import (
 )
 from actors.members.deployment.steward import load
 from actors.members.plan import PoolError
+from tests.support.pools_topic import FIRST
 
-FIRST = Deployment(
-    incarnation="one",
-    id="a",
-    version=1,
-    deployed_at_ms=1000,
-    group_id="g",
-    topics=("t",),
-    size=3,
-    autoscale=None,
-    bootstrap_servers="h:1",
-    settings={},
-    at_home=True,
-    python="3.11",
-    body=b"pickled",
-)
 SECOND = replace(FIRST, id="b", version=2, size=5)
 POLICY = Autoscale(min_size=2, max_size=8, target_lag=100, stabilization_s=1.5)
 
