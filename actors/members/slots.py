@@ -32,7 +32,7 @@ class Starter(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Version:
-    """What members are started with: how they consume, and who starts them with which handler. `mark` tells it apart."""
+    """What members are started with: how they consume, who starts them with which handler. `mark` tells it apart."""
 
     spec: MemberSpec
     starter: Starter

@@ -305,7 +305,8 @@ class Supervision:
             return
         with self.changed:
             slot.waits = waits
-            reason = f"waits for Ray, which has no room for it yet: it needs {slot.version.starter.wants}" if waits else None
+            needs = slot.version.starter.wants
+            reason = f"waits for Ray, which has no room for it yet: it needs {needs}" if waits else None
             slot.report = MemberReport("Starting", reason)
             self.changed.notify_all()
         if waits:

@@ -2,8 +2,8 @@
 
 A deployed pool has a name. What it is to be stands in a compacted topic of the Kafka cluster that it reads from,
 `__coterie_pools` (`records`, `pools_topic`): the handler and its settings, the size, whether it pauses. Programs write
-there (`deployed`), and nobody has to be alive for that. A *supervisor*, a detached actor of Ray's, follows the topic and
-does what it says (`supervisor`, `supervisor_actor`). Ray restarts it when it dies. It keeps nothing that is not in the
+there (`deployed`), and nobody has to be alive for that. A *supervisor*, a detached actor of Ray's, follows the topic
+and does what it says (`steward`, `supervisor_actor`). Ray restarts it when it dies. It keeps nothing that is not in the
 topic or in the group, so the next one goes on where it was. Members stay static, as `NAME-0`, `NAME-1`, ...: when
 everything was killed, they get the partitions that they had.
 
@@ -12,14 +12,15 @@ wishes at a time do not undo each other, unless they are about the same thing; t
 What a supervisor has found out (`Progress`, and the last version that was good) has keys which only it writes. A name
 that is deployed again after `stop` is another pool, with another `incarnation`: wishes for the one before are ignored.
 
-**Nothing by two.** Two supervisors of one pool cannot run on one Ray: the actor's name is taken. Its members die with
-it, in three ways, each sufficient alone where it works:
+**Nothing by two.** Two supervisors of one pool cannot run on one Ray: the actor's name is taken. A supervisor writes a
+`Term` before it starts anybody, and ends when it reads another's: one whose node was cut off, or whose pool was started
+on a second Ray. Members die with their supervisor, in three ways, each sufficient alone where it works:
 
 1. A member of a deployed pool ends itself as soon as its connection to the supervisor ends: milliseconds after the
    supervisor's process has died. It is not asked to finish: its successor would begin the same record meanwhile.
-2. It ends itself when it has heard nothing from its supervisor for `LEASH_SECONDS` (15). A supervisor answers a member's
-   reports, and starts a successor only when the connection has ended, or has been silent for 30 seconds. So a member
-   that the network cuts off has ended before its successor starts, whatever it can still reach.
+2. It ends itself when it has heard nothing from its supervisor for `LEASH_SECONDS` (15). A supervisor answers a
+   member's reports, and starts a successor only when the connection has ended, or has been silent for 30 seconds. So a
+   member that the network cuts off has ended before its successor starts, whatever it can still reach.
 3. Ray ends the actors of an owner that has died. This also ends a member whose handler keeps Python's lock in C.
 
 A member that was stopped as a whole (SIGSTOP) handles nothing; when it goes on it finds its connection ended. What is

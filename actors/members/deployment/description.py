@@ -29,7 +29,7 @@ class PoolState(StrEnum):
     STOPPED = "Stopped"
     """Its members have left the group, and it is in the topic no more."""
     UNSUPERVISED = "Unsupervised"
-    """It is in the topic, and no supervisor can be asked now: Ray restarts it, or it runs on another Ray, or nowhere."""
+    """It is in the topic, and no supervisor can be asked: Ray restarts it, or it runs on another Ray, or nowhere."""
 
 
 TRANSITIONS: Final = {

@@ -68,7 +68,8 @@ class PoolsTopic:
             with contextlib.suppress(TopicAuthorizationError):  # who may write need not know its settings
                 policy = _config(admin, "cleanup.policy")
                 if policy != "compact":
-                    raise PoolError(f"topic {TOPIC} must have cleanup.policy=compact, and has {policy}: it forgets pools")
+                    why = f"must have cleanup.policy=compact, and has {policy}: it would forget pools"
+                    raise PoolError(f"topic {TOPIC} {why}")
 
     def _admin(self) -> Admin:
         return Admin(environment=self._environment, **self._settings)

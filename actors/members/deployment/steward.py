@@ -1,7 +1,7 @@
 """A supervisor's work: it follows the topic, and has its pool be what is wished there. No Ray here.
 
-One thread does everything, `run`; others may ask `describe` and call `close`. All that a successor has to know stands in
-the topic, so this may end at any point. If the brokers do not answer, the members go on as they are.
+One thread does everything, `run`; others may ask `describe` and call `close`. All that a successor has to know stands
+in the topic, so this may end at any point. If the brokers do not answer, the members go on as they are.
 """
 
 from __future__ import annotations

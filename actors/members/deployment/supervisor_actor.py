@@ -2,8 +2,8 @@
 
 The actor is detached and has `max_restarts=-1`: it survives the program that made it, and Ray starts it again when its
 process or its node dies, with the same arguments. Nothing it knows survives its death; all it needs stands in the topic
-`__coterie_pools` and in the group. Its members do not survive it (`deployment` says why). Its methods change nothing, so
-each may be repeated: what is wished goes through the topic. A call that fails says nothing about the pool.
+`__coterie_pools` and in the group. Its members do not survive it (`deployment` says why). Its methods change nothing,
+so each may be repeated: what is wished goes through the topic. A call that fails says nothing about the pool.
 
 Its name is that of the pool behind the id of the Kafka cluster: there is one at most on a Ray.
 """
