@@ -1,4 +1,6 @@
-"""A pool that outlives the program that deploys it. With a cluster that `coterie up` runs:
+"""A pool that outlives the program that deploys it.
+
+With a cluster that `coterie up` runs:
 
     python examples/deployed_pool.py deploy     # a pool of two members, which goes on after this
     python examples/deployed_pool.py look

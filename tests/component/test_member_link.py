@@ -232,9 +232,7 @@ def test_a_member_on_a_leash_ends_with_its_pool(member: Member) -> None:
     assert lost.wait(60)
 
 
-def test_a_member_on_a_leash_ends_when_its_pool_is_silent(
-    member: Member, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_member_on_a_leash_ends_when_its_pool_is_silent(member: Member, monkeypatch: pytest.MonkeyPatch) -> None:
     """The pool's machine has been cut off: no connection ends by that."""
     monkeypatch.setattr(member_link, "LEASH_SECONDS", 0.1)
     lost = threading.Event()

@@ -64,7 +64,7 @@ async def test_a_handler_that_is_too_large_is_told_the_setting_and_the_sizes(tmp
 
 async def test_a_topic_that_would_forget_pools_is_refused(tmp_path: Path) -> None:
     def work(topic: PoolsTopic) -> None:
-        with pytest.raises(PoolError, match="must have cleanup.policy=compact, and has delete"):
+        with pytest.raises(PoolError, match=r"must have cleanup\.policy=compact, and has delete"):
             topic.create()
 
     async with world(tmp_path) as broker:

@@ -24,7 +24,7 @@ from actors.members.deployment.description import PoolDescription, PoolState
 from actors.members.deployment.names import NAMESPACE
 from actors.members.pool import ConsumerPool, PoolError
 from tests.ray.handlers import Broken, Newer, Unstartable, Witnessed, by_two, handled
-from tests.ray.support import ROOT, assert_gone, consumer, committed, descendants, produce, topic, up, wait_until
+from tests.ray.support import ROOT, assert_gone, committed, consumer, descendants, produce, topic, up, wait_until
 
 PARTITIONS = 6
 SIZE = 2
@@ -177,9 +177,7 @@ def test_a_new_version_rolls_through_the_members_without_a_rebalance(
 
 
 @pytest.mark.parametrize("handler", [Broken, Unstartable])
-def test_a_version_that_does_not_work_is_rolled_back_and_says_why(
-    fed: Fed, pool: DeployedPool, handler: type
-) -> None:
+def test_a_version_that_does_not_work_is_rolled_back_and_says_why(fed: Fed, pool: DeployedPool, handler: type) -> None:
     assert pool.wait(timeout_s=60)
     why = {Broken: "this version is broken", Unstartable: "no model here"}[handler]
     with fed:
@@ -212,8 +210,10 @@ def test_scale_pause_resume_and_restart(cluster: Cluster, fed: Fed, pool: Deploy
         before = pool.describe()
         pool.restart()
         assert pool.wait(
-            lambda found: found.state is PoolState.RUNNING
-            and not {member.pid for member in found.members} & {member.pid for member in before.members},
+            lambda found: (
+                found.state is PoolState.RUNNING
+                and not {member.pid for member in found.members} & {member.pid for member in before.members}
+            ),
             90,
         ), pool.describe()
     fed.nothing_lost_and_nothing_by_two()

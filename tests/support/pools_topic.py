@@ -8,7 +8,6 @@ from contextlib import contextmanager
 
 from actors.members.deployment.records import Book, Deployment, PoolRecord, Record, decode, encode, key_of, keys_of
 
-
 FIRST = Deployment(
     incarnation="one",
     id="a",
