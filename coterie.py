@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from actors.members.deployment.deployed import DeployedPool
     from actors.members.deployment.description import PoolDescription, PoolState, RolloutStatus
     from actors.members.handling.context import Context
+    from actors.members.logs.journal import MemberLine
     from actors.members.pool import ConsumerPool, PoolError, SizeChange
     from actors.members.ray_data import GroupRead, read_group
     from actors.members.slots import MemberStatus
@@ -84,6 +85,7 @@ __all__ = [
     "GroupRead",
     "GroupStream",
     "KafkaError",
+    "MemberLine",
     "MemberStatus",
     "NewTopic",
     "OffsetAndMetadata",
@@ -137,6 +139,7 @@ _HOMES = {
     "actors.members.autoscale": ["Autoscale"],
     "actors.members.deployment.deployed": ["DeployedPool"],
     "actors.members.deployment.description": ["PoolDescription", "PoolState", "RolloutStatus"],
+    "actors.members.logs.journal": ["MemberLine"],
     "actors.members.pool": ["ConsumerPool", "PoolError", "SizeChange"],
     "actors.members.handling.context": ["Context"],
     "actors.members.ray_data": ["GroupRead", "read_group"],

@@ -19,6 +19,8 @@ from actors.client.errors import KafkaError
 from actors.members.autoscale import Autoscale
 from actors.members.handling.spec import MemberSpec
 from actors.members.load import GroupLoad, PoolLoad
+from actors.members.logs.gathering import Source, Wanted, gather
+from actors.members.logs.journal import Journal, MemberLine
 from actors.members.plan import PoolError
 from actors.members.scaling import Scaling
 from actors.members.slots import Version
@@ -52,7 +54,12 @@ class Crew:
         self._monotonic = environment.clock.monotonic
         self._wall_ms = environment.clock.wall_ms
         self.slots = Supervision(
-            version, self.remove_members, instance_prefix=instance_prefix, monotonic=self._monotonic, leash=leash
+            version,
+            self.remove_members,
+            instance_prefix=instance_prefix,
+            monotonic=self._monotonic,
+            leash=leash,
+            journal=Journal(self._wall_ms),
         )
         self._instance_prefix = instance_prefix
         self._size_changes: deque[SizeChange] = deque(maxlen=_CHANGES_MAX)
@@ -122,6 +129,18 @@ class Crew:
         self.slots.retire(slots, timeout_s, leave=leave)
         if self._scaling is not None:
             self._scaling.join()
+
+    def logs(self, wanted: Wanted) -> list[MemberLine]:
+        """What its members have printed and logged. Raises PoolError if that cannot be wanted."""
+        if problem := wanted.problem():
+            raise PoolError(problem)
+        with self.slots.changed:
+            sources = [
+                Source(slot.number, slot.pid, slot.link, slot.started_version)
+                for slot in self.slots.all()
+                if slot.link is not None
+            ]
+        return gather(sources, self.slots.journal, wanted)
 
     def remove_strangers(self, size: int) -> None:
         """Remove members of an earlier crew whose places are not among the first `size`: nobody takes them again."""

@@ -18,7 +18,7 @@ from actors.members.slots import Version
 PREFIX_MAX: Final = 230
 """Of the 249 characters an instance id may have."""
 _FORMATS: Final = ("record", "records", "pyarrow")
-_OF_MEMBERS: Final = {field.name for field in fields(MemberSpec)} - {"topics", "group_id", "options"}
+_OF_MEMBERS: Final = {field.name for field in fields(MemberSpec)} - {"topics", "group_id", "options", "version"}
 
 
 class PoolError(CoterieError, RuntimeError):
@@ -64,10 +64,10 @@ class PoolPlan:
             _check_pickles(name, value)
         return cls(spec, handler, ray_actor_options, first_size, autoscale)
 
-    def version(self, mark: str = "") -> Version:
+    def version(self, mark: str = "", number: int = 0) -> Version:
         """What its members are started with. Raises PoolError if Ray does not know an option of the actors."""
         try:
-            return Version(self.spec, ActorStarter(self.handler, self.ray_actor_options), mark)
+            return Version(self.spec, ActorStarter(self.handler, self.ray_actor_options), mark, number)
         except (TypeError, ValueError) as error:
             raise PoolError(f"ray_actor_options: {error}") from error
 

@@ -24,6 +24,8 @@ from actors.members.autoscale import Autoscale
 from actors.members.crew import DRAIN_SECONDS, Crew, SizeChange
 from actors.members.handler_member import MAX_BATCH_RECORDS, BatchFormat
 from actors.members.handling.spec import REVOKE_WAIT_MS
+from actors.members.logs.gathering import Wanted
+from actors.members.logs.journal import Cursor, MemberLine
 from actors.members.member_link import MemberEndedError
 from actors.members.plan import PREFIX_MAX, PoolError, PoolPlan, check_prefix
 from actors.members.slots import MemberStatus, Slot
@@ -182,6 +184,16 @@ class ConsumerPool:
     def size_changes(self) -> list[SizeChange]:
         """When and why the size has changed, the last hundred times."""
         return self._crew.size_changes
+
+    def logs(
+        self, slot: int | None = None, *, tail: int = 100, since_ms: int = 0, after: Cursor | None = None
+    ) -> list[MemberLine]:
+        """The last `tail` lines that the members of all slots, or of one, have printed and logged, the oldest first.
+
+        Only lines from `since_ms` (Unix milliseconds) on, and, with a cursor (`advanced`), only those behind it.
+        Members that live are asked. Of a member that was killed there is what was asked for before.
+        """
+        return self._crew.logs(Wanted(slot, tail, since_ms, after or {}))
 
     def resize(self, size: int) -> None:
         """Change the number of members: new ones join, surplus ones finish their record, commit and leave.

@@ -37,6 +37,8 @@ class Version:
     spec: MemberSpec
     starter: Starter
     mark: str = ""
+    number: int = 0
+    """1, 2, ... of a deployed pool; 0 if it is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,8 @@ class MemberStatus:
     handled: int
     dead_letters: int
     restarts: int
+    version: int = 0
+    """Of a deployed pool, 1, 2, ...; 0 if it is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +95,8 @@ class Slot:
     busy_ms_before: int = 0
     restarts: int = -1
     started_at: float = 0.0
+    started_version: int = 0
+    """The number of the version that its present actor is of."""
     running_since: float | None = None
     renewed_at: float = 0.0
     since: Tally = Tally()
@@ -150,6 +156,7 @@ class Slot:
             handled=self.handled,
             dead_letters=self.dead_letters,
             restarts=max(self.restarts, 0),
+            version=self.started_version,
         )
 
     def begin(self, actor: Started, now_s: float) -> None:
@@ -161,6 +168,7 @@ class Slot:
         self.actor = actor
         self.restarts += 1
         self.started_at = now_s
+        self.started_version = self.version.number
         self.running_since = None
 
     def renew(self, version: Version, now_s: float) -> None:

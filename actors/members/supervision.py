@@ -10,15 +10,17 @@ import contextlib
 import itertools
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
 from actors.links.member import MemberAddress, MemberReport
 from actors.members.consumer_actor import why_not_started
 from actors.members.handler_member import MemberSpec
+from actors.members.logs.journal import Journal
 from actors.members.member_link import LEASH_SECONDS, MemberClient
 from actors.members.slots import Slot, Started, Together, Version
+from actors.runtime.environment import REAL
 from actors.runtime.logs import about
 
 log = logging.getLogger(__name__)
@@ -38,7 +40,7 @@ class Supervision:
     """The slots of one pool, and a thread for each. `changed` is notified after each report, and guards them.
 
     New places are of `version`. `remove` takes static members out of the group, by their instance ids. With `leash`,
-    members end at once when this process does: for one that has successors.
+    members end at once when this process does: for one that has successors. `journal` gets what becomes of them.
     """
 
     def __init__(
@@ -50,7 +52,9 @@ class Supervision:
         monotonic: Callable[[], float],
         connect: Callable[[MemberAddress], MemberClient] | None = None,
         leash: bool = False,
+        journal: Journal | None = None,
     ) -> None:
+        self.journal = journal or Journal(REAL.clock.wall_ms)
         self.changed = threading.Condition(threading.RLock())
         self.version = version
         self._remove = remove
@@ -186,7 +190,7 @@ class Supervision:
                 _kill(slot)  # another version is wanted
                 continue
             failed_starts = 0
-            with contextlib.closing(link):
+            with self._keeping(slot, link):
                 try:
                     self._read(slot, link)
                 finally:
@@ -198,6 +202,13 @@ class Supervision:
                 self._await_end(link)
             lived = self._monotonic() - slot.started_at
             pause = 0.0 if lived > 5 or slot.renewing else min(max(2 * pause, 0.1), _SLOW_RESTART_SECONDS)
+
+    @contextlib.contextmanager
+    def _keeping(self, slot: Slot, link: MemberClient) -> Iterator[None]:
+        """Close the connection at the end, and keep what came over it at last."""
+        with contextlib.closing(link):
+            yield
+        self.journal.keep(slot.number, slot.pid, link.last_lines, slot.started_version)
 
     def _ends(self, slot: Slot) -> bool:
         """Whether a slot whose member has ended, or is ended now, gets no other one."""
@@ -226,6 +237,7 @@ class Supervision:
             slot.pid,
             extra=about(group=slot.version.spec.group_id, pid=slot.pid),
         )
+        self.journal.note(slot.number, f"the member with pid {slot.pid} has died")
 
     def _start_failed(self, slot: Slot, error: Exception, *, given_up: bool) -> bool:
         """Say so; returns whether the slot is given up, which it is not if another version is to be tried."""
@@ -237,10 +249,12 @@ class Supervision:
             error,
             extra=about(group=slot.version.spec.group_id),
         )
+        reason = why_not_started(error)
+        self.journal.note(slot.number, f"could not be started: {reason}")
         with self.changed:
             slot.waits = False
             slot.over = given_up and not slot.renewing
-            slot.report = MemberReport("Failed" if slot.over else "Starting", why_not_started(error))
+            slot.report = MemberReport("Failed" if slot.over else "Starting", reason)
             self.changed.notify_all()
             return slot.over
 
@@ -262,6 +276,7 @@ class Supervision:
         with self.changed:
             slot.pid, slot.node_id, slot.link = where.pid, where.node_id, link
             self.changed.notify_all()
+        self.journal.note(slot.number, f"pid {where.pid} begins, on node {where.node_id[:12]}")
         slot.together.ready(slot.number)
         slot.together.wait(slot.retiring, _TOGETHER_SECONDS)
         if slot.retiring.is_set():  # it need not join first
@@ -278,7 +293,7 @@ class Supervision:
             "group_expected_members": sum(not each.waits for each in self._slots.values()),
             **slot.version.spec.options,
         }
-        return replace(slot.version.spec, options=options)
+        return replace(slot.version.spec, options=options, version=slot.version.number)
 
     def _await_address(self, slot: Slot, actor: Started) -> MemberAddress | None:
         """Where the actor listens; None if it is not wanted any more. To wait for resources is no failure.
@@ -330,6 +345,7 @@ class Supervision:
                 ends = slot.retiring.is_set() or slot.renewing
                 self.changed.notify_all()
             if report.state == "Failed" and not removed:
+                self.journal.note(slot.number, f"the member with pid {slot.pid} has failed: {report.error}")
                 # Nobody comes back under this name: the others would wait for it as long as its session lasts.
                 self._remove([slot.instance_id])
                 removed = True

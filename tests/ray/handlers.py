@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
+import sys
 import threading
 import time
 from dataclasses import dataclass
@@ -91,6 +93,20 @@ class Gated(Recorder):
     def given_up(self) -> int:
         """How many partitions it has had to give up."""
         return self.revoked
+
+
+class Talker(Recorder):
+    """Prints, complains and logs what it handles; and a word when it ends."""
+
+    def __call__(self, record: Any) -> None:
+        text = record.value.decode()
+        print(f"printed {text}")  # noqa: T201
+        print(f"complained {text}", file=sys.stderr)  # noqa: T201
+        logging.getLogger("talker").warning("logged %s", text)
+        super().__call__(record)
+
+    def teardown(self) -> None:
+        print("last words")  # noqa: T201
 
 
 class Poisoned(Recorder):

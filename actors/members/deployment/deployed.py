@@ -14,6 +14,8 @@ from actors.members.deployment.description import PoolDescription, PoolState
 from actors.members.deployment.pools_topic import PoolsTopic
 from actors.members.deployment.records import Pause, PoolRecord, Restart, Size, keys_of
 from actors.members.deployment.revival import revive
+from actors.members.logs.gathering import Wanted
+from actors.members.logs.journal import Cursor, MemberLine
 from actors.members.plan import PoolError
 from actors.runtime.environment import REAL, new_uuid
 
@@ -86,6 +88,20 @@ class DeployedPool:
     def handled(self) -> int:
         """How many records all members have handled since the supervisor began; repeats count again."""
         return self.describe().handled
+
+    def logs(
+        self, slot: int | None = None, *, tail: int = 100, since_ms: int = 0, after: Cursor | None = None
+    ) -> list[MemberLine]:
+        """What the members have printed and logged, as ConsumerPool.logs says. Their supervisor is asked.
+
+        What it knows of members that have ended is forgotten when it ends itself. Raises PoolError if this process is
+        not connected to its Ray, or it does not answer.
+        """
+        wanted = Wanted(slot, tail, since_ms, after or {})
+        if problem := wanted.problem():
+            raise PoolError(problem)
+        self._record()
+        return supervisor_actor.logs(self._cluster_id, self.name, wanted)
 
     def scale(self, size: int) -> None:
         """Change the number of members. PoolError for a pool that follows its load: deploy it with other bounds."""

@@ -28,6 +28,8 @@ from actors.members.deployment.records import (
     python_version,
 )
 from actors.members.deployment.rollout import EndNow, Phase, Renew, Rollout
+from actors.members.logs.gathering import Wanted
+from actors.members.logs.journal import MemberLine
 from actors.members.plan import PoolError, PoolPlan
 from actors.members.slots import Version
 from actors.runtime.environment import REAL, Environment, new_uuid
@@ -114,6 +116,11 @@ class Steward:
             pid=self._here.pid,
             node_id=self._here.node_id,
         )
+
+    def logs(self, wanted: Wanted) -> list[MemberLine]:
+        """What the members have printed and logged. Raises PoolError if that cannot be wanted."""
+        crew = self._crew
+        return crew.logs(wanted) if crew is not None else []
 
     def close(self, timeout_s: float) -> None:
         """Have the members finish and commit, and end. They keep their places in the group, for successors."""
@@ -330,7 +337,7 @@ def load(deployment: Deployment, bootstrap_servers: str, mark: str) -> Version:
     try:
         arguments: dict[str, Any] = pickle.loads(deployment.body)
         arguments |= {"bootstrap_servers": bootstrap_servers}
-        return PoolPlan.of(**arguments).version(mark)
+        return PoolPlan.of(**arguments).version(mark, deployment.version)
     except PoolError:
         raise
     except Exception as error:  # whatever the user's modules raise

@@ -24,6 +24,8 @@ from actors.members.deployment.description import PoolDescription
 from actors.members.deployment.names import NAMESPACE
 from actors.members.deployment.pools_topic import PoolsTopic
 from actors.members.deployment.steward import Here, Steward
+from actors.members.logs.gathering import Wanted
+from actors.members.logs.journal import MemberLine
 from actors.members.plan import PoolError
 from actors.runtime.logs import TEXT, formatter
 from actors.runtime.process import check_code_version, code_version, last_line
@@ -56,7 +58,7 @@ def _actor_name(cluster_id: str, name: str) -> str:
 # No method of an actor class may be a coroutine: Ray would then run all of them on one loop, one at a time.
 @ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=0, max_concurrency=4)
 class PoolSupervisor:
-    """The supervisor of one pool. Its thread works; Ray calls `describe` and `close`."""
+    """The supervisor of one pool. Its thread works; Ray calls `describe`, `logs` and `close`."""
 
     def __init__(self, spec: SupervisorSpec, version: str) -> None:
         check_code_version(version)
@@ -81,6 +83,10 @@ class PoolSupervisor:
     def describe(self) -> PoolDescription | None:
         """The pool now; None as long as nothing is known of it."""
         return self._steward.describe()
+
+    def logs(self, wanted: Wanted) -> list[MemberLine]:
+        """What the members have printed and logged."""
+        return self._steward.logs(wanted)
 
     def close(self, timeout_s: float) -> None:
         """Have the members finish what is in hand, and end; they keep their places in the group."""
@@ -129,6 +135,20 @@ def describe(cluster_id: str, name: str) -> PoolDescription | None:
         found: PoolDescription | None = ray.get(supervisor.describe.remote(), timeout=_ANSWER_SECONDS)
         return found
     return None
+
+
+def logs(cluster_id: str, name: str, wanted: Wanted) -> list[MemberLine]:
+    """What a supervisor says that its members have printed. Raises PoolError if none can be asked."""
+    if not connected():
+        raise PoolError(f"this process is not connected to Ray, and the supervisor of pool {name!r} cannot be asked")
+    supervisor = _found(cluster_id, name)
+    if supervisor is None:
+        raise PoolError(f"pool {name!r} has no supervisor on this Ray that could be asked")
+    try:
+        found: list[MemberLine] = ray.get(supervisor.logs.remote(wanted), timeout=_ANSWER_SECONDS)
+    except ray.exceptions.RayError as error:
+        raise PoolError(f"the supervisor of pool {name!r} does not answer: {last_line(error)}") from error
+    return found
 
 
 def close_all(cluster_id: str, timeout_s: float = _CLOSE_SECONDS) -> int:

@@ -38,6 +38,8 @@ class MemberSpec:
     producer_options: dict[str, Any] = field(default_factory=dict)
     """Settings of the producer of outputs and dead letters, such as compression_type."""
     options: dict[str, Any] = field(default_factory=dict)
+    version: int = 0
+    """Of a deployed pool, 1, 2, ...; 0 if it is none."""
 
     def problem(self) -> str | None:
         """What makes no sense in these settings, or None. Raises ConfigurationError for `producer_options`."""
