@@ -17,6 +17,7 @@ from actors.client import Admin
 from actors.client.config import security_settings
 from actors.client.errors import KafkaError
 from actors.members.autoscale import Autoscale
+from actors.members.draining import Draining
 from actors.members.handling.spec import MemberSpec
 from actors.members.load import GroupLoad, PoolLoad
 from actors.members.logs.gathering import Source, Wanted, gather
@@ -66,6 +67,8 @@ class Crew:
         self._resizing = threading.Lock()
         self._scaling: Scaling | None = None
         self._stopping = False
+        self._draining = Draining(self.slots)
+        self._draining.start()
 
     @property
     def _spec(self) -> MemberSpec:
@@ -121,6 +124,7 @@ class Crew:
 
     def stop(self, timeout_s: float = DRAIN_SECONDS, *, leave: bool = True) -> None:
         """Have every member finish what is in hand, commit and leave the group. Stopping twice is harmless."""
+        self._draining.end()
         if self._scaling is not None:
             self._scaling.end()
         with self.slots.changed:
@@ -129,6 +133,7 @@ class Crew:
         self.slots.retire(slots, timeout_s, leave=leave)
         if self._scaling is not None:
             self._scaling.join()
+        self._draining.join()
 
     def logs(self, wanted: Wanted) -> list[MemberLine]:
         """What its members have printed and logged. Raises PoolError if that cannot be wanted."""

@@ -24,6 +24,7 @@ from actors.members.deployment.description import PoolDescription
 from actors.members.deployment.names import NAMESPACE
 from actors.members.deployment.pools_topic import PoolsTopic
 from actors.members.deployment.steward import Here, Steward
+from actors.members.draining import leave_when_drained
 from actors.members.logs.gathering import Wanted
 from actors.members.logs.journal import MemberLine
 from actors.members.plan import PoolError
@@ -34,6 +35,7 @@ log = logging.getLogger(__name__)
 
 _ANSWER_SECONDS: Final = 5.0
 _CLOSE_SECONDS: Final = 5.0
+_DRAIN_SECONDS: Final = 15.0
 _CONTROLLER: Final = "controller"
 
 
@@ -74,11 +76,18 @@ class PoolSupervisor:
         self._steward = Steward(spec.name, spec.bootstrap_servers, topic, here, _end_process)
         self._me = context.current_actor
         threading.Thread(target=self._work, name="coterie-steward", daemon=True).start()
+        leaving = (here.node_id, self._leave)
+        threading.Thread(target=leave_when_drained, args=leaving, name="coterie-leaving", daemon=True).start()
 
     def _work(self) -> None:
         self._steward.run()
         if self._steward.over:
             ray.kill(self._me)  # for good: Ray does not start it again
+
+    def _leave(self) -> None:
+        """Go elsewhere before Ray takes this node away: members cannot outlive this process, but they can commit."""
+        self._steward.close(_DRAIN_SECONDS)
+        _end_process()  # Ray starts it again, on a node that stays
 
     def describe(self) -> PoolDescription | None:
         """The pool now; None as long as nothing is known of it."""
