@@ -58,8 +58,6 @@ _STOP_SECONDS = 5.0
 _CHECK_SECONDS = 1.0
 _VIEW_SECONDS = 10.0
 _SILENCE_SECONDS = 30.0
-_ADDRESS_FILE = "ray-address"
-_RAY_LOG = "ray.log"
 WARM = (
     "actors.broker.server",
     "actors.controller.server",
@@ -158,11 +156,11 @@ class Cluster:
         if ray_address is not None or not owns_ray:  # a Ray that is not ours
             notes += ray_runtime.openness_here()
         if owns_ray and embedded:
-            notes.append(f"logs are in {folder / 'logs'}; what Ray says is in {_RAY_LOG} there")
+            notes.append(f"logs are in {folder / 'logs'}; what Ray says is in {ray_runtime.RAY_LOG} there")
         cluster = cls(name, controller, addresses, owns_ray=owns_ray, owner=True, notes=notes)
         if owns_ray and embedded:
-            (folder / _ADDRESS_FILE).unlink(missing_ok=True)
-            write_private(folder / _ADDRESS_FILE, cluster.ray_address)
+            (folder / ray_runtime.ADDRESS_FILE).unlink(missing_ok=True)
+            write_private(folder / ray_runtime.ADDRESS_FILE, cluster.ray_address)
         cluster._homecoming = _bring_pools_back(controller, cluster.bootstrap_servers, folder)
         return cluster
 
@@ -442,39 +440,22 @@ def _end_actors(name: str) -> int:
     return len(actors)
 
 
-def _embedded_address(folder: Path) -> str:
-    address = folder / _ADDRESS_FILE
-    if not address.exists():
-        raise ClusterError(f"no cluster has been started on data directory {folder}: see `coterie up --help`")
-    ray_runtime.protect(folder / "ray-token")
-    return address.read_text()
-
-
 def _connect(
     ray_address: str | None, folder: Path | None, *, may_start: bool = False, warm: Sequence[str] | None = None
 ) -> bool:
-    """Connect this process to Ray, or `may_start` one for the cluster in `folder`. Returns whether to leave it later.
+    """Join a Ray, or `may_start` one for the cluster in `folder`. Returns whether to leave it later.
 
-    A process that is connected already stays so, and keeps its token. `warm`: see start_embedded.
+    `warm`: see start_embedded.
     """
-    if ray.is_initialized():
-        return False
-    if ray_address is None and folder is not None and not may_start:
-        ray_address = _embedded_address(folder)
-    logs = None if folder is None else folder / "logs"
-    words = None if logs is None else logs / _RAY_LOG
-    if ray_address is None and folder is not None and logs is not None and may_start:
-        ray_runtime.start_embedded(
-            folder / "ray-token",
-            words=words,
-            warm=warm,
-            log=logs / "starts.log",
-            object_store_memory=_OBJECT_STORE_BYTES,
-        )
-        return True
-    if ray_address is None:
-        raise ClusterError("no Ray to connect to: give the address that `coterie up` printed as ray.address")
-    ray_runtime.connect(ray_address, words)
+    if ray_address is not None or folder is None or not may_start or ray.is_initialized():
+        return ray_runtime.join(ray_address, folder)
+    ray_runtime.start_embedded(
+        folder / "ray-token",
+        words=folder / "logs" / ray_runtime.RAY_LOG,
+        warm=warm,
+        log=folder / "logs" / "starts.log",
+        object_store_memory=_OBJECT_STORE_BYTES,
+    )
     return True
 
 
