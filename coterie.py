@@ -37,7 +37,10 @@ if TYPE_CHECKING:
     from actors.client.errors import KafkaError
     from actors.cluster import Cluster, ClusterError
     from actors.members.autoscale import Autoscale
+    from actors.members.deployment.deployed import DeployedPool
+    from actors.members.deployment.description import PoolDescription, PoolState, RolloutStatus
     from actors.members.handling.context import Context
+    from actors.members.logs.journal import MemberLine
     from actors.members.pool import ConsumerPool, PoolError, SizeChange
     from actors.members.ray_data import GroupRead, read_group
     from actors.members.ray_follow import BatchNotReadError, GroupFollow
@@ -79,11 +82,13 @@ __all__ = [
     "ConsumerRecord",
     "Context",
     "CoterieError",
+    "DeployedPool",
     "GroupFollow",
     "GroupQuery",
     "GroupRead",
     "GroupStream",
     "KafkaError",
+    "MemberLine",
     "MemberStatus",
     "NewTopic",
     "OffsetAndMetadata",
@@ -93,12 +98,15 @@ __all__ = [
     "OnceTable",
     "PatternType",
     "PermissionType",
+    "PoolDescription",
     "PoolError",
+    "PoolState",
     "Producer",
     "QuotaEntity",
     "RangeReader",
     "RecordMetadata",
     "ResourceType",
+    "RolloutStatus",
     "SizeChange",
     "TopicPartition",
     "__version__",
@@ -132,6 +140,9 @@ _HOMES = {
     "actors.client.errors": ["KafkaError"],
     "actors.cluster": ["Cluster", "ClusterError"],
     "actors.members.autoscale": ["Autoscale"],
+    "actors.members.deployment.deployed": ["DeployedPool"],
+    "actors.members.deployment.description": ["PoolDescription", "PoolState", "RolloutStatus"],
+    "actors.members.logs.journal": ["MemberLine"],
     "actors.members.pool": ["ConsumerPool", "PoolError", "SizeChange"],
     "actors.members.handling.context": ["Context"],
     "actors.members.ray_data": ["GroupRead", "read_group"],

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -31,10 +31,11 @@ from actors.controller.preparation import (
     warn_if_open,
 )
 from actors.controller.rolling import Roll
-from actors.controller.securing import Administrator, leave_users, secured
+from actors.controller.securing import PROPERTIES, Administrator, leave_users, secured
 from actors.links.group_status import GroupStatus
 from actors.links.operations import Operation, Result
 from actors.links.status import ClusterStatus
+from actors.members.deployment import names as pools
 from actors.runtime import ray_runtime
 from actors.runtime.environment import REAL
 from actors.runtime.private import write_private
@@ -42,6 +43,9 @@ from actors.runtime.process import code_version, last_line
 from actors.runtime.ray_runtime import ClusterError
 from actors.settings import BrokerConfig
 from placement.nodes import alive_nodes
+
+if TYPE_CHECKING:
+    from actors.members.deployment.at_home import Homecoming
 
 __all__ = ["Cluster", "ClusterError"]
 
@@ -54,8 +58,6 @@ _STOP_SECONDS = 5.0
 _CHECK_SECONDS = 1.0
 _VIEW_SECONDS = 10.0
 _SILENCE_SECONDS = 30.0
-_ADDRESS_FILE = "ray-address"
-_RAY_LOG = "ray.log"
 WARM = (
     "actors.broker.server",
     "actors.controller.server",
@@ -87,6 +89,7 @@ class Cluster:
         self._addresses = addresses
         self._owns_ray = owns_ray
         self._owner = owner
+        self._homecoming: Homecoming | None = None
         self._asked: Any = None
         self._heard = time.monotonic()
 
@@ -153,11 +156,12 @@ class Cluster:
         if ray_address is not None or not owns_ray:  # a Ray that is not ours
             notes += ray_runtime.openness_here()
         if owns_ray and embedded:
-            notes.append(f"logs are in {folder / 'logs'}; what Ray says is in {_RAY_LOG} there")
+            notes.append(f"logs are in {folder / 'logs'}; what Ray says is in {ray_runtime.RAY_LOG} there")
         cluster = cls(name, controller, addresses, owns_ray=owns_ray, owner=True, notes=notes)
         if owns_ray and embedded:
-            (folder / _ADDRESS_FILE).unlink(missing_ok=True)
-            write_private(folder / _ADDRESS_FILE, cluster.ray_address)
+            (folder / ray_runtime.ADDRESS_FILE).unlink(missing_ok=True)
+            write_private(folder / ray_runtime.ADDRESS_FILE, cluster.ray_address)
+        cluster._homecoming = _bring_pools_back(controller, cluster.bootstrap_servers, folder)
         return cluster
 
     @classmethod
@@ -341,8 +345,11 @@ class Cluster:
 
     def stop(self) -> None:
         """Close the logs and end all processes of the cluster. Stopping twice is harmless."""
-        controller, self._controller = self._controller, None
         try:
+            self._await_pools()
+            if self._controller is not None:
+                self._close_pools()
+            controller, self._controller = self._controller, None
             if controller is not None:
                 _end_controller(controller)
         except ray.exceptions.GetTimeoutError:
@@ -356,10 +363,25 @@ class Cluster:
 
     def disconnect(self) -> None:
         """Disconnect from Ray and leave the cluster running."""
+        self._await_pools()
         self._controller = None
         if self._owns_ray:
             self._owns_ray = False
             ray_runtime.end()
+
+    def _close_pools(self) -> None:
+        """Have the members of the pools that were deployed here finish; their supervisors end with the cluster."""
+        with contextlib.suppress(ray.exceptions.RayError):  # what is left ends with its Ray, or waits for the brokers
+            found = ray.util.list_named_actors(all_namespaces=True)
+            if any(actor["namespace"] == pools.NAMESPACE for actor in found):
+                from actors.members.deployment.supervisor_actor import close_all  # most clusters have no pools
+
+                close_all(self._status().cluster_id)
+
+    def _await_pools(self) -> None:
+        homecoming, self._homecoming = self._homecoming, None
+        if homecoming is not None:
+            homecoming.join()
 
     def __enter__(self) -> Self:
         return self
@@ -371,6 +393,16 @@ class Cluster:
             self.stop()
         else:
             self.disconnect()
+
+
+def _bring_pools_back(controller: Any, bootstrap_servers: str, folder: Path) -> Homecoming | None:
+    """Have the pools that were deployed on this cluster's Ray begin again, while the caller goes on."""
+    with contextlib.suppress(ray.exceptions.RayError):
+        if ray.get(controller.has_topic.remote(pools.TOPIC), timeout=10):
+            from actors.members.deployment.at_home import Homecoming  # most clusters have no pools
+
+            return Homecoming(bootstrap_servers, folder / PROPERTIES)
+    return None
 
 
 def _namespace(name: str) -> str:
@@ -408,39 +440,22 @@ def _end_actors(name: str) -> int:
     return len(actors)
 
 
-def _embedded_address(folder: Path) -> str:
-    address = folder / _ADDRESS_FILE
-    if not address.exists():
-        raise ClusterError(f"no cluster has been started on data directory {folder}: see `coterie up --help`")
-    ray_runtime.protect(folder / "ray-token")
-    return address.read_text()
-
-
 def _connect(
     ray_address: str | None, folder: Path | None, *, may_start: bool = False, warm: Sequence[str] | None = None
 ) -> bool:
-    """Connect this process to Ray, or `may_start` one for the cluster in `folder`. Returns whether to leave it later.
+    """Join a Ray, or `may_start` one for the cluster in `folder`. Returns whether to leave it later.
 
-    A process that is connected already stays so, and keeps its token. `warm`: see start_embedded.
+    `warm`: see start_embedded.
     """
-    if ray.is_initialized():
-        return False
-    if ray_address is None and folder is not None and not may_start:
-        ray_address = _embedded_address(folder)
-    logs = None if folder is None else folder / "logs"
-    words = None if logs is None else logs / _RAY_LOG
-    if ray_address is None and folder is not None and logs is not None and may_start:
-        ray_runtime.start_embedded(
-            folder / "ray-token",
-            words=words,
-            warm=warm,
-            log=logs / "starts.log",
-            object_store_memory=_OBJECT_STORE_BYTES,
-        )
-        return True
-    if ray_address is None:
-        raise ClusterError("no Ray to connect to: give the address that `coterie up` printed as ray.address")
-    ray_runtime.connect(ray_address, words)
+    if ray_address is not None or folder is None or not may_start or ray.is_initialized():
+        return ray_runtime.join(ray_address, folder)
+    ray_runtime.start_embedded(
+        folder / "ray-token",
+        words=folder / "logs" / ray_runtime.RAY_LOG,
+        warm=warm,
+        log=folder / "logs" / "starts.log",
+        object_store_memory=_OBJECT_STORE_BYTES,
+    )
     return True
 
 

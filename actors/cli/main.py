@@ -62,6 +62,7 @@ _CLUSTER = "actors.cli.cluster_commands"
         "brokers": ("actors.cli.brokers", "brokers", "Add brokers, or restart them one after the other."),
         "topics": ("actors.cli.topics", "topics", "Create, list, describe, alter, move and delete topics."),
         "groups": ("actors.cli.groups", "groups", "List, describe, reset and delete consumer groups."),
+        "pools": ("actors.cli.pools", "pools", "List, scale, pause, restart and stop deployed pools; their logs."),
         "users": ("actors.cli.users", "users", "List users, set their passwords, and delete them."),
         "acls": ("actors.cli.acls", "acls", "List, add and remove ACLs: who may do what."),
         "produce": ("actors.cli.produce", "produce", "Write records from standard input to a topic."),

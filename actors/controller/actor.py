@@ -424,6 +424,10 @@ class Controller:
         """(host, port) of each broker, by id. Answers even while the loop stands still, so that we do not seem dead."""
         return [(b.host, b.port) for _, b in sorted(self._server.metadata.brokers.items())]
 
+    def has_topic(self, name: str) -> bool:
+        """Whether there is such a topic."""
+        return name in self._server.metadata.topics
+
     def status(self) -> ClusterStatus:
         """The cluster as `coterie status` shows it."""
         found, shards = self._thread.call(_look(self._server))

@@ -1,5 +1,7 @@
 """The connection between whoever started a group's member and the member's actor: reports one way, calls the other.
 
+The lines that a member's process has written go over it, too, when they are asked for, and the last ones at its end.
+
 When the connection ends, the starter knows that the member has died; a call through Ray would say so later. Both ends
 are blocking sockets in threads, because what runs at either end is the user's code. A message is its length (4 bytes,
 big-endian), then the bytes that the codec makes of it. The messages carry pickles, so both ends prove first that they
@@ -86,9 +88,61 @@ class StopMember:
     """Starter -> member: finish the record that is being handled, commit and close. The last report is the answer."""
 
 
-MemberMessage: TypeAlias = MemberReport | MethodCall | Returned | Raised | StopMember
+@dataclass(frozen=True, slots=True)
+class Leash:
+    """Starter -> member, again and again: end at once when this connection ends, or when nothing comes for so long.
 
-CODEC: Codec[MemberMessage] = Codec("member", {1: MemberReport, 2: MethodCall, 3: Returned, 4: Raised, 5: StopMember})
+    For starters that others take the place of when they die. Their members have to be gone by then.
+    """
+
+    silence_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line that a member's process has written."""
+
+    number: int
+    """Counted in the process, from 1 on."""
+    wall_ms: int
+    level: str
+    """Of `logging`, such as WARNING; stdout or stderr for what was printed."""
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReadLines:
+    """Starter -> member: the last `tail` lines with a number above `after`, not older than `since_ms` (Unix time)."""
+
+    number: int
+    after: int
+    tail: int
+    since_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Member -> starter: the lines that ReadLines with this number has asked for; with 0 the last ones, at the end."""
+
+    number: int
+    lines: tuple[Line, ...]
+
+
+MemberMessage: TypeAlias = MemberReport | MethodCall | Returned | Raised | StopMember | Leash | ReadLines | Lines
+
+CODEC: Codec[MemberMessage] = Codec(
+    "member",
+    {
+        1: MemberReport,
+        2: MethodCall,
+        3: Returned,
+        4: Raised,
+        5: StopMember,
+        6: Leash,
+        7: ReadLines,
+        8: Lines,
+    },
+)
 
 
 class MemberConnection:

@@ -20,6 +20,7 @@ from actors.links.member_process import kind_on_node
 from actors.links.member_tls import can_encrypt
 from actors.members.handler_member import MemberLoop, MemberSpec
 from actors.members.handling.ending import run_until_terminated
+from actors.members.logs.capture import captured
 from actors.members.member_link import MemberServer
 from actors.runtime.logs import TEXT, formatter
 from actors.runtime.process import check_code_version, code_version, last_line
@@ -40,7 +41,8 @@ class ConsumerActor:
         told = logging.StreamHandler()
         told.setFormatter(formatter(TEXT, {"role": "member", "group": spec.group_id}))
         logging.basicConfig(level=logging.WARNING, handlers=[told])
-        where = kind_on_node("pool", ray.get_runtime_context().get_node_id())
+        self._ring = captured()
+        where = kind_on_node("pool", ray.get_runtime_context().get_node_id(), spec.version)
         options = {"group_member_process": where, **spec.options}
         self._member = MemberLoop(replace(spec, options=options), handler)
 
@@ -48,7 +50,9 @@ class ConsumerActor:
         """Listen for the pool, which can encrypt or cannot; where."""
         host, secret, member = ray.util.get_node_ip_address(), os.urandom(16), self._member
         encrypted = encrypt and can_encrypt() and not is_loopback(host)
-        made = MemberServer(host, secret, member.handler.instance, member.report, member.stop, encrypted=encrypted)
+        made = MemberServer(
+            host, secret, member.handler.instance, member.report, member.stop, ring=self._ring, encrypted=encrypted
+        )
         self._link = made
         node_id = ray.get_runtime_context().get_node_id()
         return MemberAddress(host, made.port, os.getpid(), node_id, secret, encrypted)

@@ -1,4 +1,4 @@
-"""Both ends of the connection to a member's actor, in threads: its reports, and calls of its methods.
+"""Both ends of the connection to a member's actor, in threads: its reports, calls of its methods, and its lines.
 
 The calls do not go through Ray: an actor that waits for Ray's calls costs more than the idle member in it
 (`runtime/process.py`).
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import socket
 import threading
 import time
@@ -22,13 +23,19 @@ from actors import CoterieError
 from actors.links.codec import LinkError
 from actors.links.member import (
     LIMIT,
+    Leash,
+    Line,
+    Lines,
     MemberConnection,
+    MemberMessage,
     MemberReport,
     MethodCall,
     Raised,
+    ReadLines,
     Returned,
     StopMember,
 )
+from actors.members.logs.ring import Ring
 from actors.runtime.process import error_text
 
 if TYPE_CHECKING:
@@ -40,7 +47,12 @@ _REPORT_SECONDS = 0.2
 _CONNECT_SECONDS = 10.0
 _PROOF_SECONDS = 10.0
 _SILENCE_SECONDS = 30.0
+_LAST_SECONDS = 1.0
+LAST_LINES = 200
+"""How many lines a member sends when it ends, though nobody has asked."""
 _HUNG_UP = (OSError, EOFError, LinkError)
+LEASH_SECONDS = 15.0
+"""Half of the silence after which a pool gives a connection up: a member on a leash has ended by then."""
 CONNECTIONS_MAX = 8
 """How many a member has at a time. Its pool has one."""
 
@@ -58,8 +70,9 @@ def _tls(secret: bytes) -> LinkTls:
 class MemberServer:
     """A member's end. It listens at `port`, reports, and calls the methods of `target`, each in a thread of its own.
 
-    Who connects has `proof_s` seconds for each step of the proof. A result of a call may have about `limit` bytes. Of
-    too many connections the oldest goes that has not proved itself.
+    `ring` has what its process has written. Who connects has `proof_s` seconds for each step of the proof. A result of
+    a call may have about `limit` bytes. Of too many connections the oldest goes that has not proved itself. `lost` is
+    called when the connection has ended of somebody who keeps the member on a leash; it ends the process.
     """
 
     def __init__(
@@ -70,11 +83,14 @@ class MemberServer:
         report: Callable[[], MemberReport],
         stop: Callable[[], None],
         *,
+        ring: Ring | None = None,
         proof_s: float = _PROOF_SECONDS,
         limit: int = LIMIT,
         encrypted: bool = False,
+        lost: Callable[[], None] | None = None,
     ) -> None:
         self._secret = secret
+        self._lost = lost or _end_process
         self._tls = _tls(secret).server if encrypted else None
         self._links: dict[MemberConnection, bool] = {}  # the oldest first, and whether they have proved themselves
         self._lock = threading.Lock()
@@ -83,14 +99,20 @@ class MemberServer:
         self._target = target
         self._report = report
         self._stop = stop
+        self._ring = ring
         self._ended = threading.Event()
+        self._told = threading.Event()
         self._listener = socket.create_server((host, 0))
         self.port: int = self._listener.getsockname()[1]
         threading.Thread(target=self._accept, name="coterie-member-link", daemon=True).start()
 
     def ended(self) -> None:
-        """The member has ended: its last report goes at once."""
+        """The member has ended: its last lines and its last report go at once. Returns when one pool has the lines."""
         self._ended.set()
+        with self._lock:
+            heard = any(self._links.values())
+        if heard and self._ring is not None:
+            self._told.wait(_LAST_SECONDS)
 
     def _accept(self) -> None:
         while True:
@@ -126,21 +148,44 @@ class MemberServer:
                     return  # one too many, and hung up on
                 self._links[link] = True
             threading.Thread(target=self._report_to, args=(link,), daemon=True).start()
+            self._listen_to(connection, link)
+
+    def _listen_to(self, connection: socket.socket, link: MemberConnection) -> None:
+        leash = False
+        try:
             while True:
                 match link.read():
                     case StopMember():
                         self._stop()
                     case MethodCall() as call:
                         threading.Thread(target=self._answer, args=(link, call), daemon=True).start()
+                    case ReadLines() as wanted:
+                        threading.Thread(target=self._send_lines, args=(link, wanted), daemon=True).start()
+                    case Leash(silence_s):
+                        leash = True
+                        connection.settimeout(silence_s)
+        except _HUNG_UP:
+            if leash:
+                self._lost()
 
     def _report_to(self, link: MemberConnection) -> None:
         with _ending(link):
+            while not self._ended.is_set():
+                link.send(self._report())
+                self._ended.wait(_REPORT_SECONDS)
+            self._send_lines(link, ReadLines(0, 0, LAST_LINES, 0))
+            self._told.set()
             while True:
                 link.send(self._report())
-                if self._ended.is_set():
-                    time.sleep(_REPORT_SECONDS)
-                else:
-                    self._ended.wait(_REPORT_SECONDS)
+                time.sleep(_REPORT_SECONDS)
+
+    def _send_lines(self, link: MemberConnection, wanted: ReadLines) -> None:
+        ring = self._ring
+        with _ending(link):
+            found = (
+                ring.read(after=wanted.after, tail=wanted.tail, since_ms=wanted.since_ms) if ring is not None else ()
+            )
+            link.send(Lines(wanted.number, found))
 
     def _answer(self, link: MemberConnection, call: MethodCall) -> None:
         answer: Returned | Raised
@@ -156,6 +201,12 @@ class MemberServer:
                 raise
             except Exception as error:  # nothing has been sent: it is too long, most likely
                 link.send(Raised(call.number, _pickled(error)))
+
+
+def _end_process() -> None:
+    """End at once, in the middle of a record: a successor may begin with it any moment."""
+    log.warning("whoever keeps this member has gone, or has been silent for too long: it ends")
+    os._exit(1)
 
 
 @contextlib.contextmanager
@@ -184,10 +235,12 @@ def _pickled(error: BaseException) -> bytes:
 class MemberClient:
     """The end of whoever has started the member. One thread reads `reports`; any may call.
 
-    `link` is a connection of which both ends have proved themselves.
+    `link` is a connection of which both ends have proved themselves. `last_lines` are what the member has sent when it
+    ended in good order.
     """
 
     def __init__(self, link: MemberConnection) -> None:
+        self.last_lines: tuple[Line, ...] = ()
         self._link = link
         self._lock = threading.Lock()
         self._calls: dict[int, Future[Any]] | None = {}
@@ -215,7 +268,9 @@ class MemberClient:
                 match self._link.read():
                     case MemberReport() as report:
                         yield report
-                    case Returned() | Raised() as answer:
+                    case Lines(number=0, lines=lines):
+                        self.last_lines = lines
+                    case Returned() | Raised() | Lines() as answer:
                         self._take(answer)
 
     def call(self, method: str, arguments: bytes) -> Future[Any]:
@@ -223,6 +278,13 @@ class MemberClient:
 
         The future's result raises what the method raises, what unpickling the answer raises, or MemberEndedError.
         """
+        return self._ask(lambda number: MethodCall(number, method, arguments))
+
+    def read_lines(self, *, after: int, tail: int, since_ms: int) -> Future[tuple[Line, ...]]:
+        """The last `tail` lines with a number above `after`, not older than `since_ms`; or MemberEndedError."""
+        return self._ask(lambda number: ReadLines(number, after, tail, since_ms))
+
+    def _ask(self, question: Callable[[int], MemberMessage]) -> Future[Any]:
         answer: Future[Any] = Future()
         with self._lock:
             if self._calls is None:
@@ -232,17 +294,20 @@ class MemberClient:
             number = self._last
             self._calls[number] = answer
         with contextlib.suppress(OSError):  # the connection has ended then, as the reader notices
-            self._link.send(MethodCall(number, method, arguments))
+            self._link.send(question(number))
         return answer
 
-    def _take(self, answer: Returned | Raised) -> None:
+    def _take(self, answer: Returned | Raised | Lines) -> None:
         with self._lock:
             call: Future[Any] = Future() if self._calls is None else self._calls.pop(answer.number, Future())
         try:
-            if isinstance(answer, Returned):
-                call.set_result(cloudpickle.loads(answer.value))
-            else:
-                call.set_exception(cloudpickle.loads(answer.error))
+            match answer:
+                case Lines():
+                    call.set_result(answer.lines)
+                case Returned():
+                    call.set_result(cloudpickle.loads(answer.value))
+                case Raised():
+                    call.set_exception(cloudpickle.loads(answer.error))
         except BaseException as error:  # it is of a class that only the member can import, say, or of the user's own
             call.set_exception(error)
 
@@ -250,6 +315,11 @@ class MemberClient:
         """Have the member finish the record that is being handled, commit and close."""
         with contextlib.suppress(OSError):  # the connection has ended then, and the member is as good as stopped
             self._link.send(StopMember())
+
+    def hold(self) -> None:
+        """Have the member end when this connection ends, or LEASH_SECONDS after the last call of this."""
+        with contextlib.suppress(OSError):
+            self._link.send(Leash(LEASH_SECONDS))
 
     def close(self) -> None:
         """End the connection; calls without an answer raise MemberEndedError."""

@@ -14,53 +14,27 @@ pool follows its load (scaling.py).
 
 from __future__ import annotations
 
-import logging
-import threading
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import ray
 
-from actors import CoterieError
-from actors.client import Admin
-from actors.client.config import security_settings
-from actors.client.errors import KafkaError
-from actors.client.net.security import refuse_secrets
 from actors.members.autoscale import Autoscale
-from actors.members.consumer_actor import ActorStarter
-from actors.members.handler_member import DESERIALIZERS, MAX_BATCH_RECORDS, BatchFormat, MemberSpec
+from actors.members.crew import DRAIN_SECONDS, Crew, SizeChange
+from actors.members.handler_member import MAX_BATCH_RECORDS, BatchFormat
 from actors.members.handling.spec import REVOKE_WAIT_MS
-from actors.members.load import GroupLoad, PoolLoad
+from actors.members.logs.gathering import Wanted
+from actors.members.logs.journal import Cursor, MemberLine
 from actors.members.member_link import MemberEndedError
-from actors.members.scaling import Scaling
+from actors.members.plan import PREFIX_MAX, PoolError, PoolPlan, check_prefix
 from actors.members.slots import MemberStatus, Slot
-from actors.members.supervision import Supervision
-from actors.members.telling import Clusters, Telling
 from actors.runtime.environment import REAL, Environment, new_uuid
-from actors.runtime.logs import about
 
-log = logging.getLogger(__name__)
+if TYPE_CHECKING:
+    from actors.members.deployment.deployed import DeployedPool
 
-_PREFIX_MAX = 230  # of the 249 characters an instance id may have
-_DRAIN_SECONDS = 30.0
-_CHANGES_MAX = 100
-
-
-class PoolError(CoterieError, RuntimeError):
-    """A pool cannot be made, or cannot go on; the text says what is wrong, or which member failed and why."""
-
-
-@dataclass(frozen=True, slots=True)
-class SizeChange:
-    """When a pool's size has changed (Unix milliseconds), and why."""
-
-    wall_ms: int
-    before: int
-    after: int
-    reason: str
+__all__ = ["ConsumerPool", "PoolError", "SizeChange"]
 
 
 class ConsumerPool:
@@ -113,19 +87,15 @@ class ConsumerPool:
         if not ray.is_initialized():
             # Otherwise Ray would start one, or connect to any Ray that it finds on this machine.
             raise PoolError("this process is not connected to Ray: call ray.init(address=...) or Cluster.connect first")
-        first_size = _first_size(size, autoscale)
-        if batch_format not in ("record", "records", "pyarrow"):
-            raise PoolError(f"batch_format must be 'record', 'records' or 'pyarrow', got {batch_format!r}")
-        for name in DESERIALIZERS:
-            if batch_format == "pyarrow" and options.get(name) is not None:
-                raise PoolError(f"{name} does nothing with batch_format='pyarrow': its keys and values are bytes")
-        if instance_prefix is not None and not 0 < len(instance_prefix) <= _PREFIX_MAX:
-            raise PoolError(f"instance_prefix must have 1 to {_PREFIX_MAX} characters, got {len(instance_prefix)}")
-        names = (topics,) if isinstance(topics, str) else tuple(topics)
-        self._spec = MemberSpec(
-            topics=names,
-            group_id=group_id,
+        if instance_prefix is not None:
+            check_prefix(instance_prefix)
+        plan = PoolPlan.of(
+            topics,
+            group_id,
+            handler,
+            size,
             bootstrap_servers=bootstrap_servers,
+            autoscale=autoscale,
             batch_format=batch_format,
             max_batch_records=max_batch_records,
             batch_max_ms=batch_max_ms,
@@ -134,52 +104,73 @@ class ConsumerPool:
             max_retries=max_retries,
             retry_backoff_ms=retry_backoff_ms,
             dead_letter_topic=dead_letter_topic,
-            producer_options=dict(producer_options or {}),
-            handler_args=tuple(handler_args),
-            options=options,
+            producer_options=producer_options,
+            handler_args=handler_args,
+            ray_actor_options=ray_actor_options,
+            **options,
         )
-        if problem := self._spec.problem():
-            raise PoolError(problem)
-        refuse_secrets(options, "a pool's actors")
-        pickled = {"handler_args": self._spec.handler_args, "producer_options": producer_options}
-        for name, value in {"handler": handler, **pickled, **options}.items():
-            _check_pickles(name, value)
-        try:
-            starter = ActorStarter(handler, ray_actor_options)
-        except (TypeError, ValueError) as error:
-            raise PoolError(f"ray_actor_options: {error}") from error
+        self._group_id = group_id
         self._monotonic = environment.clock.monotonic
-        prefix = instance_prefix or f"{group_id[:_PREFIX_MAX]}-{new_uuid(environment.chance).hex[:8]}"
-        self._slots = Supervision(
-            self._spec,
-            starter,
-            self._remove_members,
-            instance_prefix=prefix,
-            max_poll_interval_ms=int(options.get("max_poll_interval_ms", 300_000)),
-            monotonic=self._monotonic,
-        )
+        prefix = instance_prefix or f"{group_id[:PREFIX_MAX]}-{new_uuid(environment.chance).hex[:8]}"
+        self._crew = Crew(plan.version(), prefix, environment)
+        self._slots = self._crew.slots
         self._changed = self._slots.changed
-        self._wall_ms = environment.clock.wall_ms
-        self._size_changes: deque[SizeChange] = deque(maxlen=_CHANGES_MAX)
-        self._resizing = threading.Lock()
-        self._stopping = False
-        self._change_size(first_size, "the pool begins")
-        self._telling = Telling(prefix, group_id, self._slots.figures, Clusters(self._monotonic).tell)
-        self._telling.begin()
-        self._scaling = self._begin_scaling(autoscale) if autoscale is not None else None
+        self._crew.change_size(plan.first_size, "the pool begins")
+        if plan.autoscale is not None:
+            self._crew.follow_load(plan.autoscale)
 
-    def _begin_scaling(self, policy: Autoscale) -> Scaling:
-        load = PoolLoad(self._slots, GroupLoad(self._spec), self._monotonic)
-        scaling = Scaling(policy, load, lambda size, why: self._change_size(size, why, policy.drain_timeout_s))
-        scaling.start()
-        return scaling
+    # --- pools that outlive their program ---
+
+    @classmethod
+    def deploy(
+        cls,
+        name: str,
+        topics: str | Sequence[str],
+        group_id: str,
+        handler: Callable[..., Any] | type,
+        size: int | None = None,
+        *,
+        bootstrap_servers: str,
+        autoscale: Autoscale | None = None,
+        **options: Any,
+    ) -> DeployedPool:
+        """Have a pool that outlives this program: a supervisor on this Ray looks after its members.
+
+        Its description and its handler are kept in the topic `__coterie_pools` of these brokers. If there is a pool of
+        this name, this is its next version, and its members are replaced one at a time; if it does not work, they go
+        back to the version before. `options` are the further arguments of ConsumerPool, without `instance_prefix`:
+        members are called NAME-0, NAME-1, ... Returns when the supervisor knows the version. Raises PoolError,
+        ConfigurationError and KafkaError.
+        """
+        from actors.members.deployment.deploy import deploy  # whoever has a pool of his own needs none of it
+
+        return deploy(
+            name,
+            topics,
+            group_id,
+            handler,
+            size,
+            bootstrap_servers=bootstrap_servers,
+            autoscale=autoscale,
+            **options,
+        )
+
+    @staticmethod
+    def attach(name: str, *, bootstrap_servers: str, **security: Any) -> DeployedPool:
+        """The pool that was deployed under this name. Raises PoolError if there is none, and KafkaError.
+
+        `security` are settings of a client that are about logins and TLS.
+        """
+        from actors.members.deployment.deployed import attach
+
+        return attach(name, bootstrap_servers, **security)
 
     # --- what users call ---
 
     @property
     def group_id(self) -> str:
         """The id of the group."""
-        return self._spec.group_id
+        return self._group_id
 
     def status(self) -> list[MemberStatus]:
         """The members by their last reports, which are about 0.2 s old at most."""
@@ -192,34 +183,26 @@ class ConsumerPool:
 
     def size_changes(self) -> list[SizeChange]:
         """When and why the size has changed, the last hundred times."""
-        with self._changed:
-            return list(self._size_changes)
+        return self._crew.size_changes
+
+    def logs(
+        self, slot: int | None = None, *, tail: int = 100, since_ms: int = 0, after: Cursor | None = None
+    ) -> list[MemberLine]:
+        """The last `tail` lines that the members of all slots, or of one, have printed and logged, the oldest first.
+
+        Only lines from `since_ms` (Unix milliseconds) on, and, with a cursor (`advanced`), only those behind it.
+        Members that live are asked. Of a member that was killed there is what was asked for before.
+        """
+        return self._crew.logs(Wanted(slot, tail, since_ms, after or {}))
 
     def resize(self, size: int) -> None:
         """Change the number of members: new ones join, surplus ones finish their record, commit and leave.
 
         Raises PoolError if the pool has been stopped, or is one that follows its load.
         """
-        if self._scaling is not None:
+        if self._crew.follows_load:
             raise PoolError("the size of this pool follows its load: its bounds are those of `autoscale`")
-        self._change_size(size, "resize was called")
-
-    def _change_size(self, size: int, reason: str, drain_timeout_s: float = _DRAIN_SECONDS) -> None:
-        """Returns when surplus members have gone; new ones are starting then."""
-        with self._resizing:
-            with self._changed:
-                if self._stopping:
-                    raise PoolError("the pool has been stopped")
-                before = len(self._slots)
-                surplus = self._slots.surplus(size)
-                new = self._slots.add(size - before)
-                if size != before:
-                    self._size_changes.append(SizeChange(self._wall_ms(), before, size, reason))
-            if size != before:
-                text, of_group = "group %s: from %d to %d members: %s", about(group=self.group_id)
-                log.info(text, self.group_id, before, size, reason, extra=of_group)
-            self._slots.begin(new)
-            self._slots.retire(surplus, drain_timeout_s)
+        self._crew.change_size(size, "resize was called")
 
     def wait(self, until: Callable[[], bool] | None = None, timeout_s: float | None = None) -> bool:
         """Block until `until()` is true, which is asked after each report, or `timeout_s` has passed (returns False).
@@ -262,17 +245,9 @@ class ConsumerPool:
             if slot.failed:
                 raise PoolError(f"member {slot.number} has stopped: {slot.report.error}")
 
-    def stop(self, timeout_s: float = _DRAIN_SECONDS) -> None:
+    def stop(self, timeout_s: float = DRAIN_SECONDS) -> None:
         """Have every member finish its record, commit and leave. Stopping twice is harmless."""
-        if self._scaling is not None:
-            self._scaling.end()
-        self._telling.end()
-        with self._changed:
-            self._stopping = True
-            slots = self._slots.all()
-        self._slots.retire(slots, timeout_s)
-        if self._scaling is not None:
-            self._scaling.join()
+        self._crew.stop(timeout_s)
 
     def __enter__(self) -> Self:
         return self
@@ -281,39 +256,3 @@ class ConsumerPool:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
-
-    def _remove_members(self, instance_ids: list[str]) -> None:
-        """Remove the members: static ones do not leave, and their partitions would wait for the session timeout."""
-        try:
-            settings = security_settings(self._spec.options)
-            with Admin(bootstrap_servers=self._spec.bootstrap_servers, **settings) as admin:
-                admin.remove_members_from_consumer_group(self.group_id, group_instance_ids=instance_ids)
-        except (KafkaError, OSError) as error:
-            log.warning(
-                "group %s: members of a stopped pool stay until their session ends: %s",
-                self.group_id,
-                error,
-                extra=about(group=self.group_id),
-            )
-
-
-def _first_size(size: int | None, autoscale: Autoscale | None) -> int:
-    """The size to begin with. Raises PoolError if it makes no sense."""
-    if autoscale is None:
-        if size is None:
-            raise PoolError("size or autoscale must be given")
-        if size < 1:
-            raise PoolError(f"size must be at least 1, got {size}")
-        return size
-    low, high = autoscale.min_size, autoscale.max_size
-    if size is not None and not low <= size <= high:
-        raise PoolError(f"size must be between min_size and max_size, {low} and {high}, got {size}")
-    return max(low, 1) if size is None else size
-
-
-def _check_pickles(name: str, value: Any) -> None:
-    """Raise PoolError if the value cannot be sent to an actor."""
-    try:
-        ray.cloudpickle.dumps(value)
-    except Exception as error:  # what it is made of decides what it raises
-        raise PoolError(f"{name} cannot be pickled, so it cannot be sent to the actors: {error}") from error

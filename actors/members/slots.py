@@ -31,6 +31,17 @@ class Starter(Protocol):
     def start(self, spec: MemberSpec) -> Started: ...
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Version:
+    """What members are started with: how they consume, who starts them with which handler. `mark` tells it apart."""
+
+    spec: MemberSpec
+    starter: Starter
+    mark: str = ""
+    number: int = 0
+    """1, 2, ... of a deployed pool; 0 if it is none."""
+
+
 @dataclass(frozen=True, slots=True)
 class MemberStatus:
     """The state of one slot of a pool. `handled` counts the records of all actors that the slot has had."""
@@ -46,6 +57,17 @@ class MemberStatus:
     handled: int
     dead_letters: int
     restarts: int
+    version: int = 0
+    """Of a deployed pool, 1, 2, ...; 0 if it is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Records handled, dead letters, and successors of the first actor, at some moment."""
+
+    handled: int = 0
+    dead_letters: int = 0
+    restarts: int = -1
 
 
 @dataclass(eq=False, slots=True)
@@ -56,6 +78,12 @@ class Slot:
     instance_id: str
     together: Together
     """The members that are started with its first one."""
+    version: Version
+    """What its next actor is started with, and the present one unless it is `renewing`."""
+    renewing: bool = False
+    """Whether its member is to end and to have a successor, which is of `version`."""
+    over: bool = False
+    """Whether its thread has given it up."""
     actor: Started | None = None
     link: MemberClient | None = None
     pid: int = 0
@@ -68,7 +96,15 @@ class Slot:
     busy_ms_before: int = 0
     restarts: int = -1
     started_at: float = 0.0
+    started_version: int = 0
+    """The number of the version that its present actor is of."""
+    running_since: float | None = None
+    renewed_at: float = 0.0
+    since: Tally = Tally()
+    """What it had counted when its version was begun with."""
     retiring: threading.Event = field(default_factory=threading.Event)
+    hurry: threading.Event = field(default_factory=threading.Event)
+    """Ends the pause before the next start."""
     thread: threading.Thread | None = None
 
     @property
@@ -96,6 +132,16 @@ class Slot:
         """For how long the handler of all its actors has run."""
         return self.busy_ms_before + self.report.busy_ms
 
+    @property
+    def dead_letters(self) -> int:
+        """The dead letters of all its actors."""
+        return self.dead_letters_before + self.report.dead_letters
+
+    @property
+    def tally(self) -> Tally:
+        """What it has counted until now."""
+        return Tally(self.handled, self.dead_letters, self.restarts)
+
     def status(self) -> MemberStatus:
         """As users see it."""
         report = self.report
@@ -109,8 +155,9 @@ class Slot:
             generation_id=report.generation_id,
             assignment=report.assignment,
             handled=self.handled,
-            dead_letters=self.dead_letters_before + report.dead_letters,
+            dead_letters=self.dead_letters,
             restarts=max(self.restarts, 0),
+            version=self.started_version,
         )
 
     def figures(self) -> MemberFigures:
@@ -133,6 +180,28 @@ class Slot:
         self.actor = actor
         self.restarts += 1
         self.started_at = now_s
+        self.started_version = self.version.number
+        self.running_since = None
+
+    def renew(self, version: Version, now_s: float) -> None:
+        """Its member is to end, and its next actor to be started with this."""
+        self.version = version
+        self.renewing = True
+        self.renewed_at = now_s
+        self.hurry.set()
+
+    def renewed(self) -> None:
+        """Its next actor is about to be started. What becomes of its version is counted from now on."""
+        if self.renewing:
+            self.since = self.tally
+        self.renewing = False
+        self.hurry.clear()
+
+    def retire(self) -> None:
+        """It is to have no member any more."""
+        self.retiring.set()
+        self.hurry.set()
+        self.together.ready(self.number)
 
 
 class Together:

@@ -10,7 +10,7 @@ import contextlib
 import itertools
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -18,8 +18,10 @@ from actors.links.member import MemberAddress, MemberReport
 from actors.links.pools import MemberFigures
 from actors.members.consumer_actor import why_not_started
 from actors.members.handler_member import MemberSpec
-from actors.members.member_link import MemberClient
-from actors.members.slots import Slot, Started, Starter, Together
+from actors.members.logs.journal import Journal
+from actors.members.member_link import LEASH_SECONDS, MemberClient
+from actors.members.slots import Slot, Started, Together, Version
+from actors.runtime.environment import REAL
 from actors.runtime.logs import about
 
 log = logging.getLogger(__name__)
@@ -29,6 +31,8 @@ _ROOM_SECONDS = 10.0  # a worker process that Ray starts first takes that long a
 _LOOK_SECONDS = 1.0
 _TOGETHER_SECONDS = 30.0
 _SLOW_RESTART_SECONDS = 30.0
+_HOLD_SECONDS: Final = LEASH_SECONDS / 4
+_GONE_SECONDS: Final = 30.0  # as long as a connection may be silent
 _ENDED: Final = ("Stopped", "Failed")
 _STARTS_MAX = 4  # in a row that fail, until the slot is given up
 
@@ -36,27 +40,28 @@ _STARTS_MAX = 4  # in a row that fail, until the slot is given up
 class Supervision:
     """The slots of one pool, and a thread for each. `changed` is notified after each report, and guards them.
 
-    `remove` takes static members out of the group, by their instance ids.
+    New places are of `version`. `remove` takes static members out of the group, by their instance ids. With `leash`,
+    members end at once when this process does: for one that has successors. `journal` gets what becomes of them.
     """
 
     def __init__(
         self,
-        spec: MemberSpec,
-        starter: Starter,
+        version: Version,
         remove: Callable[[list[str]], None],
         *,
         instance_prefix: str,
-        max_poll_interval_ms: int,
         monotonic: Callable[[], float],
         connect: Callable[[MemberAddress], MemberClient] | None = None,
+        leash: bool = False,
+        journal: Journal | None = None,
     ) -> None:
+        self.journal = journal or Journal(REAL.clock.wall_ms)
         self.changed = threading.Condition(threading.RLock())
-        self._spec = spec
-        self._starter = starter
+        self.version = version
         self._remove = remove
         self._instance_prefix = instance_prefix
-        self._max_poll_interval_ms = max_poll_interval_ms
         self._monotonic = monotonic
+        self._leash = leash
         self._connect = connect or _connect
         self._slots: dict[int, Slot] = {}
         self._handled_by_retired = 0
@@ -86,13 +91,18 @@ class Supervision:
 
     # --- more and fewer ---
 
-    def add(self, count: int) -> list[Slot]:
-        """Make places for more members, which `begin` starts. Places that are free are taken again."""
+    def add(self, count: int, version_of: Callable[[int], Version] | None = None) -> list[Slot]:
+        """Make places for more members, which `begin` starts. Places that are free are taken again.
+
+        `version_of` says what a place is started with, by its number, if not with `version`.
+        """
         together = Together(count)
         new = []
         for _ in range(count):
             number = next(n for n in itertools.count() if n not in self._slots)
-            slot = self._slots[number] = Slot(number, f"{self._instance_prefix}-{number}", together)
+            instance_id = f"{self._instance_prefix}-{number}"
+            version = version_of(number) if version_of is not None else self.version
+            slot = self._slots[number] = Slot(number, instance_id, together, version)
             new.append(slot)
         return new
 
@@ -107,15 +117,15 @@ class Supervision:
         order = sorted(self.all(), key=lambda slot: (slot.waits or slot.failed, slot.number))
         return order[size:]
 
-    def retire(self, slots: list[Slot], timeout_s: float) -> None:
+    def retire(self, slots: list[Slot], timeout_s: float, *, leave: bool = True) -> None:
         """Have members finish their record, commit and end, at the latest after `timeout_s`; then all leave at once.
 
-        They are static members, so that the others notice nothing until they leave, and rebalance once.
+        They are static members, so that the others notice nothing until they leave, and rebalance once. Without `leave`
+        they keep their places in the group, for successors.
         """
         with self.changed:  # so that no actor is started that nobody would end
             for slot in slots:
-                slot.retiring.set()
-                slot.together.ready(slot.number)
+                slot.retire()
             links = [slot.link for slot in slots if slot.link is not None]
         for link in links:
             link.stop()
@@ -126,12 +136,34 @@ class Supervision:
         for slot in slots:
             if slot.actor is not None:
                 slot.actor.kill()
-        if joined := [slot.instance_id for slot in slots if slot.actor is not None and not slot.waits]:
+        joined = [slot.instance_id for slot in slots if slot.actor is not None and not slot.waits]
+        if leave and joined:
             self._remove(joined)
         with self.changed:
             for slot in slots:
                 self._drop(slot)
             self.changed.notify_all()
+
+    def renew(self, slot: Slot, version: Version) -> None:
+        """Have a member finish its record, commit and end, and start its successor, which is of `version`.
+
+        That is the same static member, so the group notices nothing. A place that was given up is filled again.
+        """
+        with self.changed:
+            slot.renew(version, self._monotonic())
+            link, over = slot.link, slot.over and not slot.retiring.is_set()
+            slot.over = slot.over and not over
+        if link is not None:
+            link.stop()
+        if over:
+            self.begin([slot])
+
+    def end_now(self, slot: Slot) -> None:
+        """End the actor of a place as it is: what it has in hand comes again, at its successor."""
+        with self.changed:
+            actor = slot.actor
+        if actor is not None:
+            actor.kill()
 
     def _drop(self, slot: Slot) -> None:
         if self._slots.get(slot.number) is slot:
@@ -146,56 +178,91 @@ class Supervision:
         pause = 0.0
         failed_starts = 0
         while not slot.retiring.is_set():
-            slot.retiring.wait(pause)
+            slot.hurry.wait(pause)
+            failed_starts = 0 if slot.renewing else failed_starts
             try:
                 link = self._start(slot)
             except Exception as error:  # whatever it is, the slot must say so: nobody looks at this thread
                 failed_starts += 1
                 pause = min(max(2 * pause, 0.5), _SLOW_RESTART_SECONDS)
-                self._start_failed(slot, error, given_up=failed_starts >= _STARTS_MAX)
-                if failed_starts >= _STARTS_MAX:  # a handler that cannot even be made, most likely: `wait` says so
-                    return
+                if self._start_failed(slot, error, given_up=failed_starts >= _STARTS_MAX):
+                    return  # a handler that cannot even be made, most likely: `wait` says so
                 continue
             finally:
                 slot.together.ready(slot.number)
             if link is None:
-                return
+                if slot.retiring.is_set():
+                    return
+                _kill(slot)  # another version is wanted
+                continue
             failed_starts = 0
-            try:
-                with contextlib.closing(link):
+            with self._keeping(slot, link):
+                try:
                     self._read(slot, link)
-            finally:
-                with self.changed:
-                    slot.link = None  # `call` waits for the successor
-            if slot.report.state == "Failed" or slot.retiring.is_set():
-                return
-            self._died(slot)
-            _kill(slot)
+                finally:
+                    with self.changed:
+                        slot.link = None  # `call` waits for the successor
+                if self._ends(slot):
+                    return
+                _kill(slot)
+                self._await_end(link)
             lived = self._monotonic() - slot.started_at
-            pause = 0.0 if lived > 5 else min(max(2 * pause, 0.1), _SLOW_RESTART_SECONDS)
+            pause = 0.0 if lived > 5 or slot.renewing else min(max(2 * pause, 0.1), _SLOW_RESTART_SECONDS)
+
+    @contextlib.contextmanager
+    def _keeping(self, slot: Slot, link: MemberClient) -> Iterator[None]:
+        """Close the connection at the end, and keep what came over it at last."""
+        with contextlib.closing(link):
+            yield
+        self.journal.keep(slot.number, slot.pid, link.last_lines, slot.started_version)
+
+    def _ends(self, slot: Slot) -> bool:
+        """Whether a slot whose member has ended, or is ended now, gets no other one."""
+        with self.changed:
+            slot.over = slot.retiring.is_set() or (slot.report.state == "Failed" and not slot.renewing)
+            renewing = slot.renewing
+        if not slot.over and not renewing:
+            self._died(slot)
+        return slot.over
+
+    def _await_end(self, link: MemberClient) -> None:
+        """Wait until a killed process has ended: until then it may handle what its successor begins with.
+
+        Its connection ends with it, or is silent when its machine is gone.
+        """
+        deadline = self._monotonic() + _GONE_SECONDS
+        for _ in link.reports():
+            if self._monotonic() > deadline:
+                return
 
     def _died(self, slot: Slot) -> None:
         log.warning(
             "slot %d of group %s: actor with pid %d has died",
             slot.number,
-            self._spec.group_id,
+            slot.version.spec.group_id,
             slot.pid,
-            extra=about(group=self._spec.group_id, pid=slot.pid),
+            extra=about(group=slot.version.spec.group_id, pid=slot.pid),
         )
+        self.journal.note(slot.number, f"the member with pid {slot.pid} has died")
 
-    def _start_failed(self, slot: Slot, error: Exception, *, given_up: bool) -> None:
+    def _start_failed(self, slot: Slot, error: Exception, *, given_up: bool) -> bool:
+        """Say so; returns whether the slot is given up, which it is not if another version is to be tried."""
         _kill(slot)  # it may well live, and would be the same static member as the next one
         log.warning(
             "slot %d of group %s could not be started: %s",
             slot.number,
-            self._spec.group_id,
+            slot.version.spec.group_id,
             error,
-            extra=about(group=self._spec.group_id),
+            extra=about(group=slot.version.spec.group_id),
         )
+        reason = why_not_started(error)
+        self.journal.note(slot.number, f"could not be started: {reason}")
         with self.changed:
             slot.waits = False
-            slot.report = MemberReport("Failed" if given_up else "Starting", why_not_started(error))
+            slot.over = given_up and not slot.renewing
+            slot.report = MemberReport("Failed" if slot.over else "Starting", reason)
             self.changed.notify_all()
+            return slot.over
 
     def _start(self, slot: Slot) -> MemberClient | None:
         """Start an actor, and have it join when those that are started with it can. None if it is not wanted any more.
@@ -205,7 +272,8 @@ class Supervision:
         with self.changed:
             if slot.retiring.is_set():
                 return None
-            actor = self._starter.start(self._member_spec(slot))
+            slot.renewed()
+            actor = slot.version.starter.start(self._member_spec(slot))
             slot.begin(actor, self._monotonic())
         where = self._await_address(slot, actor)
         if where is None:
@@ -214,6 +282,7 @@ class Supervision:
         with self.changed:
             slot.pid, slot.node_id, slot.link = where.pid, where.node_id, link
             self.changed.notify_all()
+        self.journal.note(slot.number, f"pid {where.pid} begins, on node {where.node_id[:12]}")
         slot.together.ready(slot.number)
         slot.together.wait(slot.retiring, _TOGETHER_SECONDS)
         if slot.retiring.is_set():  # it need not join first
@@ -228,9 +297,9 @@ class Supervision:
             "group_instance_id": slot.instance_id,
             "client_id": f"coterie-{slot.number}",
             "group_expected_members": sum(not each.waits for each in self._slots.values()),
-            **self._spec.options,
+            **slot.version.spec.options,
         }
-        return replace(self._spec, options=options)
+        return replace(slot.version.spec, options=options, version=slot.version.number)
 
     def _await_address(self, slot: Slot, actor: Started) -> MemberAddress | None:
         """Where the actor listens; None if it is not wanted any more. To wait for resources is no failure.
@@ -239,7 +308,7 @@ class Supervision:
         """
         asked_at = self._monotonic()
         placed_at: float | None = None
-        while not slot.retiring.is_set():
+        while not (slot.retiring.is_set() or slot.renewing):
             where = actor.address(_LOOK_SECONDS)
             if where is not None:
                 self._waits(slot, False)
@@ -257,34 +326,47 @@ class Supervision:
             return
         with self.changed:
             slot.waits = waits
-            reason = f"waits for Ray, which has no room for it yet: it needs {self._starter.wants}" if waits else None
+            needs = slot.version.starter.wants
+            reason = f"waits for Ray, which has no room for it yet: it needs {needs}" if waits else None
             slot.report = MemberReport("Starting", reason)
             self.changed.notify_all()
         if waits:
-            of_group = about(group=self._spec.group_id)
-            log.info("slot %d of group %s %s", slot.number, self._spec.group_id, reason, extra=of_group)
+            of_group = about(group=slot.version.spec.group_id)
+            log.info("slot %d of group %s %s", slot.number, slot.version.spec.group_id, reason, extra=of_group)
             slot.together.ready(slot.number)
 
     def _read(self, slot: Slot, link: MemberClient) -> None:
         removed = False
+        held: float | None = None
+        most_ms = slot.version.spec.max_poll_interval_ms
         for report in link.reports():
+            now = self._monotonic()
+            if self._leash and (held is None or now - held > _HOLD_SECONDS):
+                held = now
+                link.hold()
             with self.changed:
                 slot.report = report
+                if report.state == "Running" and slot.running_since is None:
+                    slot.running_since = now
+                ends = slot.retiring.is_set() or slot.renewing
                 self.changed.notify_all()
             if report.state == "Failed" and not removed:
+                self.journal.note(slot.number, f"the member with pid {slot.pid} has failed: {report.error}")
                 # Nobody comes back under this name: the others would wait for it as long as its session lasts.
                 self._remove([slot.instance_id])
                 removed = True
-            if report.state in _ENDED and slot.retiring.is_set():
+            if report.state in _ENDED and ends:
                 return
-            if report.handling_ms > self._max_poll_interval_ms:
+            if slot.renewing:  # it may have been chosen before there was a connection
+                link.stop()
+            if report.handling_ms > most_ms:
                 log.warning(
                     "slot %d of group %s: the handler has run for %d ms, longer than max_poll_interval_ms=%d: replaced",
                     slot.number,
-                    self._spec.group_id,
+                    slot.version.spec.group_id,
                     report.handling_ms,
-                    self._max_poll_interval_ms,
-                    extra=about(group=self._spec.group_id, pid=slot.pid),
+                    most_ms,
+                    extra=about(group=slot.version.spec.group_id, pid=slot.pid),
                 )
                 return
 

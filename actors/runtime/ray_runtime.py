@@ -1,6 +1,6 @@
-"""Start an embedded Ray, which ends with this process, and leave whatever Ray it uses.
+"""Start an embedded Ray, which ends with this process; join one that was started so; leave whatever Ray it uses.
 
-ray_connection.py connects to a Ray that runs already.
+ray_connection.py connects to a Ray that runs already, by its address.
 """
 
 from __future__ import annotations
@@ -28,9 +28,12 @@ from actors.runtime.private import taken_variables, write_private
 from actors.runtime.ray_connection import ClusterError, connect, forget_token, openness_here, use_token
 
 __all__ = [
+    "ADDRESS_FILE",
+    "RAY_LOG",
     "ClusterError",
     "connect",
     "end",
+    "join",
     "openness_here",
     "process_environment",
     "protect",
@@ -40,6 +43,10 @@ __all__ = [
 
 _log = logging.getLogger(__name__)
 
+ADDRESS_FILE = "ray-address"
+"""In a cluster's data directory: the address of the Ray that was started with it."""
+RAY_LOG = "ray.log"
+"""In the folder of the logs: what Ray has said."""
 _END_SECONDS = 1.5
 _GCS_PORT = "RAY_GCS_SERVER_PORT"
 _PORT = re.compile(r"The specified port is (\d+)")
@@ -97,6 +104,30 @@ def _warn_of_taken() -> None:
             "got it: start Ray before, or give its processes a file (sasl_password_file)",
             ", ".join(missing),
         )
+
+
+def join(ray_address: str | None, folder: Path | None) -> bool:
+    """Connect this process to the Ray at an address, or to that of the embedded cluster in `folder`.
+
+    Returns whether to leave it later: a process that is connected already stays so, and keeps its token. Raises
+    ClusterError.
+    """
+    if ray.is_initialized():
+        return False
+    if ray_address is None and folder is not None:
+        ray_address = _embedded_address(folder)
+    if ray_address is None:
+        raise ClusterError("no Ray to connect to: give the address that `coterie up` printed as ray.address")
+    connect(ray_address, None if folder is None else folder / "logs" / RAY_LOG)
+    return True
+
+
+def _embedded_address(folder: Path) -> str:
+    address = folder / ADDRESS_FILE
+    if not address.exists():
+        raise ClusterError(f"no cluster has been started on data directory {folder}: see `coterie up --help`")
+    protect(folder / "ray-token")
+    return address.read_text()
 
 
 def _why_not_started(said: str) -> str:

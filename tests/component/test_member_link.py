@@ -15,7 +15,9 @@ from ray import cloudpickle
 from actors.links import proof
 from actors.links.codec import LinkError
 from actors.links.member import CODEC, MemberConnection, MemberReport, Raised, Returned, StopMember
-from actors.members.member_link import MemberClient, MemberEndedError, MemberServer
+from actors.members import member_link
+from actors.members.logs.ring import Ring
+from actors.members.member_link import LAST_LINES, MemberClient, MemberEndedError, MemberServer
 
 SECRET = b"s" * 16
 
@@ -76,10 +78,11 @@ class Member:
     def __init__(self) -> None:
         self.handler = Handler()
         self.stopped = threading.Event()
+        self.ring = Ring(lambda: 5)
         self.server = self.listen()
 
     def listen(self, **options: Any) -> MemberServer:
-        return MemberServer("127.0.0.1", SECRET, self.handler, self.report, self.stopped.set, **options)
+        return MemberServer("127.0.0.1", SECRET, self.handler, self.report, self.stopped.set, ring=self.ring, **options)
 
     def report(self) -> MemberReport:
         return MemberReport("Stopped" if self.stopped.is_set() else "Running", handled=self.handler.total)
@@ -218,6 +221,28 @@ def test_a_member_that_cannot_report_hangs_up_and_says_why(caplog: pytest.LogCap
     client.close()
 
 
+def test_a_member_on_a_leash_ends_with_its_pool(member: Member) -> None:
+    """Its pool's successor starts one in its place, which would handle the same records."""
+    lost = threading.Event()
+    server = member.listen(lost=lost.set)
+    with connected(server) as client, connected(server) as other:
+        client.hold()
+        assert client.call("add", pickled(1)).result(60) == 1  # so that has been heard
+        other.close()
+        assert client.call("add", pickled(1)).result(60) == 2
+        assert not lost.is_set(), "that was not who keeps it"
+    assert lost.wait(60)
+
+
+def test_a_member_on_a_leash_ends_when_its_pool_is_silent(member: Member, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pool's machine has been cut off: no connection ends by that."""
+    monkeypatch.setattr(member_link, "LEASH_SECONDS", 0.1)
+    lost = threading.Event()
+    with connected(member.listen(lost=lost.set)) as client:
+        client.hold()
+        assert lost.wait(60)
+
+
 @pytest.mark.parametrize("say", [lambda client: client.call("zeros", bytes(1 << 24)), MemberClient.stop])
 def test_a_message_that_could_not_be_sent_whole_ends_the_connection(
     pair: tuple[socket.socket, socket.socket], say: Callable[[MemberClient], object]
@@ -326,3 +351,42 @@ def test_a_message_cut_short_is_the_end_of_the_reports(pair: tuple[socket.socket
     assert [report.state for report in client.reports()] == ["Running"]
     client.close()
     member.close()
+
+
+def test_a_members_lines_are_sent_when_they_are_asked_for(member: Member, client: MemberClient) -> None:
+    for number in range(1, 5):
+        member.ring.add("stdout", f"line {number}")
+    found = client.read_lines(after=1, tail=2, since_ms=5).result(60)
+    assert [(line.number, line.wall_ms, line.level, line.text) for line in found] == [
+        (3, 5, "stdout", "line 3"),
+        (4, 5, "stdout", "line 4"),
+    ]
+    assert client.read_lines(after=0, tail=9, since_ms=6).result(60) == ()
+
+
+def test_a_member_that_keeps_no_lines_has_none() -> None:
+    stopped = threading.Event()
+    server = MemberServer("127.0.0.1", SECRET, Handler(), MemberReport, stopped.set)
+    with connected(server) as made:
+        assert made.read_lines(after=0, tail=9, since_ms=0).result(60) == ()
+
+
+def test_the_last_lines_come_by_themselves_before_the_last_report(member: Member) -> None:
+    """The pool hangs up at the last report."""
+    for number in range(LAST_LINES + 1):
+        member.ring.add("stdout", str(number))
+    client = MemberClient.connect("127.0.0.1", member.server.port, SECRET)
+    reports = client.reports()
+    assert next(reports).state == "Running"
+    assert client.last_lines == ()
+    member.server.ended()
+    member.stopped.set()
+    assert any(report.state == "Stopped" for report in reports)
+    assert [line.text for line in client.last_lines] == [str(number) for number in range(1, LAST_LINES + 1)]
+    client.close()
+
+
+def test_lines_of_a_member_that_has_ended_are_not_waited_for(member: Member, client: MemberClient) -> None:
+    client.close()
+    with pytest.raises(MemberEndedError):
+        client.read_lines(after=0, tail=1, since_ms=0).result(60)

@@ -11,13 +11,14 @@ import pytest
 import ray
 
 from actors.client import ConsumerRecord
-from actors.links.member import MemberAddress, MemberConnection, MemberReport
+from actors.links.member import MemberAddress, MemberConnection, MemberReport, StopMember
 from actors.members import supervision
 from actors.members.consumer_actor import ActorStarter
+from actors.members.crew import Crew
 from actors.members.handler_member import MemberSpec
 from actors.members.member_link import MemberClient, MemberServer
 from actors.members.pool import ConsumerPool
-from actors.members.slots import Together
+from actors.members.slots import Together, Version
 from actors.members.supervision import Supervision
 
 SECRET = b"s" * 16
@@ -75,11 +76,9 @@ class Ends:
         self.removed: list[str] = []
         self._reports = reports
         self.slots = Supervision(
-            MemberSpec(("t",), "g", "host:1"),
-            actors,
+            Version(MemberSpec(("t",), "g", "host:1"), actors),
             self.removed.extend,
             instance_prefix="g-1",
-            max_poll_interval_ms=300_000,
             monotonic=time.monotonic,
             connect=self._connect,
         )
@@ -219,6 +218,79 @@ def test_what_members_have_handled_is_counted_when_they_have_gone() -> None:
     assert ends.slots.totals() == (7, 1.5)
 
 
+class Renewed(Ends):
+    """Slots whose members stop when they are told to, or end by themselves."""
+
+    def __init__(self, actors: Actors) -> None:
+        super().__init__(actors)
+        self.members: list[MemberConnection] = []
+
+    def _connect(self, _: MemberAddress) -> MemberClient:
+        ours, theirs = socket.socketpair()
+        self.members.append(MemberConnection(theirs))
+        self.members[-1].send(MemberReport("Running", handled=7))
+        return MemberClient(MemberConnection(ours))
+
+
+def test_a_renewed_member_finishes_first_and_its_successor_has_its_place_and_the_new_version() -> None:
+    old, new = Actors(), Actors()
+    renewed = Renewed(old)
+    slots = renewed.slots
+    (slot,) = slots.add(1)
+    slots.begin([slot])
+    until(slots, lambda: slot.report.state == "Running")
+    slots.renew(slot, Version(MemberSpec(("t",), "g", "host:1"), new, "second"))
+    (member,) = renewed.members
+    assert isinstance(member.read(), StopMember)
+    assert new.made == [], "the one before may still handle a record"
+    member.send(MemberReport("Stopped", handled=9))
+    member.close()
+    until(slots, lambda: len(new.made) == 1 and slot.report.state == "Running")
+    assert old.made[0].killed
+    assert new.specs[0].options["group_instance_id"] == old.specs[0].options["group_instance_id"] == "g-1-0"
+    assert (slot.version.mark, slot.since.handled, slot.handled) == ("second", 9, 16)
+    assert renewed.removed == [], "the group notices nothing"
+    end(slots, renewed)
+
+
+def test_no_successor_begins_before_a_killed_process_has_gone() -> None:
+    """It may handle a record until then. Its end is that of its connection."""
+    actors = Actors()
+    renewed = Renewed(actors)
+    slots = renewed.slots
+    (slot,) = slots.add(1)
+    slots.begin([slot])
+    until(slots, lambda: slot.report.state == "Running")
+    (hung,) = renewed.members
+    hung.send(MemberReport("Running", handling_ms=300_001))
+    until(slots, lambda: actors.made[0].killed and slot.link is None)
+    hung.send(MemberReport("Running", handling_ms=300_002))
+    assert len(actors.made) == 1
+    hung.close()
+    until(slots, lambda: len(actors.made) == 2 and slot.report.state == "Running")
+    end(slots, renewed)
+
+
+def test_a_place_that_was_given_up_is_filled_again_by_another_version() -> None:
+    ends = Ends(Actors(), MemberReport("Running"), MemberReport("Failed", "bad record"))
+    (slot,) = ends.slots.add(1)
+    ends.slots.supervise(slot)
+    assert slot.over
+    new = Actors()
+    ends.slots.renew(slot, Version(MemberSpec(("t",), "g", "host:1"), new, "second"))
+    until(ends.slots, lambda: len(new.made) == 1 and slot.over)
+    assert ends.removed == ["g-1-0", "g-1-0"], "it has failed again"
+
+
+def end(slots: Supervision, renewed: Renewed) -> None:
+    """Have the members stop, so that no thread is left."""
+    for slot in slots.all():
+        slot.retire()
+    for member in renewed.members[1:]:
+        member.close()
+    slots.retire(slots.all(), 60.0)
+
+
 class Counter:
     """A member and its handler. A call is answered only after a report that was made later than the call came."""
 
@@ -262,7 +334,7 @@ def test_what_a_pool_waits_for_may_be_what_its_members_say(monkeypatch: pytest.M
     """`wait` kept the pool's lock while it asked, and the answers came behind a report that needed the lock."""
     monkeypatch.setattr(ray, "is_initialized", lambda: True)
     monkeypatch.setattr(ActorStarter, "start", lambda _, spec: Member(spec))
-    monkeypatch.setattr(ConsumerPool, "_remove_members", lambda *_: None)
+    monkeypatch.setattr(Crew, "remove_members", lambda *_: None)
     pool = ConsumerPool("t", "g", ignore, 2, bootstrap_servers="localhost:1")
     over: list[bool] = []
 

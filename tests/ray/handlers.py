@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
+import sys
 import threading
 import time
 from dataclasses import dataclass
@@ -35,6 +37,41 @@ class Recorder:
         return self.seen
 
 
+class Witnessed(Recorder):
+    """Says of each record when it began with it and when it had handled it, by the machine's monotonic clock."""
+
+    def __call__(self, record: Any) -> None:
+        self.tell(b"begin", record.value)
+        super().__call__(record)
+        self.tell(b"end", record.value)
+
+    def tell(self, what: bytes, value: bytes) -> None:
+        with open(self.folder / f"{os.getpid()}.times", "ab") as file:
+            file.write(b"%s %s %d\n" % (what, value, time.monotonic_ns()))
+
+
+class Newer(Witnessed):
+    """Another version, which leaves a mark."""
+
+    def tell(self, what: bytes, value: bytes) -> None:
+        super().tell(what, value)
+        (self.folder / f"{os.getpid()}.newer").touch()
+
+
+class Broken(Witnessed):
+    """A version that cannot handle anything."""
+
+    def __call__(self, record: Any) -> None:
+        raise ValueError("this version is broken")
+
+
+class Unstartable(Witnessed):
+    """A version that cannot start."""
+
+    def setup(self) -> None:
+        raise RuntimeError("no model here")
+
+
 class Gated(Recorder):
     """Handles a record only while its gate is open, as it is at first."""
 
@@ -56,6 +93,20 @@ class Gated(Recorder):
     def given_up(self) -> int:
         """How many partitions it has had to give up."""
         return self.revoked
+
+
+class Talker(Recorder):
+    """Prints, complains and logs what it handles; and a word when it ends."""
+
+    def __call__(self, record: Any) -> None:
+        text = record.value.decode()
+        print(f"printed {text}")  # noqa: T201
+        print(f"complained {text}", file=sys.stderr)  # noqa: T201
+        logging.getLogger("talker").warning("logged %s", text)
+        super().__call__(record)
+
+    def teardown(self) -> None:
+        print("last words")  # noqa: T201
 
 
 class Poisoned(Recorder):
@@ -131,6 +182,22 @@ class Placed:
 def handled(folder: Path) -> list[bytes]:
     """All values handled so far, repeats included."""
     return [line for file in sorted(folder.glob("*.log")) for line in file.read_bytes().splitlines()]
+
+
+def by_two(folder: Path) -> list[str]:
+    """Records that one process was at while another one had begun with them already."""
+    events: dict[bytes, list[tuple[int, str]]] = {}
+    for file in folder.glob("*.times"):
+        for line in file.read_bytes().splitlines():
+            _, value, at = line.split()
+            events.setdefault(value, []).append((int(at), file.stem))
+    found = []
+    for value, seen in events.items():
+        pids = [pid for _, pid in sorted(seen)]
+        turns = [pid for pid, before in zip(pids, [None, *pids], strict=False) if pid != before]
+        if len(turns) != len(set(turns)):
+            found.append(f"{value.decode()}: {' '.join(turns)}")
+    return found
 
 
 @dataclass

@@ -171,9 +171,9 @@ def _has_broker(cluster: Any, node_id: str) -> bool:
     return any(broker["node_id"] == node_id for broker in full_status(cluster)["brokers"])
 
 
-def in_a_process(function: str, folder: Path) -> dict[str, Any]:
-    """Run one of the above in a process of its own, and return what it returns."""
-    code = f"import json; from tests.ray.test_nodes import {function} as f; print(json.dumps(f({str(folder)!r})))"
+def in_a_process(function: str, folder: Path, module: str = __name__) -> dict[str, Any]:
+    """Run a function of a module, as those above, in a process of its own, and return what it returns."""
+    code = f"import json; from {module} import {function} as f; print(json.dumps(f({str(folder)!r})))"
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
     environment["RAY_AUTH_MODE"] = "disabled"
     environment["TMPDIR"] = tempfile.gettempdir()

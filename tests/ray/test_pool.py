@@ -23,6 +23,7 @@ from actors.links.rebalances import RebalanceView
 from actors.links.views import GetGroupHistory
 from actors.members import supervision
 from actors.members.autoscale import Autoscale
+from actors.members.crew import Crew
 from actors.members.pool import ConsumerPool, PoolError
 from tests.ray.handlers import Batched, Click, Copier, Gated, Ordered, Poisoned, Recorder, Stuck, handled
 from tests.ray.support import assert_gone, committed, consumer, patient, produce, read_all, topic, wait_until
@@ -258,7 +259,7 @@ def test_a_pool_made_again_under_its_prefix_takes_its_partitions_over_at_once(
         )
 
     with monkeypatch.context() as patch:
-        patch.setattr(ConsumerPool, "_remove_members", lambda *_: None)  # a killed program tells nobody
+        patch.setattr(Crew, "remove_members", lambda *_: None)  # a killed program tells nobody
         with pool() as first:
             assert first.wait(lambda: all_owned_once(first, name, 2) and first.handled() >= 100, 60), first.status()
     assert members_of(servers, name) == 2, "their sessions have not ended"

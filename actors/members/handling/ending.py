@@ -1,7 +1,6 @@
 """How a member's process ends well: SIGTERM has the member finish what is in hand, commit and leave.
 
-Ray has no public word for an actor whose node is drained (`ray._private.state.get_draining_nodes` is not public): when
-the node's time is up, its processes are killed, and the pool starts a successor.
+Ray sends none to an actor whose node is drained: the pool looks for that itself (`members/draining.py`).
 """
 
 from __future__ import annotations

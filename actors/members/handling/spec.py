@@ -38,6 +38,8 @@ class MemberSpec:
     producer_options: dict[str, Any] = field(default_factory=dict)
     """Settings of the producer of outputs and dead letters, such as compression_type."""
     options: dict[str, Any] = field(default_factory=dict)
+    version: int = 0
+    """Of a deployed pool, 1, 2, ...; 0 if it is none."""
 
     def problem(self) -> str | None:
         """What makes no sense in these settings, or None. Raises ConfigurationError for `producer_options`."""
@@ -51,6 +53,11 @@ class MemberSpec:
                 return f"producer_options: {name!r} is not to be set here"
         producer_config(self.producer_options)
         return None
+
+    @property
+    def max_poll_interval_ms(self) -> int:
+        """How long a handler may run."""
+        return int(self.options.get("max_poll_interval_ms", 300_000))
 
     @property
     def side_by_side(self) -> bool:

@@ -11,6 +11,7 @@ from actors.cli.main import cli
 SAY_WHAT_WAS_DONE = {
     *("up", "down", "console", "brokers add", "brokers restart", "brokers roll"),
     *("topics create", "topics alter", "topics delete", "groups delete"),
+    *("pools scale", "pools pause", "pools resume", "pools restart", "pools stop"),
 }
 """Commands that print no rows, but a sentence."""
 

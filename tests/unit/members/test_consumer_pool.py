@@ -12,6 +12,7 @@ from actors.client import ConsumerRecord
 from actors.client.errors import ConfigurationError
 from actors.members import consumer_actor, supervision
 from actors.members.autoscale import Autoscale
+from actors.members.crew import Crew
 from actors.members.pool import ConsumerPool, PoolError
 
 
@@ -33,7 +34,7 @@ class NoActors:
 @pytest.fixture(autouse=True)
 def _connected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray, "is_initialized", lambda: True)
-    monkeypatch.setattr(ConsumerPool, "_remove_members", lambda *_: None)
+    monkeypatch.setattr(Crew, "remove_members", lambda *_: None)
     monkeypatch.setattr(supervision, "_SLOW_RESTART_SECONDS", 0.0)
 
 

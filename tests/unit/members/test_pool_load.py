@@ -13,7 +13,7 @@ from actors.client.errors import KafkaTimeoutError
 from actors.links.member import MemberReport
 from actors.members.handler_member import MemberSpec
 from actors.members.load import GroupLoad, PoolLoad, Work
-from actors.members.slots import Slot, Together
+from actors.members.slots import Slot, Started, Together, Version
 from tests.support.fake_admin import HOST, FakeAdmin
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -27,6 +27,15 @@ def admin() -> FakeAdmin:
     admin.logs |= {A: Log(10, 100), B: Log(10, 100)}
     admin.offsets["g"] = {A: OffsetAndMetadata(40)}
     return admin
+
+
+class NoActors:
+    """Starts none."""
+
+    wants = "nothing"
+
+    def start(self, spec: MemberSpec) -> Started:
+        raise NotImplementedError
 
 
 def member(member_id: str, *assignment: TopicPartition) -> MemberDescription:
@@ -100,7 +109,8 @@ class Pool:
     """Slots as the test makes them."""
 
     def __init__(self, *reports: MemberReport) -> None:
-        self.slots = [Slot(number, f"g-{number}", Together(1)) for number in range(len(reports))]
+        version = Version(MemberSpec(("t",), "g", "host:1"), NoActors())
+        self.slots = [Slot(number, f"g-{number}", Together(1), version) for number in range(len(reports))]
         for slot, report in zip(self.slots, reports, strict=True):
             slot.report = report
 

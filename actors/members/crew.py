@@ -1,0 +1,180 @@
+"""The members of one pool together: how many there are, why that has changed, and how they leave the group.
+
+`ConsumerPool` has a crew for a program, and a supervisor has one for a pool that outlives its program.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from actors.client import Admin
+from actors.client.config import security_settings
+from actors.client.errors import KafkaError
+from actors.members.autoscale import Autoscale
+from actors.members.draining import Draining
+from actors.members.handling.spec import MemberSpec
+from actors.members.load import GroupLoad, PoolLoad
+from actors.members.logs.gathering import Source, Wanted, gather
+from actors.members.logs.journal import Journal, MemberLine
+from actors.members.plan import PoolError
+from actors.members.scaling import Scaling
+from actors.members.slots import Version
+from actors.members.supervision import Supervision
+from actors.members.telling import Clusters, Telling
+from actors.runtime.environment import Environment
+from actors.runtime.logs import about
+
+log = logging.getLogger(__name__)
+
+DRAIN_SECONDS: Final = 30.0
+"""How long members that go may take for what is in hand."""
+_CHANGES_MAX: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class SizeChange:
+    """When a pool's size has changed (Unix milliseconds), and why."""
+
+    wall_ms: int
+    before: int
+    after: int
+    reason: str
+
+
+class Crew:
+    """A pool's members, none at first. `slots` supervises each of them."""
+
+    def __init__(
+        self, version: Version, instance_prefix: str, environment: Environment, *, leash: bool = False
+    ) -> None:
+        self._monotonic = environment.clock.monotonic
+        self._wall_ms = environment.clock.wall_ms
+        self.slots = Supervision(
+            version,
+            self.remove_members,
+            instance_prefix=instance_prefix,
+            monotonic=self._monotonic,
+            leash=leash,
+            journal=Journal(self._wall_ms),
+        )
+        self._instance_prefix = instance_prefix
+        self._size_changes: deque[SizeChange] = deque(maxlen=_CHANGES_MAX)
+        self._resizing = threading.Lock()
+        self._scaling: Scaling | None = None
+        self._stopping = False
+        self._draining = Draining(self.slots)
+        self._draining.start()
+        self._telling = Telling(
+            instance_prefix, self._spec.group_id, self.slots.figures, Clusters(self._monotonic).tell
+        )
+        self._telling.begin()
+
+    @property
+    def _spec(self) -> MemberSpec:
+        return self.slots.version.spec
+
+    @property
+    def size_changes(self) -> list[SizeChange]:
+        """When and why the size has changed, the last hundred times."""
+        with self.slots.changed:
+            return list(self._size_changes)
+
+    @property
+    def follows_load(self) -> bool:
+        """Whether its size is its load's."""
+        return self._scaling is not None
+
+    def change_size(
+        self,
+        size: int,
+        reason: str,
+        drain_timeout_s: float = DRAIN_SECONDS,
+        version_of: Callable[[int], Version] | None = None,
+    ) -> None:
+        """Returns when surplus members have gone; new ones are starting then. Raises PoolError if it was stopped."""
+        with self._resizing:
+            with self.slots.changed:
+                if self._stopping:
+                    raise PoolError("the pool has been stopped")
+                before = len(self.slots)
+                surplus = self.slots.surplus(size)
+                new = self.slots.add(size - before, version_of)
+                if size != before:
+                    self._size_changes.append(SizeChange(self._wall_ms(), before, size, reason))
+            if size != before:
+                group_id = self._spec.group_id
+                text, of_group = "group %s: from %d to %d members: %s", about(group=group_id)
+                log.info(text, group_id, before, size, reason, extra=of_group)
+            self.slots.begin(new)
+            self.slots.retire(surplus, drain_timeout_s)
+
+    def follow_load(self, policy: Autoscale) -> None:
+        """Have the size follow the load from now on."""
+        load = PoolLoad(self.slots, GroupLoad(self._spec), self._monotonic)
+        self._scaling = Scaling(policy, load, lambda size, why: self.change_size(size, why, policy.drain_timeout_s))
+        self._scaling.start()
+
+    def keep_size(self) -> None:
+        """Have the size follow the load no longer. A change that is under way is waited for, for some seconds."""
+        scaling, self._scaling = self._scaling, None
+        if scaling is not None:
+            scaling.end()
+            scaling.join()
+
+    def stop(self, timeout_s: float = DRAIN_SECONDS, *, leave: bool = True) -> None:
+        """Have every member finish what is in hand, commit and leave the group. Stopping twice is harmless."""
+        self._draining.end()
+        self._telling.end()
+        if self._scaling is not None:
+            self._scaling.end()
+        with self.slots.changed:
+            self._stopping = True
+            slots = self.slots.all()
+        self.slots.retire(slots, timeout_s, leave=leave)
+        if self._scaling is not None:
+            self._scaling.join()
+        self._draining.join()
+
+    def logs(self, wanted: Wanted) -> list[MemberLine]:
+        """What its members have printed and logged. Raises PoolError if that cannot be wanted."""
+        if problem := wanted.problem():
+            raise PoolError(problem)
+        with self.slots.changed:
+            sources = [
+                Source(slot.number, slot.pid, slot.link, slot.started_version)
+                for slot in self.slots.all()
+                if slot.link is not None
+            ]
+        return gather(sources, self.slots.journal, wanted)
+
+    def remove_strangers(self, size: int) -> None:
+        """Remove members of an earlier crew whose places are not among the first `size`: nobody takes them again."""
+        ours = re.compile(rf"{re.escape(self._instance_prefix)}-(\d+)")
+        with self._admin() as admin:
+            (group,) = admin.describe_consumer_groups([self._spec.group_id])
+        present = {member.group_instance_id or "" for member in group.members}
+        named = [found for each in present if (found := ours.fullmatch(each)) is not None]
+        if strangers := [found[0] for found in named if int(found[1]) >= size]:
+            self.remove_members(strangers)
+
+    def _admin(self) -> Admin:
+        return Admin(bootstrap_servers=self._spec.bootstrap_servers, **security_settings(self._spec.options))
+
+    def remove_members(self, instance_ids: list[str]) -> None:
+        """Remove the members: static ones do not leave, and their partitions would wait for the session timeout."""
+        try:
+            with self._admin() as admin:
+                admin.remove_members_from_consumer_group(self._spec.group_id, group_instance_ids=instance_ids)
+        except (KafkaError, OSError) as error:
+            log.warning(
+                "group %s: members of a stopped pool stay until their session ends: %s",
+                self._spec.group_id,
+                error,
+                extra=about(group=self._spec.group_id),
+            )

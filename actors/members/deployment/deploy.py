@@ -1,0 +1,124 @@
+"""Deploying a pool: its version is written to the topic, and a supervisor is started if it has none."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from ray import cloudpickle
+
+from actors.client.config import security_settings
+from actors.members.autoscale import Autoscale
+from actors.members.deployment import supervisor_actor
+from actors.members.deployment.deployed import DeployedPool
+from actors.members.deployment.description import PoolState
+from actors.members.deployment.pools_topic import PoolsTopic
+from actors.members.deployment.records import (
+    Deployment,
+    PoolRecord,
+    autoscale_values,
+    check_name,
+    python_version,
+    security_texts,
+)
+from actors.members.deployment.supervisor_actor import SupervisorSpec
+from actors.members.plan import PoolError, PoolPlan
+from actors.runtime.environment import REAL, new_uuid
+
+_KNOWN_SECONDS: Final = 60.0
+_LOOK_SECONDS: Final = 0.05
+_NOT_HERE: Final = {
+    "instance_prefix": "members are called by the pool's name",
+    "environment": "the supervisor has that of its own process",
+}
+
+
+def deploy(
+    name: str,
+    topics: str | Sequence[str],
+    group_id: str,
+    handler: Callable[..., Any] | type,
+    size: int | None,
+    *,
+    bootstrap_servers: str,
+    autoscale: Autoscale | None,
+    **options: Any,
+) -> DeployedPool:
+    """See ConsumerPool.deploy."""
+    if not supervisor_actor.connected():
+        raise PoolError("this process is not connected to Ray: call ray.init(address=...) or Cluster.connect first")
+    check_name(name)
+    for each, why in _NOT_HERE.items():
+        if each in options:
+            raise PoolError(f"{each} is not for deployed pools: {why}")
+    arguments = {
+        "topics": topics,
+        "group_id": group_id,
+        "handler": handler,
+        "size": size,
+        "autoscale": autoscale,
+        **options,
+    }
+    plan = PoolPlan.of(bootstrap_servers=bootstrap_servers, **arguments)
+    plan.version()  # raises for options of actors that Ray does not know
+    security = security_settings(options)
+    topic = PoolsTopic(bootstrap_servers, **security)
+    topic.create()
+    cluster_id = topic.cluster_id()
+    before = topic.read().pool(name)
+    _check_same(name, before, plan)
+    deployment = Deployment(
+        incarnation=before.deployment.incarnation if before is not None else _new_id(),
+        id=_new_id(),
+        version=before.deployment.version + 1 if before is not None else 1,
+        deployed_at_ms=REAL.clock.wall_ms(),
+        group_id=group_id,
+        topics=plan.spec.topics,
+        size=size,
+        autoscale=autoscale_values(autoscale),
+        bootstrap_servers=bootstrap_servers,
+        settings=security_texts(security),
+        at_home=supervisor_actor.has_brokers(cluster_id),
+        python=python_version(),
+        body=cloudpickle.dumps(arguments),
+    )
+    topic.write(name, deployment)
+    pool = DeployedPool(name, bootstrap_servers, **security)
+    _supervise(SupervisorSpec(name, cluster_id, bootstrap_servers, security), deployment.version)
+    return pool
+
+
+def _new_id() -> str:
+    return new_uuid(REAL.chance).hex
+
+
+def _check_same(name: str, before: PoolRecord | None, plan: PoolPlan) -> None:
+    """Raise PoolError if this would be another pool: its group's offsets, or its partitions, are other ones."""
+    if before is None:
+        return
+    for what, old, new in (
+        ("group", before.deployment.group_id, plan.spec.group_id),
+        ("topics", before.deployment.topics, plan.spec.topics),
+    ):
+        if old != new:
+            raise PoolError(
+                f"pool {name!r} has the {what} {old!r}, and {new!r} would be another pool: deploy that under another "
+                "name, or stop this one first"
+            )
+
+
+def _supervise(spec: SupervisorSpec, version: int) -> None:
+    """Return when a supervisor knows the version, or a newer one. One that is just ending itself is replaced."""
+    clock = REAL.clock
+    deadline = clock.monotonic() + _KNOWN_SECONDS
+    while clock.monotonic() < deadline:
+        supervisor_actor.start(spec)
+        found = supervisor_actor.describe(spec.cluster_id, spec.name)
+        if found is not None and found.state is not PoolState.STOPPED and found.version >= version:
+            return
+        threading.Event().wait(_LOOK_SECONDS)
+    raise PoolError(
+        f"pool {spec.name!r} is deployed, but its supervisor does not answer: see `ray status`, and the log of the "
+        "actor on Ray's node"
+    )

@@ -1,0 +1,284 @@
+"""What stands in the topic `__coterie_pools`: records by key, their bytes, and what a pool is by all of them.
+
+A pool `billing` has the keys `billing` (its version), `billing/size`, `billing/paused`, `billing/restart`, which
+programs write, and `billing/term`, `billing/good`, `billing/progress`, which its supervisor writes. Every one is whole
+in itself, so that compaction may leave the last of each, and is read in the order of offsets. Without the first there
+is no pool. A value is a byte for its format, then the bytes of a codec. Nothing here is unpickled but in a supervisor:
+to list pools, nobody runs their code.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Final, TypeAlias
+
+from actors.links.codec import Codec, LinkError
+from actors.members.autoscale import Autoscale
+from actors.members.deployment.names import TOPIC
+from actors.members.plan import PREFIX_MAX, PoolError
+
+FORMAT: Final = 1
+_NAME: Final = re.compile(rf"[a-zA-Z0-9._-]{{1,{PREFIX_MAX}}}")
+_WHOLE: Final = {field.name for field in fields(Autoscale) if "int" in str(field.type)}
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """One version of a pool. `body` are the pickled arguments of ConsumerPool, with the handler."""
+
+    incarnation: str
+    """The same in all versions, until the pool is stopped."""
+    id: str
+    version: int
+    deployed_at_ms: int
+    group_id: str
+    topics: tuple[str, ...]
+    size: int | None
+    autoscale: Mapping[str, float] | None
+    bootstrap_servers: str
+    settings: Mapping[str, str]
+    """Of a client's logins and TLS, as JSON: paths and names, and nothing that is secret."""
+    at_home: bool
+    """Whether it was deployed on the Ray on which the brokers run, and begins again with them."""
+    python: str
+    body: bytes = field(repr=False)
+
+    @property
+    def policy(self) -> Autoscale | None:
+        """How it follows its load. Raises ConfigurationError if it makes no sense."""
+        if self.autoscale is None:
+            return None
+        given: dict[str, Any] = {
+            name: int(value) if name in _WHOLE else value for name, value in self.autoscale.items()
+        }
+        return Autoscale(**given)
+
+    @property
+    def security(self) -> dict[str, Any]:
+        """Settings of a client."""
+        return {name: json.loads(text) for name, text in self.settings.items()}
+
+
+def autoscale_values(policy: Autoscale | None) -> dict[str, float] | None:
+    """What is set in it."""
+    if policy is None:
+        return None
+    values = {each.name: getattr(policy, each.name) for each in fields(policy)}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def security_texts(settings: Mapping[str, Any]) -> dict[str, str]:
+    """Settings as they stand in a record."""
+    return {name: json.dumps(value) for name, value in settings.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How many members are wished."""
+
+    incarnation: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Whether there are to be no members."""
+
+    incarnation: str
+    paused: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """All members are to be restarted once for each `id`."""
+
+    incarnation: str
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """The supervisor that looks after the pool. One that reads another's ends itself."""
+
+    incarnation: str
+    supervisor: str
+
+
+@dataclass(frozen=True, slots=True)
+class Good:
+    """The last version that all members ran; what is gone back to."""
+
+    incarnation: str
+    deployment: Deployment
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a supervisor has come, for the one after it."""
+
+    incarnation: str
+    deployment: str
+    """The id of the version that goes through the members, or has gone."""
+    done: tuple[int, ...] = ()
+    """The slots in which it has proved to work."""
+    rolled_back: str | None = None
+    """Why it was given up."""
+    size: int | None = None
+    """How many members a pool that follows its load had."""
+
+
+Record: TypeAlias = Deployment | Size | Pause | Restart | Term | Good | Progress
+
+CODEC: Final[Codec[Record]] = Codec(
+    "pools topic", {1: Deployment, 2: Size, 3: Pause, 4: Restart, 5: Term, 6: Good, 7: Progress}
+)
+_KINDS: Final = {
+    Deployment: "",
+    Size: "size",
+    Pause: "paused",
+    Restart: "restart",
+    Term: "term",
+    Good: "good",
+    Progress: "progress",
+}
+
+
+def check_name(name: str) -> None:
+    """Raise PoolError if a pool cannot be called so."""
+    if not _NAME.fullmatch(name) or name in (".", ".."):
+        raise PoolError(f"a pool's name must be 1 to {PREFIX_MAX} of a-z, A-Z, 0-9, '.', '_' and '-', got {name!r}")
+
+
+def key_of(name: str, record: Record) -> bytes:
+    """The key of a record of this pool."""
+    return _key(name, _KINDS[type(record)])
+
+
+def keys_of(name: str) -> list[bytes]:
+    """All keys of a pool, that of its version first."""
+    return [_key(name, kind) for kind in _KINDS.values()]
+
+
+def _key(name: str, kind: str) -> bytes:
+    return (f"{name}/{kind}" if kind else name).encode()
+
+
+def encode(record: Record) -> bytes:
+    """The value of a record."""
+    return bytes((FORMAT,)) + CODEC.encode(record)
+
+
+def decode(value: bytes) -> Record:
+    """The record of a value. Raises PoolError for what this version of Coterie cannot read."""
+    if value[:1] != bytes((FORMAT,)):
+        what = f"format {value[0]}" if value else "no format"
+        raise PoolError(f"{TOPIC} has a record of {what}, of another version of Coterie; this one reads {FORMAT}")
+    try:
+        return CODEC.decode(value[1:])
+    except LinkError as error:
+        raise PoolError(f"{TOPIC} has a record that cannot be read: {error}") from error
+
+
+def python_version() -> str:
+    """The Python that pickles here; functions that travel by value need the same one."""
+    return ".".join(platform.python_version_tuple()[:2])
+
+
+@dataclass(frozen=True, slots=True)
+class PoolRecord:
+    """A pool by all its records."""
+
+    deployment: Deployment
+    scaled: int | None = None
+    """The size that was wished last."""
+    scaled_last: bool = False
+    """Whether that was after the last version."""
+    paused: bool = False
+    restart: str = ""
+    term: str = ""
+    good: Deployment | None = None
+    progress: Progress | None = None
+
+    @property
+    def rolled_back(self) -> str | None:
+        """Why the last version was given up; None if it was not."""
+        progress = self.progress
+        return progress.rolled_back if progress and progress.deployment == self.deployment.id else None
+
+    @property
+    def wanted(self) -> Deployment:
+        """The version that members are to run."""
+        return self.good if self.rolled_back is not None and self.good is not None else self.deployment
+
+    @property
+    def size(self) -> int:
+        """How many members it is to have; if it follows its load, how many to begin with."""
+        wanted = self.wanted
+        policy = wanted.policy
+        if policy is not None:
+            kept = self.progress.size if self.progress is not None else None
+            began_with = wanted.size if wanted.size is not None else max(policy.min_size, 1)
+            return min(max(began_with if kept is None else kept, policy.min_size), policy.max_size)
+        if self.scaled is not None and (self.scaled_last or wanted is not self.deployment):
+            return self.scaled
+        return wanted.size or 1
+
+
+class Book:
+    """All pools of a topic, by its records in the order of their offsets."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, dict[str, tuple[int, Record]]] = {}
+        self._unread: dict[str, PoolError] = {}
+
+    def apply(self, offset: int, key: bytes, value: bytes | None) -> str:
+        """Take in a record; returns the name of its pool. One that cannot be read makes `pool` raise."""
+        name, _, kind = key.decode(errors="backslashreplace").partition("/")
+        records = self._found.setdefault(name, {})
+        if not kind:
+            self._unread.pop(name, None)
+        if value is None:
+            records.pop(kind, None)
+            return name
+        try:
+            records[kind] = (offset, decode(value))
+        except PoolError as error:
+            records.pop(kind, None)
+            self._unread[name] = error
+        return name
+
+    def names(self) -> list[str]:
+        """The pools that there are, sorted, with those that cannot be read."""
+        return sorted(self._unread.keys() | {name for name, records in self._found.items() if "" in records})
+
+    def pool(self, name: str) -> PoolRecord | None:
+        """A pool; None if there is none. Raises PoolError if a record of it cannot be read."""
+        if name in self._unread:
+            raise self._unread[name]
+        records = self._found.get(name, {})
+        newest = records.get("")
+        if newest is None or not isinstance(newest[1], Deployment):
+            return None
+        deployment = newest[1]
+        found: dict[str, Any] = {}
+        for offset, record in records.values():
+            if record.incarnation != deployment.incarnation:
+                continue  # of a pool that was stopped
+            match record:
+                case Size(_, size):
+                    found |= {"scaled": size, "scaled_last": offset > newest[0]}
+                case Pause(_, paused):
+                    found["paused"] = paused
+                case Restart(_, restart):
+                    found["restart"] = restart
+                case Term(_, supervisor):
+                    found["term"] = supervisor
+                case Good(_, good):
+                    found["good"] = good
+                case Progress():
+                    found["progress"] = record
+        return PoolRecord(deployment, **found)

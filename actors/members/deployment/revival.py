@@ -1,0 +1,52 @@
+"""Bringing pools back whose supervisors have gone with their Ray: their members take their old places in the group."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from actors.client.errors import KafkaError
+from actors.members.deployment import supervisor_actor
+from actors.members.deployment.pools_topic import PoolsTopic
+from actors.members.deployment.records import Deployment
+from actors.members.deployment.supervisor_actor import SupervisorSpec
+from actors.members.plan import PoolError
+
+_PROBE_MS: Final = 3_000
+
+
+def revive(bootstrap_servers: str, names: Sequence[str], *, at_home: bool, **security: Any) -> list[str]:
+    """Start supervisors for pools that have none here: of these names, or of all. Returns for which.
+
+    With `at_home` only for those that were deployed on the Ray of their brokers. `security` is for reading the topic;
+    a pool logs in as it was told when it was deployed.
+    """
+    topic = PoolsTopic(bootstrap_servers, **security)
+    book = topic.read()
+    cluster_id = topic.cluster_id()
+    started = []
+    for name in names or book.names():
+        record = book.pool(name)
+        if record is None:
+            raise PoolError(f"there is no pool called {name!r}")
+        deployment = record.deployment
+        if supervisor_actor.is_there(cluster_id, name) or (at_home and not deployment.at_home):
+            continue
+        servers = _servers(deployment, cluster_id, bootstrap_servers)
+        supervisor_actor.start(SupervisorSpec(name, cluster_id, servers, deployment.security))
+        started.append(name)
+    return started
+
+
+def _servers(deployment: Deployment, cluster_id: str, others: str) -> str:
+    """The addresses that the pool was deployed with, if its cluster is still there; otherwise the `others`."""
+    probe = PoolsTopic(
+        deployment.bootstrap_servers,
+        default_api_timeout_ms=_PROBE_MS,
+        request_timeout_ms=_PROBE_MS,
+        **deployment.security,
+    )
+    try:
+        return deployment.bootstrap_servers if probe.cluster_id() == cluster_id else others
+    except KafkaError:
+        return others

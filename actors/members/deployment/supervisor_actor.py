@@ -1,0 +1,194 @@
+"""PoolSupervisor: the Ray actor around a Steward, and all calls of Ray's that are about supervisors.
+
+The actor is detached and has `max_restarts=-1`: it survives the program that made it, and Ray starts it again when its
+process or its node dies, with the same arguments. Nothing it knows survives its death; all it needs stands in the topic
+`__coterie_pools` and in the group. Its members do not survive it (`deployment` says why). Its methods change nothing,
+so each may be repeated: what is wished goes through the topic. A call that fails says nothing about the pool.
+
+Its name is that of the pool behind the id of the Kafka cluster: there is one at most on a Ray.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import sys
+import threading
+from dataclasses import dataclass
+from typing import Any, Final
+
+import ray
+
+from actors.members.deployment.description import PoolDescription
+from actors.members.deployment.names import NAMESPACE
+from actors.members.deployment.pools_topic import PoolsTopic
+from actors.members.deployment.steward import Here, Steward
+from actors.members.draining import leave_when_drained
+from actors.members.logs.gathering import Wanted
+from actors.members.logs.journal import MemberLine
+from actors.members.plan import PoolError
+from actors.runtime.logs import TEXT, formatter
+from actors.runtime.process import check_code_version, code_version, last_line
+
+log = logging.getLogger(__name__)
+
+_ANSWER_SECONDS: Final = 5.0
+_CLOSE_SECONDS: Final = 5.0
+_DRAIN_SECONDS: Final = 15.0
+_CONTROLLER: Final = "controller"
+
+
+@dataclass(frozen=True, slots=True)
+class SupervisorSpec:
+    """What a supervisor is told when it is started: where the rest stands. `security` are settings of a client."""
+
+    name: str
+    cluster_id: str
+    bootstrap_servers: str
+    security: dict[str, Any]
+
+    @property
+    def actor_name(self) -> str:
+        return _actor_name(self.cluster_id, self.name)
+
+
+def _actor_name(cluster_id: str, name: str) -> str:
+    return f"{cluster_id}/{name}"
+
+
+# No method of an actor class may be a coroutine: Ray would then run all of them on one loop, one at a time.
+@ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=0, max_concurrency=4)
+class PoolSupervisor:
+    """The supervisor of one pool. Its thread works; Ray calls `describe`, `logs` and `close`."""
+
+    def __init__(self, spec: SupervisorSpec, version: str) -> None:
+        check_code_version(version)
+        told = logging.StreamHandler()
+        told.setFormatter(formatter(TEXT, {"role": "supervisor"}))
+        logging.basicConfig(level=logging.WARNING, handlers=[told])
+        logging.getLogger("actors.members").setLevel(logging.INFO)
+        context = ray.get_runtime_context()
+        here = Here(
+            os.getpid(), context.get_node_id(), context.get_actor_id(), bool(context.was_current_actor_reconstructed)
+        )
+        topic = PoolsTopic(spec.bootstrap_servers, **spec.security)
+        self._steward = Steward(spec.name, spec.bootstrap_servers, topic, here, _end_process)
+        self._me = context.current_actor
+        threading.Thread(target=self._work, name="coterie-steward", daemon=True).start()
+        leaving = (here.node_id, self._leave)
+        threading.Thread(target=leave_when_drained, args=leaving, name="coterie-leaving", daemon=True).start()
+
+    def _work(self) -> None:
+        self._steward.run()
+        if self._steward.over:
+            ray.kill(self._me)  # for good: Ray does not start it again
+
+    def _leave(self) -> None:
+        """Go elsewhere before Ray takes this node away: members cannot outlive this process, but they can commit."""
+        self._steward.close(_DRAIN_SECONDS)
+        _end_process()  # Ray starts it again, on a node that stays
+
+    def describe(self) -> PoolDescription | None:
+        """The pool now; None as long as nothing is known of it."""
+        return self._steward.describe()
+
+    def logs(self, wanted: Wanted) -> list[MemberLine]:
+        """What the members have printed and logged."""
+        return self._steward.logs(wanted)
+
+    def close(self, timeout_s: float) -> None:
+        """Have the members finish what is in hand, and end; they keep their places in the group."""
+        self._steward.close(timeout_s)
+
+
+def _end_process() -> None:
+    log.warning("this supervisor ends, and its members do")
+    sys.stderr.flush()
+    os._exit(1)
+
+
+def connected() -> bool:
+    """Whether this process is connected to a Ray."""
+    return bool(ray.is_initialized())
+
+
+def start(spec: SupervisorSpec) -> None:
+    """Start a supervisor, unless there is one. Raises PoolError if Ray does not do it."""
+    try:
+        PoolSupervisor.options(  # type: ignore[attr-defined]
+            name=spec.actor_name, namespace=NAMESPACE, lifetime="detached", get_if_exists=True
+        ).remote(spec, code_version())
+    except (ValueError, ray.exceptions.RayError) as error:
+        raise PoolError(f"Ray does not start a supervisor for pool {spec.name!r}: {last_line(error)}") from error
+
+
+def is_there(cluster_id: str, name: str) -> bool:
+    """Whether Ray has a supervisor of this pool, be it that it starts it again just now."""
+    return _found(cluster_id, name) is not None
+
+
+def _found(cluster_id: str, name: str) -> Any:
+    try:
+        return ray.get_actor(_actor_name(cluster_id, name), namespace=NAMESPACE)
+    except ValueError:
+        return None
+
+
+def describe(cluster_id: str, name: str) -> PoolDescription | None:
+    """What its supervisor says of a pool; None if there is none on this Ray, or it cannot be asked now."""
+    supervisor = _found(cluster_id, name) if connected() else None
+    if supervisor is None:
+        return None
+    with contextlib.suppress(ray.exceptions.RayError):
+        found: PoolDescription | None = ray.get(supervisor.describe.remote(), timeout=_ANSWER_SECONDS)
+        return found
+    return None
+
+
+def logs(cluster_id: str, name: str, wanted: Wanted) -> list[MemberLine]:
+    """What a supervisor says that its members have printed. Raises PoolError if none can be asked."""
+    if not connected():
+        raise PoolError(f"this process is not connected to Ray, and the supervisor of pool {name!r} cannot be asked")
+    supervisor = _found(cluster_id, name)
+    if supervisor is None:
+        raise PoolError(f"pool {name!r} has no supervisor on this Ray that could be asked")
+    try:
+        found: list[MemberLine] = ray.get(supervisor.logs.remote(wanted), timeout=_ANSWER_SECONDS)
+    except ray.exceptions.RayError as error:
+        raise PoolError(f"the supervisor of pool {name!r} does not answer: {last_line(error)}") from error
+    return found
+
+
+def close_all(cluster_id: str, timeout_s: float = _CLOSE_SECONDS) -> int:
+    """End the supervisors of a Kafka cluster's pools on this Ray, after their members. Returns how many there were."""
+    names = _names(cluster_id)
+    supervisors = [actor for name in names if (actor := _found(cluster_id, name)) is not None]
+    closing = [supervisor.close.remote(timeout_s) for supervisor in supervisors]
+    with contextlib.suppress(ray.exceptions.RayError):
+        ray.wait(closing, num_returns=len(closing), timeout=timeout_s + 1) if closing else None
+    for supervisor in supervisors:
+        ray.kill(supervisor)
+    return len(supervisors)
+
+
+def _names(cluster_id: str) -> list[str]:
+    prefix = _actor_name(cluster_id, "")
+    found = [actor["name"] for actor in _named_actors() if actor["namespace"] == NAMESPACE]
+    return [name.removeprefix(prefix) for name in found if name.startswith(prefix)]
+
+
+def _named_actors() -> list[dict[str, str]]:
+    found: list[dict[str, str]] = ray.util.list_named_actors(all_namespaces=True)
+    return found
+
+
+def has_brokers(cluster_id: str) -> bool:
+    """Whether this Ray is the one on which the brokers of this cluster run."""
+    for actor in _named_actors():
+        if actor["name"] == _CONTROLLER:
+            with contextlib.suppress(ValueError, ray.exceptions.RayError, AttributeError):
+                controller = ray.get_actor(_CONTROLLER, namespace=actor["namespace"])
+                if ray.get(controller.status.remote(), timeout=_ANSWER_SECONDS).cluster_id == cluster_id:
+                    return True
+    return False

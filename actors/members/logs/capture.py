@@ -1,0 +1,91 @@
+"""What a process writes to standard output and error, and to its log, kept in a ring beside where it went before.
+
+What does not go through `sys.stdout` and `sys.stderr` is not seen: C code, and programs that the handler starts.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+from collections.abc import Iterable
+from typing import Any, Final, TextIO, cast
+
+from actors.members.logs.ring import Ring
+from actors.runtime.environment import REAL
+
+STDOUT: Final = "stdout"
+STDERR: Final = "stderr"
+
+
+class Tee:
+    """A text stream whose finished lines are kept as well. All but writing is the stream's own."""
+
+    def __init__(self, stream: TextIO, level: str, ring: Ring) -> None:
+        self._stream = stream
+        self._level = level
+        self._ring = ring
+        self._begun = threading.local()  # `print` writes a line in two pieces, and threads print at the same time
+
+    def write(self, text: str) -> int:
+        """Write to the stream, and keep what is a line now."""
+        written = self._stream.write(text)
+        begun = getattr(self._begun, "text", "") + text
+        if "\n" in begun:
+            *finished, begun = begun.split("\n")
+            for line in finished:
+                self._ring.add(self._level, _last_state(line))
+        if len(begun) > self._ring.line_bytes_max:
+            self._ring.add(self._level, _last_state(begun))
+            begun = ""
+        self._begun.text = begun
+        return written
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Write several."""
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+class RingHandler(logging.Handler):
+    """Keeps log records, a line of its text and traceback each."""
+
+    def __init__(self, ring: Ring) -> None:
+        super().__init__()
+        self.setFormatter(logging.Formatter("%(name)s: %(message)s"))
+        self._ring = ring
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep a record. Its time and level are the line's."""
+        try:
+            text = self.format(record)
+        except Exception:  # the arguments do not fit the message
+            self.handleError(record)
+            return
+        for line in text.split("\n"):
+            self._ring.add(record.levelname, line)
+
+
+def captured() -> Ring:
+    """A ring that keeps what this process writes from now on."""
+    ring = Ring(REAL.clock.wall_ms)
+    capture(ring)
+    return ring
+
+
+def capture(ring: Ring) -> None:
+    """From now on keep what this process prints, and what reaches its root logger.
+
+    Handlers of `logging` that write to standard error have to be there already, or their lines are kept twice.
+    """
+    logging.getLogger().addHandler(RingHandler(ring))
+    sys.stdout = cast(TextIO, Tee(sys.stdout, STDOUT, ring))
+    sys.stderr = cast(TextIO, Tee(sys.stderr, STDERR, ring))
+
+
+def _last_state(line: str) -> str:
+    """What a terminal shows of a line in the end: a bar of progress goes back to its beginning by a CR."""
+    return line.rstrip("\r").rpartition("\r")[2]

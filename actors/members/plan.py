@@ -1,0 +1,111 @@
+"""What a pool is to be, checked before anything is started: its members' settings, its handler, its size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Final, Self
+
+from ray import cloudpickle
+
+from actors import CoterieError
+from actors.client.net.security import refuse_secrets
+from actors.members.autoscale import Autoscale
+from actors.members.consumer_actor import ActorStarter
+from actors.members.handler_member import DESERIALIZERS, MemberSpec
+from actors.members.slots import Version
+
+PREFIX_MAX: Final = 230
+"""Of the 249 characters an instance id may have."""
+_FORMATS: Final = ("record", "records", "pyarrow")
+_OF_MEMBERS: Final = {field.name for field in fields(MemberSpec)} - {"topics", "group_id", "options", "version"}
+
+
+class PoolError(CoterieError, RuntimeError):
+    """A pool cannot be made, or cannot go on; the text says what is wrong, or which member failed and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class PoolPlan:
+    """A pool before it begins. Made by `of`, which checks it."""
+
+    spec: MemberSpec
+    handler: Any
+    ray_actor_options: Mapping[str, Any] | None
+    first_size: int
+    autoscale: Autoscale | None
+
+    @classmethod
+    def of(
+        cls,
+        topics: str | Sequence[str],
+        group_id: str,
+        handler: Callable[..., Any] | type,
+        size: int | None,
+        *,
+        autoscale: Autoscale | None = None,
+        ray_actor_options: Mapping[str, Any] | None = None,
+        **settings: Any,
+    ) -> Self:
+        """`settings` are those fields of MemberSpec that have names of their own here, and options of Consumer.
+
+        Raises PoolError and ConfigurationError if they make no sense, or cannot be sent to actors.
+        """
+        first_size = _first_size(size, autoscale)
+        own = {name: value for name, value in settings.items() if name in _OF_MEMBERS}
+        own["producer_options"] = dict(own.get("producer_options") or {})
+        own["handler_args"] = tuple(own.get("handler_args", ()))
+        options = {name: value for name, value in settings.items() if name not in _OF_MEMBERS}
+        names = (topics,) if isinstance(topics, str) else tuple(topics)
+        spec = MemberSpec(names, group_id, options=options, **own)
+        _check(spec)
+        pickled = {"handler_args": spec.handler_args, "producer_options": spec.producer_options, **options}
+        for name, value in {"handler": handler, **pickled}.items():
+            _check_pickles(name, value)
+        return cls(spec, handler, ray_actor_options, first_size, autoscale)
+
+    def version(self, mark: str = "", number: int = 0) -> Version:
+        """What its members are started with. Raises PoolError if Ray does not know an option of the actors."""
+        try:
+            return Version(self.spec, ActorStarter(self.handler, self.ray_actor_options), mark, number)
+        except (TypeError, ValueError) as error:
+            raise PoolError(f"ray_actor_options: {error}") from error
+
+
+def _check(spec: MemberSpec) -> None:
+    if spec.batch_format not in _FORMATS:
+        raise PoolError(f"batch_format must be 'record', 'records' or 'pyarrow', got {spec.batch_format!r}")
+    for name in DESERIALIZERS:
+        if spec.batch_format == "pyarrow" and spec.options.get(name) is not None:
+            raise PoolError(f"{name} does nothing with batch_format='pyarrow': its keys and values are bytes")
+    if problem := spec.problem():
+        raise PoolError(problem)
+    refuse_secrets(spec.options, "a pool's actors")
+
+
+def check_prefix(prefix: str, name: str = "instance_prefix") -> None:
+    """Raise PoolError if members' instance ids cannot begin so."""
+    if not 0 < len(prefix) <= PREFIX_MAX:
+        raise PoolError(f"{name} must have 1 to {PREFIX_MAX} characters, got {len(prefix)}")
+
+
+def _first_size(size: int | None, autoscale: Autoscale | None) -> int:
+    """The size to begin with. Raises PoolError if it makes no sense."""
+    if autoscale is None:
+        if size is None:
+            raise PoolError("size or autoscale must be given")
+        if size < 1:
+            raise PoolError(f"size must be at least 1, got {size}")
+        return size
+    low, high = autoscale.min_size, autoscale.max_size
+    if size is not None and not low <= size <= high:
+        raise PoolError(f"size must be between min_size and max_size, {low} and {high}, got {size}")
+    return max(low, 1) if size is None else size
+
+
+def _check_pickles(name: str, value: Any) -> None:
+    """Raise PoolError if the value cannot be sent to an actor."""
+    try:
+        cloudpickle.dumps(value)
+    except Exception as error:  # what it is made of decides what it raises
+        raise PoolError(f"{name} cannot be pickled, so it cannot be sent to the actors: {error}") from error

@@ -1,0 +1,40 @@
+"""Which of Ray's nodes are about to be taken away.
+
+A node is drained by Ray's autoscaler, before a cloud takes it back; by `ray start --block` when it is sent a SIGTERM,
+as Kubernetes does; and by `ray drain-node`. Ray places nothing there any more, and when the time is up, ends what is
+there. No public call tells which nodes these are. There is one that Ray's own libraries use (Serve, Train and Data, in
+Ray 2.60), and this is the only place that calls it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+
+import ray
+
+log = logging.getLogger(__name__)
+
+
+def draining_nodes() -> dict[str, int]:
+    """The ids of nodes that are drained, and the end of their time (Unix milliseconds; 0: not known).
+
+    Where Ray does not tell, because it is another Ray than we know, or does not answer now, no node is.
+    """
+    try:
+        found: dict[str, int] = ray._private.state.state.get_draining_nodes()
+    except Exception as error:  # it is nobody's promise what a private call raises, or that it is there
+        log.debug("Ray does not say which nodes are drained: %s", error)
+        return {}
+    return found
+
+
+def is_left(node_id: str) -> bool:
+    """Whether a node is drained, and there is another one to go to."""
+    leaving = draining_nodes()
+    return node_id in leaving and has_others(leaving)
+
+
+def has_others(nodes: Collection[str]) -> bool:
+    """Whether a node lives that is none of these."""
+    return any(node["Alive"] and node["NodeID"] not in nodes for node in ray.nodes())

@@ -1,0 +1,78 @@
+"""The topic of deployed pools at a real broker."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from actors.client import Admin
+from actors.client.admin.types import NewTopic
+from actors.members.deployment.names import TOPIC
+from actors.members.deployment.pools_topic import PoolsTopic
+from actors.members.deployment.records import Size, keys_of
+from actors.members.plan import PoolError
+from tests.support.one_broker import World, world
+from tests.support.pools_topic import FIRST
+
+T = TypeVar("T")
+
+
+async def at(broker: World, work: Callable[[PoolsTopic], T]) -> T:
+    """What a program does with the topic, beside the broker's loop."""
+    servers = f"127.0.0.1:{broker.server.front_door.ports['PLAINTEXT']}"
+    return await asyncio.to_thread(lambda: work(PoolsTopic(servers)))
+
+
+async def test_what_is_written_is_read_and_followed(tmp_path: Path) -> None:
+    def work(topic: PoolsTopic) -> None:
+        assert topic.read().names() == [], "nobody has deployed anything"
+        topic.create()
+        topic.create()  # by two programs at a time
+        topic.write("p", FIRST)
+        with topic.follow() as following:
+            assert following.book.names() == ["p"]
+            last = topic.write("p", Size("one", 7), Size("one", 8))
+            while (found := following.book.pool("p")) is None or found.size != 8:
+                following.poll(1000)
+            assert last == 2
+        topic.remove(keys_of("p"))
+        assert topic.read().pool("p") is None
+
+    async with world(tmp_path) as broker:
+        await at(broker, work)
+        assert broker.metadata.topics[TOPIC].configs["cleanup.policy"] == "compact"
+        assert len(broker.metadata.topics[TOPIC].partitions) == 1
+
+
+async def test_a_handler_that_is_too_large_is_told_the_setting_and_the_sizes(tmp_path: Path) -> None:
+    def work(topic: PoolsTopic) -> None:
+        topic.create()
+        too_large = replace(FIRST, body=os.urandom(2 << 20))
+        with pytest.raises(PoolError, match=rf"take 2097\d+ bytes.* max.message.bytes=\d+ of topic {TOPIC}"):
+            topic.write("p", too_large)
+        assert topic.read().names() == []
+
+    async with world(tmp_path) as broker:
+        await at(broker, work)
+
+
+async def test_a_topic_that_would_forget_pools_is_refused(tmp_path: Path) -> None:
+    def work(topic: PoolsTopic) -> None:
+        with pytest.raises(PoolError, match=r"must have cleanup\.policy=compact, and has delete"):
+            topic.create()
+
+    async with world(tmp_path) as broker:
+        servers = f"127.0.0.1:{broker.server.front_door.ports['PLAINTEXT']}"
+
+        def make() -> None:
+            with Admin(bootstrap_servers=servers) as admin:
+                admin.create_topics([NewTopic(TOPIC, 1)])
+
+        await asyncio.to_thread(make)
+        await at(broker, work)

@@ -1,0 +1,334 @@
+"""Pools that outlive their program: deaths of every kind, new versions, wishes. Nothing lost, nothing done by two."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import ray
+
+from actors.client import Admin
+from actors.cluster import Cluster
+from actors.members.autoscale import Autoscale
+from actors.members.deployment.deployed import DeployedPool
+from actors.members.deployment.description import PoolDescription, PoolState
+from actors.members.deployment.names import NAMESPACE
+from actors.members.pool import ConsumerPool, PoolError
+from tests.ray.handlers import Broken, Newer, Unstartable, Witnessed, by_two, handled
+from tests.ray.support import ROOT, assert_gone, committed, consumer, descendants, produce, topic, up, wait_until
+
+PARTITIONS = 6
+SIZE = 2
+
+
+@pytest.fixture(scope="module")
+def cluster(start: Callable[..., Cluster]) -> Iterator[Cluster]:
+    with start(brokers=3) as cluster:
+        yield cluster
+        assert DeployedPool.deployed(cluster.bootstrap_servers) == [], "each test stops its pool"
+
+
+class Fed:
+    """A topic that values are written to as long as a pool works on it."""
+
+    def __init__(self, servers: str, name: str, folder: Path) -> None:
+        self.servers, self.name, self.folder = servers, topic(servers, name, PARTITIONS, 3), folder
+        self.values: set[bytes] = set()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def feed(self, count: int = 20) -> None:
+        new = [b"v%05d" % number for number in range(len(self.values), len(self.values) + count)]
+        produce(self.servers, self.name, new)
+        self.values.update(new)
+
+    def _run(self) -> None:
+        while not self._stop.wait(0.1):
+            self.feed()
+
+    def __enter__(self) -> Fed:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join(60)
+
+    def all_handled(self) -> bool:
+        return set(handled(self.folder)) == self.values
+
+    def nothing_lost_and_nothing_by_two(self) -> None:
+        wait_until(self.all_handled, 90, f"{self.name}: all records handled")
+        assert by_two(self.folder) == []
+        with contextlib.closing(consumer(self.servers, self.name)) as reader:
+            wait_until(lambda: sum(committed(reader, self.name, PARTITIONS)) == len(self.values), 60, "commits")
+
+
+@pytest.fixture
+def fed(cluster: Cluster, name: str, tmp_path: Path) -> Fed:
+    made = Fed(cluster.bootstrap_servers, name, tmp_path)
+    made.feed(100)
+    return made
+
+
+def deploy(fed: Fed, handler: type = Witnessed, size: int | None = SIZE, **settings: Any) -> DeployedPool:
+    given = {"bootstrap_servers": fed.servers, "handler_args": (str(fed.folder), 0.002), "retry_backoff_ms": 10}
+    return ConsumerPool.deploy(fed.name, fed.name, fed.name, handler, size, **{**given, **settings})
+
+
+@pytest.fixture
+def pool(fed: Fed) -> Iterator[DeployedPool]:
+    """A pool at work on `fed`, and stopped at the end."""
+    with contextlib.closing(Stopping(deploy(fed))) as stopping:
+        assert stopping.pool.wait(all_at_work, 60), stopping.pool.describe()
+        yield stopping.pool
+
+
+class Stopping:
+    def __init__(self, pool: DeployedPool) -> None:
+        self.pool = pool
+
+    def close(self) -> None:
+        self.pool.stop()
+
+
+def all_at_work(found: PoolDescription) -> bool:
+    owned = sorted(partition for member in found.members for partition in member.assignment)
+    return found.handled > 0 and len(owned) == PARTITIONS and all(member.assignment for member in found.members)
+
+
+def rebalances(cluster: Cluster, group: str) -> list[str]:
+    with Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
+        (described,) = admin.describe_consumer_groups([group])
+    status = cluster.group_status(group, described.coordinator.id)
+    assert status is not None
+    return [each.reason for each in status.rebalances if not each.reason.startswith("gave up partitions")]
+
+
+def members_of(cluster: Cluster, group: str) -> int:
+    with Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
+        return len(admin.describe_consumer_groups([group])[0].members)
+
+
+# --- deaths ---
+
+
+def test_a_killed_supervisor_has_a_successor_whose_members_take_the_same_places(
+    cluster: Cluster, fed: Fed, pool: DeployedPool
+) -> None:
+    with fed:
+        before = pool.describe()
+        assert before.supervisor_pid is not None
+        reasons = rebalances(cluster, fed.name)
+        family = [psutil.Process(member.pid) for member in before.members]
+        os.kill(before.supervisor_pid, signal.SIGKILL)
+        assert_gone(family, 30)
+        assert pool.wait(lambda found: found.supervisor_pid not in (None, before.supervisor_pid), 60)
+        assert pool.wait(all_at_work, 60), pool.describe()
+    fed.nothing_lost_and_nothing_by_two()
+    after = pool.describe()
+    assert [member.assignment for member in after.members] == [member.assignment for member in before.members]
+    assert rebalances(cluster, fed.name) == reasons
+
+
+def test_killed_members_and_a_killed_broker_lose_nothing(cluster: Cluster, fed: Fed, pool: DeployedPool) -> None:
+    with fed:
+        victim = pool.describe().members[0]
+        os.kill(victim.pid, signal.SIGKILL)
+        with Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
+            (described,) = admin.describe_topics(["__coterie_pools"])
+        os.kill(cluster.broker_pids()[described.partitions[0].leader], signal.SIGKILL)
+        assert pool.wait(lambda found: found.members[0].pid != victim.pid and all_at_work(found), 90), pool.describe()
+        pool.scale(3)  # its topic has another leader
+        assert pool.wait(lambda found: len(found.members) == 3 and all_at_work(found), 90), pool.describe()
+    fed.nothing_lost_and_nothing_by_two()
+
+
+# --- versions ---
+
+
+def test_a_new_version_rolls_through_the_members_without_a_rebalance(
+    cluster: Cluster, fed: Fed, pool: DeployedPool
+) -> None:
+    assert pool.wait(timeout_s=60)
+    reasons = rebalances(cluster, fed.name)
+    with fed:
+        before = pool.describe()
+        deploy(fed, Newer)
+        assert pool.wait(lambda found: found.running_version == 2 and found.state is PoolState.RUNNING, 90)
+        found = pool.describe()
+        assert found.rollout is not None
+        assert (found.rollout.from_version, found.rollout.to_version, found.rollout.done) == (1, 2, SIZE)
+        assert not {member.pid for member in found.members} & {member.pid for member in before.members}
+    fed.nothing_lost_and_nothing_by_two()
+    assert len(handled(fed.folder)) == len(fed.values), "each once: every member finished what it had in hand"
+    newer = {int(path.stem) for path in fed.folder.glob("*.newer")}
+    assert newer == {member.pid for member in pool.describe().members}
+    assert rebalances(cluster, fed.name) == reasons
+
+
+@pytest.mark.parametrize("handler", [Broken, Unstartable])
+def test_a_version_that_does_not_work_is_rolled_back_and_says_why(fed: Fed, pool: DeployedPool, handler: type) -> None:
+    assert pool.wait(timeout_s=60)
+    why = {Broken: "this version is broken", Unstartable: "no model here"}[handler]
+    with fed:
+        deploy(fed, handler, max_retries=0)
+        with pytest.raises(PoolError, match=rf"version 2 .* was rolled back: member 0: .*{why}"):
+            pool.wait(timeout_s=90)
+        assert pool.wait(lambda found: found.state is PoolState.RUNNING and all_at_work(found), 90), pool.describe()
+        found = pool.describe()
+        assert (found.version, found.running_version) == (2, 1)
+        os.kill(found.supervisor_pid or 0, signal.SIGKILL)
+        assert pool.wait(lambda now: now.supervisor_pid not in (None, found.supervisor_pid) and all_at_work(now), 60)
+        assert pool.describe().running_version == 1, "the successor does not try it again"
+    fed.nothing_lost_and_nothing_by_two()
+
+
+# --- wishes ---
+
+
+def test_scale_pause_resume_and_restart(cluster: Cluster, fed: Fed, pool: DeployedPool) -> None:
+    with fed:
+        pool.scale(3)
+        assert pool.wait(lambda found: len(found.members) == 3 and all_at_work(found), 60), pool.describe()
+        pool.pause()
+        assert pool.wait(lambda found: found.state is PoolState.PAUSED and not found.members, 60)
+        wait_until(lambda: members_of(cluster, fed.name) == 0, what="an empty group")
+        os.kill(pool.describe().supervisor_pid or 0, signal.SIGKILL)  # a wish outlives whoever is to fulfil it
+        pool.resume()
+        assert pool.wait(lambda found: len(found.members) == 3 and all_at_work(found), 60), pool.describe()
+        assert pool.wait(timeout_s=60)
+        before = pool.describe()
+        pool.restart()
+        assert pool.wait(
+            lambda found: (
+                found.state is PoolState.RUNNING
+                and not {member.pid for member in found.members} & {member.pid for member in before.members}
+            ),
+            90,
+        ), pool.describe()
+    fed.nothing_lost_and_nothing_by_two()
+
+
+def test_a_stopped_pool_is_gone_and_its_name_is_free(cluster: Cluster, fed: Fed) -> None:
+    pool = deploy(fed)
+    assert pool.wait(all_at_work, 60), pool.describe()
+    assert [found.name for found in DeployedPool.deployed(fed.servers)] == [fed.name]
+    found = pool.describe()
+    family = [psutil.Process(pid) for pid in (found.supervisor_pid, *(member.pid for member in found.members)) if pid]
+    pool.stop()
+    assert_gone(family)
+    assert members_of(cluster, fed.name) == 0
+    assert DeployedPool.deployed(fed.servers) == []
+    for wish in (pool.describe, pool.pause, lambda: pool.scale(1), pool.stop):
+        with pytest.raises(PoolError, match="there is no pool called"):
+            wish()
+    with pytest.raises(PoolError, match="there is no pool called"):
+        ConsumerPool.attach(fed.name, bootstrap_servers=fed.servers)
+    again = deploy(fed, size=1)
+    assert again.wait(timeout_s=60)
+    assert (again.describe().version, again.describe().size) == (1, 1)
+    again.stop()
+
+
+def test_a_deployed_pool_follows_its_load(fed: Fed) -> None:
+    policy = Autoscale(max_size=3, target_lag=40, stabilization_s=2, interval_s=0.5)
+    fed.feed(400)
+    pool = deploy(fed, size=None, autoscale=policy, handler_args=(str(fed.folder), 0.01), max_poll_records=10)
+    assert pool.wait(lambda found: found.size > 1, 60), pool.describe()
+    with pytest.raises(PoolError, match="follows its load"):
+        pool.scale(1)
+    fed.nothing_lost_and_nothing_by_two()
+    pool.stop()
+
+
+def test_what_makes_no_sense_is_refused(fed: Fed, pool: DeployedPool) -> None:
+    with pytest.raises(PoolError, match="would be another pool"):
+        ConsumerPool.deploy(fed.name, fed.name, "another", Witnessed, 1, bootstrap_servers=fed.servers)
+    with pytest.raises(PoolError, match="instance_prefix is not for deployed pools"):
+        deploy(fed, instance_prefix="x")
+    with pytest.raises(PoolError, match="a pool's name"):
+        ConsumerPool.deploy("a/b", fed.name, fed.name, Witnessed, 1, bootstrap_servers=fed.servers)
+    with pytest.raises(PoolError, match=r"max\.message\.bytes=\d+ of topic __coterie_pools"):
+        deploy(fed, handler_args=(os.urandom(2 << 20),))
+    with pytest.raises(PoolError, match="at least 1"):
+        pool.scale(0)
+    assert pool.describe().version == 1
+
+
+# --- everything killed ---
+
+
+def program(*arguments: str) -> subprocess.Popen[str]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    command = [sys.executable, "-m", "tests.ray.deploying", *arguments]
+    return subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
+
+
+def said(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def test_a_pool_outlives_its_program_and_everything_killed_it_begins_again_with_its_cluster(
+    tmp_path_factory: pytest.TempPathFactory, name: str, tmp_path: Path
+) -> None:
+    data_dir = tmp_path_factory.mktemp("d")
+    values = {b"v%05d" % number for number in range(300)}
+    with up(data_dir) as running:
+        topic(running.servers, name, PARTITIONS)
+        produce(running.servers, name, sorted(values)[:100])
+        deploying = program("deploy", str(data_dir), name, str(tmp_path), "2")
+        assert said(deploying) == "deployed"
+        deploying.kill()
+        deploying.wait(60)
+        produce(running.servers, name, sorted(values)[100:200])
+        wait_until(lambda: set(handled(tmp_path)) == set(sorted(values)[:200]), 90, "all handled")
+        family = descendants(running.process.pid)
+        for process in [psutil.Process(running.process.pid), *family]:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        running.process.wait(60)
+        assert_gone(family)
+    with up(data_dir) as running:  # on other ports
+        produce(running.servers, name, sorted(values)[200:])
+        wait_until(lambda: set(handled(tmp_path)) == values, 90, "all handled")
+        looking = program("look", str(data_dir), name)
+        assert said(looking) == "Running 1 2 2"
+        assert looking.wait(60) == 0
+        running.end(signal.SIGTERM)
+    assert by_two(tmp_path) == []
+
+
+def example(data_dir: Path, *arguments: str) -> list[str]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    command = [sys.executable, "examples/deployed_pool.py", *arguments, "--data-dir", str(data_dir)]
+    environment["PYTHONPATH"] = str(ROOT)
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=150)
+    assert (done.returncode, done.stderr) == (0, ""), done
+    return done.stdout.splitlines()
+
+
+def test_the_example_deploys_looks_scales_and_stops(tmp_path_factory: pytest.TempPathFactory) -> None:
+    data_dir = tmp_path_factory.mktemp("e")
+    with up(data_dir) as running:
+        assert example(data_dir, "deploy")[0].startswith("counting: Running, version 1, ")
+        wait_until(lambda: example(data_dir, "look")[0] == "counting: Running, version 1, 1000 records handled")
+        _, *members = example(data_dir, "scale", "3")
+        assert [line.split(",")[0] for line in members] == ["  0: Running", "  1: Running", "  2: Running"]
+        assert example(data_dir, "stop") == []
+        assert DeployedPool.deployed(running.servers) == []
+
+
+def test_no_actor_of_a_pool_is_left(cluster: Cluster) -> None:
+    """The last of this file: every test has stopped its pool."""
+    wait_until(lambda: not [a for a in ray.util.list_named_actors(True) if a["namespace"] == NAMESPACE], 30)

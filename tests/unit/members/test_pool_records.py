@@ -1,0 +1,149 @@
+"""What a pool is by the records of the topic `__coterie_pools`."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+
+import pytest
+
+from actors.members.autoscale import Autoscale
+from actors.members.deployment import view
+from actors.members.deployment.records import (
+    Book,
+    Good,
+    Pause,
+    PoolRecord,
+    Progress,
+    Record,
+    Restart,
+    Size,
+    Term,
+    autoscale_values,
+    check_name,
+    encode,
+    key_of,
+    keys_of,
+    security_texts,
+)
+from actors.members.deployment.steward import load
+from actors.members.plan import PoolError
+from tests.support.pools_topic import FIRST
+
+SECOND = replace(FIRST, id="b", version=2, size=5)
+POLICY = Autoscale(min_size=2, max_size=8, target_lag=100, stabilization_s=1.5)
+
+
+def book(*records: Record | None, name: str = "p") -> Book:
+    """A topic with these records of one pool; None is the end of its version."""
+    made = Book()
+    for offset, record in enumerate(records):
+        key = keys_of(name)[0] if record is None else key_of(name, record)
+        made.apply(offset, key, None if record is None else encode(record))
+    return made
+
+
+def pool(*records: Record | None) -> PoolRecord:
+    found = book(*records).pool("p")
+    assert found is not None
+    return found
+
+
+def test_a_record_is_the_same_after_the_topic() -> None:
+    found = pool(FIRST, Size("one", 4), Pause("one", True), Restart("one", "r"), Term("one", "s"), Good("one", FIRST))
+    assert (found.deployment, found.good) == (FIRST, FIRST)
+    assert (found.size, found.paused, found.restart, found.term) == (4, True, "r", "s")
+
+
+def test_the_size_that_was_wished_last_holds() -> None:
+    assert pool(FIRST).size == 3
+    assert pool(FIRST, Size("one", 4)).size == 4
+    assert pool(FIRST, Size("one", 4), SECOND).size == 5
+    assert pool(FIRST, Size("one", 4), SECOND, Size("one", 1)).size == 1
+
+
+def test_compaction_changes_nothing() -> None:
+    """It keeps the last record of each key, at its offset."""
+    whole = book(FIRST, Size("one", 4), Size("one", 6), SECOND, Pause("one", True), Pause("one", False))
+    compacted = Book()
+    for offset, record in ((2, Size("one", 6)), (3, SECOND), (5, Pause("one", False))):
+        compacted.apply(offset, key_of("p", record), encode(record))
+    assert compacted.pool("p") == whole.pool("p")
+
+
+def test_a_stopped_pool_is_none_and_its_wishes_are_not_those_of_the_next() -> None:
+    again = replace(FIRST, incarnation="two")
+    assert book(FIRST, None).pool("p") is None
+    assert book(FIRST, None).names() == []
+    found = pool(FIRST, Size("one", 9), Pause("one", True), Progress("one", "a", rolled_back="bad"), None, again)
+    assert (found.size, found.paused, found.rolled_back) == (3, False, None)
+
+
+def test_a_version_that_was_given_up_is_not_wanted_until_the_next_one() -> None:
+    given_up = Progress("one", "b", rolled_back="bad")
+    found = pool(FIRST, Good("one", FIRST), SECOND, given_up)
+    assert (found.wanted, found.rolled_back, found.size) == (FIRST, "bad", 3)
+    third = replace(SECOND, id="c", version=3)
+    assert pool(FIRST, Good("one", FIRST), SECOND, given_up, third).wanted == third
+
+
+def test_a_pool_that_follows_its_load_begins_with_the_size_it_had() -> None:
+    scaled = replace(FIRST, size=None, autoscale=autoscale_values(POLICY))
+    assert scaled.policy == POLICY
+    assert pool(scaled).size == 2
+    assert pool(scaled, Progress("one", "a", size=6)).size == 6
+    narrower = replace(scaled, id="b", autoscale=autoscale_values(replace(POLICY, max_size=4)))
+    assert pool(scaled, Progress("one", "a", size=6), narrower).size == 4
+
+
+def test_settings_of_clients_keep_their_types() -> None:
+    settings = {"security_protocol": "SASL_SSL", "ssl_check_hostname": False}
+    assert replace(FIRST, settings=security_texts(settings)).security == settings
+
+
+@pytest.mark.parametrize("value", [b"", b"\x02later", b"\x01nonsense"])
+def test_a_record_that_cannot_be_read_says_so_and_hides_no_other_pool(value: bytes) -> None:
+    found = book(FIRST)
+    found.apply(7, b"other", value)
+    with pytest.raises(PoolError, match="__coterie_pools has a record"):
+        found.pool("other")
+    assert found.pool("p") is not None
+    assert found.names() == ["other", "p"]
+    found.apply(8, b"other", encode(FIRST))
+    assert found.pool("other") is not None
+
+
+@pytest.mark.parametrize("name", ["", "a/b", ".", "x" * 231, "ö", "a b"])
+def test_names_that_keys_and_members_cannot_have_are_refused(name: str) -> None:
+    with pytest.raises(PoolError, match="name must be"):
+        check_name(name)
+
+
+SPRUNG: list[str] = []
+
+
+def spring() -> None:
+    SPRUNG.append("unpickled")
+
+
+class Trap:
+    """Says so when it is unpickled."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (spring, ())
+
+
+def test_who_lists_pools_runs_nothing_of_what_others_wrote() -> None:
+    trapped = replace(FIRST, body=pickle.dumps(Trap()))
+    found = pool(trapped, Good("one", trapped))
+    assert view.unsupervised("p", found).version == 1
+    assert SPRUNG == []
+    with pytest.raises(PoolError, match="version 1 cannot be loaded"):
+        load(found.deployment, "h:1", "mark")
+    assert SPRUNG == ["unpickled"], "a supervisor does"
+
+
+def test_the_end_of_a_pool_takes_its_version_first() -> None:
+    """Whoever reads in between sees no pool, and not one with an older size."""
+    assert keys_of("p")[0] == b"p"
+    assert len(set(keys_of("p"))) == 7
