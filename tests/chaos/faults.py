@@ -1,4 +1,4 @@
-"""What is done to the cluster's processes: killed, stopped for longer than their lease, all killed at once."""
+"""What is done to the cluster: processes are killed, stopped, all killed; a pool gets a new version."""
 
 from __future__ import annotations
 
@@ -21,13 +21,16 @@ LEASE_S = 6.0  # broker.session.timeout.ms
 class Tormentor:
     """Chooses faults at random and commits them. `seed` fixes the choice, not the timing."""
 
-    def __init__(self, cluster: Coterie, history: History, seed: int) -> None:
-        self._cluster, self._history = cluster, history
+    def __init__(self, cluster: Coterie, history: History, seed: int, deploy: Callable[[], None]) -> None:
+        self._cluster, self._history, self._deploy = cluster, history, deploy
         self._random = random.Random(seed)
         self._faults: list[tuple[int, str, Callable[[], bool]]] = [
             (6, "kill -9 of a shard", lambda: self._kill("OffsetsPartition")),
             (6, "kill -9 of a broker", lambda: self._kill("Broker")),
             (2, "kill -9 of the controller", lambda: self._kill("Controller")),
+            (3, "kill -9 of a pool's member", lambda: self._kill("ConsumerActor")),
+            (2, "kill -9 of a pool's supervisor", lambda: self._kill("PoolSupervisor")),
+            (1, "a pool's new version", self._roll),
             (2, "shard stopped for 3 s", lambda: self._stop("OffsetsPartition", 3.0)),
             (2, "broker stopped beyond its lease", lambda: self._stop("Broker", LEASE_S + 2)),
             (1, "everything killed and started again", self._kill_everything),
@@ -79,6 +82,15 @@ class Tormentor:
             os.kill(victim.pid, signal.SIGSTOP)
             time.sleep(seconds)
             victim.send_signal(signal.SIGCONT)
+        return True
+
+    def _roll(self) -> bool:
+        """A new version of the pool; False where a program cannot deploy one now, as while the controller is away."""
+        try:
+            self._deploy()
+        except RuntimeError:
+            return False
+        self._note("a pool's new version", self._cluster.pid)
         return True
 
     def _kill_everything(self) -> bool:

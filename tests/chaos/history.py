@@ -1,7 +1,8 @@
 """What happened in a chaos run, one JSON line an event, and what must be true of it.
 
-Events: `sent`/`acked` of records, `committing`/`committed`/`read` of offsets, `handled` records, `lost` memberships,
-`owners` of a generation, `fault` and `healed`. Times are monotonic seconds since the run began.
+Events: `sent`/`acked` of records, `committing`/`committed`/`read` of offsets, `handled` records, those of a partition
+that was in hand elsewhere (`two_at_once`), `lost` memberships, `owners` of a generation, `fault` and `healed`. Times
+are monotonic seconds since the run began.
 """
 
 from __future__ import annotations
@@ -60,6 +61,8 @@ class Outcome:
     commits_acked: int = 0
     commits_lost: int = 0
     double_owners: int = 0
+    two_at_once: int = 0
+    """Records of a partition that another process of the pool had a record of in hand."""
     false_expulsions: int = 0
     back_after_s: list[tuple[str, float]] = field(default_factory=list)
     """For each fault and each group: its kind, and from the fault to the group's first acknowledged commit."""
@@ -85,6 +88,10 @@ def judge(events: list[dict[str, Any]]) -> Outcome:
         elif event["event"] == "lost":
             outcome.false_expulsions += 1
             outcome.violations.append(f"at {event['at']:.1f} s {event['client']} lost its membership, never silent")
+        elif event["event"] == "two_at_once":
+            outcome.two_at_once += 1
+            where = f"partition {event['partition']} offset {event['offsets'][0]}"
+            outcome.violations.append(f"process {event['pid']} handled {where} while another had the partition")
     return outcome
 
 
@@ -96,7 +103,7 @@ def _records(events: list[dict[str, Any]], outcome: Outcome) -> None:
     for event in events:
         if event["event"] in ("acked", "stored"):
             (acked if event["event"] == "acked" else stored)[event["partition"], event["offset"]] = event["id"]
-        elif event["event"] == "handled":
+        elif event["event"] in ("handled", "two_at_once"):
             handled[event["group"]].update((event["partition"], offset) for offset in event["offsets"])
     outcome.records_acked = len(acked)
     for place, name in acked.items():

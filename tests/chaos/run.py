@@ -19,6 +19,7 @@ from actors.client import Admin, Consumer, TopicPartition
 from actors.client.admin.types import NewTopic
 from actors.client.errors import KafkaError
 from placement.hashing import partition_for_group
+from tests.chaos import pooled
 from tests.chaos.faults import Tormentor
 from tests.chaos.history import History, Outcome, judge, percentile
 from tests.chaos.load import (
@@ -33,6 +34,8 @@ from tests.chaos.load import (
 from tests.compat.peers import coterie
 
 TOPIC = "chaos"
+GROUPS = ("own-members", "confluent-members", pooled.GROUP)
+"""Those that handle every record."""
 PARTITIONS = 6
 OFFSETS_PARTITIONS = 50
 SAFE = {
@@ -72,10 +75,13 @@ def run(
             loads, committers = _loads(plan, history, servers, writer, reader)
             for load in loads:
                 load.start()
+            pool = pooled.Deployments(cluster.data_dir, folder / "pool", TOPIC)
+            pool.deploy()
             _wait(lambda: _all_commit(history, plan.committers), plan.heal_s, "every group's first commit")
-            _torment(plan, Tormentor(cluster, history, plan.seed), say)
+            _torment(plan, Tormentor(cluster, history, plan.seed, pool.deploy), say)
             history.note("peace")
             _heal(plan, history, servers, loads, committers, say)
+        pool.tell(history)
         _read_back(history, servers)
     return judge(history.read())
 
@@ -104,7 +110,7 @@ def _loads(
         OwnSender("own", history, servers, TOPIC),
         *(OwnMember(f"own-{n}", history, servers, TOPIC, "own-members") for n in range(3)),
         *(ConfluentMember(f"confluent-{n}", history, servers, TOPIC, "confluent-members") for n in range(3)),
-        OwnershipWatcher("watcher", history, servers, {"own-members", "confluent-members"}),
+        OwnershipWatcher("watcher", history, servers, set(GROUPS)),
         *committers,
     ]
     return loads, committers
@@ -169,12 +175,12 @@ def _committed_since(history: History, since: float) -> int:
 
 
 def _all_handled(history: History, servers: str) -> bool:
-    """Whether both groups' commits are at the ends of the topic."""
+    """Whether these groups' commits are at the ends of the topic."""
     partitions = [TopicPartition(TOPIC, n) for n in range(PARTITIONS)]
     try:
         with Consumer(bootstrap_servers=servers) as reader, Admin(bootstrap_servers=servers) as admin:
             ends = reader.end_offsets(partitions, timeout_ms=5000)
-            for group in ("own-members", "confluent-members"):
+            for group in GROUPS:
                 found = admin.list_consumer_group_offsets(group, partitions, timeout_ms=5000)
                 if any(tp not in found or found[tp].offset < end for tp, end in ends.items()):
                     return False
@@ -232,6 +238,7 @@ def report(console: Console, outcome: Outcome) -> None:
         "commits acknowledged": outcome.commits_acked,
         "commits lost": outcome.commits_lost,
         "partitions with two owners in a generation": outcome.double_owners,
+        "records handled while another had the partition": outcome.two_at_once,
         "false expulsions": outcome.false_expulsions,
         "longest unavailability of a group": f"{outcome.longest_gap_s:.2f} s",
     }

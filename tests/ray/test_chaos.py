@@ -8,7 +8,17 @@ import pytest
 
 from tests.chaos.run import Plan, run
 
-EVERY_KIND = ("of a shard", "of a broker", "of the controller", "shard stopped", "broker stopped", "everything")
+EVERY_KIND = (
+    "of a shard",
+    "of a broker",
+    "pool's member",
+    "of the controller",
+    "pool's supervisor",
+    "new version",
+    "shard stopped",
+    "broker stopped",
+    "everything",
+)
 
 
 @pytest.mark.timeout(400)
@@ -20,3 +30,4 @@ def test_nothing_acknowledged_is_lost_whatever_is_killed_or_stopped(tmp_path: Pa
     assert outcome.records_acked > 100
     assert outcome.commits_acked > 100
     assert outcome.double_owners == 0
+    assert outcome.two_at_once == 0

@@ -1,0 +1,117 @@
+"""A deployed pool among the load: its handler, the program that deploys it, and what the handler has written down.
+
+The handler takes the lock of a record's partition while it handles the record. The kernel gives a lock back when the
+process that has it is gone, however it went. So a lock that is taken means that another process handles a record of
+the same partition at this moment, which must never be.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from tests.chaos.history import History
+from tests.compat.peers import ROOT
+
+NAME = GROUP = "chaos-pool"
+SIZE = 2
+
+
+class Witness:
+    """Handles records one at a time and writes down which; `version` is that of the deployment."""
+
+    def __init__(self, folder: str, version: int) -> None:
+        self._folder, self._version = Path(folder), version
+        self._file = (self._folder / f"{os.getpid()}.jsonl").open("ab", buffering=0)
+        self._locks: dict[int, IO[bytes]] = {}
+
+    def __call__(self, record: Any) -> None:
+        place = {"partition": record.partition, "offset": record.offset}
+        with self._lock(record.partition) as alone:
+            self._note({"event": "handled" if alone else "two_at_once", **place})
+
+    @contextlib.contextmanager
+    def _lock(self, partition: int) -> Iterator[bool]:
+        """Whether nobody else handles a record of this partition while the block runs."""
+        file = self._locks.get(partition)
+        if file is None:
+            file = self._locks[partition] = (self._folder / f"partition-{partition}.lock").open("wb")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        try:
+            yield True
+        finally:
+            fcntl.flock(file, fcntl.LOCK_UN)
+
+    def _note(self, what: dict[str, Any]) -> None:
+        line = json.dumps({**what, "pid": os.getpid(), "version": self._version})
+        self._file.write(line.encode() + b"\n")  # one write: what a kill leaves is whole lines
+
+
+class Deployments:
+    """The versions of the pool on the cluster of `data_dir`; what they handle is written down in `folder`."""
+
+    def __init__(self, data_dir: Path, folder: Path, topic: str) -> None:
+        self._data_dir, self._folder, self._topic = data_dir, folder, topic
+        self._version = 0
+        folder.mkdir()
+
+    def deploy(self) -> None:
+        """Deploy the next version by a program that is killed as soon as it has done so. Raises what it says."""
+        self._version += 1
+        command = [sys.executable, "-m", "tests.chaos.pooled", str(self._data_dir), str(self._folder), self._topic]
+        with subprocess.Popen(
+            [*command, str(self._version)],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as program:
+            assert program.stdout is not None
+            assert program.stderr is not None
+            said = program.stdout.readline()
+            if said.strip() != "deployed":
+                raise RuntimeError(f"version {self._version} was not deployed: {said}{program.stderr.read()[-2000:]}")
+            program.kill()
+
+    def tell(self, history: History) -> None:
+        """Add to the history what the handlers have written down."""
+        for file in sorted(self._folder.glob("*.jsonl")):
+            for line in file.read_bytes().splitlines():
+                said = json.loads(line)
+                place = {"group": GROUP, "partition": said["partition"], "offsets": [said["offset"]]}
+                history.note(said["event"], pid=said["pid"], version=said["version"], **place)
+
+
+def main() -> None:
+    """The program: deploy, say so, and wait to be killed."""
+    from coterie import Cluster, ConsumerPool
+
+    data_dir, folder, topic, version = sys.argv[1:]
+    with Cluster.connect(data_dir=data_dir) as cluster:
+        ConsumerPool.deploy(
+            NAME,
+            topic,
+            GROUP,
+            Witness,
+            size=SIZE,
+            bootstrap_servers=cluster.bootstrap_servers,
+            handler_args=(folder, int(version)),
+        )
+        print("deployed", flush=True)  # noqa: T201
+        sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main()
