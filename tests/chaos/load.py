@@ -215,7 +215,10 @@ class ConfluentMember(Load):
 
 
 class OwnershipWatcher(Load):
-    """Follows `__consumer_offsets` and notes who owns what in every generation of the groups with members."""
+    """Follows `__consumer_offsets` and notes who owns what in every generation of the groups with members.
+
+    A static member goes by its instance id: one that takes its place begins no generation (KIP-345).
+    """
 
     def __init__(self, name: str, history: History, servers: str, groups: set[str]) -> None:
         super().__init__(name, history, servers)
@@ -235,7 +238,9 @@ class OwnershipWatcher(Load):
     def _note(self, change: object) -> None:
         if isinstance(change, GroupPut) and change.group_id in self._groups and change.metadata.members:
             members = {
-                member.member_id: [tp.partition for tp in Assignment.decode(member.assignment).partitions]
+                member.group_instance_id or member.member_id: [
+                    tp.partition for tp in Assignment.decode(member.assignment).partitions
+                ]
                 for member in change.metadata.members
                 if member.assignment
             }
