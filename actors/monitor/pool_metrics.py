@@ -10,7 +10,7 @@ from typing import Final
 
 from actors.coordinator.records import GroupMetadata
 from actors.links.pools import MemberFigures, PoolFigures
-from actors.monitor.exposition import Row
+from actors.monitor.metric_table import Row
 
 Family = tuple[str, Iterable[Row]]
 _FIGURES: Final[tuple[tuple[str, Callable[[MemberFigures], float]], ...]] = (
