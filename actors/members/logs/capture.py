@@ -18,6 +18,12 @@ STDOUT: Final = "stdout"
 STDERR: Final = "stderr"
 
 
+class _Begun(threading.local):
+    """The line that a thread has begun: `print` writes one in two pieces, and threads print at the same time."""
+
+    text = ""
+
+
 class Tee:
     """A text stream whose finished lines are kept as well. All but writing is the stream's own."""
 
@@ -25,21 +31,24 @@ class Tee:
         self._stream = stream
         self._level = level
         self._ring = ring
-        self._begun = threading.local()  # `print` writes a line in two pieces, and threads print at the same time
+        self._begun = _Begun()
 
     def write(self, text: str) -> int:
         """Write to the stream, and keep what is a line now."""
         written = self._stream.write(text)
-        begun = getattr(self._begun, "text", "") + text
-        if "\n" in begun:
-            *finished, begun = begun.split("\n")
-            for line in finished:
-                self._ring.add(self._level, _last_state(line))
-        if len(begun) > self._ring.line_bytes_max:
-            self._ring.add(self._level, _last_state(begun))
-            begun = ""
-        self._begun.text = begun
+        begun = self._begun
+        begun.text += text
+        if "\n" in text or len(begun.text) > self._ring.line_bytes_max:
+            self._take(begun)
         return written
+
+    def _take(self, begun: _Begun) -> None:
+        *finished, rest = begun.text.split("\n")
+        if len(rest) > self._ring.line_bytes_max:
+            finished, rest = [*finished, rest], ""
+        begun.text = rest
+        for line in finished:
+            self._ring.add(self._level, _last_state(line) if "\r" in line else line)
 
     def writelines(self, lines: Iterable[str]) -> None:
         """Write several."""
