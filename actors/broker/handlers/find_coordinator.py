@@ -55,12 +55,14 @@ class _Lookup:
         self._request = request
         self._listener = request.connection.listener
         self._found = found
+        self._here: dict[str, int] = {}  # offsets partitions led here, by key
         self._codes: dict[int, ErrorCode] = {}  # by offsets partition led here
         self._parked = False
 
     def begin(self) -> FindCoordinatorResponse | None:
         """The answer, or None if it comes later."""
-        led = dict.fromkeys(_partition(self._context.broker, c.key) for c in self._found if self._is_here(c))
+        self._here = {c.key: _partition(self._context.broker, c.key) for c in self._found if self._is_here(c)}
+        led = dict.fromkeys(self._here.values())
         missing = set(led)
 
         def settled(partition: int, code: ErrorCode) -> None:
@@ -75,20 +77,22 @@ class _Lookup:
         return None if missing else self._answer()
 
     def _answer(self) -> FindCoordinatorResponse:
-        coordinators = [self._settled(found) for found in self._found]
+        keys = {partition: key for key, partition in self._here.items()}  # one of each, for they are at one place
+        placed = {partition: self._settled(key, partition) for partition, key in keys.items()}
+        coordinators = [
+            found if found.key not in self._here else _for(found.key, placed[self._here[found.key]])
+            for found in self._found
+        ]
         if self._request.version >= 4:
             return FindCoordinatorResponse(coordinators=coordinators)
         return _single(coordinators[0])
 
-    def _settled(self, found: Coordinator) -> Coordinator:
+    def _settled(self, key: str, partition: int) -> Coordinator:
         """The answer for a key by the present metadata: the partition may have moved away while we waited."""
-        if not self._is_here(found):
-            return found
-        found = _placed(self._context, self._listener, found.key)
-        partition = _partition(self._context.broker, found.key)
+        found = _placed(self._context, self._listener, key)
         if self._is_here(found) and self._codes.get(partition) is not ErrorCode.NONE:
             text = f"{OFFSETS_TOPIC}-{partition} is being started"
-            return _refused(found.key, ErrorCode.COORDINATOR_NOT_AVAILABLE, text)
+            return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, text)
         return found
 
     def _is_here(self, found: Coordinator) -> bool:
@@ -124,6 +128,18 @@ def _placed(context: HandlerContext, listener: str, key: str) -> Coordinator:
         text = f"broker {leader.id}, which leads {OFFSETS_TOPIC}-{index}, has no listener {listener}"
         return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, text)
     return Coordinator(key=key, node_id=leader.id, host=at.host, port=at.port, error_message=None)
+
+
+def _for(key: str, placed: Coordinator) -> Coordinator:
+    """The answer for a key of the same partition."""
+    return Coordinator(
+        key=key,
+        node_id=placed.node_id,
+        host=placed.host,
+        port=placed.port,
+        error_code=placed.error_code,
+        error_message=placed.error_message,
+    )
 
 
 def _refused(key: str, code: ErrorCode, text: str | None) -> Coordinator:
