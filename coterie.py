@@ -33,8 +33,9 @@ if TYPE_CHECKING:
         errors,
     )
     from actors.client.admin.types import ConfigResource, NewTopic, QuotaEntity
-    from actors.client.consumer.ranges import OffsetRange, RangeReader
+    from actors.client.consumer.ranges import RangeReader
     from actors.client.errors import KafkaError
+    from actors.client.records import OffsetRange
     from actors.cluster import Cluster, ClusterError
     from actors.members.autoscale import Autoscale
     from actors.members.deployment.deployed import DeployedPool
@@ -136,8 +137,9 @@ _HOMES = {
         "TopicPartition",
     ],
     "actors.client.admin.types": ["ConfigResource", "NewTopic", "QuotaEntity"],
-    "actors.client.consumer.ranges": ["OffsetRange", "RangeReader"],
+    "actors.client.consumer.ranges": ["RangeReader"],
     "actors.client.errors": ["KafkaError"],
+    "actors.client.records": ["OffsetRange"],
     "actors.cluster": ["Cluster", "ClusterError"],
     "actors.members.autoscale": ["Autoscale"],
     "actors.members.deployment.deployed": ["DeployedPool"],

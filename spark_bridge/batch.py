@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self
 
-from actors.client.consumer.ranges import OffsetRange
+from actors.client.records import OffsetRange
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, Protocol
 
-from actors.client.consumer.ranges import OffsetRange
+from actors.client.records import OffsetRange
 from actors.members.autoscale import Autoscale, Load, Scaler
 from actors.members.load import Work
 from spark_bridge.executor_changes import ExecutorFigures

@@ -12,9 +12,8 @@ import pyarrow.compute as pc
 
 from actors.client import Admin
 from actors.client.admin.types import GroupDescription, MemberDescription
-from actors.client.consumer.ranges import OffsetRange
 from actors.client.errors import UnknownTopicOrPartitionError
-from actors.client.records import OffsetAndMetadata, TopicPartition
+from actors.client.records import OffsetAndMetadata, OffsetRange, TopicPartition
 from actors.coordinator.records import (
     OFFSET_KEY_TYPES,
     CorruptRecordError,

@@ -19,8 +19,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from actors.client import Consumer, TopicPartition
-from actors.client.consumer.ranges import OffsetRange
 from actors.client.errors import DataLossError, KafkaTimeoutError
+from actors.client.records import OffsetRange
 from actors.members.range_group import limited, positions_and_ends
 from actors.runtime.logs import about
 from spark_bridge.batch import Batch

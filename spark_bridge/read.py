@@ -9,9 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from actors.client import Admin
-from actors.client.consumer.ranges import OffsetRange
 from actors.client.errors import DataLossError, UnknownTopicOrPartitionError
-from actors.client.records import TopicPartition
+from actors.client.records import OffsetRange, TopicPartition
 from spark_bridge.bounds import EARLIEST, LATEST, Bound, Partition, resolve
 from spark_bridge.options import OptionError, SourceOptions, source_options
 from spark_bridge.source import Reading, ranges_dataframe, split_ranges

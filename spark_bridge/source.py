@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from actors.client.consumer.ranges import OffsetRange
+from actors.client.records import OffsetRange
 from spark_bridge.columns import spark_schema
 from spark_bridge.worker import begin_task, reader_for
 

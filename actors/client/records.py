@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 
@@ -10,6 +11,21 @@ class TopicPartition(NamedTuple):
 
     topic: str
     partition: int
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetRange:
+    """The records of one partition from `from_offset` on, up to but not including `until_offset`."""
+
+    topic: str
+    partition: int
+    from_offset: int
+    until_offset: int
+
+    @property
+    def size(self) -> int:
+        """How many offsets the range spans; it may have fewer records."""
+        return max(0, self.until_offset - self.from_offset)
 
 
 class ConsumerRecord(NamedTuple):

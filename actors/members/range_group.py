@@ -13,8 +13,8 @@ from typing import Any
 
 from actors.client import Admin, Consumer, TopicPartition
 from actors.client.config import security_settings
-from actors.client.consumer.ranges import OffsetRange
 from actors.client.errors import DataLossError, GroupIdNotFoundError, KafkaTimeoutError, RetriableError
+from actors.client.records import OffsetRange
 
 log = logging.getLogger(__name__)
 

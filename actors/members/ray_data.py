@@ -19,9 +19,9 @@ from ray.data import Dataset
 
 from actors.client import TopicPartition
 from actors.client.config import consumer_config
-from actors.client.consumer.ranges import OffsetRange
 from actors.client.errors import ConfigurationError
 from actors.client.net.security import refuse_secrets
+from actors.client.records import OffsetRange
 from actors.members.range_group import RangeMemberSpec, member_settings
 from actors.members.ray_follow import GroupFollow
 from actors.members.ray_reader import GroupReader

@@ -21,7 +21,8 @@ from ray.data._internal.execution.execution_callback import ExecutionCallback
 from ray.data._internal.execution.operators.limit_operator import LimitOperator
 from ray.data.block import BlockMetadata
 
-from actors.client.consumer.ranges import BATCH_ROWS, FETCH_BYTES, OffsetRange, RangeReader
+from actors.client.consumer.ranges import BATCH_ROWS, FETCH_BYTES, RangeReader
+from actors.client.records import OffsetRange
 from actors.members.reads import Reading
 from actors.runtime.process import check_code_version
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from actors import CoterieError
 from actors.client import TopicPartition
-from actors.client.consumer.ranges import OffsetRange
+from actors.client.records import OffsetRange
 from actors.members.reads import ReadBatch, ReadPlan
 from actors.runtime.environment import REAL
 

@@ -25,8 +25,8 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from actors.client import Admin, Consumer, TopicPartition
 from actors.client.config import security_settings
-from actors.client.consumer.ranges import OffsetRange
 from actors.client.errors import UnknownTopicOrPartitionError
+from actors.client.records import OffsetRange
 from actors.members.range_group import Holding, await_settled, limited, positions_and_ends, topics_begun
 from actors.members.range_member import RangeMember
 from actors.members.ray_datasource import ReadReceipts, dataset_of

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from actors.client.consumer.ranges import OffsetRange
+from actors.client.records import OffsetRange
 from actors.members.range_group import RangeMemberSpec
 
 

@@ -31,6 +31,7 @@ __all__ = [
     "ADDRESS_FILE",
     "RAY_LOG",
     "ClusterError",
+    "allow_arrow",
     "connect",
     "end",
     "join",
@@ -216,6 +217,12 @@ def without_arrow() -> Iterator[None]:
     try:
         yield
     finally:
+        allow_arrow()
+
+
+def allow_arrow() -> None:
+    """End a `without_arrow` that is under way, for what needs Arrow: Ray is connected, and asks no more."""
+    if not sys.modules.get("pyarrow", True):  # None stands for a module that there is not
         del sys.modules["pyarrow"]
 
 

@@ -12,8 +12,9 @@ import pytest
 
 from actors.client import Admin, Producer, TopicPartition
 from actors.client.admin.types import NewTopic
-from actors.client.consumer.ranges import OffsetRange, RangeReader
+from actors.client.consumer.ranges import RangeReader
 from actors.client.errors import DataLossError
+from actors.client.records import OffsetRange
 from tests.compat import peers
 from tests.compat.peers import Peer
 from tests.compat.processes import end_family

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from actors.cli.main import cli
 from actors.client import Admin, Consumer, Producer, TopicPartition
 from actors.client.admin.types import ConfigResource, NewTopic
-from actors.client.consumer.ranges import OffsetRange, RangeReader
+from actors.client.consumer.ranges import RangeReader
 from actors.client.errors import (
     AuthenticationError,
     ClusterAuthorizationError,
@@ -23,6 +23,7 @@ from actors.client.errors import (
     SslAuthenticationError,
     TopicAuthorizationError,
 )
+from actors.client.records import OffsetRange
 from actors.wire.config_resources import ConfigResourceType
 from tests.compat.secure import ADMIN, ALICE, BOB, CAROL, MECHANISMS, PASSWORDS, SECURE_KINDS, SecurePeer
 from tests.compat.support import wait_until

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from actors.client import Admin, Consumer, Producer, TopicPartition
-from actors.client.consumer.ranges import OffsetRange, RangeReader
+from actors.client.consumer.ranges import RangeReader
 from actors.client.errors import KafkaTimeoutError
+from actors.client.records import OffsetRange
 from actors.runtime.environment import REAL, Clock, Environment
 from actors.wire import messages as m
 from tests.support.client_broker import ScriptedBroker, broker

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from actors.client import Admin, Consumer, Producer
-from actors.client.consumer.ranges import OffsetRange, RangeReader
+from actors.client.consumer.ranges import RangeReader
 from actors.client.errors import (
     AuthenticationError,
     ConfigurationError,
@@ -27,6 +27,7 @@ from actors.client.errors import (
     SslAuthenticationError,
     UnsupportedSaslMechanismError,
 )
+from actors.client.records import OffsetRange
 from actors.wire import messages as m
 from tests.support.authority import Authority
 from tests.support.client_broker import ScriptedBroker

@@ -15,9 +15,10 @@ import pytest
 from actors.cli.calls import check_reachable
 from actors.client import Admin, Producer
 from actors.client.admin.types import NewTopic
-from actors.client.consumer.ranges import OffsetRange, RangeReader
+from actors.client.consumer.ranges import RangeReader
 from actors.client.errors import IllegalSaslStateError, KafkaError, SaslAuthenticationError, SslAuthenticationError
 from actors.client.net.login import Login
+from actors.client.records import OffsetRange
 from actors.security.scram import ScramMechanism, salted_password
 from actors.wire.messages import AlterUserScramCredentialsRequest
 from tests.support.authority import Authority, Pem

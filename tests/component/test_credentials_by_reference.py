@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from actors.client import TopicPartition
-from actors.client.consumer.ranges import OffsetRange
 from actors.client.errors import ConfigurationError, UnsupportedVersionError
+from actors.client.records import OffsetRange
 from actors.members.handler_member import MemberLoop, MemberSpec
 from actors.members.range_group import RangeMemberSpec, await_settled
 from actors.members.range_member import RangeMember

@@ -110,19 +110,22 @@ def test_a_driver_does_not_import_what_brokers_and_controllers_work_with() -> No
 def test_a_program_that_only_starts_a_cluster_is_spared_arrow_and_others_have_it() -> None:
     code = """
 import sys
-from actors.runtime.ray_runtime import without_arrow
+from actors.runtime.ray_runtime import allow_arrow, without_arrow
 with without_arrow():
     try:
         import pyarrow
     except ModuleNotFoundError:
         print("without")
+    print("left", "pyarrow" in sys.modules)
+    allow_arrow()
+    print("left", "pyarrow" in sys.modules)
 import pyarrow
 with without_arrow():
     import pyarrow
     print("with", pyarrow.__name__)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
-    assert done.stdout.splitlines() == ["without", "with pyarrow"], done.stderr
+    assert done.stdout.splitlines() == ["without", "left True", "left False", "with pyarrow"], done.stderr
 
 
 def test_nobody_reads_the_long_table_who_needs_no_key_of_it() -> None:

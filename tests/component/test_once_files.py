@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.client.consumer.ranges import OffsetRange
+from actors.client.records import OffsetRange
 from spark_bridge import once
 from spark_bridge.batch import Batch
 from spark_bridge.once import OnceFiles

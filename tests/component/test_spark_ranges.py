@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.client import Admin, TopicPartition
-from actors.client.consumer.ranges import OffsetRange
 from actors.client.errors import DataLossError, UnknownTopicOrPartitionError
+from actors.client.records import OffsetRange
 from actors.wire import messages as m
 from spark_bridge.bounds import BoundError
 from spark_bridge.options import OptionError, source_options

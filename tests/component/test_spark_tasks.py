@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from actors.client import TopicPartition
-from actors.client.consumer.ranges import OffsetRange
 from actors.client.errors import DataLossError, KafkaError
+from actors.client.records import OffsetRange
 from actors.coordinator.records import OffsetAndMetadata, group_key, offset_key
 from actors.log.batch import build_batch
 from actors.settings.secret import Secret

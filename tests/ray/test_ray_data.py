@@ -13,8 +13,8 @@ import pytest
 from ray.data import Dataset
 
 from actors.client import Admin, Consumer, TopicPartition
-from actors.client.consumer.ranges import OffsetRange
 from actors.client.errors import ConfigurationError, UnknownTopicOrPartitionError
+from actors.client.records import OffsetRange
 from actors.cluster import Cluster
 from actors.members import ray_datasource
 from actors.members.ray_data import GroupRead, read_group

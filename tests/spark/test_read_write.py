@@ -12,8 +12,8 @@ from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 
 from actors.client import Admin, OffsetAndMetadata, Producer, TopicPartition
 from actors.client.admin.types import NewTopic
-from actors.client.consumer.ranges import OffsetRange
 from actors.client.errors import DataLossError, UnknownTopicOrPartitionError
+from actors.client.records import OffsetRange
 from placement.hashing import partition_for_key
 from spark_bridge.columns import spark_schema
 from spark_bridge.options import OptionError

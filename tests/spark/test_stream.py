@@ -314,7 +314,7 @@ def test_a_table_shows_what_was_entered(spark: SparkSession, cluster: Cluster, t
 
 
 def test_of_two_writers_at_once_the_second_leaves_out_what_the_first_wrote(spark: SparkSession, tmp_path: Path) -> None:
-    from actors.client.consumer.ranges import OffsetRange
+    from actors.client.records import OffsetRange
 
     df = spark.range(10).selectExpr("'t' topic", "0 partition", "id offset")
     first, second = OnceFiles(tmp_path), OnceFiles(tmp_path)

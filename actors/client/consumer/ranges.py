@@ -35,7 +35,7 @@ from actors.client.errors import (
 from actors.client.net.backoff import Backoff
 from actors.client.net.leaders import list_offsets
 from actors.client.net.network import Network
-from actors.client.records import TopicPartition
+from actors.client.records import OffsetRange, TopicPartition
 from actors.log.batch import iter_batches
 from actors.log.errors import CorruptBatchError
 from actors.runtime.environment import REAL, Environment
@@ -54,21 +54,6 @@ _SETTLE_MS: Final = 5_000
 # give nothing before that counts as all there is.
 _WAIT_MS: Final = 100
 _ONLY_FOR_GROUPS: Final = ("group_id", "group_instance_id", "enable_auto_commit", "auto_offset_reset")
-
-
-@dataclass(frozen=True, slots=True)
-class OffsetRange:
-    """The records of one partition from `from_offset` on, up to but not including `until_offset`."""
-
-    topic: str
-    partition: int
-    from_offset: int
-    until_offset: int
-
-    @property
-    def size(self) -> int:
-        """How many offsets the range spans; it may have fewer records."""
-        return max(0, self.until_offset - self.from_offset)
 
 
 def range_schema(headers: bool = False) -> pa.Schema:

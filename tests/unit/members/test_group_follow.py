@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from actors.client import TopicPartition
-from actors.client.consumer.ranges import OffsetRange
+from actors.client.records import OffsetRange
 from actors.members.range_group import RangeMemberSpec, limited
 from actors.members.ray_follow import BatchNotReadError, GroupFollow
 from actors.members.reads import ReadBatch, Reading, ReadPlan

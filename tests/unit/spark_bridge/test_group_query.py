@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from actors.client import TopicPartition
-from actors.client.consumer.ranges import OffsetRange
 from actors.client.errors import ConfigurationError, DataLossError, KafkaTimeoutError
+from actors.client.records import OffsetRange
 from actors.members.range_group import Held, RangeMemberSpec
 from spark_bridge import members as members_module
 from spark_bridge import query as query_module
