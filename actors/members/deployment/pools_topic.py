@@ -142,10 +142,10 @@ class Following:
     def at_end(cls, consumer: Consumer, environment: Environment) -> Self:
         """Read what has been written by now."""
         deadline = environment.clock.monotonic_ms() + _READ_MS
-        consumer.assign([_PARTITION])
-        consumer.seek_to_beginning(_PARTITION)
-        made = cls(consumer)
+        # Before anything is fetched: the answer would wait behind that of a fetch which waits for records.
         end = consumer.end_offsets([_PARTITION])[_PARTITION]
+        consumer.assign([_PARTITION])
+        made = cls(consumer)
         while consumer.position(_PARTITION) < end:
             if environment.clock.monotonic_ms() > deadline:
                 raise KafkaTimeoutError(f"{TOPIC} could not be read to its end within {_READ_MS // 1000} s")
