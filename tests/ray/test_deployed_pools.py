@@ -148,7 +148,7 @@ def test_killed_members_and_a_killed_broker_lose_nothing(cluster: Cluster, fed: 
             (described,) = admin.describe_topics(["__coterie_pools"])
         os.kill(cluster.broker_pids()[described.partitions[0].leader], signal.SIGKILL)
         assert pool.wait(lambda found: found.members[0].pid != victim.pid and all_at_work(found), 90), pool.describe()
-        pool.scale(3)  # its topic has another leader
+        pool.scale(3)  # when the topic of pools has a leader again
         assert pool.wait(lambda found: len(found.members) == 3 and all_at_work(found), 90), pool.describe()
     fed.nothing_lost_and_nothing_by_two()
 
