@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, redirect_stdout
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from time import time
@@ -270,10 +269,8 @@ def _on_ray(ray_address: str | None, data_dir: str) -> Iterator[None]:
     """Have this process connected to the Ray that is meant. Raises CliError if it is not there."""
     from actors.runtime import ray_runtime
 
-    try:
-        # Ray writes warnings to standard output, where they would stand in the table or the JSON.
-        with redirect_stdout(sys.stderr):
-            joined = ray_runtime.join(ray_address, None if ray_address else Path(data_dir).resolve())
+    try:  # afterwards, what Ray says is taken out of standard output, so that must not be exchanged meanwhile
+        joined = ray_runtime.join(ray_address, None if ray_address else Path(data_dir).resolve())
     except ray_runtime.ClusterError as error:
         raise CliError(f"{error}: --ray-address or --data-dir says on which Ray the pool's supervisor runs") from error
     try:

@@ -16,15 +16,18 @@ import psutil
 import pytest
 import ray
 
-from actors.client import Admin
+from actors.client import Admin, Producer
+from actors.client.admin.types import NewTopic
 from actors.cluster import Cluster
+from actors.controller.securing import PROPERTIES
 from actors.members.autoscale import Autoscale
+from actors.members.deployment.at_home import administrator_settings
 from actors.members.deployment.deployed import DeployedPool
 from actors.members.deployment.description import PoolDescription, PoolState
 from actors.members.deployment.names import NAMESPACE
 from actors.members.pool import ConsumerPool, PoolError
 from tests.ray.handlers import Broken, Newer, Unstartable, Witnessed, by_two, handled
-from tests.ray.support import ROOT, assert_gone, committed, consumer, descendants, produce, topic, up, wait_until
+from tests.ray.support import FAST, ROOT, assert_gone, committed, consumer, descendants, produce, topic, up, wait_until
 
 PARTITIONS = 6
 SIZE = 2
@@ -148,7 +151,7 @@ def test_killed_members_and_a_killed_broker_lose_nothing(cluster: Cluster, fed: 
             (described,) = admin.describe_topics(["__coterie_pools"])
         os.kill(cluster.broker_pids()[described.partitions[0].leader], signal.SIGKILL)
         assert pool.wait(lambda found: found.members[0].pid != victim.pid and all_at_work(found), 90), pool.describe()
-        pool.scale(3)  # its topic has another leader
+        pool.scale(3)  # when the topic of pools has a leader again
         assert pool.wait(lambda found: len(found.members) == 3 and all_at_work(found), 90), pool.describe()
     fed.nothing_lost_and_nothing_by_two()
 
@@ -307,6 +310,44 @@ def test_a_pool_outlives_its_program_and_everything_killed_it_begins_again_with_
         assert looking.wait(60) == 0
         running.end(signal.SIGTERM)
     assert by_two(tmp_path) == []
+
+
+def test_a_pool_of_a_secure_cluster_logs_in_by_reference_and_begins_again_with_it(
+    embedded_ray: None, tmp_path_factory: pytest.TempPathFactory, name: str, tmp_path: Path
+) -> None:
+    data_dir = tmp_path_factory.mktemp("s")
+    password = tmp_path / "password"
+    password.touch(0o600)
+
+    def begin() -> tuple[Cluster, dict[str, Any]]:
+        cluster = Cluster.start(1, name=name, data_dir=data_dir, port=0, config=FAST, secure=True)
+        return cluster, {
+            "bootstrap_servers": cluster.bootstrap_servers,
+            **administrator_settings(data_dir / PROPERTIES),
+        }
+
+    def write(settings: dict[str, Any], *values: bytes) -> None:
+        with Producer(**settings) as producer:
+            for future in [producer.send(name, value) for value in values]:
+                future.get()
+
+    cluster, settings = begin()
+    with cluster:
+        with Admin(**settings) as admin:
+            admin.create_topics([NewTopic(name, 1)])
+        write(settings, b"first")
+        password.write_text(settings.pop("sasl_plain_password").reveal())
+        given = {**settings, "sasl_password_file": str(password)}
+        pool = ConsumerPool.deploy(name, name, name, Witnessed, 1, handler_args=(str(tmp_path),), **given)
+        assert pool.wait(lambda found: found.handled == 1, 60), pool.describe()
+        family = [psutil.Process(member.pid) for member in pool.describe().members]
+    assert_gone(family)
+    cluster, settings = begin()  # on another port
+    with cluster:
+        write(settings, b"second")
+        wait_until(lambda: handled(tmp_path) == [b"first", b"second"], 60, "handled")
+        security = {setting: value for setting, value in settings.items() if setting != "bootstrap_servers"}
+        ConsumerPool.attach(name, bootstrap_servers=settings["bootstrap_servers"], **security).stop()
 
 
 def example(data_dir: Path, *arguments: str) -> list[str]:

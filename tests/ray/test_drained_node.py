@@ -54,8 +54,9 @@ def of_a_program(address: str, servers: str, folder: Path) -> dict[str, Any]:
         def settled() -> bool:
             members = pool.status()
             owned = sorted(partition for member in members for partition in member.assignment)
-            running = all(member.state == "Running" for member in members)
-            return running and owned == [(name, number) for number in range(PARTITIONS)]
+            running = all(member.state == "Running" and member.generation_id >= 0 for member in members)
+            together = len({member.generation_id for member in members}) == 1
+            return running and together and owned == [(name, number) for number in range(PARTITIONS)]
 
         assert pool.wait(settled, 150), pool.status()
         before = pool.status()
@@ -69,7 +70,7 @@ def of_a_program(address: str, servers: str, folder: Path) -> dict[str, Any]:
         elsewhere = pool.wait(lambda: settled() and all(m.node_id != victim for m in pool.status()), 150)
         assert elsewhere, (pool.status(), pool.logs())
         produce(servers, name, values[300:])
-        assert pool.wait(lambda: pool.handled() >= len(values), 150), pool.status()
+        assert pool.wait(lambda: pool.handled() >= len(values) and settled(), 150), pool.status()
         after = pool.status()
         notes = [line.text for line in pool.logs() if line.level == "POOL"]
     return {

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from actors.cli.main import cli
 from actors.cluster import Cluster
 from actors.members.deployment.deployed import DeployedPool
+from actors.members.deployment.description import PoolDescription, PoolState
 from actors.members.logs.journal import advanced
 from actors.members.pool import ConsumerPool
 from tests.ray.handlers import Talker
@@ -36,73 +36,68 @@ def pool(shared: Cluster, name: str, tmp_path: Path) -> Iterator[DeployedPool]:
         pool.stop()
 
 
-def coterie(pool: DeployedPool, *arguments: str) -> str:
-    """What the command prints in this process, which is connected to Ray."""
-    done = CliRunner().invoke(cli, ["pools", *arguments], env={"COTERIE_BOOTSTRAP_SERVER": pool.bootstrap_servers})
-    assert done.exit_code == 0, (arguments, done.output)
-    return done.stdout
+def coterie(pool: DeployedPool, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the command; it has to succeed."""
+    environment = os.environ | {"COTERIE_BOOTSTRAP_SERVER": pool.bootstrap_servers}
+    command = [sys.executable, "-m", "actors.cli.main", "pools", *arguments]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=150, check=False)
+    assert done.returncode == 0, (arguments, done.stdout, done.stderr)
+    return done
 
 
-def described(pool: DeployedPool) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(coterie(pool, "describe", pool.name, "--format", "json"))
-    return found
+@pytest.fixture
+def on_ray(shared: Cluster) -> tuple[str, str]:
+    """The option that names the Ray of the supervisors. Its token is in the environment of this process."""
+    return ("--ray-address", shared.ray_address)
 
 
-def listed(pool: DeployedPool) -> dict[str, Any] | None:
-    rows = json.loads(coterie(pool, "list", "--format", "json"))
+def listed(pool: DeployedPool, *where: str) -> dict[str, Any] | None:
+    rows = json.loads(coterie(pool, "list", "--format", "json", *where).stdout)
     return next((row for row in rows if row["pool"] == pool.name), None)
 
 
-def awaited(pool: DeployedPool, condition: Callable[[dict[str, Any]], bool], what: str) -> dict[str, Any]:
-    def there() -> dict[str, Any] | None:
-        found = described(pool)
-        return found if condition(found) else None
-
-    found = wait_until(there, what=what)
-    assert found is not None
-    return found
+def pids(found: PoolDescription) -> set[int]:
+    return {member.pid for member in found.members if member.state == "Running"}
 
 
-def pids(found: dict[str, Any]) -> list[int]:
-    return [member["pid"] for member in found["members"] if member["state"] == "Running"]
+def with_two(found: PoolDescription) -> bool:
+    return found.state is PoolState.RUNNING and len(pids(found)) == 2
 
 
-def test_a_pool_is_listed_scaled_paused_resumed_restarted_and_stopped(pool: DeployedPool) -> None:
-    row = listed(pool)
+def test_a_pool_is_listed_scaled_paused_resumed_restarted_and_stopped(
+    pool: DeployedPool, on_ray: tuple[str, str]
+) -> None:
+    row = listed(pool, *on_ray)
     assert row is not None
     assert (row["state"], row["wanted"], row["version"], row["size"], row["running"]) == ("Running", "Running", 1, 1, 1)
-    assert [member["version"] for member in described(pool)["members"]] == [1]
     coterie(pool, "scale", pool.name, "2")
-    before = awaited(pool, lambda found: len(pids(found)) == 2 and found["state"] == "Running", "two members")
+    assert pool.wait(with_two, 90), pool.describe()
+    before = pids(pool.describe())
     coterie(pool, "restart", pool.name)
-    after = awaited(
-        pool,
-        lambda found: (
-            found["state"] == "Running" and len(pids(found)) == 2 and not set(pids(found)) & set(pids(before))
-        ),
-        "other members",
-    )
-    assert after["rollout"]["rolled_back"] is None
+    assert pool.wait(lambda found: with_two(found) and not pids(found) & before, 90), pool.describe()
+    shown = json.loads(coterie(pool, "describe", pool.name, "--format", "json", *on_ray).stdout)
+    assert [member["version"] for member in shown["members"]] == [1, 1]
+    assert shown["rollout"]["rolled_back"] is None
     coterie(pool, "pause", pool.name)
-    awaited(pool, lambda found: found["state"] == "Paused" and not found["members"], "a pause")
+    assert pool.wait(lambda found: found.state is PoolState.PAUSED and not found.members, 90), pool.describe()
     coterie(pool, "resume", pool.name)
-    awaited(pool, lambda found: len(pids(found)) == 2, "two members again")
-    assert coterie(pool, "stop", pool.name) == f"stopped {pool.name}\n"
-    assert listed(pool) is None
+    assert pool.wait(with_two, 90), pool.describe()
+    assert coterie(pool, "stop", pool.name, *on_ray).stdout == f"stopped {pool.name}\n"
+    assert listed(pool, *on_ray) is None
 
 
-def test_its_members_lines_are_printed(pool: DeployedPool) -> None:
-    lines = [json.loads(line) for line in coterie(pool, "logs", pool.name, "--format", "json").splitlines()]
-    pid = described(pool)["members"][0]["pid"]
-    assert [line["text"] for line in lines if line["pid"] == pid and line["level"] == "stdout"] == [
+def test_its_members_lines_are_printed(pool: DeployedPool, on_ray: tuple[str, str]) -> None:
+    printed = coterie(pool, "logs", pool.name, "--format", "json", *on_ray).stdout
+    lines = [json.loads(line) for line in printed.splitlines()]
+    (pid,) = pids(pool.describe())
+    assert sorted(line["text"] for line in lines if line["pid"] == pid and line["level"] == "stdout") == [
         "printed a",
         "printed b",
     ]
     assert {line["version"] for line in lines if line["pid"] == pid} == {1}
     assert any(f"pid {pid} begins" in line["text"] for line in lines if line["level"] == "POOL")
-    text = coterie(pool, "logs", pool.name, "--member", "0", "--tail", "1").splitlines()
-    assert len(text) == 1
-    assert "talker: logged b" in text[0]
+    (text,) = coterie(pool, "logs", pool.name, "--member", "0", "--tail", "1", *on_ray).stdout.splitlines()
+    assert "talker: logged" in text
     cursor = advanced({}, pool.logs())
     assert pool.logs(after=cursor) == []
     produce(pool.bootstrap_servers, pool.name, [b"c"])
@@ -110,11 +105,7 @@ def test_its_members_lines_are_printed(pool: DeployedPool) -> None:
 
 
 def test_without_ray_the_topic_says_what_is_wished(pool: DeployedPool, tmp_path: Path) -> None:
-    code = "from actors.cli.main import main; main()"
-    here = ["--bootstrap-server", pool.bootstrap_servers, "--data-dir", str(tmp_path / "none"), "--format", "json"]
-    command = [sys.executable, "-c", code, "pools", "list", *here]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
+    done = coterie(pool, "list", "--data-dir", str(tmp_path / "none"), "--format", "json")
     (row,) = [row for row in json.loads(done.stdout) if row["pool"] == pool.name]
     assert (row["wanted"], row["state"], row["version"], row["size"], row["running"]) == ("Running", None, 1, 1, None)
     assert "no cluster has been started on data directory" in done.stderr

@@ -36,14 +36,15 @@ class Homecoming:
 
     def _run(self) -> None:
         try:
-            found = revive(self._servers, (), at_home=True, **_settings(self._administrator))
+            found = revive(self._servers, (), at_home=True, **administrator_settings(self._administrator))
         except (KafkaError, PoolError, OSError) as error:
             log.warning("deployed pools do not begin again: %s; DeployedPool.revive starts them", error)
         else:
             log.info("%d deployed pools begin again", len(found))
 
 
-def _settings(administrator: Path) -> dict[str, Any]:
+def administrator_settings(administrator: Path) -> dict[str, Any]:
+    """The settings of a client by a properties file; none without the file."""
     found: dict[str, Any] = {}
     if administrator.exists():
         for _, key, value in properties(administrator.read_text()):

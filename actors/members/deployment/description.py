@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
 
 from actors.members.autoscale import Autoscale
 from actors.members.crew import SizeChange
@@ -12,16 +11,16 @@ from actors.members.slots import MemberStatus
 
 
 class PoolState(StrEnum):
-    """How a deployed pool is. `TRANSITIONS` says what may follow what."""
+    """How a deployed pool is. It follows from the topic, the rollout and the members (`view.state_of`)."""
 
     STARTING = "Starting"
     """Members are started for the first time, or again after all have died; nothing has been proved to work yet."""
     RUNNING = "Running"
-    """The members run the wanted version."""
+    """The members run the wanted version. Ends with a wish, or when a member fails."""
     ROLLING = "Rolling"
-    """A new version, or a restart, goes through the members one at a time."""
+    """A new version, or a restart, goes through the members one at a time. Ends when all have it, or one fails."""
     ROLLING_BACK = "RollingBack"
-    """A version did not work: the members go back to the one before, one at a time."""
+    """A version did not work: the members go back to the one before, one at a time. Ends when all have."""
     PAUSED = "Paused"
     """There are no members, because `pause` was called. The group keeps its offsets. Ends with `resume`."""
     FAILED = "Failed"
@@ -30,21 +29,6 @@ class PoolState(StrEnum):
     """Its members have left the group, and it is in the topic no more."""
     UNSUPERVISED = "Unsupervised"
     """It is in the topic, and no supervisor can be asked: Ray restarts it, or it runs on another Ray, or nowhere."""
-
-
-TRANSITIONS: Final = {
-    PoolState.STARTING: {PoolState.RUNNING, PoolState.ROLLING, PoolState.PAUSED, PoolState.FAILED},
-    PoolState.RUNNING: {PoolState.STARTING, PoolState.ROLLING, PoolState.PAUSED, PoolState.FAILED},
-    PoolState.ROLLING: {PoolState.RUNNING, PoolState.ROLLING_BACK, PoolState.PAUSED, PoolState.FAILED},
-    PoolState.ROLLING_BACK: {PoolState.RUNNING, PoolState.ROLLING, PoolState.PAUSED, PoolState.FAILED},
-    PoolState.PAUSED: {PoolState.STARTING},
-    PoolState.FAILED: {PoolState.STARTING, PoolState.ROLLING, PoolState.RUNNING, PoolState.PAUSED},
-    PoolState.STOPPED: set(),
-}
-"""From each state of a supervisor's pool to those that may follow. `STOPPED` follows every one.
-
-`UNSUPERVISED` is what somebody else sees, in place of any of these.
-"""
 
 
 @dataclass(frozen=True, slots=True)
