@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from ray import cloudpickle
 
+from actors.client.errors import KafkaTimeoutError
 from actors.links.member import MemberAddress, MemberReport
 from actors.members.autoscale import Autoscale
 from actors.members.consumer_actor import ActorStarter
@@ -248,6 +249,25 @@ def test_a_stopped_pool_leaves_and_a_new_one_of_its_name_is_begun_anew(world: Wo
     world.topic.remove(keys_of(NAME))
     until(steward, lambda found: found.state is PoolState.STOPPED)
     assert steward.over
+
+
+def test_a_beginning_that_fails_leaves_nothing_behind(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its threads would tell of a pool without members, and look after nobody, as long as the process lives."""
+    crews: list[Crew] = []
+
+    def fail_once(crew: Crew, size: int) -> None:
+        crews.append(crew)
+        if len(crews) == 1:
+            raise KafkaTimeoutError("the coordinator does not answer")
+
+    monkeypatch.setattr(Crew, "remove_strangers", fail_once)
+    stopped: list[Crew] = []
+    stop = Crew.stop
+    monkeypatch.setattr(Crew, "stop", lambda crew, *given, **named: (stopped.append(crew), stop(crew, *given, **named)))
+    world.topic.write(NAME, version(1))
+    until(world.start(), settled)
+    assert len(crews) == 2
+    assert stopped == crews[:1]
 
 
 def test_one_that_another_has_taken_over_ends(world: World) -> None:

@@ -215,10 +215,14 @@ class Steward:
         target = self._load_or_go_back(record, base)
         done = record.progress.done if record.progress and record.progress.deployment == record.deployment.id else ()
         crew = Crew(base, self.name, self._environment, leash=True)
-        crew.remove_strangers(record.size)
-        if not record.paused:
-            reason = "the supervisor begins"
-            crew.change_size(record.size, reason, version_of=lambda slot: target if slot in done else base)
+        try:
+            crew.remove_strangers(record.size)
+            if not record.paused:
+                reason = "the supervisor begins"
+                crew.change_size(record.size, reason, version_of=lambda slot: target if slot in done else base)
+        except BaseException:  # it is begun anew, and this one's threads would go on
+            crew.stop(leave=False)
+            raise
         self._rollout = Rollout(target.mark, base.mark, done if target is not base else ())
         self._aim = (record.deployment.id, record.restart)
         self._from_version = good.version
