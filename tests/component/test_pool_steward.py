@@ -227,6 +227,30 @@ def test_wishes_are_done_also_those_of_before_it_began(world: World) -> None:
     until(steward, lambda found: found.state is PoolState.PAUSED and found.size == 1)
 
 
+def test_a_version_that_was_deployed_in_a_pause_is_the_only_one_that_is_started_after_it(world: World) -> None:
+    """Who pauses a pool because its handler is wrong does not want that handler once more."""
+    world.topic.write(NAME, version(1))
+    steward = world.start()
+    until(steward, settled)
+    world.topic.write(NAME, Pause("one", True))
+    until(steward, lambda found: found.state is PoolState.PAUSED and not found.members)
+    world.topic.write(NAME, version(2, "newer"), Pause("one", False))
+    until(steward, lambda found: found.running_version == 2 and settled(found) and len(found.members) == 2)
+    assert sorted(world.begun[2:]) == ["p-0:newer", "p-1:newer"]
+
+
+def test_a_bad_version_that_was_deployed_in_a_pause_is_gone_back_from(world: World) -> None:
+    world.topic.write(NAME, version(1))
+    steward = world.start()
+    until(steward, settled)
+    world.topic.write(NAME, Pause("one", True))
+    until(steward, lambda found: found.state is PoolState.PAUSED and not found.members)
+    world.topic.write(NAME, version(2, "bad"), Pause("one", False))
+    found = until(steward, lambda found: found.version == 2 and settled(found) and len(found.members) == 2)
+    assert (found.running_version, sorted(world.begun[2:4])) == (1, ["p-0:bad", "p-1:bad"])
+    assert sorted(world.begun[4:]) == ["p-0:good", "p-1:good"]
+
+
 def test_a_failed_pool_is_started_again_by_a_restart_or_a_better_version(world: World) -> None:
     world.topic.write(NAME, version(1, "bad", size=1))
     steward = world.start()

@@ -84,6 +84,7 @@ class Steward:
         self._aim: tuple[str, str] = ("", "")  # the deployment and the restart that the rollout is of
         self._from_version = 0
         self._made: dict[str, tuple[Version, Deployment]] = {}
+        self._base: Version | None = None  # what is gone back to, and what members run that a rollout has not reached
         self._written: Progress | None = None
         self._good = ""  # the id of the version that was written down as good
         self._rolled_back: str | None = None
@@ -226,6 +227,7 @@ class Steward:
         self._rollout = Rollout(target.mark, base.mark, done if target is not base else ())
         self._aim = (record.deployment.id, record.restart)
         self._from_version = good.version
+        self._base = base
         self._crew = crew
 
     def _good_one(self, record: PoolRecord) -> Deployment:
@@ -242,15 +244,17 @@ class Steward:
     def _turn_to(self, record: PoolRecord) -> None:
         """Begin to have another version, or a restart, go through the members."""
         assert self._crew is not None
-        base = self._crew.slots.version
+        assert self._base is not None
+        base = self._base
         self._from_version = self._made[base.mark][1].version
         if not self._good:  # nothing to go back to
-            base = self._crew.slots.version = self._version(record.deployment, record.restart)
+            base = self._base = self._version(record.deployment, record.restart)
         self._rolled_back = record.rolled_back
         target = self._load_or_go_back(record, base)
         same = self._made[target.mark][1].id == self._made[base.mark][1].id
         self._rollout = Rollout(target.mark, None if same else base.mark)
         self._aim = (record.deployment.id, record.restart)
+        self._made = {mark: self._made[mark] for mark in {base.mark, target.mark}}
         log.info("pool %s: version %d, from %d", self.name, record.deployment.version, self._from_version)
 
     def _load_or_go_back(self, record: PoolRecord, base: Version) -> Version:
@@ -270,6 +274,7 @@ class Steward:
         crew = self._crew
         assert crew is not None
         size, policy, moves = len(crew.slots), record.wanted.policy, self._moves()
+        crew.slots.version = self._version_of_new_places(size)
         if record.paused or policy != self._policy or moves:
             crew.keep_size()
             self._policy = policy
@@ -283,6 +288,12 @@ class Steward:
             crew.change_size(bounded, reason if self._paused else "by the bounds of its load")
             crew.follow_load(policy)
         self._paused = record.paused
+
+    def _version_of_new_places(self, size: int) -> Version:
+        """Of a pool without members all begin with the wanted version: nobody is to see the one before again."""
+        assert self._rollout is not None
+        assert self._base is not None
+        return self._base if size else self._made[self._rollout.mark][0]
 
     def _moves(self) -> bool:
         """Whether members are being replaced now."""
@@ -315,7 +326,7 @@ class Steward:
     def _write_down(self, record: PoolRecord, crew: Crew, rollout: Rollout) -> None:
         newest, running = record.deployment, self._made[rollout.mark][1]
         if rollout.phase is Phase.DONE:
-            crew.slots.version = self._made[rollout.mark][0]
+            self._base = crew.slots.version = self._made[rollout.mark][0]
             if running.id != self._good:
                 self._keep_good(Good(newest.incarnation, running))
                 self._good = running.id
