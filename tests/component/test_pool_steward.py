@@ -88,9 +88,9 @@ class World:
         self.stewards: list[Steward] = []
         self._threads: list[threading.Thread] = []
 
-    def start(self, actor_id: str = "actor", *, restarted: bool = False) -> Steward:
+    def start(self, actor_id: str = "actor", *, restarted: bool = False, after: str = "") -> Steward:
         topic: Any = self.topic
-        made = Steward(NAME, "h:1", topic, Here(1, "node", actor_id, restarted), self.superseded.set)
+        made = Steward(NAME, "h:1", topic, Here(1, "node", actor_id, restarted, after), self.superseded.set)
         self.stewards.append(made)
         self._threads.append(threading.Thread(target=made.run, daemon=True))
         self._threads[-1].start()
@@ -311,6 +311,12 @@ def test_one_that_ray_restarts_does_not_take_back_what_another_has_taken_over(wo
     assert restarted.over
     assert world.begun == []
     until(world.start("third"), settled)  # a new one is wanted
+
+
+def test_one_that_died_before_it_took_the_pool_over_takes_it_over_when_ray_restarts_it(world: World) -> None:
+    """Else nobody would look after the pool: the one before it is gone."""
+    world.topic.write(NAME, version(1), Term("one", "gone/1"))
+    until(world.start("actor", restarted=True, after="gone"), settled)
 
 
 def test_a_pool_that_follows_its_load_is_not_scaled_while_a_version_goes_through(world: World) -> None:

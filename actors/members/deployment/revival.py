@@ -33,7 +33,7 @@ def revive(bootstrap_servers: str, names: Sequence[str], *, at_home: bool, **sec
         if supervisor_actor.is_there(cluster_id, name) or (at_home and not deployment.at_home):
             continue
         servers = _servers(deployment, cluster_id, bootstrap_servers)
-        supervisor_actor.start(SupervisorSpec(name, cluster_id, servers, deployment.security))
+        supervisor_actor.start(SupervisorSpec(name, cluster_id, servers, deployment.security, record.actor))
         started.append(name)
     return started
 

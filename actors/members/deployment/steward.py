@@ -52,6 +52,8 @@ class Here:
     actor_id: str
     restarted: bool = False
     """Whether the actor had another process before."""
+    after: str = ""
+    """The actor that looked after the pool when this one was wanted."""
 
 
 class Steward:
@@ -176,7 +178,7 @@ class Steward:
         elif self._ruling == incarnation:
             log.warning("pool %s: another supervisor has taken it over", self.name)
             self._superseded()
-        elif self._here.restarted and record.term and not record.term.startswith(self._here.actor_id):
+        elif self._here.restarted and record.actor not in ("", self._here.actor_id, self._here.after):
             log.warning("pool %s: an actor on another Ray has taken it over", self.name)
             self.over = True  # or the two would take it from each other for ever
         elif self._claimed != incarnation:
