@@ -64,9 +64,8 @@ class Authorization:
         self._acls |= added
         self._rows = acls
         if added or removed:
-            self.edition = (
-                object()
-            )  # before the change, so that what was noted by the former ones ends even if it fails
+            # Before the change, so that what was noted by the former ones ends even if it fails.
+            self.edition = object()
             self._authorizer.change(added.values(), removed)
             log.info("%d ACLs: %d came and %d went", len(acls), len(added), len(removed))
 

@@ -70,7 +70,10 @@ def warn_if_open(doors: tuple[DoorPlan, ...], config: BrokerConfig) -> None:
     for door in open_to_others(doors):
         text = None
         if not door.asks:
-            text = "asks for no authentication: anyone who reaches this address can read and write"
+            text = (
+                "asks for no authentication: anyone who reaches this address can read and write, and have code run "
+                "here by a deployed pool"
+            )
         elif door.protocol is SecurityProtocol.SASL_PLAINTEXT:
             mechanisms = config.for_listener(door.listener).items_of("sasl.enabled.mechanisms")
             if what := " and ".join(what for name, what in _IN_CLEAR.items() if name in mechanisms):

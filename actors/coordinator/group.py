@@ -154,6 +154,8 @@ class Group:
         """Set in PreparingRebalance if the group was Empty before."""
         self.awaits_announced = False
         """Set in PreparingRebalance when all have joined, and a moment is given to newcomers that were announced."""
+        self.announced_wait_over = False
+        """Set in PreparingRebalance when that moment has passed: there is no second one."""
         self.join_timer = Timer(nothing)
         self.sync_timer = Timer(nothing)
         self.assignment_in_flight = False
@@ -249,7 +251,7 @@ class Group:
         self.pending_sync.clear()
         self.join_timer.cancel()
         self.initial_delay = None
-        self.awaits_announced = False
+        self.awaits_announced = self.announced_wait_over = False
         self.roster.expected = 0
 
     def begin_assignment(self) -> None:

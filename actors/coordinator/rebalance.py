@@ -181,7 +181,7 @@ class Rebalancer:
         Several that a pool starts together join within moments. A group whose members are quick to join again would
         else take up the first of them alone, and rebalance once more for each of the others.
         """
-        if not group.roster.is_short:
+        if not group.roster.is_short or group.announced_wait_over:
             return False
         if not group.awaits_announced:
             group.awaits_announced = True
@@ -190,7 +190,7 @@ class Rebalancer:
         return True
 
     def _announced_wait_over(self, group: Group, now: Now) -> None:
-        group.roster.expected = 0
+        group.announced_wait_over = True
         if group.all_joined:
             self._complete_join(group, now)
         else:  # somebody has come meanwhile, and is still to join

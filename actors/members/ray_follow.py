@@ -10,7 +10,8 @@ its process, or a block of it, is lost. Order (`preserve_order`), shuffles and w
 comes; and a dataset without progress for half an hour is given up. So each batch of offsets is a dataset of its own.
 
 A commit stands for what was consumed: the loop asks for the next dataset, or batch of rows, only when it is done with
-the one before. A loop that is left by `break`, `return` or an exception commits nothing of what it had in hand.
+the one before. A loop that is left by `break`, `return` or an exception commits nothing of what it had in hand. But a
+loop over the rows of one dataset, left early, cannot be told from one that took all: Ray's tasks read ahead.
 """
 
 from __future__ import annotations

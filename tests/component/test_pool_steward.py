@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from ray import cloudpickle
 
+from actors.client.errors import KafkaTimeoutError
 from actors.links.member import MemberAddress, MemberReport
 from actors.members.autoscale import Autoscale
 from actors.members.consumer_actor import ActorStarter
@@ -87,9 +88,9 @@ class World:
         self.stewards: list[Steward] = []
         self._threads: list[threading.Thread] = []
 
-    def start(self, actor_id: str = "actor", *, restarted: bool = False) -> Steward:
+    def start(self, actor_id: str = "actor", *, restarted: bool = False, after: str = "") -> Steward:
         topic: Any = self.topic
-        made = Steward(NAME, "h:1", topic, Here(1, "node", actor_id, restarted), self.superseded.set)
+        made = Steward(NAME, "h:1", topic, Here(1, "node", actor_id, restarted, after), self.superseded.set)
         self.stewards.append(made)
         self._threads.append(threading.Thread(target=made.run, daemon=True))
         self._threads[-1].start()
@@ -226,6 +227,30 @@ def test_wishes_are_done_also_those_of_before_it_began(world: World) -> None:
     until(steward, lambda found: found.state is PoolState.PAUSED and found.size == 1)
 
 
+def test_a_version_that_was_deployed_in_a_pause_is_the_only_one_that_is_started_after_it(world: World) -> None:
+    """Who pauses a pool because its handler is wrong does not want that handler once more."""
+    world.topic.write(NAME, version(1))
+    steward = world.start()
+    until(steward, settled)
+    world.topic.write(NAME, Pause("one", True))
+    until(steward, lambda found: found.state is PoolState.PAUSED and not found.members)
+    world.topic.write(NAME, version(2, "newer"), Pause("one", False))
+    until(steward, lambda found: found.running_version == 2 and settled(found) and len(found.members) == 2)
+    assert sorted(world.begun[2:]) == ["p-0:newer", "p-1:newer"]
+
+
+def test_a_bad_version_that_was_deployed_in_a_pause_is_gone_back_from(world: World) -> None:
+    world.topic.write(NAME, version(1))
+    steward = world.start()
+    until(steward, settled)
+    world.topic.write(NAME, Pause("one", True))
+    until(steward, lambda found: found.state is PoolState.PAUSED and not found.members)
+    world.topic.write(NAME, version(2, "bad"), Pause("one", False))
+    found = until(steward, lambda found: found.version == 2 and settled(found) and len(found.members) == 2)
+    assert (found.running_version, sorted(world.begun[2:4])) == (1, ["p-0:bad", "p-1:bad"])
+    assert sorted(world.begun[4:]) == ["p-0:good", "p-1:good"]
+
+
 def test_a_failed_pool_is_started_again_by_a_restart_or_a_better_version(world: World) -> None:
     world.topic.write(NAME, version(1, "bad", size=1))
     steward = world.start()
@@ -250,6 +275,25 @@ def test_a_stopped_pool_leaves_and_a_new_one_of_its_name_is_begun_anew(world: Wo
     assert steward.over
 
 
+def test_a_beginning_that_fails_leaves_nothing_behind(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its threads would tell of a pool without members, and look after nobody, as long as the process lives."""
+    crews: list[Crew] = []
+
+    def fail_once(crew: Crew, size: int) -> None:
+        crews.append(crew)
+        if len(crews) == 1:
+            raise KafkaTimeoutError("the coordinator does not answer")
+
+    monkeypatch.setattr(Crew, "remove_strangers", fail_once)
+    stopped: list[Crew] = []
+    stop = Crew.stop
+    monkeypatch.setattr(Crew, "stop", lambda crew, *given, **named: (stopped.append(crew), stop(crew, *given, **named)))
+    world.topic.write(NAME, version(1))
+    until(world.start(), settled)
+    assert len(crews) == 2
+    assert stopped == crews[:1]
+
+
 def test_one_that_another_has_taken_over_ends(world: World) -> None:
     world.topic.write(NAME, version(1))
     steward = world.start()
@@ -267,6 +311,12 @@ def test_one_that_ray_restarts_does_not_take_back_what_another_has_taken_over(wo
     assert restarted.over
     assert world.begun == []
     until(world.start("third"), settled)  # a new one is wanted
+
+
+def test_one_that_died_before_it_took_the_pool_over_takes_it_over_when_ray_restarts_it(world: World) -> None:
+    """Else nobody would look after the pool: the one before it is gone."""
+    world.topic.write(NAME, version(1), Term("one", "gone/1"))
+    until(world.start("actor", restarted=True, after="gone"), settled)
 
 
 def test_a_pool_that_follows_its_load_is_not_scaled_while_a_version_goes_through(world: World) -> None:

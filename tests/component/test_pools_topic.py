@@ -11,8 +11,10 @@ from typing import TypeVar
 
 import pytest
 
-from actors.client import Admin
+from actors.client import Admin, Producer
 from actors.client.admin.types import NewTopic
+from actors.members.deployment import supervisor_actor
+from actors.members.deployment.deployed import DeployedPool
 from actors.members.deployment.names import TOPIC
 from actors.members.deployment.pools_topic import PoolsTopic
 from actors.members.deployment.records import Size, keys_of
@@ -48,6 +50,34 @@ async def test_what_is_written_is_read_and_followed(tmp_path: Path) -> None:
         await at(broker, work)
         assert broker.metadata.topics[TOPIC].configs["cleanup.policy"] == "compact"
         assert len(broker.metadata.topics[TOPIC].partitions) == 1
+
+
+async def test_a_record_that_cannot_be_read_keeps_no_other_pool_from_anything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[str] = []
+    monkeypatch.setattr(supervisor_actor, "is_there", lambda *_: False)
+    monkeypatch.setattr(supervisor_actor, "start", lambda spec: started.append(spec.name))
+
+    def work(topic: PoolsTopic, servers: str) -> None:
+        topic.create()
+        topic.write("p", replace(FIRST, bootstrap_servers=servers))
+        with Producer(bootstrap_servers=servers) as producer:
+            producer.send(TOPIC, b"of a later version", key=b"a", partition=0).get()
+        assert topic.read().names() == ["a", "p"]
+        assert [found.name for found in DeployedPool.deployed(servers)] == ["p"]
+        assert DeployedPool.revive(servers) == started == ["p"]
+        unread = DeployedPool("a", servers)
+        with pytest.raises(PoolError, match="cannot be read|another version"):
+            unread.describe()
+        unread.stop()
+        assert topic.read().names() == ["p"]
+        with pytest.raises(PoolError, match="there is no pool called 'a'"):
+            unread.stop()
+
+    async with world(tmp_path) as broker:
+        servers = f"127.0.0.1:{broker.server.front_door.ports['PLAINTEXT']}"
+        await at(broker, lambda topic: work(topic, servers))
 
 
 async def test_a_handler_that_is_too_large_is_told_the_setting_and_the_sizes(tmp_path: Path) -> None:

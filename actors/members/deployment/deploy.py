@@ -85,7 +85,8 @@ def deploy(
     )
     topic.write(name, deployment)
     pool = DeployedPool(name, bootstrap_servers, **security)
-    _supervise(SupervisorSpec(name, cluster_id, bootstrap_servers, security), deployment.version)
+    after = before.actor if before is not None else ""
+    _supervise(SupervisorSpec(name, cluster_id, bootstrap_servers, security, after), deployment.version)
     return pool
 
 

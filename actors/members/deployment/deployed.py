@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from functools import cached_property
@@ -18,6 +19,8 @@ from actors.members.logs.gathering import Wanted
 from actors.members.logs.journal import Cursor, MemberLine
 from actors.members.plan import PoolError
 from actors.runtime.environment import REAL, new_uuid
+
+log = logging.getLogger(__name__)
 
 _LOOK_SECONDS: Final = 0.2
 _SETTLED: Final = (PoolState.RUNNING, PoolState.PAUSED)
@@ -46,16 +49,22 @@ class DeployedPool:
 
     @staticmethod
     def deployed(bootstrap_servers: str, **security: Any) -> list[PoolDescription]:
-        """All pools of this Kafka cluster, by name. Their supervisors are asked as far as they are on this Ray."""
+        """All pools of this Kafka cluster, by name. Their supervisors are asked as far as they are on this Ray.
+
+        One whose records cannot be read is left out, and a line of the log says so.
+        """
         topic = PoolsTopic(bootstrap_servers, **security)
         book = topic.read()
         names = book.names()
         cluster_id = topic.cluster_id() if names else ""
         found = []
         for name in names:
-            record = book.pool(name)
-            assert record is not None
-            found.append(supervisor_actor.describe(cluster_id, name) or view.unsupervised(name, record))
+            try:
+                record = book.pool(name)
+                assert record is not None
+                found.append(supervisor_actor.describe(cluster_id, name) or view.unsupervised(name, record))
+            except (PoolError, ConfigurationError) as error:
+                log.warning("pool %s: %s", name, error)
         return found
 
     @staticmethod
@@ -131,7 +140,8 @@ class DeployedPool:
         Returns when that is done, or at once if this process is not connected to the supervisor's Ray. Raises PoolError
         if it is not done within `timeout_s`; it is done later then.
         """
-        self._record()
+        if self.name not in self._topic.read().names():  # also one that cannot be read can be stopped
+            raise PoolError(f"there is no pool called {self.name!r}")
         self._topic.remove(keys_of(self.name))
         deadline = REAL.clock.monotonic() + timeout_s
         while supervisor_actor.connected() and supervisor_actor.is_there(self._cluster_id, self.name):

@@ -204,6 +204,11 @@ class PoolRecord:
     progress: Progress | None = None
 
     @property
+    def actor(self) -> str:
+        """The id of the actor that looks after it, or did last; empty if none has yet."""
+        return self.term.partition("/")[0]
+
+    @property
     def rolled_back(self) -> str | None:
         """Why the last version was given up; None if it was not."""
         progress = self.progress

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import Any, Final
 
 from actors.client.errors import KafkaError
 from actors.members.deployment import supervisor_actor
 from actors.members.deployment.pools_topic import PoolsTopic
-from actors.members.deployment.records import Deployment
+from actors.members.deployment.records import Book, Deployment
 from actors.members.deployment.supervisor_actor import SupervisorSpec
 from actors.members.plan import PoolError
+
+log = logging.getLogger(__name__)
 
 _PROBE_MS: Final = 3_000
 
 
 def revive(bootstrap_servers: str, names: Sequence[str], *, at_home: bool, **security: Any) -> list[str]:
     """Start supervisors for pools that have none here: of these names, or of all. Returns for which.
+
+    Of all, those are left out that cannot be read or started, and a line of the log says why; of these names, PoolError
+    and KafkaError are raised.
 
     With `at_home` only for those that were deployed on the Ray of their brokers. `security` is for reading the topic;
     a pool logs in as it was told when it was deployed.
@@ -26,16 +32,26 @@ def revive(bootstrap_servers: str, names: Sequence[str], *, at_home: bool, **sec
     cluster_id = topic.cluster_id()
     started = []
     for name in names or book.names():
-        record = book.pool(name)
-        if record is None:
-            raise PoolError(f"there is no pool called {name!r}")
-        deployment = record.deployment
-        if supervisor_actor.is_there(cluster_id, name) or (at_home and not deployment.at_home):
-            continue
-        servers = _servers(deployment, cluster_id, bootstrap_servers)
-        supervisor_actor.start(SupervisorSpec(name, cluster_id, servers, deployment.security))
-        started.append(name)
+        try:
+            if _revive(name, book, cluster_id, bootstrap_servers, at_home=at_home):
+                started.append(name)
+        except (PoolError, KafkaError, OSError) as error:
+            if names:
+                raise
+            log.warning("pool %s does not begin again: %s", name, error)
     return started
+
+
+def _revive(name: str, book: Book, cluster_id: str, bootstrap_servers: str, *, at_home: bool) -> bool:
+    record = book.pool(name)
+    if record is None:
+        raise PoolError(f"there is no pool called {name!r}")
+    deployment = record.deployment
+    if supervisor_actor.is_there(cluster_id, name) or (at_home and not deployment.at_home):
+        return False
+    servers = _servers(deployment, cluster_id, bootstrap_servers)
+    supervisor_actor.start(SupervisorSpec(name, cluster_id, servers, deployment.security, record.actor))
+    return True
 
 
 def _servers(deployment: Deployment, cluster_id: str, others: str) -> str:

@@ -52,6 +52,8 @@ class Here:
     actor_id: str
     restarted: bool = False
     """Whether the actor had another process before."""
+    after: str = ""
+    """The actor that looked after the pool when this one was wanted."""
 
 
 class Steward:
@@ -84,6 +86,7 @@ class Steward:
         self._aim: tuple[str, str] = ("", "")  # the deployment and the restart that the rollout is of
         self._from_version = 0
         self._made: dict[str, tuple[Version, Deployment]] = {}
+        self._base: Version | None = None  # what is gone back to, and what members run that a rollout has not reached
         self._written: Progress | None = None
         self._good = ""  # the id of the version that was written down as good
         self._rolled_back: str | None = None
@@ -175,7 +178,7 @@ class Steward:
         elif self._ruling == incarnation:
             log.warning("pool %s: another supervisor has taken it over", self.name)
             self._superseded()
-        elif self._here.restarted and record.term and not record.term.startswith(self._here.actor_id):
+        elif self._here.restarted and record.actor not in ("", self._here.actor_id, self._here.after):
             log.warning("pool %s: an actor on another Ray has taken it over", self.name)
             self.over = True  # or the two would take it from each other for ever
         elif self._claimed != incarnation:
@@ -215,13 +218,18 @@ class Steward:
         target = self._load_or_go_back(record, base)
         done = record.progress.done if record.progress and record.progress.deployment == record.deployment.id else ()
         crew = Crew(base, self.name, self._environment, leash=True)
-        crew.remove_strangers(record.size)
-        if not record.paused:
-            reason = "the supervisor begins"
-            crew.change_size(record.size, reason, version_of=lambda slot: target if slot in done else base)
+        try:
+            crew.remove_strangers(record.size)
+            if not record.paused:
+                reason = "the supervisor begins"
+                crew.change_size(record.size, reason, version_of=lambda slot: target if slot in done else base)
+        except BaseException:  # it is begun anew, and this one's threads would go on
+            crew.stop(leave=False)
+            raise
         self._rollout = Rollout(target.mark, base.mark, done if target is not base else ())
         self._aim = (record.deployment.id, record.restart)
         self._from_version = good.version
+        self._base = base
         self._crew = crew
 
     def _good_one(self, record: PoolRecord) -> Deployment:
@@ -238,15 +246,17 @@ class Steward:
     def _turn_to(self, record: PoolRecord) -> None:
         """Begin to have another version, or a restart, go through the members."""
         assert self._crew is not None
-        base = self._crew.slots.version
+        assert self._base is not None
+        base = self._base
         self._from_version = self._made[base.mark][1].version
         if not self._good:  # nothing to go back to
-            base = self._crew.slots.version = self._version(record.deployment, record.restart)
+            base = self._base = self._version(record.deployment, record.restart)
         self._rolled_back = record.rolled_back
         target = self._load_or_go_back(record, base)
         same = self._made[target.mark][1].id == self._made[base.mark][1].id
         self._rollout = Rollout(target.mark, None if same else base.mark)
         self._aim = (record.deployment.id, record.restart)
+        self._made = {mark: self._made[mark] for mark in {base.mark, target.mark}}
         log.info("pool %s: version %d, from %d", self.name, record.deployment.version, self._from_version)
 
     def _load_or_go_back(self, record: PoolRecord, base: Version) -> Version:
@@ -266,6 +276,7 @@ class Steward:
         crew = self._crew
         assert crew is not None
         size, policy, moves = len(crew.slots), record.wanted.policy, self._moves()
+        crew.slots.version = self._version_of_new_places(size)
         if record.paused or policy != self._policy or moves:
             crew.keep_size()
             self._policy = policy
@@ -279,6 +290,12 @@ class Steward:
             crew.change_size(bounded, reason if self._paused else "by the bounds of its load")
             crew.follow_load(policy)
         self._paused = record.paused
+
+    def _version_of_new_places(self, size: int) -> Version:
+        """Of a pool without members all begin with the wanted version: nobody is to see the one before again."""
+        assert self._rollout is not None
+        assert self._base is not None
+        return self._base if size else self._made[self._rollout.mark][0]
 
     def _moves(self) -> bool:
         """Whether members are being replaced now."""
@@ -311,7 +328,7 @@ class Steward:
     def _write_down(self, record: PoolRecord, crew: Crew, rollout: Rollout) -> None:
         newest, running = record.deployment, self._made[rollout.mark][1]
         if rollout.phase is Phase.DONE:
-            crew.slots.version = self._made[rollout.mark][0]
+            self._base = crew.slots.version = self._made[rollout.mark][0]
             if running.id != self._good:
                 self._keep_good(Good(newest.incarnation, running))
                 self._good = running.id

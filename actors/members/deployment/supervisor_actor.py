@@ -41,12 +41,16 @@ _CONTROLLER: Final = "controller"
 
 @dataclass(frozen=True, slots=True)
 class SupervisorSpec:
-    """What a supervisor is told when it is started: where the rest stands. `security` are settings of a client."""
+    """What a supervisor is told when it is started: where the rest stands. `security` are settings of a client.
+
+    `after` is the actor that it takes the pool over from, if there was one.
+    """
 
     name: str
     cluster_id: str
     bootstrap_servers: str
     security: dict[str, Any]
+    after: str = ""
 
     @property
     def actor_name(self) -> str:
@@ -69,9 +73,8 @@ class PoolSupervisor:
         logging.basicConfig(level=logging.WARNING, handlers=[told])
         logging.getLogger("actors.members").setLevel(logging.INFO)
         context = ray.get_runtime_context()
-        here = Here(
-            os.getpid(), context.get_node_id(), context.get_actor_id(), bool(context.was_current_actor_reconstructed)
-        )
+        restarted = bool(context.was_current_actor_reconstructed)
+        here = Here(os.getpid(), context.get_node_id(), context.get_actor_id(), restarted, spec.after)
         topic = PoolsTopic(spec.bootstrap_servers, **spec.security)
         self._steward = Steward(spec.name, spec.bootstrap_servers, topic, here, _end_process)
         self._me = context.current_actor

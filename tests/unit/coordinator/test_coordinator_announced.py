@@ -84,6 +84,20 @@ def test_one_that_has_an_id_and_is_still_to_join_is_waited_for_beyond_the_moment
     form(driver, (*members, c, d))
 
 
+def test_one_that_joins_beyond_the_moment_and_announces_others_does_not_begin_another_wait() -> None:
+    """It would end with the rebalance timeout only: five minutes without an assignment for anybody."""
+    driver = Driver()
+    members = pair(driver)
+    c = newcomer(driver, "c", announced=5)
+    for member in members:
+        member.join()
+    d = Client(driver, "d")
+    d.member_id = driver.answer(d.ask_join()).member_id
+    driver.advance(ANNOUNCED_WAIT_MS)
+    d.ask_join(expected_members=5)
+    form(driver, (*members, c, d))
+
+
 @pytest.mark.parametrize("announced", [0, 1, 3])
 def test_there_is_no_wait_where_all_have_come(announced: int) -> None:
     driver = Driver()
